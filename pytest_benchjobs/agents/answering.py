@@ -1,4 +1,4 @@
-"""Agents that answer a question without a container, where a short answer is all that a scenario wants."""
+"""Agents that answer a question without a container, for scenarios that want only a short answer."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from .protocol import Shell
 
 
 def can_answer(agent: object, params: Mapping[str, Any]) -> bool:
-    """Return True if an agent, with such parameters, answers a question without a container."""
+    """Return True if an agent, with these parameters, answers a question without a container."""
     answers = getattr(agent, "answers", None)
     return callable(answers) and bool(answers(params))
 
 
 def write_answer(file: str, text: str, shell: Shell) -> int:
-    """Write an answer that is known beforehand. Returns an exit status, as `AgentCommand.host` does."""
+    """Write an answer that is known in advance. Returns an exit status, as `AgentCommand.host` does."""
     shell.write(file, text.encode("utf-8", "replace"))
     return 0

@@ -16,18 +16,18 @@ from .answering import write_answer
 from .protocol import Agent, AgentCall, AgentCommand
 
 RESERVED = frozenset({"oracle", "nop", "command", "baseline", "model"})
-"""Names that no agent of others can have."""
+"""Names that no other agent may have."""
 SOLUTION_DIRECTORY = "/solution"
 _PATCH_FILE = "/bench/reference.patch"
 
-# bash where there is one, else sh: one exec either way, instead of a first one that only asks.
+# bash if the image has it, else sh: one exec, instead of a first one to find out.
 _SHELL = 'if command -v bash >/dev/null 2>&1; then exec bash -c "$1"; else exec sh -c "$1"; fi'
 _APPLY_PATCH = f"git apply --verbose {_PATCH_FILE} || patch --batch --forward --fuzz=5 -p1 -i {_PATCH_FILE}"
 
 
 _SCRIPT_FILE = "/bench/agent.sh"
 _ARGUMENT_LIMIT = 100_000
-"""Bytes; Linux takes no argument longer than 128 KiB."""
+"""The most bytes of an argument; Linux takes none longer than 128 KiB."""
 
 
 def shell(command: str) -> tuple[str, ...]:
@@ -37,7 +37,7 @@ def shell(command: str) -> tuple[str, ...]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Oracle:
-    """Applies the scenario's reference solution: shows that the benchmark can be solved, at no cost."""
+    """Applies the scenario's reference solution. Shows that the benchmark can be solved, at no cost."""
 
     name: str = "oracle"
     needs_model: bool = False
@@ -68,7 +68,7 @@ class Oracle:
                 env={"DEBIAN_FRONTEND": "noninteractive", **env},
                 files=(
                     File(SOLUTION_DIRECTORY, source=reference.solution, readable=True),
-                    # Whatever its mode in the repository, and whoever runs it.
+                    # Executable whatever its mode in the repository, for any user.
                     File(
                         f"{SOLUTION_DIRECTORY}/solve.sh", source=reference.solution / "solve.sh", mode=0o755
                     ),
@@ -85,18 +85,18 @@ class Oracle:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Nop:
-    """Does nothing: shows that the benchmark does not pass by itself."""
+    """Does nothing. Shows that the benchmark does not pass by itself."""
 
     name: str = "nop"
     needs_model: bool = False
     trusted: bool = True
 
     def answers(self, params: Mapping[str, Any]) -> bool:  # noqa: ARG002
-        """True: it needs no container to do nothing in."""
+        """True: doing nothing needs no container."""
         return True
 
     def prepare(self, call: AgentCall) -> AgentCommand | None:  # noqa: ARG002
-        """Nothing."""
+        """None: there is nothing to run."""
         return None
 
 
@@ -109,7 +109,7 @@ class Command:
     trusted: bool = False
 
     def prepare(self, call: AgentCall) -> AgentCommand | None:
-        """The command behind the colon, or behind `NAME=command:`."""
+        """The command after the colon, or after `NAME=command:`."""
         return _run(call.spec.command or call.spec.model or ":")
 
 

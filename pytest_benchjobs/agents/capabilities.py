@@ -15,10 +15,10 @@ _CAPABILITIES: TypeAdapter[frozenset[str]] = TypeAdapter(frozenset[Capability])
 
 
 def capabilities_of(agent: Agent) -> frozenset[str] | None:
-    """All that an agent says it can do; None: it says nothing.
+    """The capabilities that an agent declares; None: it declares none.
 
     Raises:
-        InputError: what it says are no capabilities.
+        InputError: they are not a set of capabilities.
     """
     said = getattr(agent, "capabilities", None)
     if said is None:
@@ -35,7 +35,7 @@ def capabilities_of(agent: Agent) -> frozenset[str] | None:
 
 
 def incompatibility(scenario: Scenario, agent: Agent) -> str | None:
-    """Reason why an agent cannot be measured with a scenario; None when nothing is known to be missing."""
+    """Reason why a scenario cannot run with an agent; None if nothing is known to be missing."""
     required = scenario.requires.capabilities
     has = capabilities_of(agent) if required else None
     if has is None:

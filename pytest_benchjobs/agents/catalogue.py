@@ -1,4 +1,4 @@
-"""Agents that others bring: described by files of a project, or installed with Python packages."""
+"""Agents from other places: agent files of a project, and installed Python packages."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from .described import SUFFIXES, DescribedAgent
 from .protocol import Agent
 
 GROUP = "benchjobs.agents"
-"""Entry points of this group name an agent, or something without arguments that returns one."""
+"""Entry points of this group are an agent, or a callable without arguments that returns one."""
 
 
 def all_agents(directories: Iterable[Path]) -> dict[str, Agent]:
-    """Every agent that is known without a conftest.py: built in, installed, described in files of these directories.
+    """All agents known without a conftest.py: built in, installed, and described in files of these directories.
 
-    What comes later in that order takes the place of what has the same name.
+    Of agents with the same name, the last one in that order counts.
 
     Raises:
-        InputError: a file is wrong, or something installed is no agent.
+        InputError: a file is wrong, or an entry point is not an agent.
     """
     built_in = {agent.name: agent for agent in builtin_agents()}
     return {**built_in, **_installed(), **_described_in(directories)}

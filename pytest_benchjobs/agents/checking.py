@@ -1,4 +1,4 @@
-"""Checks of agents that were written in Python: when they are given, and of what `prepare` returns."""
+"""Checks of agents written in Python, when they are registered, and of what `prepare` returns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NAME_LIMIT = 200
 
 
 def agent_fault(found: object) -> str | None:
-    """Describe an object that is given as an agent and is none, with what it lacks; None if it is an agent."""
+    """Describe why an object is not an agent, and what it lacks; None if it is one."""
     if isinstance(found, type):
         return f"the class {found.__name__}; give an object of it: {found.__name__}()"
     name = getattr(found, "name", None)
@@ -39,7 +39,7 @@ def agent_fault(found: object) -> str | None:
 
 
 def checked_command(found: object, agent: Agent) -> AgentCommand | None:
-    """Return what `prepare` of an agent returned, once it is known to be a command or None.
+    """Return the result of an agent's `prepare`, after checking that it is a command or None.
 
     Raises:
         AgentSetupFailed: it is not a command, or a command whose parts have other types.

@@ -1,4 +1,4 @@
-"""One call of a model by the agent `model`: what it is asked, what it answers, and the log of both."""
+"""One call of a model by the agent `model`: the request, the answer, and the log of both."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .reading.values import at, bounded, count_at, items_at, spoken, text_at, te
 
 TOOL = "shell"
 CALL_LIMIT = 32
-"""Calls of an answer; more are left out."""
+"""The most calls of an answer; more are left out."""
 _LOGGED = 32_000
 _TOOLS = [
     {
@@ -38,7 +38,7 @@ JSON = dict[str, Any]
 
 
 class Options(BaseModel):
-    """Parameters that are for this agent. Others are not looked at."""
+    """Parameters for this agent. Others are ignored."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False, defer_build=True)
 
@@ -46,20 +46,20 @@ class Options(BaseModel):
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
     seed: int | None = None
     max_tokens: Annotated[int, Field(ge=1)] | None = None
-    """Of an answer."""
+    """The most tokens of an answer."""
     reasoning_effort: Annotated[str, Field(min_length=1)] | None = None
     stop: str | tuple[str, ...] | None = None
     tools: bool | None = None
-    """Default: true, but false for a question."""
+    """Default: true, but false for a short answer."""
     max_turns: Annotated[int, Field(ge=1)] = 50
     command_timeout: Seconds = 300.0
-    """Seconds a command may take."""
+    """The most seconds of a command."""
     answer_file: Annotated[str, Field(min_length=1)] = "answer.txt"
     """Relative to the workdir."""
 
     @property
     def forwarded(self) -> JSON:
-        """Options that go to the model as they are."""
+        """Options that are passed on to the model."""
         names = {"temperature", "top_p", "seed", "max_tokens", "reasoning_effort", "stop"}
         return self.model_dump(mode="json", include=names, exclude_none=True)
 
@@ -72,12 +72,12 @@ class Task:
     problem: str
     options: Options
     questions: tuple[str, ...] = ()
-    """Asked instead of the problem, each by itself; replies go into one file as a JSON array."""
+    """Asked instead of the problem, each separately; the replies go into one file as a JSON array."""
     answer_file: str = ""
 
 
 class Ended(Exception):
-    """The conversation is over. `reason` is one of those in `agents.reading.own`."""
+    """The conversation has ended. `reason` is one of those in `agents.reading.own`."""
 
     def __init__(self, reason: str, message: str = "", status: int | None = None) -> None:
         super().__init__(message)
@@ -94,7 +94,7 @@ class Answer:
     calls: tuple[Call, ...]
     finish_reason: str
     reply: str
-    """Text without reasoning, where that is part of the text."""
+    """Text without reasoning, if that is part of the text."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -107,10 +107,10 @@ class Call:
 
 
 def ask(task: Task, shell: Shell, messages: list[JSON], number: int) -> Answer:
-    """One call of the model.
+    """Make one call of the model.
 
     Raises:
-        Ended: it was told to stop, or there is no answer to go on with.
+        Ended: the agent was stopped, or there is no answer to continue with.
     """
     if shell.stopped:
         raise Ended("stopped", "the time limit was reached")
@@ -159,7 +159,7 @@ def _calls(message: Mapping[str, Any], number: int) -> Iterator[Call]:
         yield Call(
             id=text_at(call, "id")[:200] or f"call-{number}-{place}",
             name=text_at(call, "function", "name"),
-            # Some servers have it as the object itself.
+            # Some servers send it as an object instead of a text.
             arguments=arguments if isinstance(arguments, str) else json.dumps(arguments),
         )
 
@@ -175,7 +175,7 @@ def _usage(said: Any) -> Iterator[tuple[str, int]]:
 
 
 def arguments_of(call: Call) -> Any:
-    """Arguments of a call: what the JSON says, else the text."""
+    """Arguments of a call: parsed JSON, or the text if it is not JSON."""
     try:
         return json.loads(call.arguments)
     except (ValueError, RecursionError):

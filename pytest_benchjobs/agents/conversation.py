@@ -1,4 +1,4 @@
-"""The work of the agent `model`: a conversation with a tool until it is done, or questions, each by itself."""
+"""The work of the agent `model`: a conversation with a tool until it is done, or separate questions."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .protocol import Shell
 from .reading.values import at
 
 VERSION = "1"
-"""Of what it says to a model: another one makes another signature."""
+"""Version of its prompts and rules, part of the signature."""
 OUTPUT_LIMIT = 16_000
-"""Characters of a command's output that the model sees."""
+"""The most characters of a command's output that the model sees."""
 HISTORY_LIMIT = 400_000
-"""Characters of a conversation. When there are more, the oldest turns go."""
+"""The most characters of a conversation. Beyond that, the oldest turns are dropped."""
 _COMMAND_LIMIT = 100_000
 
 SYSTEM = """\
@@ -66,7 +66,7 @@ def _converse(task: Task, shell: Shell) -> NoReturn:
 
 
 def _answer(task: Task, shell: Shell) -> NoReturn:
-    """Ask each question by itself, and write down the replies, also if not all of them come."""
+    """Ask each question separately, and write the replies, also if some are missing."""
     answers: list[Answer] = []
     try:
         for number, question in enumerate(task.questions or (task.problem,), start=1):
@@ -90,7 +90,7 @@ def _finished(answer: Answer) -> Ended:
 
 
 def _run(call: Call, shell: Shell, options: Options) -> str:
-    """Result of a call, as the model gets it."""
+    """Result of a call, for the model."""
     command = at(arguments_of(call), "command")
     if call.name != TOOL:
         return f"error: there is no tool {call.name[:100]!r}, only {TOOL}"
@@ -109,7 +109,7 @@ def _run(call: Call, shell: Shell, options: Options) -> str:
 
 
 def _said(answer: Answer) -> JSON:
-    """An answer, as it is sent back to the model."""
+    """An answer in the form in which it is sent back to the model."""
     calls = [
         {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
         for call in answer.calls
@@ -118,7 +118,7 @@ def _said(answer: Answer) -> JSON:
 
 
 def _recent(turns: list[list[JSON]], beginning: list[JSON]) -> list[list[JSON]]:
-    """The last turns, as many as fit beside the beginning, and at least one."""
+    """The last turns, as many as fit together with the beginning, and at least one."""
     room = HISTORY_LIMIT - _size(beginning)
     kept = len(turns)
     for turn in reversed(turns):

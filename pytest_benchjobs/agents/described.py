@@ -1,4 +1,4 @@
-"""Agents that are described by data, such as the five that come with the package."""
+"""Agents described by data, such as the five that come with the package."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from .reading import reader_of
 from .snapshot import Snapshot, snapshot
 
 if TYPE_CHECKING:
-    # Models that take time to build: imported where a description is used, which is seldom.
+    # These models take time to build, so they are imported only when a description is used.
     from .description import CallSettings, Description, ProgramSource
 
 SUFFIXES = (".agent.toml", ".agent.yaml", ".agent.yml")
 """Endings of the names of agent files."""
 STATE = "/bench/agent"
-"""Directory of an agent's own files. Not in its home: that is the scenario's."""
+"""Directory of an agent's own files, outside of its home, which belongs to the scenario."""
 CA_FILE = f"{PROGRAMS}/ca.pem"
 _NODE: dict[str, Any] = {
     "npm": "node-{platform}@{version}",
@@ -39,13 +39,13 @@ _NODE: dict[str, Any] = {
 }
 _NODE_VERSION = "22.23.3"
 _OF_MODELS = frozenset({"temperature", "top_p", "reasoning_effort", "max_tokens", "max_turns"})
-"""Parameters that cannot be meant for anybody else: an agent that does not take one says so."""
-# The program takes the place of the shell, which only opens the file.
+"""Parameters that can only be meant for the agent: one that does not take them reports an error."""
+# The program replaces the shell, which only opens the file.
 _WITH_PROBLEM = 'exec "$@" < "$0"'
 
 
 class DescribedAgent:
-    """An agent that does what a description says. The description is read when it is needed first."""
+    """An agent defined by a description, which is read on first use."""
 
     trusted = False
 
@@ -58,7 +58,7 @@ class DescribedAgent:
 
     @classmethod
     def of_file(cls, path: Path, name: str | None = None) -> DescribedAgent:
-        """The agent a file describes, under another name if one is given.
+        """The agent that a file describes, under another name if one is given.
 
         Raises:
             InputErrors: every mistake in it, with file and line.
@@ -78,12 +78,12 @@ class DescribedAgent:
 
     @property
     def capabilities(self) -> frozenset[str] | None:
-        """All it can do; None: nothing is known."""
+        """Its capabilities; None: unknown."""
         said = self.description.capabilities
         return None if said is None else frozenset(said)
 
     def packages(self, version: str | None = None) -> tuple[Package, ...]:
-        """Packages to fetch for it, its own program first."""
+        """Packages to fetch, its own program first."""
         found = []
         if self.description.source.npm is not None:
             found.append(
@@ -98,7 +98,7 @@ class DescribedAgent:
     def endpoints(
         self, spec: AgentSpec, environ: Mapping[str, str], params: Mapping[str, Any]
     ) -> tuple[Endpoint, ...]:
-        """The models it needs.
+        """The endpoints of its model.
 
         Raises:
             InputError: the provider of its model is unknown.
@@ -110,7 +110,7 @@ class DescribedAgent:
         """The command.
 
         Raises:
-            AgentSetupFailed: it was not fetched, or takes no such parameter.
+            AgentSetupFailed: it was not fetched, or does not take a parameter.
             InputError: the provider of its model is unknown.
         """
         description = self.description
@@ -172,7 +172,7 @@ class DescribedAgent:
         if endpoint.provider != description.provider or not description.key_variables:
             return target
         if endpoint.key_variables != own_keys(endpoint.provider):
-            return target  # to that address only what was named for it
+            return target  # that address gets only a key that was named for it
         variables = (*endpoint.key_variables, *description.key_variables)
         return ModelTarget(endpoint.model_copy(update={"key_variables": variables}), target.model)
 
@@ -223,12 +223,12 @@ class DescribedAgent:
         return found
 
     def snapshot(self) -> Snapshot | None:
-        """The program beside the description, as it was when this was called first; None where there is none.
+        """The program beside the description, as it was at the first call; None if there is none.
 
-        All trials of a job see the same files, whatever becomes of the checkout meanwhile.
+        All trials of a job see the same files, even if the checkout changes meanwhile.
 
         Raises:
-            AgentSetupFailed: it is not there, or cannot be read.
+            AgentSetupFailed: it does not exist, or cannot be read.
         """
         source = self.description.source
         if source.path is None:
@@ -282,7 +282,7 @@ def _package(name: str, version: str | None, default: str, source: ProgramSource
 
 
 def _merged(parts: list[tuple[CallSettings, Mapping[str, Any]]]) -> CallSettings:
-    """One call out of several settings, with placeholders filled in."""
+    """One call from several settings, with placeholders filled in."""
     from .description import CallSettings, filled
 
     argv: list[str] = []
@@ -308,7 +308,7 @@ def _text(value: object) -> str:
 
 
 def _state_files(files: Mapping[str, Any]) -> tuple[File, ...]:
-    """The agent's own directory, and what is in it from the start: the agent may be any user, and may write to all."""
+    """The agent's own directory with its initial files, writable for all: the agent may be any user."""
     made = {STATE: File(STATE, mode=0o777)}
     for name, value in files.items():
         path = PurePosixPath(STATE) / name

@@ -1,4 +1,4 @@
-"""An agent described by data: where its program comes from, how it is called, and which models it can talk to.
+"""An agent described by data: the source of its program, its call, and the models it can use.
 
     name = "my-agent"
     version = "1.4.0"
@@ -57,7 +57,7 @@ class CallSettings(_Strict):
     """Additions to a call."""
 
     argv: tuple[str, ...] = ()
-    """Arguments, after those which are there already."""
+    """Arguments, added after the others."""
     env: dict[EnvName, Value] = {}
     """Variables. A table becomes JSON."""
     files: dict[Text, Value] = {}
@@ -73,21 +73,21 @@ class Case(CallSettings):
     """Empty: any."""
 
     def fits(self, endpoint: Endpoint) -> bool:
-        """True if they are for this endpoint."""
+        """True if they apply to this endpoint."""
         return (not self.wires or endpoint.wire in self.wires) and (
             not self.providers or endpoint.provider in self.providers
         )
 
 
 class Parameter(CallSettings):
-    """Settings for a parameter of `--bench-extra` or `--bench-matrix`, with `{value}` for what it is."""
+    """Settings for a parameter of `--bench-extra` or `--bench-matrix`, with `{value}` for its value."""
 
     type: Literal["integer", "number", "text"] = "text"
     choices: tuple[Text, ...] = ()
-    """Of a text."""
+    """Allowed values of a text."""
 
     def fault(self, value: object) -> str | None:
-        """Complaint about a value, in a few words; None when it is valid."""
+        """Reason why a value is invalid, in a few words; None if it is valid."""
         if self.type == "text":
             if not isinstance(value, str):
                 return "is no text"
@@ -100,16 +100,16 @@ class Parameter(CallSettings):
 
 
 class ProgramSource(_Strict):
-    """Origin of the program: one of `npm`, `path`; neither if it is in the image."""
+    """Source of the program: `npm` or `path`; neither if it is in the image."""
 
     npm: Text | None = None
-    """A package of npm, such as `my-agent-{platform}@{version}`. Its install scripts are not run."""
+    """An npm package, such as `my-agent-{platform}@{version}`. Its install scripts are not run."""
     path: Text | None = None
     """A file or directory beside the description, `.` for the directory it is in. Sandboxes see it read-only."""
     root: str = ""
-    """Directory of the package that is kept; it may hold `{arch}`: x86_64 or aarch64."""
+    """Directory of the package to keep; it may contain `{arch}`: x86_64 or aarch64."""
     leave_out: tuple[Text, ...] = ()
-    """Patterns of its files that are left out, from `root` or from the directory of `path`."""
+    """Patterns of files to leave out, relative to `root` or to the directory of `path`."""
     archives: dict[Text, Annotated[str, Field(pattern=r"^sha512-[A-Za-z0-9+/=]{88}$")]] = {}
     """Platform (`linux-x64`, `linux-arm64`) -> digest of the archive of the default version, as npm writes it."""
 
@@ -134,35 +134,33 @@ class Description(CallSettings):
     about: str = ""
     """Description in one line."""
     version: Text | None = None
-    """Fetched if no other is asked for, as in `name@version:model`."""
+    """Version that is fetched unless another is requested, as in `name@version:model`."""
     source: ProgramSource = ProgramSource()
     runtimes: tuple[Literal["node", "ca"], ...] = ()
-    """Further needs: `node`, and `ca`, a file with certificate authorities."""
+    """Runtimes it needs: `node`, and `ca`, a file with certificate authorities."""
     argv: Annotated[tuple[str, ...], Field(min_length=1)]
     """The program and its arguments. It runs in the scenario's working directory, with the problem statement as its
     standard input."""
     stdin: Annotated[bool, Strict()] = True
-    """True: its standard input is the problem statement. If not, it is closed, and `argv` should hold `{problem}`."""
+    """True: its standard input is the problem statement. Otherwise it is closed, and `argv` should contain `{problem}`."""
     wires: tuple[Wire, ...] = ()
-    """Wires it can speak to a model. None: it needs no model."""
+    """Wires that it supports. None: it needs no model."""
     provider: Text | None = None
-    """Default provider of its models. None: that is told by the name of the model."""
+    """Default provider of its models. None: the name of the model tells the provider."""
     key_variables: tuple[EnvName, ...] = ()
     """Variables that may hold the key of `provider`, beside the provider's own."""
     helper_models: tuple[Text, ...] = ()
-    """Small models it calls beside the one it is asked for, such as for titles; `*` stands for anything. No others are
-    called."""
+    """Small models it calls beside its own, such as for titles; `*` stands for anything. It may call no others."""
     aliases: dict[Text, tuple[Text, ...]] = {}
-    """Short names of models it takes -> the models it then calls, as in `sonnet = ["claude-*sonnet*"]`."""
+    """Short names of models it takes -> the models that they stand for, as in `sonnet = ["claude-*sonnet*"]`."""
     capabilities: tuple[Capability, ...] | None = None
-    """All it can do of what scenarios may require, such as `shell` and `vision`. None: nothing is known, and everything
-    is assumed."""
+    """Capabilities that scenarios may require, such as `shell` and `vision`. None: unknown, and all are assumed."""
     reads: Literal["claude-code", "codex", "gemini-cli", "opencode", "goose", "none"] = "none"
-    """Form of what it prints."""
+    """Format of its output."""
     cases: tuple[Case, ...] = ()
-    """Settings for some endpoints: of these the first that fits. There has to be one, if there are any."""
+    """Settings for some endpoints: the first that fits applies. If there are any, one must fit."""
     parameters: dict[Text, Parameter] = {}
-    """Parameters it takes."""
+    """Parameters that it takes."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> Description:
@@ -199,7 +197,7 @@ class Description(CallSettings):
             yield f"parameters.{name}: ", parameter
 
     def case_for(self, endpoint: Endpoint) -> Case | None:
-        """The settings for an endpoint; None when there are none for any.
+        """The settings for an endpoint; None if there are none for any.
 
         Raises:
             InputError: there are some, and none fits.
@@ -226,7 +224,7 @@ def read_description(path: Path) -> Description:
         Description, {key: value for key, value in document.data.items() if key in known}
     )
     complaints.raise_errors()
-    if found is None:  # pragma: no cover - something was raised
+    if found is None:  # an error was raised
         raise InputError("is no agent", path=path)
     return found
 
@@ -238,7 +236,7 @@ def description_schema() -> dict[str, Any]:
 
 
 def filled(value: Any, values: Mapping[str, Any]) -> Any:
-    """A copy in which placeholders are replaced, in keys as well. One that is a whole text keeps its type."""
+    """A copy with placeholders replaced, in keys as well. A placeholder that is a whole text keeps the type of its value."""
     if isinstance(value, str):
         whole = _PLACEHOLDER.fullmatch(value)
         if whole is not None and whole[1] in values:

@@ -1,4 +1,4 @@
-"""Fetching programs: once per machine, whoever asks first; checked, then put in place in one step."""
+"""Fetching programs, once per machine: checked, then put in place atomically."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from .packages import Package, PackageManifest, trouble
 from .unpacking import identify, unpack
 
 Progress = Callable[[str], None]
-"""Takes a line about what happens now."""
+"""Callback for a line about progress."""
 _NPM_TIMEOUT = 3600.0
 
 
 def fetch(package: Package, on_progress: Progress, *, archive: Path | None = None) -> bool:
-    """Have a package in the cache, from `archive` instead of the network if one is given. False: it was there.
+    """Make sure that a package is in the cache, from `archive` if given, else from the network. False: it was there.
 
     Raises:
-        InputError: the archive is damaged, or is of something else.
+        InputError: the archive is damaged, or is of another package.
         InfrastructureError: it cannot be fetched or written.
     """
     if archive is None and trouble(package) is None:
@@ -52,10 +52,10 @@ def fetch(package: Package, on_progress: Progress, *, archive: Path | None = Non
 
 
 def fetch_from(packages: Sequence[Package], archives: Sequence[Path], on_progress: Progress) -> None:
-    """Have all packages in the cache, from archives that `npm pack` made elsewhere, and with no network.
+    """Make sure that all packages are in the cache, from archives made elsewhere by `npm pack`, without a network.
 
     Raises:
-        InputError: an archive is of something else, or one is missing.
+        InputError: an archive is of another package, or one is missing.
         InfrastructureError: it cannot be written.
     """
     wanted = {package.npm: package for package in packages}
@@ -78,12 +78,12 @@ def fetch_from(packages: Sequence[Package], archives: Sequence[Path], on_progres
 
 
 def _fetch(package: Package, archive: Path | None, on_progress: Progress) -> PackageManifest:
-    """Under the lock."""
+    """Fetch a package; the caller holds the lock."""
     if archive is not None:
         return _install(package, archive, on_progress)
     kept = package.directory.with_name(f"{package.directory.name}.tgz")
     if kept.exists():
-        # Whoever fetched it was killed before it was unpacked.
+        # The process that fetched it was killed before unpacking.
         with contextlib.suppress(InputError):
             manifest = _install(package, kept, on_progress)
             kept.unlink()
@@ -97,7 +97,7 @@ def _fetch(package: Package, archive: Path | None, on_progress: Progress) -> Pac
 
 
 def _download(package: Package, target: Path, on_progress: Progress) -> None:
-    """Let npm, which checks what it gets, bring the archive."""
+    """Fetch the archive with npm, which checks it."""
     npm = shutil.which("npm")
     elsewhere = (
         f"where there is a network: npm pack {package.npm}; here: benchjobs agents fetch NAME --from FILE"

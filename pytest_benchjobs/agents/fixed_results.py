@@ -1,6 +1,6 @@
-"""`baseline:perfect|wrong|half|random`: agents without a model, whose results are known beforehand.
+"""`baseline:perfect|wrong|half|random`: agents without a model, whose results are known in advance.
 
-They show what a benchmark and everything behind it make of results that are certain: nothing here is measured.
+They test a benchmark, and everything that handles its results, with certain results; they measure nothing.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Baseline:
     """Applies the reference solution, or does nothing.
 
     `perfect` always applies it, `wrong` never. `half` applies it to the scenarios whose id has a digest in the lower
-    half, whatever the attempt. `random[:SHARE[:SEED]]` applies it to a share of trials (0.5), chosen by a digest of the
-    seed (0), the scenario's id and the attempt: anew for each attempt, and the same in each job.
+    half, in all attempts. `random[:SHARE[:SEED]]` applies it to a share of trials (0.5), chosen by a digest of the seed
+    (0), the scenario's id and the attempt: differently in each attempt, and the same in each job.
     """
 
     oracle: Agent
@@ -75,6 +75,6 @@ def _solves(call: AgentCall) -> bool:
 
 
 def _fraction(*words: str) -> float:
-    """A number in [0, 1) that is the same everywhere and for ever."""
+    """A number in [0, 1) that depends on `words` alone, on any machine."""
     digest = hashlib.sha256("\0".join(words).encode("utf-8", "replace")).digest()
     return int.from_bytes(digest[:6], "big") / (1 << 48)

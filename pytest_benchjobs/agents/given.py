@@ -1,4 +1,4 @@
-"""Agents that are given by a path or by a shell command under a name: `mybot=./my-agent`, `mybot=command:SHELL`."""
+"""Agents given by a path or a shell command, with a name: `mybot=./my-agent`, `mybot=command:SHELL`."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _INTERPRETERS = {
     ".mjs": "node",
     ".cjs": "node",
 }
-"""Ending of a file -> the program of the image that runs it, where it cannot be executed itself."""
+"""Suffix of a file -> the program of the image that runs it, if it is not executable."""
 _NAMES = ("run", "run.sh", "{name}", "{name}.sh", "agent", "agent.sh", "main.sh", "{name}.py", "agent.py", "main.py",
           "run.py", "__main__.py", "agent.js", "main.js", "index.js", "agent.mjs", "index.mjs")  # fmt: skip
-"""Files that are looked for in a directory, the first of which starts the agent."""
+"""Names of the file that starts the agent in a directory; the first one found counts."""
 
 
 def given_agents(specs: Iterable[AgentSpec]) -> dict[str, Agent]:
-    """The agents that specifications bring with them, by name.
+    """The agents defined in the specifications themselves, by name.
 
     Raises:
-        InputError: a path is not there, nothing says how to start what is there, or a name has two meanings.
+        InputError: a path does not exist, it is unclear how to start it, or a name has two meanings.
     """
     found: dict[str, Agent] = {}
     brought: dict[str, AgentSpec] = {}
@@ -65,7 +65,7 @@ def given_agents(specs: Iterable[AgentSpec]) -> dict[str, Agent]:
 
 
 def _of_path(name: str, path: Path, *, has_model: bool) -> DescribedAgent:
-    """The agent that a file or directory of a checkout is."""
+    """The agent of a file or directory in a checkout."""
     if not path.exists():
         raise InputError(f"agent {name}: there is no {path}; give the path of a program or of its directory")
     if path.is_file():
@@ -103,7 +103,7 @@ def starting_file(name: str, directory: Path) -> list[str] | None:
 
 
 def _agent_file(name: str, directory: Path) -> Path | None:
-    """The agent file in a directory, which describes it.
+    """The agent file in a directory.
 
     Raises:
         InputError: there are several, and none has the agent's name.
@@ -120,7 +120,7 @@ def _agent_file(name: str, directory: Path) -> Path | None:
 
 
 def _starting(file: Path, place: str) -> list[str] | None:
-    """The arguments that start a file which sandboxes see at `place`; None where it cannot be started."""
+    """The arguments that start a file which sandboxes see at `place`; None if it cannot be started."""
     if not file.is_file():
         return None
     interpreter = _INTERPRETERS.get(file.suffix)
@@ -133,7 +133,7 @@ def _starting(file: Path, place: str) -> list[str] | None:
 
 
 def _described(name: str, path: Path, argv: Sequence[str], *, has_model: bool) -> DescribedAgent:
-    """The agent of a path without an agent file. With a model it gets the usual variables of its provider."""
+    """The agent of a path without an agent file. With a model it gets the usual variables of the model's provider."""
 
     def describe() -> Description:
         from .description import Case, Description, ProgramSource

@@ -1,4 +1,4 @@
-"""Agents that are given the key of a provider, as `--bench-secret OPENAI_API_KEY=NAME`, and know no gateway."""
+"""Agents that get the key of a provider, as by `--bench-secret OPENAI_API_KEY=NAME`, and do not know the gateway."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .providers import PROVIDERS
 def with_given_keys(command: AgentCommand, given: Iterable[str], environ: Mapping[str, str]) -> AgentCommand:
     """The command with the endpoints whose keys are among the variables `given` to it.
 
-    Instead of a key it gets a placeholder, and the variable with the base URL leads it to the gateway: what uses the
-    provider's own library, or the two variables, works as it is.
+    Each key is replaced by a placeholder, and the variable with the base URL leads to the gateway. Agents that use the
+    provider's own library, or the two variables, work unchanged.
 
     Raises:
-        InputError: two of the keys are of providers that speak the same, and it has one address for both.
+        InputError: two of the keys are of providers with the same API, which would share one address.
     """
     variables = set(given)
     endpoints: dict[Wire, Endpoint] = {}

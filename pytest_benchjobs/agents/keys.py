@@ -1,4 +1,4 @@
-"""Variables with the keys that known agents need. Whether they are built in does not matter."""
+"""Variables with the keys that known agents need, built in or not."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ KEYS: dict[str, tuple[str, ...]] = {
     "goose": ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GOOGLE_API_KEY"),
     "opencode": ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GOOGLE_API_KEY"),
 }
-"""Agent -> variables, of which at least one is needed."""
+"""Agent -> variables, of which it needs at least one."""

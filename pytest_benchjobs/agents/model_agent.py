@@ -1,14 +1,14 @@
-"""`model`: an agent of our own around any model with an OpenAI-compatible endpoint, so that a bare model is measured.
+"""`model`: an agent of our own around any model with an OpenAI-compatible endpoint, to measure the model alone.
 
     tools: true     a loop over Chat Completions with one tool, `shell`; it ends when an answer calls no tool
     tools: false    one question; the text of the answer goes to the file `answer_file`
 
-A scenario that wants a short answer is such a question, or several, unless `tools: true` is asked for; there is no
+A scenario that wants a short answer is one such question, or several, unless `tools: true` is set. There is no
 container then, and `answer_file` is the scenario's.
 
 conversation.py has its work, completion.py a call of the model. It runs on this machine, in the thread of its trial.
-Only the commands run in the sandbox, a fresh shell each. It tries nothing twice: that is the gateway's affair. Its log
-is for `agents.reading.own`.
+Only the commands run in the sandbox, each in a new shell. It retries nothing: the gateway does. Its log is for
+`agents.reading.own`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .reading import reader_of
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ModelAgent:
-    """Asks a model, and runs what it says."""
+    """Asks a model, and runs the commands it calls."""
 
     name: str = "model"
     needs_model: bool = True
@@ -43,7 +43,7 @@ class ModelAgent:
     def endpoints(
         self, spec: AgentSpec, environ: Mapping[str, str], params: Mapping[str, Any]
     ) -> tuple[Endpoint, ...]:
-        """The one it needs.
+        """The endpoint of its model.
 
         Raises:
             InputError: the provider of the model is unknown.
@@ -51,14 +51,14 @@ class ModelAgent:
         return (_target(spec, environ, params).endpoint,)
 
     def answers(self, params: Mapping[str, Any]) -> bool:
-        """True unless it is to have tools, which are in a container."""
+        """True unless it has tools, which need a container."""
         try:
             return _options(params).tools is not True
-        except AgentSetupFailed:  # as `prepare` will say
+        except AgentSetupFailed:  # `prepare` reports it
             return False
 
     def prepare(self, call: AgentCall) -> AgentCommand | None:
-        """The conversation, as a function that runs here.
+        """The conversation, as a function that runs on this machine.
 
         Raises:
             AgentSetupFailed: a parameter is wrong.

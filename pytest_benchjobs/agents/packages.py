@@ -1,7 +1,7 @@
-"""Programs that are fetched once, and the place on this machine where they are kept.
+"""Fetched programs, and their place on this machine.
 
-In `<cache>/agents/NAME/VERSION-PLATFORM/` there are `files/`, which is what a sandbox sees, and `manifest.json` with
-digests, sizes and times of all of it.
+In `<cache>/agents/NAME/VERSION-PLATFORM/` there are `files/`, which sandboxes see, and `manifest.json` with the
+digests, sizes and times of these files.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..system.keeping import digest
 PROGRAMS = "/opt/benchjobs"
 """Directory of programs in a sandbox."""
 _seen: set[tuple[Path, datetime.datetime]] = set()
-"""Packages of which every file was looked at."""
+"""Packages all of whose files have been checked."""
 _MACHINES = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}
 
 
@@ -43,11 +43,11 @@ class Package:
     npm: str
     """`PACKAGE@VERSION`, as npm knows it."""
     root: str = ""
-    """Directory within its archive that is kept."""
+    """Directory within its archive to keep."""
     leave_out: tuple[str, ...] = ()
     """Patterns of paths in `root` that are left out."""
     integrity: str | None = None
-    """`sha512-...` of its archive, where it is known beforehand."""
+    """`sha512-...` of its archive, if known in advance."""
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}"
@@ -77,14 +77,14 @@ class KeptFile(Model, defer_build=True):
     """A file of a fetched package."""
 
     path: str
-    """From the directory of all its files."""
+    """Relative to the directory of the package's files."""
     size: int
     mtime_ns: int
     sha256: str
     executable: bool
 
     def trouble(self, root: Path) -> str | None:
-        """Reason why the file cannot be used, by its size and time; None when it can be."""
+        """Reason why the file cannot be used, by its size and time; None if it can."""
         try:
             about = (root / self.path).stat()
         except OSError:
@@ -94,7 +94,7 @@ class KeptFile(Model, defer_build=True):
         return None
 
     def is_changed(self, root: Path) -> bool:
-        """Read the file, and tell whether it is another one than was fetched."""
+        """Read the file, and return True if its content differs from the fetched one."""
         try:
             return digest(root / self.path) != self.sha256
         except OSError:
@@ -102,7 +102,7 @@ class KeptFile(Model, defer_build=True):
 
 
 class PackageManifest(Model, defer_build=True):
-    """Record of a fetched package. Written last: without it there is nothing."""
+    """Record of a fetched package. Written last: without it, the package counts as missing."""
 
     schema_version: int = 1
     npm: str
@@ -113,12 +113,12 @@ class PackageManifest(Model, defer_build=True):
 
     @property
     def bytes(self) -> int:
-        """Of all files."""
+        """Bytes of all files."""
         return sum(file.size for file in self.files)
 
 
 def manifest_of(package: Package) -> PackageManifest | None:
-    """Read the manifest of a package; None when it was not fetched."""
+    """Read the manifest of a package; None if the package was not fetched."""
     path = package.directory / "manifest.json"
     try:
         about = path.stat()
@@ -128,9 +128,9 @@ def manifest_of(package: Package) -> PackageManifest | None:
 
 
 def trouble(package: Package) -> str | None:
-    """Reason why a package cannot be used, in a few words; None when it can be.
+    """Reason why a package cannot be used, in a few words; None if it can.
 
-    Sizes and times are looked at, no content: of everything at first, later in this process of programs only, which is
+    Checks sizes and times, not content: of all files the first time, later in this process of programs only, which is
     cheap enough for every trial. `changed` reads everything.
     """
     path = package.directory / "manifest.json"
@@ -148,7 +148,7 @@ def trouble(package: Package) -> str | None:
 
 
 def changed(package: Package) -> Iterator[str]:
-    """Return the paths whose content is not what was fetched."""
+    """Return the paths whose content differs from the fetched one."""
     manifest = manifest_of(package)
     for file in manifest.files if manifest is not None else ():
         if file.is_changed(package.files):

@@ -15,12 +15,12 @@ from ..sandbox.protocol import File, Mount
 
 PROBLEM_FILE = "/bench/problem.md"
 PROBLEM_VARIABLE = "BENCH_PROBLEM_FILE"
-"""Variable with that path, for every agent; by it, commands of agents are told from others."""
+"""Variable with that path, for every agent. It distinguishes commands of agents from others."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AgentCall:
-    """One call of an agent: everything it may know."""
+    """One call of an agent, with everything the agent may know."""
 
     scenario: Scenario
     spec: AgentSpec
@@ -31,16 +31,16 @@ class AgentCall:
     problem_file: str = PROBLEM_FILE
     """Path of the problem statement in the sandbox, also in `$BENCH_PROBLEM_FILE`."""
     attempt: int = 1
-    """Number of this one of several independent repeats."""
+    """Number of this attempt, of several independent repeats."""
     params: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """Keys of `--bench-extra` and `--bench-matrix` that are for agents, also as JSON in `$BENCH_PARAMS`."""
+    """Keys of `--bench-extra` and `--bench-matrix` for agents, also as JSON in `$BENCH_PARAMS`."""
 
 
 class Shell(Protocol):
-    """Access of an agent that runs on the host to the sandbox."""
+    """Access to the sandbox for an agent that runs on this machine."""
 
     def run(self, command: str, timeout: float) -> tuple[int | None, str]:
-        """Run a shell command as the agent's user in the workdir: exit status (None: timed out), and its output."""
+        """Run a shell command as the agent's user in the workdir; returns exit status (None: timed out) and output."""
 
     def write(self, path: str, content: bytes) -> None:
         """Write a file; a relative path starts at the workdir."""
@@ -58,60 +58,60 @@ class Shell(Protocol):
 
     @property
     def stopped(self) -> bool:
-        """True if it has to end: time is up, or the trial was cancelled."""
+        """True if the agent must end: its time is up, or the trial was cancelled."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AgentReading:
-    """Facts from an agent's output. No score relies on any of it."""
+    """Facts from an agent's output. No score depends on them."""
 
     ending: Ending | None = None
     message: str | None = None
-    """In a line, such as the last error."""
+    """One line, such as the last error."""
     steps: int = 0
-    """Written to the trajectory."""
+    """Steps written to the trajectory."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AgentCommand:
     """One run of an agent: its command and all it needs.
 
-    It is part of the signature of a trial: no random value, no clock, and of machines no path but mounts' sources.
+    It is part of the signature of a trial, so it has no random values, no times, and no paths of the machine but the
+    sources of mounts.
     """
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = dataclasses.field(default_factory=dict)
     files: tuple[File, ...] = ()
-    """Put in just before it starts."""
+    """Files copied in just before it starts."""
     user: str | None = None
     """Default: the scenario's `agent_user`."""
     identity: str = ""
     """Further text that decides its behaviour, beside the command: its version, the digest of its program.
 
-    Without it, the source of `host` and of the agent's class is what decides.
+    Without it, the source code of `host` and of the agent's class is used.
     """
     version: str | None = None
-    """Of the program that runs, for the result. It decides nothing: see `identity`."""
+    """Version of the program, for the result. It is not part of the signature: see `identity`."""
     mounts: tuple[Mount, ...] = ()
     """Mounts the sandbox sees read-only, such as the agent's program."""
     endpoints: tuple[Endpoint, ...] = ()
-    """Models it needs. It reaches each at `GATEWAY_URL`, with `PLACEHOLDER_KEY`, and nothing else for it."""
+    """Endpoints it needs. It reaches each at `GATEWAY_URL`, with `PLACEHOLDER_KEY`, and in no other way."""
     models: tuple[str, ...] = ()
-    """Models it may call, as their endpoint names them: the one it is asked for first, then small ones it uses beside
-    it; `*` stands for anything. None: only `AgentSpec.model`."""
+    """Models it may call, as their endpoint names them: its own first, then small ones it uses beside it; `*` stands for anything. None: only `AgentSpec.model`."""
     host: Callable[[Shell], int] | None = None
-    """For an agent that runs on this machine instead of `argv`, in the thread of the trial: returns its exit status."""
+    """Function of an agent that runs on this machine instead of `argv`, in the thread of the trial: returns its exit status."""
     read: Callable[[Path, Path], AgentReading] | None = None
     """Reads the agent's log (first path) and writes its trajectory (second path). Never raises."""
 
 
 class Agent(Protocol):
-    """A kind of agent. Give one to `pytest_benchjobs_agents` in a conftest.py or plugin.
+    """An agent. Register one with `pytest_benchjobs_agents` in a conftest.py or plugin.
 
-    One that also has `capabilities`, a frozenset of texts, skips scenarios which require others. Without it, or with
-    None, nothing is known, and everything is assumed.
+    If it also has `capabilities`, a frozenset of texts, scenarios that require others are skipped. Without it, or with
+    None, nothing is known, and all capabilities are assumed.
 
-    One that also has `answers(params) -> bool`, and returns True, answers a question without a container: it does
+    If it also has `answers(params) -> bool`, which returns True, it answers a question without a container: it does
     nothing, or its command is a `host` that runs no command and writes the one file `scenario.question.file`.
     """
 
@@ -125,7 +125,7 @@ class Agent(Protocol):
 
     @property
     def trusted(self) -> bool:
-        """True only for what the benchmark's author wrote: its exit status is a note, its sandbox is not searched."""
+        """True only for solutions of the benchmark's author: the exit status is only noted, the sandbox is not searched."""
 
     def prepare(self, call: AgentCall) -> AgentCommand | None:
         """The command that solves the scenario; None to do nothing.

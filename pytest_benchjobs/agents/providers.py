@@ -13,7 +13,7 @@ from ..model.endpoint import Endpoint, Wire
 from ..model.errors import InputError
 
 COMPATIBLE = "openai-compatible"
-"""The provider of a model at an address of which nothing else is known."""
+"""Provider of a model at an address of which nothing else is known."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -21,13 +21,13 @@ class Provider:
     """A public API, or a server that many people run themselves."""
 
     urls: Mapping[Wire, str]
-    """Wires it speaks, the preferred one first -> base URL."""
+    """Supported wires, the preferred one first -> base URL."""
     url_variable: str
     """Variable that overrides the base URL."""
     key_variables: tuple[str, ...]
     key_required: bool = True
     public: bool = True
-    """It is at its own address. If not, many people run one, and its key is for the one at any address."""
+    """True for a public API at its own address. Otherwise many people run one, and its key is for any address."""
 
 
 PROVIDERS: dict[str, Provider] = {
@@ -56,7 +56,7 @@ PROVIDERS: dict[str, Provider] = {
     ),
 }
 KEY_PARAMETER = "_key_variable"
-"""Ending of the names of parameters that name a variable with a key for an address."""
+"""Suffix of parameters that name the variable with the key for an address."""
 _BY_MODEL = (
     (re.compile(r"claude"), "anthropic"),
     (re.compile(r"gemini"), "google"),
@@ -81,11 +81,12 @@ def target_of(
     environ: Mapping[str, str],
     params: Mapping[str, Any] | None = None,
 ) -> ModelTarget:
-    """Find out who serves the model of an agent that speaks `wires`.
+    """Find the endpoint and the name of the model of an agent that supports `wires`.
 
-    The provider is the one the agent is given, or its own, or the word before the model's first `/`, or the one whose
-    models have such names; any other model with a base URL is at an OpenAI-compatible endpoint. The base URL is that of
-    the agent (`@URL`), else the parameter `PROVIDER_base_url`, else the provider's variable, else the provider's own.
+    The provider is the one given with the agent, or the agent's own, or the word before the model's first `/`, or the
+    one whose models have such names. Any other model with a base URL is at an OpenAI-compatible endpoint. The base URL
+    is that of the agent (`@URL`), else the parameter `PROVIDER_base_url`, else the provider's variable, else the
+    provider's own.
 
     Raises:
         InputError: the provider is unknown, or the two have no wire in common.
@@ -116,9 +117,9 @@ def own_keys(provider: str) -> tuple[str, ...]:
 
 
 def missing_key(endpoint: Endpoint, value_of: Callable[[str], str | None]) -> str | None:
-    """Complaint about a missing key or address of an endpoint, with its remedy; None when nothing is missing.
+    """Message about a missing key or address of an endpoint, with its remedy; None if nothing is missing.
 
-    `value_of` gives the value of a variable, wherever on this machine it is kept.
+    `value_of` returns the value of a variable, from wherever it is kept on this machine.
     """
     variables = endpoint.key_variables
     if not endpoint.key_required or any(value_of(variable) for variable in variables):
@@ -168,7 +169,7 @@ def _endpoint(
 def _keys_for(
     name: str, provider: Provider, wire: Wire, base_url: str, blame: str, params: Mapping[str, Any]
 ) -> tuple[str, ...]:
-    """Variables whose key may go to an address: to one that is not the provider's own, only what was named for it.
+    """Variables whose key may go to an address. An address other than the provider's gets only keys named for it.
 
     That is the parameter `PROVIDER_key_variable`, or the provider's variable beside the one that has the address.
     """
@@ -186,7 +187,7 @@ def _keys_for(
 
 
 def _is_own(base_url: str, home: str) -> bool:
-    """True if an address is of the same provider: its host, or one below its host such as that of a region."""
+    """True if an address belongs to the provider: its host, or one below it such as that of a region."""
     here, there = urlsplit(base_url), urlsplit(home)
     host, own = here.hostname or "", there.hostname or ""
     return (here.scheme, here.port) == (there.scheme, there.port) and (
@@ -195,7 +196,7 @@ def _is_own(base_url: str, home: str) -> bool:
 
 
 def _other(name: str) -> Provider:
-    """A provider we know nothing of: somewhere, OpenAI-compatible, and a key is sent if there is one."""
+    """An unknown provider: OpenAI-compatible, and gets a key if there is one."""
     variable = name.upper().replace("-", "_")
     return Provider(
         {"openai": ""},
@@ -207,7 +208,7 @@ def _other(name: str) -> Provider:
 
 
 def _checked(url: object, wire: Wire, blame: str) -> str:
-    """Return the base URL as `Endpoint` has it: with `/v1` for openai, without for the others."""
+    """Return the base URL in the form of `Endpoint`: with `/v1` for openai, without for the others."""
     if not isinstance(url, str) or not _is_base(url):
         shown = re.sub(r"//[^/]*@", "//", str(url))[:200]  # without a password
         raise InputError(f"{blame}: {shown!r} is not a base URL; write http://HOST[:PORT][/PATH]")

@@ -1,4 +1,4 @@
-"""Checks before the first trial of a job: agents are here, and they have keys."""
+"""Checks before the first trial of a job: agents are fetched, and have their keys."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .providers import PROVIDERS, missing_key
 def ensure(
     agents: Mapping[str, Agent], specs: Iterable[AgentSpec], on_progress: Callable[[str], None]
 ) -> None:
-    """Fetch what these agents need and this machine has not. Whoever asks second waits for whoever asked first.
+    """Fetch the programs of these agents that this machine lacks. A second process waits for the first one.
 
     Raises:
-        InfrastructureError: something cannot be fetched; it says what to do.
+        InfrastructureError: a program cannot be fetched; the message says what to do.
     """
     for spec in specs:
         agent = agents.get(spec.name)
@@ -31,12 +31,12 @@ def ensure(
             try:
                 fetch(package, on_progress)
             except InputError as error:
-                # Not what the user gave, but what came.
+                # The error is in the fetched archive, not in the user's input.
                 raise InfrastructureError(f"{package} cannot be used: {error}") from None
 
 
 def key_variables(agent: DescribedAgent) -> tuple[str, ...]:
-    """Return the variables of which one is needed, whatever its model; which of them, only the model tells."""
+    """Return the variables of which one is needed. Which one depends on the model."""
     description = agent.description
     providers = (description.provider,) if description.provider is not None else description.wires
     found = [PROVIDERS[name].key_variables for name in providers if name in PROVIDERS]
@@ -49,9 +49,9 @@ def missing_keys(
     value_of: Callable[[str], str | None],
     params: Mapping[str, Any] | None = None,
 ) -> str | None:
-    """Return what an agent lacks before it can reach its model, and what to do about it; None when it lacks nothing.
+    """Return what an agent lacks to reach its model, and the remedy; None if it lacks nothing.
 
-    `value_of` gives the value of a variable, wherever on this machine it is kept.
+    `value_of` returns the value of a variable, from wherever it is kept on this machine.
 
     Raises:
         InputError: the provider of its model is unknown.

@@ -1,7 +1,7 @@
-"""Snapshots of an agent's files in a checkout: a trial sees what was there when its job began, read-only.
+"""Snapshots of an agent's files in a checkout: trials see the files as they were when the job began, read-only.
 
-In `<cache>/checkouts/NAME/DIGEST/` there is `files`, a directory or one file, which is what a sandbox sees. The digest
-is of names, contents and what may be executed; permission bits are made such that any user of a sandbox can read.
+In `<cache>/checkouts/NAME/DIGEST/` there is `files`, a directory or one file, which sandboxes see. The digest is of
+names, contents and executable bits; permission bits are set so that any user of a sandbox can read the files.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ LEFT_OUT = (
     "__pycache__",
     ".benchjobs",
 )
-"""Names that are left out of every snapshot: repositories, caches, and files that hold secrets by convention."""
+"""Names left out of every snapshot: repositories, caches, and files that hold secrets by convention."""
 _TELLING = (
     frozenset({"pyvenv.cfg"}),
     frozenset({"history.sqlite", "jobs"}),
     frozenset({"task.toml", "instruction.md"}),
 )
-"""Names that together tell a directory which is left out: a virtual environment, results, a task with its solution."""
+"""Names that together mark a directory to leave out: a virtual environment, results, a task with its solution."""
 _MAX_BYTES = 2 << 30
 _MAX_FILES = 100_000
 _UNUSED_SECONDS = 14 * 24 * 3600.0
@@ -57,7 +57,7 @@ class Snapshot:
     files: Path
     """The copy: a directory, or one file."""
     digest: str
-    """Of names, contents and what may be executed."""
+    """Digest of names, contents and executable bits."""
     bytes: int
 
 
@@ -77,10 +77,10 @@ def snapshot(source: Path, name: str, leave_out: Sequence[str] = ()) -> Snapshot
     Args:
         source: The file or directory.
         name: Name of the agent, for messages and the place in the cache.
-        leave_out: Patterns of further paths from the top of the directory that are left out.
+        leave_out: Patterns of further paths to leave out, relative to the directory.
 
     Raises:
-        InputError: it is not there, cannot be read, or is too large.
+        InputError: it does not exist, cannot be read, or is too large.
         OSError: the cache cannot be written.
     """
     try:
@@ -102,19 +102,19 @@ def snapshot(source: Path, name: str, leave_out: Sequence[str] = ()) -> Snapshot
 
 
 def _is_manifest(name: str) -> bool:
-    """True for the name of a benchmark, which holds answers; the files beside it may as well."""
+    """True for the name of a benchmark file, which contains answers, as may the files beside it."""
     return name.endswith(MANIFESTS)
 
 
 def _is_left_out(path: PurePosixPath, leave_out: Sequence[str]) -> bool:
-    """True if a path from the top of a directory is not part of snapshots, by its name or by a pattern."""
+    """True if a path, relative to the directory, is left out, by its name or by a pattern."""
     return any(fnmatch.fnmatchcase(path.name, pattern) for pattern in LEFT_OUT) or any(
         fnmatch.fnmatchcase(str(path), pattern.rstrip("/")) for pattern in leave_out
     )
 
 
 def _entries(source: Path, name: str, leave_out: Sequence[str]) -> list[_Entry]:
-    """List what a snapshot holds, in the order of names."""
+    """List the entries of a snapshot, sorted by name."""
     about = source.stat()
     if stat.S_ISREG(about.st_mode):
         return [_Entry("", source, executable=bool(about.st_mode & 0o111), size=about.st_size)]
@@ -156,7 +156,7 @@ def _walk(top: Path, below: PurePosixPath, leave_out: Sequence[str]) -> Iterator
 
 
 def _largest(entries: Iterable[_Entry]) -> list[str]:
-    """Return the names at the top which hold most."""
+    """Return the largest top-level names."""
     totals: dict[str, tuple[int, int]] = {}
     for entry in entries:
         top = entry.name.partition("/")[0]
@@ -205,12 +205,12 @@ def _have_directories(top: Path, directory: Path) -> None:
     for path in (*reversed(directory.relative_to(top).parents), directory.relative_to(top)):
         if not (top / path).is_dir():
             (top / path).mkdir()
-            # Whatever the umask: the agent is another user.
+            # For any umask: the agent is another user.
             (top / path).chmod(0o755)
 
 
 def _prune(place: Path) -> None:
-    """Remove snapshots of the same agent that no job has begun with for a long time."""
+    """Remove snapshots of the same agent that no job has used for a long time."""
     for other in place.parent.iterdir():
         if other != place and other.is_dir() and time.time() - other.stat().st_mtime > _UNUSED_SECONDS:
             shutil.rmtree(other, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Archives of npm, unpacked with no help from the archive: no links, nothing outside, nothing without end."""
+"""Unpacking of npm archives, which are not trusted: no links, nothing outside the directory, bounded sizes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _BROKEN = (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError)
 
 
 def unpack(archive: Path, package: Package, target: Path) -> tuple[str | None, tuple[KeptFile, ...]]:
-    """Write what `package` keeps of an archive below `target`.
+    """Unpack the files of an archive that `package` keeps below `target`.
 
     Returns:
-        What the archive says it is (`PACKAGE@VERSION`), and the files.
+        The archive's own name and version (`PACKAGE@VERSION`), and the files.
 
     Raises:
-        InputError: it is no such archive, is damaged, or holds what it must not.
+        InputError: it is not such an archive, is damaged, or contains something forbidden.
         OSError: it cannot be read, or there is no room.
     """
     said: str | None = None
@@ -63,7 +63,7 @@ def unpack(archive: Path, package: Package, target: Path) -> tuple[str | None, t
 
 
 def identify(archive: Path) -> str:
-    """Name and version of an archive, as it gives them: `PACKAGE@VERSION`.
+    """Name and version of an archive, as it states them: `PACKAGE@VERSION`.
 
     Raises:
         InputError: it is not an npm archive.
@@ -84,7 +84,7 @@ def identify(archive: Path) -> str:
 
 
 def _inside(archive: Path, member: tarfile.TarInfo) -> PurePosixPath:
-    """Path below the archive's one directory, which may have any name."""
+    """Path below the archive's single top-level directory, which may have any name."""
     path = PurePosixPath(member.name)
     if path.is_absolute() or ".." in path.parts or "\0" in member.name:
         raise InputError(f"holds {member.name[:200]!r}, which is outside of it", path=archive)
@@ -106,7 +106,7 @@ def _write(target: Path, path: PurePosixPath, member: tarfile.TarInfo, content: 
         directory = target / parent
         if not directory.is_dir():
             directory.mkdir()
-            # Whatever the umask: the agent is another user.
+            # For any umask: the agent is another user.
             directory.chmod(0o755)
     digest = hashlib.sha256()
     with place.open("xb") as file:

@@ -1,9 +1,9 @@
-"""Usage reported by an agent, where the gateway has counted nothing: JSON with the figures of `Usage`.
+"""Usage reported by an agent, if the gateway has counted nothing: JSON with the figures of `Usage`.
 
     {"input_tokens": 1200, "output_tokens": 300, "cached_tokens": 900, "reasoning_tokens": 40, "cost_usd": 0.012}
 
-It goes to the file that `$BENCH_USAGE_FILE` names, and is read when the agent has ended. Any figure may be missing:
-what is not known is better left out than 0.
+The agent writes it to the file that `$BENCH_USAGE_FILE` names, which is read after the agent has ended. Any figure may
+be missing: leave out unknown figures rather than writing 0.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ..store.text import one_line
 
 USAGE_VARIABLE = "BENCH_USAGE_FILE"
 USAGE_DIRECTORY = "/bench/usage"
-"""Anybody in the sandbox may write to it, so that the file can also be put in its place by a rename."""
+"""Anybody in the sandbox may write to it, so that the file can also be created by a rename."""
 USAGE_FILE = f"{USAGE_DIRECTORY}/usage.json"
 USAGE_LIMIT = 64 * 1024
-"""Bytes."""
+"""The most bytes of the report."""
 _MOST = 10**12
-"""Of any figure. Sums of many trials have to fit into what the history can hold."""
+"""The largest value of any figure. Sums over many trials have to fit into the history."""
 _PARTS = (
     ("cached_tokens", "input_tokens"),
     ("cache_write_tokens", "input_tokens"),
@@ -30,10 +30,10 @@ _PARTS = (
 
 
 def said_usage(content: bytes) -> Usage:
-    """Read an agent's report of its usage. No limit and no score relies on any of it.
+    """Read an agent's report of its usage. No limit and no score depends on it.
 
     Raises:
-        ValueError: it is anything else; says what, in a line.
+        ValueError: it is anything else; the message says what, in one line.
     """
     if not content.strip():
         return Usage()

@@ -19,7 +19,7 @@ _READERS = {
 }
 """Format -> module and class; imported when a log is read."""
 FORMATS = tuple(_READERS)
-"""Formats of output that are understood, named after the agents that print them."""
+"""Known formats of output, named after their agents."""
 
 
 def reader_of(
@@ -29,7 +29,7 @@ def reader_of(
     version: str | None = None,
     model: str | None = None,
 ) -> Callable[[Path, Path], AgentReading] | None:
-    """Get the function that reads a log (first path) and writes the trajectory (second); None: unknown format.
+    """Return the function that reads a log (first path) and writes the trajectory (second); None: unknown format.
 
     `agent` (default: named like the format), its `version` and the `model` are for the trajectory's first line.
     """

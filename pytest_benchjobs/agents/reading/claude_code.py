@@ -12,10 +12,10 @@ from .values import added, at, count_at, items_at, money_at, text_at, text_of
 
 
 class ClaudeCode(Reader):
-    """Reads events of type `system`, `assistant`, `user` and `result`. Only the last tells what was used."""
+    """Reads events of type `system`, `assistant`, `user` and `result`. Only the last reports usage."""
 
     def event(self, event: Event) -> None:
-        """Take one more event."""
+        """Read one event."""
         kind = event["type"]
         if kind == "system" and event.get("subtype") == "init":
             self._trajectory.about(

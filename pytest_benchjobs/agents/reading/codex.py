@@ -16,7 +16,7 @@ _UNFINISHED = 500
 
 
 class Codex(Reader):
-    """Reads events of threads, turns and items. An item is told of when it begins and once more when it is complete."""
+    """Reads events of threads, turns and items. An item is reported when it begins, and again when it is complete."""
 
     def __init__(self, trajectory: Trajectory) -> None:
         super().__init__(trajectory)
@@ -24,7 +24,7 @@ class Codex(Reader):
         self._error = ""
 
     def event(self, event: Event) -> None:
-        """Take one more event."""
+        """Read one event."""
         kind = event["type"]
         item = event.get("item")
         if kind == "item.started" and isinstance(item, dict) and len(self._begun) < _UNFINISHED:
@@ -47,7 +47,7 @@ class Codex(Reader):
             )
         elif kind == "error":
             self._error = _readable(text_at(event, "message"))
-            # An answer may still come, or the same again as `turn.failed`.
+            # An answer may still come, or the same error again as `turn.failed`.
             self._said = None
 
     def end(self) -> Said | None:

@@ -1,4 +1,4 @@
-"""From the last error an agent tells of to an ending. The gateway knows better where it saw the error itself."""
+"""Endings of agents, from the last error they report. An error that the gateway saw itself takes precedence."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ _WORDS: dict[Ending, tuple[str, ...]] = {
         "timed out",
     ),
 }
-"""Phrases of agents and endpoints; the first ending that fits counts."""
+"""Phrases of agents and endpoints; the first ending that matches counts."""
 _PHRASES = {ending: re.compile("|".join(words), re.IGNORECASE) for ending, words in _WORDS.items()}
 
 
 def ending_of(message: str, status: int | None = None) -> Ending | None:
-    """Ending of an agent whose last call of the model failed so; None when the message tells of none."""
+    """Ending of an agent by the message of its last failed call; None if the message implies none."""
     message = message[:4000]
     if _PHRASES[Ending.QUOTA].search(message) is not None:
         return Ending.QUOTA

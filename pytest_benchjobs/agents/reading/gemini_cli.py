@@ -15,7 +15,7 @@ class GeminiCli(Reader):
     _error = ""
 
     def event(self, event: Event) -> None:
-        """Take one more event."""
+        """Read one event."""
         kind = event["type"]
         if kind == "init":
             self._trajectory.about(model=text_at(event, "model"))
@@ -40,7 +40,7 @@ class GeminiCli(Reader):
     def _result(self, event: Event) -> None:
         stats = event.get("stats")
         sent, total = count_at(stats, "input_tokens"), count_at(stats, "total_tokens")
-        # Its output tokens lack those of thoughts.
+        # Its output tokens do not include thoughts.
         back = total - sent if sent is not None and total is not None and total >= sent else None
         self._trajectory.totals = FinalMetrics(
             total_prompt_tokens=sent,
@@ -49,7 +49,7 @@ class GeminiCli(Reader):
         )
         message = text_at(event, "error", "message") or self._error
         if event.get("status") == "success":
-            # It stops by itself when it seems to repeat itself, and calls that a success.
+            # It stops by itself when it seems to repeat itself, and reports success.
             stopped = self._error.startswith("Loop detected")
             self._said = (Ending.GAVE_UP, self._error) if stopped else (Ending.SUCCESS, None)
         elif text_at(event, "error", "type") == "FatalTurnLimitedError":

@@ -18,15 +18,15 @@ _BEGINNING = 2000
 
 
 class Goose(Reader):
-    """Reads events of type `message`, `error` and `complete`. Most errors it tells of in the words of the assistant."""
+    """Reads events of type `message`, `error` and `complete`. It reports most errors as messages of the assistant."""
 
     _key = _error = ""
     _words = ""
-    """The beginning of what was said last, unless the model said it."""
+    """Beginning of the last message, unless the model wrote it."""
     _complete = False
 
     def event(self, event: Event) -> None:
-        """Take one more event."""
+        """Read one event."""
         kind = event["type"]
         if kind == "message":
             self._message(event.get("message"))
@@ -81,7 +81,7 @@ class Goose(Reader):
     def _add_words(self, text: str, key: str, *, by_model: bool) -> None:
         self._trajectory.say("agent", text, key=key)
         if by_model:
-            # It may speak of errors as it likes.
+            # The model may write about errors.
             self._key = self._words = ""
             return
         if key != self._key:

@@ -1,4 +1,4 @@
-"""An agent's log as events: JSON objects, one a line, among noise of all kinds."""
+"""An agent's log as events: JSON objects, one per line, among other output."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
 LINE_LIMIT = 2 << 20
-"""Bytes; longer lines are not looked into."""
+"""The most bytes of a line; longer lines are not parsed."""
 _TRIES = 8
 _GAP = re.compile(rb"\[\.\.\. (\d{1,15}) bytes left out \.\.\.\]\s*")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Noise:
-    """A line that is no event."""
+    """A line that is not an event."""
 
     text: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Gap:
-    """Something is missing here."""
+    """A missing part of the log."""
 
     bytes: int
 
@@ -58,7 +58,7 @@ def _rest(file: BinaryIO) -> int:
 
 
 def _in_line(line: str) -> Iterator[Event | Noise]:
-    """Events of a line: what went to another stream may stand before, between or after them."""
+    """Events of a line: output of another stream may stand before, between or after them."""
     position = start = 0
     for _ in range(_TRIES):
         start = line.find('{"', start)

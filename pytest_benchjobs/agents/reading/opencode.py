@@ -10,10 +10,10 @@ from .values import added, at, count_at, money_at, text_at
 
 
 class OpenCode(Reader):
-    """Reads events of type `text`, `reasoning`, `tool_use`, `step_finish` and `error`. It has no summary at its end."""
+    """Reads events of type `text`, `reasoning`, `tool_use`, `step_finish` and `error`. It prints no summary at its end."""
 
     def event(self, event: Event) -> None:
-        """Take one more event."""
+        """Read one event."""
         kind, part = event["type"], event.get("part")
         key = text_at(part, "messageID")[:100]
         if kind == "text":
@@ -44,7 +44,7 @@ class OpenCode(Reader):
             cached_tokens=cached,
         )
         self._trajectory.measured(step)
-        # A price of 0 is what it says of models it knows no price of.
+        # It reports a price of 0 for models whose price it does not know.
         if cost := money_at(part, "cost"):
             totals = self._trajectory.totals
             update = {"total_cost_usd": (totals.total_cost_usd or 0.0) + cost}
@@ -56,4 +56,4 @@ class OpenCode(Reader):
         elif reason == "length":
             self._said = Ending.GAVE_UP, f"its last answer ended for the reason {reason!r}"
         else:
-            self._said = None  # more has to come
+            self._said = None  # not the final event

@@ -22,7 +22,7 @@ class Own(Reader):
     """Reads events of type `begin`, `system`, `user`, `answer`, `result` and `end`."""
 
     def event(self, event: Event) -> None:
-        """Take one more event."""
+        """Read one event."""
         kind = event["type"]
         if kind == "begin":
             self._trajectory.about(version=text_at(event, "version"), model=text_at(event, "model"))

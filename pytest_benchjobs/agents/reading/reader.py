@@ -1,4 +1,4 @@
-"""Reading a log once, from its beginning to its end, into a trajectory and an ending. Never raises."""
+"""Reading a log once, from beginning to end, into a trajectory and an ending. Never raises."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Said = tuple[Ending | None, str | None]
 
 
 class Reader(ABC):
-    """Reader of the events of one agent, which tells them to a trajectory."""
+    """Reader of one agent's events, which writes a trajectory."""
 
     def __init__(self, trajectory: Trajectory) -> None:
         self._trajectory = trajectory
@@ -30,7 +30,7 @@ class Reader(ABC):
 
     @abstractmethod
     def event(self, event: Event) -> None:
-        """Take one more event, of any shape."""
+        """Read one event, of any shape."""
 
     def end(self) -> Said | None:
         """Ending and message; None when the final event is missing."""
@@ -38,7 +38,7 @@ class Reader(ABC):
 
 
 def failed(message: str, status: int | None = None) -> Said:
-    """The ending of an agent that tells of an error."""
+    """The ending of an agent that reports an error."""
     return ending_of(message, status) or Ending.CRASHED, message
 
 
@@ -53,8 +53,8 @@ def read_log(
 ) -> AgentReading:
     """Read `log` and write `trajectory`.
 
-    Without a final event its exit status and its score have to tell whether it has crashed: some programs lose what is
-    in their pipe when they end. A trajectory that cannot be written is left out: the reading counts.
+    Without a final event, exit status and score decide if the agent has crashed: some programs lose the content of
+    their pipe when they end. A trajectory that cannot be written is left out, because the reading counts.
     """
     try:
         with trajectory.open("wb") as file:
@@ -65,7 +65,7 @@ def read_log(
     except OSError as error:
         ending, message = None, f"the agent's log could not be read: {error.strerror}"
     except Exception as error:
-        # An agent that found a way to confuse us must not get off with an error of ours.
+        # Output that confuses the reader must be the agent's failure, not an error of ours.
         ending, message = Ending.CRASHED, f"its output cannot be parsed: {type(error).__name__}"
     with contextlib.suppress(OSError):
         trajectory.unlink(missing_ok=True)

@@ -5,7 +5,7 @@
     {"step_id": 2, "source": "agent", "message": "...", "tool_calls": [...], "observation": {...}, "metrics": {...}}
     {"final_metrics": {...}, "notes": "..."}                 last line
 
-The first line, its `steps` and the last line together are a document of ATIF. It has no times and no random ids, so the
+The first line, its `steps` and the last line together are an ATIF document. It has no times and no random ids, so the
 same replies give the same file. Every text is plain and every size bounded, whatever an agent prints.
 """
 
@@ -23,11 +23,11 @@ from .values import Count, Money, added, bounded
 
 STEP_LIMIT = 20_000
 BYTE_LIMIT = 16 << 20
-"""Of a trajectory, without its first and last line."""
+"""The most bytes of a trajectory, without its first and last line."""
 TEXT_LIMIT = 32_000
-"""Characters of a message, of the arguments of a call and of a result."""
+"""The most characters of a message, of the arguments of a call and of a result."""
 CALL_LIMIT = 200
-"""Calls in a step, and results."""
+"""The most calls in a step, and the most results."""
 _OPEN_CALLS = 2_000
 
 Source = Literal["system", "user", "agent"]
@@ -37,7 +37,7 @@ class ToolCall(Model):
     """A call of a tool."""
 
     tool_call_id: str
-    """Numbered by us."""
+    """Numbered by benchjobs."""
     function_name: str
     arguments: dict[str, Any]
 
@@ -46,7 +46,7 @@ class Result(Model):
     """Result of a call."""
 
     source_call_id: str | None = None
-    """None: of a call that is not in this step."""
+    """None: the call is not in this step."""
     content: str
 
 
@@ -57,7 +57,7 @@ class Observation(Model):
 
 
 class Metrics(Model):
-    """Tokens of a step, as the agent counts them. Input is all that was sent."""
+    """Tokens of a step, as the agent counts them. Input is everything that was sent."""
 
     prompt_tokens: Count | None = None
     completion_tokens: Count | None = None
@@ -66,7 +66,7 @@ class Metrics(Model):
 
 
 class Step(Model):
-    """Something was said or done."""
+    """One step of the agent: a message, reasoning, or calls with their results."""
 
     step_id: int
     source: Source
@@ -117,15 +117,16 @@ class TrajectoryLine(RootModel[Header | Step | Footer]):
 
 
 class _Text:
-    """A text that comes in pieces, of which so much is kept as can be shown."""
+    """A text that comes in pieces, of which only the part that can be shown is kept."""
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
         self._size = 0
 
     def add(self, piece: str) -> None:
-        """One more piece."""
-        # Twice the limit, since cleaning may shorten it; the last piece is whole, so `clean` says how much is missing.
+        """Add a piece."""
+        # Twice the limit, since cleaning may shorten it. The last piece is kept whole, so that `clean` knows how much
+        # is missing.
         if piece and self._size < 2 * TEXT_LIMIT:
             self._pieces.append(piece)
             self._size += len(piece)
@@ -134,12 +135,12 @@ class _Text:
         return bool(self._pieces)
 
     def text(self) -> str:
-        """All of it."""
+        """The whole text."""
         return clean("".join(self._pieces), TEXT_LIMIT)
 
 
 class _Open:
-    """The step that is being made."""
+    """The step in progress."""
 
     def __init__(self, source: Source, key: str | None) -> None:
         self.source = source
@@ -163,7 +164,7 @@ class _Open:
 
 
 class Trajectory:
-    """Writes a trajectory as an agent's output tells it. One step at most is in memory.
+    """Writes a trajectory while the agent's output is read. At most one step is in memory.
 
     Raises:
         OSError: from every method that writes.
@@ -173,9 +174,9 @@ class Trajectory:
         self, file: BinaryIO, agent: str, version: str | None = None, model: str | None = None
     ) -> None:
         self.steps = 0
-        """Written so far."""
+        """Steps written so far."""
         self.left_out = 0
-        """Steps that were over a limit."""
+        """Steps left out because of a limit."""
         self.totals = FinalMetrics()
         """Totals reported by the agent."""
         self._file = file
@@ -187,13 +188,13 @@ class Trajectory:
         self._calls = 0
 
     def about(self, *, version: str = "", model: str = "") -> None:
-        """Set the agent's version and model, for the first line if that is not written yet."""
+        """Set the agent's version and model for the first line, if that is not written yet."""
         update = {"version": one_line(version, 100), "model_name": one_line(model, 200)}
         known = {name: value for name, value in update.items() if value}
         self._agent = self._agent.model_copy(update=known)
 
     def say(self, source: Source, text: str, *, key: str | None = None, separator: str = "") -> None:
-        """Add a message. The open step goes on if source and `key` are the same; without keys, if it has no result."""
+        """Add a message. It continues the open step if source and `key` are the same; without keys, if it has no result."""
         if text:
             step = self._step(source, key)
             if step.message:
@@ -201,12 +202,12 @@ class Trajectory:
             step.message.add(text)
 
     def think(self, text: str, *, key: str | None = None) -> None:
-        """Reasoning that the agent shows."""
+        """Add reasoning that the agent shows."""
         if text:
             self._step("agent", key).reasoning.add(text)
 
     def call(self, identity: str, name: str, arguments: object, *, key: str | None = None) -> None:
-        """A call of a tool. `identity` is what the agent calls it by."""
+        """Add a call of a tool. `identity` is the agent's own id of the call."""
         step = self._step("agent", key)
         self._calls += 1
         number = f"call-{self._calls}"
@@ -248,7 +249,7 @@ class Trajectory:
         self.totals = totals.model_copy(update=update)
 
     def finish(self, ending: Ending | None, message: str | None) -> int:
-        """Write what is left, and the last line. Returns how many steps there are."""
+        """Write the open step and the last line. Returns the number of steps."""
         self._close_step()
         notes = f"ended: {ending or 'unknown'}" + (f": {message}" if message else "")
         if self.left_out:
@@ -259,7 +260,7 @@ class Trajectory:
         return self.steps
 
     def _step(self, source: Source, key: str | None) -> _Open:
-        """The step to add to: the open one, or a new one."""
+        """Return the step to add to: the open one, or a new one."""
         step = self._open
         if step is not None and step.source == source:
             goes_on = step.key == key if key is not None or step.key is not None else not step.results

@@ -1,4 +1,4 @@
-"""Reading what somebody else's program printed, whatever it is: no key is there for sure, no value of a sure type."""
+"""Reading the output of other programs, in which any key may be missing and any value may have any type."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Money = Annotated[float, Field(ge=0)]
 
 
 def at(value: Any, *path: str) -> Any:
-    """Value under these keys, one in another; None when it is missing."""
+    """Value under these nested keys; None if it is missing."""
     for key in path:
         if not isinstance(value, Mapping):
             return None
@@ -29,19 +29,19 @@ def at(value: Any, *path: str) -> Any:
 
 
 def text_at(value: Any, *path: str) -> str:
-    """The text there; empty when there is none."""
+    """The text there; empty if there is none."""
     found = at(value, *path)
     return found if isinstance(found, str) else ""
 
 
 def items_at(value: Any, *path: str) -> Iterator[Mapping[str, Any]]:
-    """The tables in the list there."""
+    """The objects in the list there."""
     found = at(value, *path)
     yield from (item for item in found if isinstance(item, Mapping)) if isinstance(found, list) else ()
 
 
 def count_at(value: Any, *path: str) -> int | None:
-    """The number of things there; None when it is no such number."""
+    """The count there; None if it is not a count."""
     found = at(value, *path)
     return found if isinstance(found, int) and not isinstance(found, bool) and 0 <= found <= _MOST else None
 
