@@ -142,7 +142,7 @@ class Description(CallSettings):
     """The program and its arguments. It runs in the scenario's working directory, with the problem statement as its
     standard input."""
     stdin: Annotated[bool, Strict()] = True
-    """True: its standard input is the problem statement. Otherwise it is closed, and `argv` should contain `{problem}`."""
+    """True: its standard input is the problem statement. Else it is closed, and `argv` should contain `{problem}`."""
     wires: tuple[Wire, ...] = ()
     """Wires that it supports. None: it needs no model."""
     provider: Text | None = None
@@ -236,7 +236,7 @@ def description_schema() -> dict[str, Any]:
 
 
 def filled(value: Any, values: Mapping[str, Any]) -> Any:
-    """A copy with placeholders replaced, in keys as well. A placeholder that is a whole text keeps the type of its value."""
+    """A copy with placeholders replaced, in keys as well. One that is a whole text keeps the type of its value."""
     if isinstance(value, str):
         whole = _PLACEHOLDER.fullmatch(value)
         if whole is not None and whole[1] in values:

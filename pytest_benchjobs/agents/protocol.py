@@ -98,9 +98,10 @@ class AgentCommand:
     endpoints: tuple[Endpoint, ...] = ()
     """Endpoints it needs. It reaches each at `GATEWAY_URL`, with `PLACEHOLDER_KEY`, and in no other way."""
     models: tuple[str, ...] = ()
-    """Models it may call, as their endpoint names them: its own first, then small ones it uses beside it; `*` stands for anything. None: only `AgentSpec.model`."""
+    """Models it may call, as their endpoint names them: its own first, then small ones; `*` stands for anything. None: only
+    `AgentSpec.model`."""
     host: Callable[[Shell], int] | None = None
-    """Function of an agent that runs on this machine instead of `argv`, in the thread of the trial: returns its exit status."""
+    """Function to run on this machine instead of `argv`, in the thread of the trial; returns an exit status."""
     read: Callable[[Path, Path], AgentReading] | None = None
     """Reads the agent's log (first path) and writes its trajectory (second path). Never raises."""
 
@@ -125,7 +126,7 @@ class Agent(Protocol):
 
     @property
     def trusted(self) -> bool:
-        """True only for solutions of the benchmark's author: the exit status is only noted, the sandbox is not searched."""
+        """True only for solutions of the benchmark's author: its exit status is noted, its sandbox is not searched."""
 
     def prepare(self, call: AgentCall) -> AgentCommand | None:
         """The command that solves the scenario; None to do nothing.

@@ -10,7 +10,7 @@ from .values import added, at, count_at, money_at, text_at
 
 
 class OpenCode(Reader):
-    """Reads events of type `text`, `reasoning`, `tool_use`, `step_finish` and `error`. It prints no summary at its end."""
+    """Reads events of type `text`, `reasoning`, `tool_use`, `step_finish` and `error`. It prints no summary."""
 
     def event(self, event: Event) -> None:
         """Read one event."""
