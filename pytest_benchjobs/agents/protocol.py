@@ -98,8 +98,8 @@ class AgentCommand:
     endpoints: tuple[Endpoint, ...] = ()
     """Endpoints it needs. It reaches each at `GATEWAY_URL`, with `PLACEHOLDER_KEY`, and in no other way."""
     models: tuple[str, ...] = ()
-    """Models it may call, as their endpoint names them: its own first, then small ones; `*` stands for anything. None: only
-    `AgentSpec.model`."""
+    """Models it may call, as their endpoint names them: its own first, then small ones; `*` stands for anything. None:
+    only `AgentSpec.model`."""
     host: Callable[[Shell], int] | None = None
     """Function to run on this machine instead of `argv`, in the thread of the trial; returns an exit status."""
     read: Callable[[Path, Path], AgentReading] | None = None

@@ -1,8 +1,8 @@
 """Sources of scenarios: native manifests, Harbor task directories, and datasets. Imports `system` and `model`.
 
-Start reading with `protocol.py`, what a source is; then `manifest.py`, `harbor.py` (keys: `harbor_keys.py`), or
-`rows.py`. `catalogue/` knows benchmarks by name, and `datasets/` has a file for each.
-A source lists references cheaply, and makes a whole scenario when a trial of it runs.
+Start reading with `protocol.py`, the protocol of a source; then `manifest.py`, `harbor.py` (keys: `harbor_keys.py`), or
+`rows.py`. `catalogue/` knows benchmarks by name, and `datasets/` has a file for each. A source lists references
+cheaply, and makes a whole scenario when a trial of it runs.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from .protocol import Source
 
 ENTRY_SUFFIX = ".benchmark.toml"
-"""End of the names of files that hold an entry of the catalogue."""
+"""Suffix of files that contain an entry of the catalogue."""
 MAX_DEPTH = 3
-"""Levels of plain directories `find_sources` looks into."""
+"""Levels of plain directories that `find_sources` searches."""
 _NEVER = frozenset({"__pycache__", "node_modules", "reports"})
 
 
 def open_source(path: Path, benchmark: str | None = None) -> Source | None:
-    """The manifest or Harbor task at `path` (a file, a task directory or its `task.toml`); None when it is neither.
+    """The manifest or Harbor task at `path` (a file, a task directory or its `task.toml`); None if it is neither.
 
-    `benchmark` is what a task directory belongs to; default: the name of the directory above it.
+    `benchmark` is the benchmark of a task directory; default: the name of the directory above it.
     """
     if path.name == "task.toml" and path.is_file():
         path = path.parent
@@ -38,12 +38,12 @@ def open_source(path: Path, benchmark: str | None = None) -> Source | None:
 
 
 def find_sources(path: Path, benchmark: str | None = None) -> list[Source]:
-    """Every source at or under `path`, in order of name; task directories are not looked into.
+    """Every source at or under `path`, in order of name; task directories are not searched.
 
-    `benchmark` is what a task directory at or directly under it belongs to.
+    `benchmark` is the benchmark of a task directory at or directly under it.
 
     Raises:
-        InputError: there is nothing at `path`, a directory cannot be read, or a file is no source.
+        InputError: `path` does not exist, a directory cannot be read, or a file is not a source.
     """
     from ..model.errors import InputError
 
@@ -83,7 +83,7 @@ def benchmark_schema() -> dict[str, Any]:
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
-    """` did you mean 'workdir'?`, or nothing when no choice is like `name`."""
+    """` did you mean 'workdir'?`, or an empty string if no choice is similar to `name`."""
     from .complaints import did_you_mean as suggest
 
     return suggest(name, choices)

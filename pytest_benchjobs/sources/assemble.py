@@ -33,16 +33,16 @@ from .written import (
 )
 
 SCORER_NEEDS = {"bash": "script", "command": "command", "tests": "path", "harbor": "path"}
-"""Built-in kinds of scorers and the key each cannot do without."""
+"""Built-in types of scorers and the key that each requires."""
 ANSWER = "answer"
-"""Built-in kind that cannot do without the scenario's key of the same name."""
+"""Built-in type that requires the scenario's key of the same name."""
 
 _ENVIRONMENT = tuple(WrittenEnvironment.model_fields)
 _Fault = tuple[Place, str]
 
 
 def find_faults(written: WrittenScenario, directory: Path) -> Iterator[_Fault]:
-    """Faults of a scenario whose keys are valid one by one."""
+    """Faults of a scenario whose keys are valid separately."""
     if written.problem_statement is not None and written.problem_file is not None:
         yield ("problem_file",), "give problem_statement or problem_file, not both"
     elif written.problem_statement is None and written.problem_file is None:
@@ -159,7 +159,7 @@ def _faults_of_answer(written: WrittenScenario) -> Iterator[_Fault]:
 
 
 def needs_container(written: WrittenScenario) -> bool:
-    """Return True if a short answer is wanted, and every agent needs a container for it: it is no question."""
+    """Return True if a short answer is wanted, but every agent needs a container for it."""
     others = (written.files, written.artifacts, written.setup, written.healthcheck, written.fresh_container)
     return written.answer is not None and any(others)
 
@@ -201,11 +201,11 @@ def _missing_paths(written: WrittenScenario, directory: Path) -> Iterator[_Fault
 
 
 def assemble(written: WrittenScenario, header: WrittenHeader, path: Path, line: int | None) -> Scenario:
-    """The scenario, with absolute paths, and with the contents of the files it quotes.
+    """The scenario, with absolute paths and the contents of the files it refers to.
 
     Raises:
-        InputError: a quoted file is not UTF-8 text, or empty.
-        pydantic.ValidationError: a rule of the model was missed by those above.
+        InputError: such a file is not UTF-8 text, or empty.
+        pydantic.ValidationError: a rule of the model that the rules above do not cover.
     """
     directory = path.parent
     own = written.model_fields_set

@@ -1,4 +1,4 @@
-"""Functions that others give, checked before they are called."""
+"""Checks of functions given by users, before they are called."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def call_fault(function: Any, argument: str) -> str | None:
-    """Reason why a function cannot be called with one argument; None if it can be, or if nobody knows."""
+    """Reason why a function cannot be called with one argument; None if it can be, or if that is unknown."""
     if inspect.iscoroutinefunction(function):
         return "is a coroutine function, which is not supported"
     try:

@@ -1,4 +1,4 @@
-"""Columns of mistakes in a file. Looked for when there is a mistake: reading a file that is right keeps lines alone."""
+"""Columns of mistakes in a file. They are computed only for a mistake: reading a valid file records lines alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from .plain import Place
 
 _MOST = 2 << 20
-"""Bytes of a file in which columns are looked for: it is read once more."""
+"""The most bytes of a file in which columns are looked for, since that reads it again."""
 
 
 class Span(NamedTuple):
@@ -28,7 +28,7 @@ class Columns:
         self._toml = toml
 
     def find(self, place: Place, line: int, *, at_key: bool) -> Span | None:
-        """Return where a place is on its line: its value, or its key; None if that is not known."""
+        """Return the position of a place on its line, of its value or its key; None if it is unknown."""
         if self._toml:
             return self._in_toml(place, line, at_key=at_key)
         spans = (_in_tree(self._tree, place, at_key=which) for which in (at_key, True))
@@ -59,7 +59,7 @@ def _composed(text: str) -> Any:
 
 
 def _in_tree(tree: Any, place: Place, *, at_key: bool) -> Span | None:
-    """Return the span of a node; of the table that has no such key where one is missing."""
+    """Return the span of a node; if its key is missing, that of the table around it."""
     node: Any = tree
     for depth, part in enumerate(place, 1):
         if isinstance(part, int):

@@ -1,4 +1,4 @@
-"""Problems of one document, collected, in words for its author."""
+"""Problems of one document, collected, and worded for its author."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from .plain import Place, dotted
 from .protocol import SourceWarning
 
 MAX_SHOWN = 50
-"""Mistakes of one file that are listed; the rest are counted."""
+"""The most mistakes of one file that are listed; the rest are counted."""
 MISSING = "is required but missing"
 
 
 class Written(BaseModel):
-    """Base of what people write in files: wrong types are mistakes, unknown keys are only odd."""
+    """Base of models for files that people write: wrong types are mistakes, unknown keys only oddities."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -37,8 +37,8 @@ class Written(BaseModel):
         json_schema_extra={"additionalProperties": False},
     )
 
-    # Not by `use_attribute_docstrings`, which reads and parses the source of every model when it is imported: each
-    # start would pay for what only a schema shows.
+    # Not by `use_attribute_docstrings`, which parses the source of every model on import: each start would take longer
+    # for what only a schema needs.
     @classmethod
     def __get_pydantic_json_schema__(
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
@@ -57,7 +57,7 @@ class Written(BaseModel):
 
 @functools.cache
 def _attribute_docstrings(cls: type) -> dict[str, str]:
-    """The text under each attribute of a class, by name. One that is made of the table of settings has none."""
+    """The text under each attribute of a class, by name. Attributes generated from the table of settings have none."""
     try:
         source = inspect.getsource(cls)
     except OSError:
@@ -76,7 +76,7 @@ _M = TypeVar("_M", bound=BaseModel)
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
-    """` did you mean 'workdir'?`, or nothing when no choice is like `name`."""
+    """` did you mean 'workdir'?`, or an empty string if no choice is similar to `name`."""
     near = _nearest(name, choices)
     return "" if near is None else f" did you mean {near!r}?"
 
@@ -96,11 +96,11 @@ class Complaints:
         # Unreadable lines have a placeholder for a value. Its problems are not reported again.
         self._unreadable = {error.line for error in document.errors} - {None}
         self._misspelt: set[Place] = set()
-        """Places that are missing under their names, because the key was told to be unknown."""
+        """Places that are missing under their names, because a misspelt key was reported for them."""
         self.warnings: list[SourceWarning] = []
 
     def wrong(self, place: Place, message: str, *, at_key: bool = False) -> None:
-        """Note a mistake in a value, or in its key. What is there under a misspelt key is not missing as well."""
+        """Note a mistake in a value, or in its key. A misspelt key is not reported as missing as well."""
         if place in self._misspelt:
             return
         line = self._document.line(place)
@@ -117,18 +117,18 @@ class Complaints:
         self._errors[(line, text)] = error
 
     def odd(self, place: Place, message: str) -> None:
-        """Note something that is no mistake."""
+        """Note an oddity, which is not a mistake."""
         line = self._document.line(place)
         text = f"{dotted(place)}: {message}" if place else message
         self.warnings.append(SourceWarning(text, self._document.path, line))
 
     @property
     def any(self) -> bool:
-        """Return whether there is a mistake."""
+        """Return True if there is a mistake."""
         return bool(self._errors)
 
     def raise_errors(self) -> None:
-        """Raise what was found, if anything was.
+        """Raise the mistakes that were noted, if any.
 
         Raises:
             InputErrors: in the order of lines.
@@ -142,7 +142,7 @@ class Complaints:
         raise InputErrors(errors)
 
     def refuse_unknown(self, model: type[BaseModel], data: object, place: Place, otherwise: str = "") -> None:
-        """Note as mistakes the keys that `model` does not know; `otherwise` is the hint where none is like one."""
+        """Note unknown keys of `model` as mistakes; `otherwise` is the hint if no known key is similar."""
         if not isinstance(data, dict):
             return
         for key in data:
@@ -167,9 +167,9 @@ class Complaints:
         others: Iterable[str] = (),
         ignored: bool = False,
     ) -> None:
-        """Note keys `model` does not know, here and in the tables within: as mistakes, or as ignored.
+        """Note unknown keys of `model`, here and in nested tables: as mistakes, or as ignored.
 
-        `others` are keys that belong there as well.
+        `others` are further keys that are valid here.
         """
         if not isinstance(data, dict):
             return
@@ -189,7 +189,7 @@ class Complaints:
     def check(
         self, model: type[_M], data: Mapping[str, Any], where: Callable[[Place], Place] = lambda place: place
     ) -> _M | None:
-        """`data` as a `model`, or None with its mistakes noted. `where` turns a place in it into one of the file."""
+        """`data` as a `model`, or None with its mistakes noted. `where` maps a place in `data` to one in the file."""
         try:
             return model.model_validate(data)
         except ValidationError as error:
@@ -201,7 +201,7 @@ class Complaints:
 
 @functools.cache
 def _shape(model: type[BaseModel]) -> tuple[frozenset[str], dict[str, type[BaseModel]]]:
-    """The keys of a model, and the models of those which hold tables or lists of tables."""
+    """The keys of a model, and the models of keys that hold tables or lists of tables."""
     tables = {}
     for name, field in model.model_fields.items():
         inner = _inner_model(field.annotation)
@@ -230,7 +230,7 @@ _BOUNDS = {
 
 
 def in_words(problem: Any) -> str:
-    """Describe a problem found by pydantic to the author of the value."""
+    """Describe a problem found by pydantic, for the author of the value."""
     kind, found, context = problem["type"], problem["input"], problem.get("ctx", {})
     if kind == "missing":
         return MISSING
@@ -267,8 +267,8 @@ def first_mistake(error: ValidationError, *, is_secret: bool = False) -> str:
     """Describe the first problem of a validation with its place, in one sentence.
 
     Args:
-        error: Pydantic found it.
-        is_secret: The value must not be in what is said.
+        error: Pydantic's error.
+        is_secret: The message must not contain the value.
     """
     problem = error.errors(include_url=False)[0]
     place = tuple(part for part in problem["loc"] if part != "[key]")
@@ -306,7 +306,7 @@ def _how_to(kind: str, found: object) -> str:
 
 
 def _show(value: object) -> str:
-    """A value as its author sees it, short."""
+    """A value as its author wrote it, shortened."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):

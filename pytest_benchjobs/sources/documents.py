@@ -1,4 +1,4 @@
-"""Read a YAML or TOML file into plain data, knowing the line of everything in it."""
+"""Reading a YAML or TOML file into plain data, with the line of each value."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_BYTES = 16 << 20
 
 
 class Document:
-    """The plain data of one file, and where in the file each part of it is."""
+    """The plain data of one file, and the place of each value in the file."""
 
     def __init__(
         self,
@@ -30,12 +30,12 @@ class Document:
         self.path = path
         self.data = data
         self.errors = errors
-        """Mistakes that did not keep the rest from being read, such as a key given twice."""
+        """Mistakes after which the rest could still be read, such as a repeated key."""
         self._line = line
         self._columns: Columns | None = None
 
     def line(self, place: Place) -> int | None:
-        """Line of a place, or of the nearest thing around it that is in the file."""
+        """Line of a place, or of the nearest enclosing place that is in the file."""
         for length in range(len(place), 0, -1):
             line = self._line(place[:length])
             if line is not None:
@@ -43,7 +43,7 @@ class Document:
         return None
 
     def span(self, place: Place, line: int, *, at_key: bool) -> Span | None:
-        """Part of a line that a place is; None if it cannot be told. Reads the file again, for the first mistake."""
+        """Span of a place on its line; None if it is unknown. Reads the file again, for the first mistake."""
         if self._columns is None:
             try:
                 text = read_text(self.path)
@@ -54,7 +54,7 @@ class Document:
 
 
 def read_document(path: Path, *, keys: str) -> Document:
-    """Read a file; `.toml` is TOML, anything else YAML. `keys` is the page of docs/ that has its keys.
+    """Read a file; `.toml` is TOML, anything else YAML. `keys` is the page of docs/ that lists its keys.
 
     Raises:
         InputError: it cannot be read, or is not a document with a table at the top.
@@ -63,7 +63,7 @@ def read_document(path: Path, *, keys: str) -> Document:
 
 
 def parse_document(path: Path, text: str, *, keys: str) -> Document:
-    """As `read_document`, of a file that was read.
+    """Like `read_document`, for a file whose text was read already.
 
     Raises:
         InputError: it is not a document with a table at the top.
@@ -94,7 +94,7 @@ def read_text(path: Path, *, limit: int = MAX_BYTES) -> str:
 
 
 def has_windows_line_ends(path: Path) -> bool:
-    """Tell whether the first line of a file ends with CRLF. Shells cannot run such a script."""
+    """Return True if the first line of a file ends with CRLF. Shells cannot run such a script."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             return False
@@ -184,7 +184,7 @@ def _read_yaml(path: Path, text: str, keys: str) -> Document:
 
 
 def _yaml_problem(text: str, error: Any) -> tuple[str, int | None]:
-    """Describe what the parser found to the author, and what to do; and the column of it."""
+    """Describe the parser's problem to the author, with a remedy; and its column."""
     problem = ", ".join(part for part in (error.context, error.problem) if part)
     mark, context = error.problem_mark or error.context_mark, error.context_mark
     if mark is None:

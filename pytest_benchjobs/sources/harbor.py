@@ -1,7 +1,7 @@
 """Harbor task directories, schema 1.0 to 1.4: `task.toml`, `instruction.md`, `environment/`, `tests/`, `solution/`.
 
-What this package cannot run as its author meant it (several steps, services beside the main container, ...) is
-recognised and refused with the line that asks for it (`Unsupported`); a task is never half run.
+Features that this package does not support (several steps, services beside the main container, ...) are recognised and
+refused with the line that asks for them (`Unsupported`); no task is run in part.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ _NETWORKS: dict[str | None, Network | None] = {
 }
 _MEBIBYTE = 1 << 20
 _READABLE = 180
-"""Characters of a name that cannot be an id which are kept before its digest."""
+"""Characters of an invalid name that are kept in the id, before its digest."""
 _name: TypeAdapter[str] = TypeAdapter(ScenarioName)
 
 
 def is_task_directory(path: Path) -> bool:
-    """Tell whether a directory holds a Harbor task, however broken. Another tool's `task.toml` does not count."""
+    """Return True if a directory has a Harbor task, however broken. Another tool's `task.toml` does not count."""
     task = path / TASK_FILE
     if not os.path.isfile(task):  # noqa: PTH113  asked of every directory that pytest walks
         return False
@@ -61,7 +61,7 @@ def is_task_directory(path: Path) -> bool:
         return True
     if environment and ((path / "solution").is_dir() or (path / "steps").is_dir()):
         return True
-    # The directory alone does not decide it: read the file.
+    # The directory's files do not decide it: read task.toml.
     try:
         data = load_toml(read_text(task))
     except (InputError, ValueError):
@@ -72,7 +72,7 @@ def is_task_directory(path: Path) -> bool:
 
 
 class HarborTask:
-    """One task directory: a source of exactly one scenario. Nothing of it is kept."""
+    """One task directory: a source of exactly one scenario. It keeps no content."""
 
     def __init__(self, path: Path, benchmark: str | None = None) -> None:
         self.path = Path(os.path.abspath(path))  # noqa: PTH100  `absolute` keeps `..`, `resolve` follows links
@@ -88,7 +88,7 @@ class HarborTask:
         """Validate the task if its id is `wanted`. Reads `task.toml`, and checks that the other files exist.
 
         Raises:
-            Unsupported: the task cannot be run here.
+            Unsupported: the task needs something that is not supported.
             InputErrors: every mistake found.
         """
         warnings: list[SourceWarning] = []
@@ -110,7 +110,7 @@ class HarborTask:
         """The whole scenario.
 
         Raises:
-            InputError: the directory is wrong, now, or has another id.
+            InputError: the directory has become wrong since, or has another id.
         """
         if scenario_id != self._id():
             raise InputError(f"no scenario {scenario_id!r} here, only {self._id()!r}", path=self.path)
@@ -125,7 +125,7 @@ class HarborTask:
             raise InputError(str(error), path=self.path / TASK_FILE) from None
 
     def _id(self) -> str:
-        """The name of the directory, else one made of it that no other name makes."""
+        """The name of the directory, or a unique id made from it."""
         name = self.path.name
         with contextlib.suppress(ValidationError, UnicodeError):
             return _name.validate_python(name)
@@ -142,7 +142,7 @@ class HarborTask:
 
 
 def strip_canary(text: str) -> str:
-    """An instruction without the comment lines at its top which mark it for filters of training data."""
+    """An instruction without the comment lines at its top that mark it for filters of training data."""
     lines = text.splitlines(keepends=True)
     start = 0
     while start < len(lines):
@@ -155,13 +155,13 @@ def strip_canary(text: str) -> str:
 
 
 def _check(directory: Path, scenario_id: str, document: Document, complaints: Complaints) -> TaskFile:
-    """The task file, when nothing is wrong with it or missing beside it."""
-    complaints.unknown_keys(TaskFile, document.data, ignored=True)  # a later version may have them
+    """The task file, if neither it nor the files beside it have a mistake."""
+    complaints.unknown_keys(TaskFile, document.data, ignored=True)  # a later version may define them
     task = complaints.check(TaskFile, document.data)
     _refuse_unsupported(directory, scenario_id, document, complaints)
     steps = bool(document.data.get("steps")) or (directory / "steps").is_dir()
     if not steps:
-        # An image of the verifier's own may bring the tests along.
+        # An image of the verifier's own may contain the tests.
         bundled = task is not None and brings_tests(directory, task)
         for name in ("instruction.md", *(() if bundled else ("tests/test.sh",))):
             if not (directory / name).is_file():
@@ -179,10 +179,10 @@ def _check(directory: Path, scenario_id: str, document: Document, complaints: Co
 def _refuse_unsupported(
     directory: Path, scenario_id: str, document: Document, complaints: Complaints
 ) -> None:
-    """Refuse what cannot be run as its author meant it.
+    """Refuse a task that needs something unsupported.
 
     Raises:
-        Unsupported: all that is asked for and not there. What else is wrong may come of it: a task of several
+        Unsupported: everything unsupported that it asks for. Other mistakes may follow from that: a task of several
             containers has its images elsewhere.
     """
     refused = Complaints(document)

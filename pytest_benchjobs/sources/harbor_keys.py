@@ -33,7 +33,7 @@ class Author(Written):
 
 
 class Package(Written):
-    """`[task]`: what a registry wants to know."""
+    """`[task]`: data for a registry."""
 
     name: Annotated[str, Field(max_length=300)] | None = None
     version: str | None = None
@@ -43,7 +43,7 @@ class Package(Written):
 
 
 class Artifact(Written):
-    """`[[artifacts]]`: what to keep."""
+    """`[[artifacts]]`: files to keep."""
 
     source: Text
     destination: Text | None = None
@@ -104,7 +104,7 @@ class EnvironmentTable(Written):
 
 
 class AgentTable(Written):
-    """`[agent]`: limits of the agent; no timeout is the job's."""
+    """`[agent]`: limits of the agent; without a timeout the job's applies."""
 
     timeout_sec: Duration | None = None
     user: User | None = None

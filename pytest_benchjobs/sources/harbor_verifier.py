@@ -1,4 +1,4 @@
-"""The separate verifier of a Harbor task: a container of its own, which gets the task's artifacts and grades them."""
+"""The separate verifier of a Harbor task: a container that gets the task's artifacts and grades them."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from ..model.scenario import CarriedPath, Environment, FreshContainer
 from .harbor_keys import EnvironmentTable, TaskFile
 
 ARTIFACTS = "/logs/artifacts"
-"""Comes along whatever a task lists."""
+"""Copied for every task, listed or not."""
 
 
 def is_separate(task: TaskFile) -> bool:
-    """Tell whether a task is graded in a container of the verifier's own."""
+    """Return True if a task is graded in a separate container."""
     return task.verifier.environment is not None or task.verifier.environment_mode == "separate"
 
 
 def has_own_dockerfile(directory: Path, task: TaskFile) -> bool:
-    """Tell whether the verifier's image is built from the task's tests, which are in it then."""
+    """Return True if the verifier's image is built from the task's tests, and so contains them."""
     return is_separate(task) and (directory / "tests" / "Dockerfile").is_file()
 
 
 def brings_tests(directory: Path, task: TaskFile) -> bool:
-    """Tell whether the verifier's image has, or may have, the tests in it."""
+    """Return True if the verifier's image contains the tests, or may contain them."""
     own = task.verifier.environment
     return has_own_dockerfile(directory, task) or (own is not None and own.docker_image is not None)
 
@@ -31,7 +31,7 @@ def brings_tests(directory: Path, task: TaskFile) -> bool:
 def fresh_container(
     directory: Path, task: TaskFile, environment_of: Callable[[EnvironmentTable, Path], Environment]
 ) -> FreshContainer | None:
-    """The verifier's container: with an image of its own, or one that is made like the agent's."""
+    """The verifier's container: with an image of its own, or with the agent's."""
     if not is_separate(task):
         return None
     carried = (
@@ -42,7 +42,7 @@ def fresh_container(
     if brings_tests(directory, task):
         environment = environment_of(own or EnvironmentTable(), tests)
     elif own is not None:
-        # Its limits and variables, in the image that the agent has, too.
+        # Its own limits and variables apply also with the agent's image.
         table = own.model_copy(update={"docker_image": task.environment.docker_image})
         environment = environment_of(table, directory / "environment" / "Dockerfile")
     return FreshContainer(paths=(*carried, CarriedPath(source=ARTIFACTS)), environment=environment)

@@ -23,17 +23,17 @@ from .written import WrittenEnvironment, WrittenHeader, WrittenScenario, Written
 
 SUFFIXES = (".bench.yaml", ".bench.yml", ".bench.toml")
 _TABLES = frozenset({"env", "agent_env", "build_args", "files", "metadata", "requires"})
-"""Merged key by key; any other key of a scenario replaces that of `defaults`."""
+"""Keys merged key by key; any other key of a scenario replaces that of `defaults`."""
 _KEPT = 64
 _MEMORY = 1 << 19
-"""Characters. So much of what was collected last is kept parsed until its trials run: about 10 MB."""
+"""The most characters of collected manifests that stay parsed until their trials run: about 10 MB."""
 _INSTEAD = {
     "image": ("dockerfile", "context", "build_args"),
     "dockerfile": ("image",),
     "problem_file": ("problem_statement",),
     "problem_statement": ("problem_file",),
 }
-"""A scenario's key -> keys of `defaults` which it makes void."""
+"""A scenario's key -> keys of `defaults` that it overrides."""
 _ENVIRONMENT = frozenset(WrittenEnvironment.model_fields)
 _name: TypeAdapter[str] = TypeAdapter(ScenarioName)
 _Table = Mapping[str, Any]
@@ -42,12 +42,12 @@ _Layers = tuple[tuple[Place, _Table], ...]
 
 
 def is_manifest(path: Path) -> bool:
-    """Tell whether a file is a manifest, by its name."""
+    """Return True if a file is a manifest, by its name."""
     return path.name.endswith(SUFFIXES) and not path.name.startswith(".")
 
 
 class _Memory:
-    """The last small manifests that were collected, as parsed. Thread-safe."""
+    """Cache of the last small manifests, parsed during collection. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -61,7 +61,7 @@ class _Memory:
                 del self._kept[next(iter(self._kept))]
 
     def take(self, path: Path, text: str) -> _Reading | None:
-        """Take the cached parse of a file out of the cache, if its text is the same."""
+        """Remove the parse of a file from the cache and return it, if its text is the same."""
         with self._lock:
             kept, reading = self._kept.pop(path, (None, None))
         return reading if kept == text else None
@@ -71,7 +71,7 @@ _memory = _Memory()
 
 
 class Manifest:
-    """One manifest file. Between `refs` and the first `load` nothing of its content is kept, unless it is small."""
+    """One manifest file. Between `refs` and the first `load` it keeps no content, unless it is small."""
 
     def __init__(self, path: Path) -> None:
         self.path = Path(os.path.abspath(path))  # noqa: PTH100  `absolute` keeps `..`, `resolve` follows links
@@ -86,7 +86,7 @@ class Manifest:
         """Name of the benchmark; reads the file if `refs` has not.
 
         Raises:
-            InputErrors: the file has none.
+            InputErrors: the file has no such name.
         """
         if self._benchmark is None:
             self.refs(lambda _: False)
@@ -112,10 +112,10 @@ class Manifest:
         """
         text = read_text(self.path)
         reading = _memory.take(self.path, text)
-        if reading is None or reading.listed:  # whose warnings were told
+        if reading is None or reading.listed:  # its warnings have been reported
             reading = _Reading(self.path, text)
         try:
-            # What is wrong with the header ends the run, so that all the rest is told as well.
+            # A mistake in the header ends the run, so all others are reported with it.
             every = wanted is None or reading.complaints.any
             refs = [
                 ref
@@ -138,7 +138,7 @@ class Manifest:
         """The whole scenario, as the file was at the first `load`.
 
         Raises:
-            InputError: there is no such scenario, or it is wrong, now.
+            InputError: the scenario does not exist, or has become wrong since.
         """
         with self._lock:
             if self._reading is None:
@@ -153,7 +153,7 @@ class _Reading:
     def __init__(self, path: Path, text: str) -> None:
         self.small = len(text) <= _MEMORY
         self.listed = False
-        """True if its scenarios were listed."""
+        """True if its scenarios have been listed."""
         self.document: Document = parse_document(path, text, keys="manifest.md")
         self.complaints = Complaints(self.document)
         self.directory = path.parent
@@ -168,7 +168,7 @@ class _Reading:
         self.ids: dict[str, int] = {}
         self._loaded: dict[str, Scenario] = {}
         self._checked: dict[int, WrittenScenario] = {}
-        """Scenarios of a small manifest whose keys are right one by one."""
+        """Scenarios of a small manifest whose keys are valid separately."""
         self.kinds: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._list_scenarios(data)
 
@@ -207,7 +207,7 @@ class _Reading:
             self._add(((place, base), (at, {**variant, "id": scenario_id})), at, scenario_id)
 
     def _add(self, layers: _Layers, place: Place, written_id: object) -> None:
-        """Take a scenario: a table, and those that are laid over it."""
+        """Add a scenario: a table, and tables that override it."""
         self._scenarios.append(layers)
         index = len(self._scenarios) - 1
         try:
@@ -235,7 +235,7 @@ class _Reading:
         return flat | {key: value for key, value in nested.items() if key in _ENVIRONMENT}
 
     def scenario(self, index: int) -> WrittenScenario | None:
-        """One scenario with the defaults filled in; None when it is wrong, with its mistakes noted."""
+        """One scenario with the defaults filled in; None if it is wrong, with its mistakes noted."""
         layers = self._scenarios[index]
         flat = [self._flat(table, place) for place, table in layers]
 
@@ -258,7 +258,7 @@ class _Reading:
         return None if faults else written
 
     def ref(self, index: int) -> ScenarioRef | None:
-        """Validate one scenario; None when it is wrong."""
+        """Validate one scenario; None if it is wrong."""
         (base, scenario), *variant = self._scenarios[index]
         self.complaints.unknown_keys(WrittenScenario, scenario, base)
         for at, table in variant:
@@ -268,14 +268,14 @@ class _Reading:
             return None
         line = self.document.line(self._place(index))
         kinds = tuple(scorer.type for scorer in written.scorers)
-        # One tuple for all that are alike: a benchmark has thousands of scenarios and a handful of kinds.
+        # Equal tuples are shared: a benchmark has thousands of scenarios and few combinations of types.
         kinds = self.kinds.setdefault(kinds, kinds)
         return ScenarioRef(
             written.id, tuple(written.tags), line, written.archived, kinds, needs_container(written)
         )
 
     def load(self, scenario_id: str) -> Scenario:
-        """The whole scenario. The last ones are kept: attempts and agents of one scenario come together."""
+        """The whole scenario. The last ones are cached: attempts and agents of one scenario run close together."""
         scenario = self._loaded.get(scenario_id)
         if scenario is None:
             scenario = self._loaded[scenario_id] = self._load(scenario_id)
@@ -304,7 +304,7 @@ class _Reading:
 
 
 def _find(table: _Table, place: Place) -> Place | None:
-    """Place, in the table as written, of a key of the flat table, if the key is there."""
+    """Place of a flat key in the table as written, if the key is there."""
     key, *rest = place
     nested = table.get("environment")
     for start, candidate in (((), table), (("environment",), nested)):

@@ -1,4 +1,4 @@
-"""Plain data, which is what JSON can say: how a place in it is written, and what may not be in it."""
+"""Plain data, as in JSON: notation of places, and checks of values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def dotted(place: Place) -> str:
 
 
 def unfit(value: object) -> str | None:
-    """Problem of a single value, if it has one."""
+    """Reason why a single value is invalid, if it is."""
     if isinstance(value, str):
         return "contains a NUL character" if "\0" in value else None
     if isinstance(value, float):

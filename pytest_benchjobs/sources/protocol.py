@@ -13,20 +13,20 @@ from ..model.scenario import Scenario
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ScenarioRef:
-    """Reference to a scenario: the part that collection needs."""
+    """Reference to a scenario, with the data that collection needs."""
 
     id: str
     tags: tuple[str, ...] = ()
     line: int | None = None
     archived: bool = False
     scorers: tuple[str, ...] = ()
-    """Kinds of its scorers. Only the plugin's registry can validate them."""
+    """Types of its scorers. Only the plugin's registry can validate them."""
     needs_container: bool = False
-    """True if every agent needs one, although the scorers compare an answer."""
+    """True if every agent needs a container, although the scorers compare an answer."""
 
 
 class Unsupported(InputErrors):
-    """A scenario asks for what this package cannot do. It is an error of its own, and the others run."""
+    """A scenario needs something that is not supported. It is an error of its own, and the others run."""
 
     code: ClassVar[str] = "unsupported"
 
@@ -38,7 +38,7 @@ class Unsupported(InputErrors):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SourceWarning:
-    """Something odd that is not wrong, such as an unknown key. `str()` is the message for the user."""
+    """An oddity that is not a mistake, such as an unknown key. `str()` is the message for the user."""
 
     message: str
     path: Path
@@ -63,9 +63,9 @@ class Source(Protocol):
         """Validate and list the scenarios whose id is `wanted`, in file order. Validates only those.
 
         Raises:
-            Unsupported: the one scenario of this source cannot be run here.
+            Unsupported: the only scenario of this source needs something that is not supported.
             InputErrors: every mistake found, each with file and line.
         """
 
     def load(self, scenario_id: str) -> Scenario:
-        """The whole scenario. Thread-safe; parses a file once however many trials ask."""
+        """The whole scenario. Thread-safe; parses a file once for any number of trials."""

@@ -1,7 +1,7 @@
 """Benchmarks that are rows of a file: JSON Lines with an index beside them, so that collection parses no row.
 
-A benchmark of rows is one class: `RowSource` with `ref`, which says what collection needs to know of a row, and
-`scenario`, which makes the whole scenario of it.
+A benchmark of rows is one class: a `RowSource` with `ref`, which returns the data of a row that collection needs, and
+`scenario`, which makes the whole scenario.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from .protocol import ScenarioRef, SourceWarning
 Row = Mapping[str, Any]
 _Made = TypeVar("_Made")
 _INDEX = 2
-"""Version of the index. Another one makes it anew."""
+"""Version of the index. An index of another version is rebuilt."""
 _INDEX_SUFFIX = ".index.json"
 
 
 def is_index(path: Path) -> bool:
-    """Tell whether a file is the index of another, which is made anew when it is needed."""
+    """Return True if a file is the index of another file, which is rebuilt when needed."""
     return path.name.startswith(".") and path.name.endswith(_INDEX_SUFFIX)
 
 
 class RowSource(abc.ABC):
-    """A source of scenarios in a file of JSON Lines, one object a line."""
+    """A source of scenarios in a file of JSON Lines, one object per line."""
 
     def __init__(self, path: Path, benchmark: str, version: str | None = None) -> None:
         self.path = Path(os.path.abspath(path))  # noqa: PTH100  `resolve` follows links
@@ -51,7 +51,7 @@ class RowSource(abc.ABC):
 
     @abc.abstractmethod
     def ref(self, row: Row) -> ScenarioRef:
-        """Id and tags of a row. Called once for each row of a file, when its index is made.
+        """Id and tags of a row. Called once for each row of a file, when its index is built.
 
         Raises:
             KeyError, TypeError, ValueError: the row is wrong; the message says how.
@@ -75,10 +75,10 @@ class RowSource(abc.ABC):
         return [ref for ref in self._refs if wanted is None or wanted(ref.id)]
 
     def load(self, scenario_id: str) -> Scenario:
-        """The whole scenario; reads its row alone.
+        """The whole scenario; reads only its row.
 
         Raises:
-            InputError: there is no such scenario, its row is wrong, or the file is another one than was listed.
+            InputError: the scenario does not exist, its row is wrong, or the file has changed since it was listed.
         """
         place = self._indexed().get(scenario_id)
         if place is None:
@@ -94,7 +94,7 @@ class RowSource(abc.ABC):
         return self._told(ref.line, lambda: self.scenario(row, ref))
 
     def _row_of(self, line: bytes, ref: ScenarioRef) -> Row:
-        """Read the row of a scenario, whose place in the file was listed.
+        """Read the row of a scenario, at its place in the index.
 
         Raises:
             InputError: another row is there: the file is not the one that was listed.
@@ -104,7 +104,7 @@ class RowSource(abc.ABC):
             if self.ref(row).id == ref.id:
                 return row
         except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
-            pass  # a part of a row, or of what is no row
+            pass  # a part of a row, or not a row
         raise InputError(
             f"the row of {ref.id!r} is not where it was: the benchmark was fetched anew, or its file changed, "
             "during the run; run it again",
@@ -129,7 +129,7 @@ class RowSource(abc.ABC):
         return self.path.with_name(f".{self.path.name}{_INDEX_SUFFIX}")
 
     def _stamp(self) -> list[Any]:
-        """State of the file, and of the code that reads it: another one makes another index."""
+        """State of the file, and of the code that reads it: a change of either rebuilds the index."""
         with self._reading():
             state = self.path.stat()
         code = hashlib.sha256(inspect.getsource(type(self)).encode()).hexdigest()[:16]
@@ -152,7 +152,7 @@ class RowSource(abc.ABC):
                 raise InputError(f"{ref.id!r} is the id of line {first}, too", path=self.path, line=number)
             about = (ref.id, ref.tags, number, ref.archived, ref.scorers, ref.needs_container)
             index.append([*about, offset, len(line)])
-        # Whoever may not write there reads all rows each time.
+        # Without permission to write there, all rows are read each time.
         with contextlib.suppress(OSError):
             replace_file(self._index, json.dumps({"of": stamp, "rows": index}).encode())
         return index
@@ -174,7 +174,7 @@ class RowSource(abc.ABC):
             raise InputError(f"cannot be read: {error.strerror or error}", path=self.path) from None
 
     def _told(self, line: int | None, make: Callable[[], _Made]) -> _Made:
-        """Return what `make` does; an error of it names the line."""
+        """Return the result of `make`; its error names the line."""
         try:
             return make()
         except ValidationError as error:

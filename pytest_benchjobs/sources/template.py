@@ -11,7 +11,7 @@ _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?\}", re.DOTALL)
 
 
 def reference(value: str) -> str | None:
-    """The variable a value is wholly taken from."""
+    """The variable that is the whole of a value."""
     match = _REFERENCE.fullmatch(value)
     return None if match is None else match[1]
 
@@ -19,7 +19,7 @@ def reference(value: str) -> str | None:
 def fill(env: Mapping[str, str], host: Mapping[str, str]) -> dict[str, str]:
     """`env` with the values that are wholly `${VAR}` or `${VAR:-default}` replaced from `host`.
 
-    The default also stands in for a variable that is set but empty, as in a shell. `${` anywhere else is left alone.
+    The default also replaces a variable that is set but empty, as in a shell. `${` anywhere else is left alone.
 
     Raises:
         InputError: variables without a default are not set; all of them are named.

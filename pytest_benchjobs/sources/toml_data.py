@@ -1,4 +1,4 @@
-"""Read foreign TOML: within bounds, for `tomllib` takes a minute for one dotted key of 100 KB, and with its lines."""
+"""Reading TOML of others, within bounds and with lines: `tomllib` takes a minute for one dotted key of 100 KB."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from .plain import MAX_DEPTH, Place
 
-# Each part is matched whole or not at all, and only from its beginning, so that the time grows with the line alone.
+# Each part matches completely or not at all, and only from its beginning, so the time is linear in the line.
 _PART = r"""(?>[A-Za-z0-9_-]++|"(?>[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
 _DEEP_KEY = re.compile(rf"(?<![A-Za-z0-9_-])(?>{_PART}[ \t]*+\.[ \t]*+){{{MAX_DEPTH}}}")
 _TOKEN = re.compile(
@@ -28,7 +28,7 @@ def load_toml(text: str) -> dict[str, Any]:
     """Return the data of a TOML text.
 
     Raises:
-        tomllib.TOMLDecodeError: it is none, or is nested too deeply.
+        tomllib.TOMLDecodeError: it is not TOML, or is nested too deeply.
     """
     for number, line in enumerate(text.split("\n"), 1):
         if line.count(".") >= MAX_DEPTH and _DEEP_KEY.search(line):
@@ -40,7 +40,7 @@ def load_toml(text: str) -> dict[str, Any]:
 
 
 def toml_lines(text: str) -> dict[Place, int]:
-    """Place of each table, key and list item -> its line, in a text that `tomllib` has accepted, which keeps none."""
+    """Place of each table, key and list item -> its line, in a text that `tomllib` has accepted: it keeps no lines."""
     return _Scanner(text).scan()
 
 

@@ -1,4 +1,4 @@
-"""The keys of a native manifest, as people write them. `benchmark_schema` publishes this page."""
+"""The keys of a native manifest, as people write them. `benchmark_schema` publishes these docstrings."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _script(value: object) -> object:
 
 
 def sources(value: object) -> object:
-    """A list of tables, where texts in it are short for `source`."""
+    """A list of tables, in which a text is short for a table with `source`."""
     if isinstance(value, list):
         return [{"source": item} if isinstance(item, str) else item for item in value]
     return value
@@ -82,7 +82,7 @@ class WrittenEnvironment(Written):
     dockerfile: Text | None = None
     """Path of a Dockerfile, from the manifest's directory."""
     context: Text | None = None
-    """Directory of the build context; default: the Dockerfile's own."""
+    """Directory of the build context; default: the directory of the Dockerfile."""
     build_args: dict[str, str] = {}
     build_timeout: Duration | None = None
     """Seconds; default 600."""
@@ -96,20 +96,20 @@ class WrittenEnvironment(Written):
     memory: ByteSize | None = None
     """For example 512M or 2G."""
     storage: ByteSize | None = None
-    """Limit of what a trial may write, for example 10G."""
+    """The most that a trial may write, for example 10G."""
     pids: Annotated[Count, Field(ge=16, le=4_194_304)] | None = None
-    """Processes and threads at a time; default 2048."""
+    """The most processes and threads at a time; default 2048."""
     gpus: Annotated[Count, Field(ge=0, le=1024)] | None = None
     network: Network | None = None
     """Default: public."""
     allowed_hosts: Hosts = []
-    """Hosts that `network: allowlist` lets through."""
+    """Hosts that `network: allowlist` permits."""
     keep_entrypoint: Flag = False
     """Start the image's ENTRYPOINT instead of replacing it."""
     allow_sudo: Flag = False
-    """Let set-user-id programs such as sudo work."""
+    """Allow set-user-id programs such as sudo."""
     grading: Grading | None = None
-    """`strict` (default): every process ends before grading. `contract`: what the agent made a daemon lives on."""
+    """`strict` (default): every process ends before grading. `contract`: daemons of the agent live on."""
     keep_processes: Flag = False
     """The same as `grading: contract`."""
     setup: Annotated[list[Text], BeforeValidator(_one_or_more, json_schema_input_type=str | list[str])] = []
@@ -131,10 +131,10 @@ class WrittenReference(Written):
 
 
 class WrittenAnswer(Written):
-    """The whole of the work is one short text, which a scorer of type `answer` compares."""
+    """A short answer: the whole of the work is one short text, which a scorer of type `answer` compares."""
 
     file: Text = "answer.txt"
-    """File that an agent in a container writes it to; a relative path starts at the workdir."""
+    """File for the answer of an agent in a container; a relative path starts at the workdir."""
     instruction: Text | None = None
     """Added to the problem statement of an agent in a container; `{file}` stands for the file."""
     reference: Text | None = None
@@ -145,7 +145,7 @@ class WrittenScorer(Written):
     """One scorer."""
 
     name: Name | None = None
-    """May be left out where there is one scorer: then it is called as its type."""
+    """Required if there is more than one scorer; default: its type."""
     type: Text
     """`bash` (needs `script`), `command` (needs `command`), `tests` (needs `path`), `answer`, or a plugin's own."""
     weight: Annotated[Number, Field(gt=0, le=1e9)] = 1.0
@@ -154,14 +154,14 @@ class WrittenScorer(Written):
     command: Text | None = None
     """`command`: exit status 0 is 1.0. `tests`: how to run the files."""
     path: Text | None = None
-    """`tests`: file or directory put into the container after the agent is gone."""
+    """`tests`: file or directory copied into the container after the agent has ended."""
     timeout: Duration | None = None
     """Seconds; default: the scenario's `scorer_timeout`."""
     user: User | None = None
     env: Variables = {}
     network: Network | None = None
     params: dict[str, Any] = {}
-    """Of `answer`, how to compare; handed to registered scorers as they are."""
+    """For `answer`, how to compare; given to registered scorers unchanged."""
 
     @property
     def label(self) -> str:
@@ -186,7 +186,7 @@ class WrittenCarriedPath(Written):
 
 
 class WrittenFreshContainer(Written):
-    """Grade in a container of its own, which gets these files of the agent; `paths` or `patch`."""
+    """Grade in a fresh container, which gets these files of the agent; `paths` or `patch`."""
 
     paths: Annotated[
         list[WrittenCarriedPath],
@@ -196,40 +196,40 @@ class WrittenFreshContainer(Written):
     patch: Flag = False
     """All that the agent changed, added or deleted below the workdir, without `.git`."""
     ignored: Flag = True
-    """With `patch`, also what git ignores there, which no diff has."""
+    """With `patch`, also files that git ignores, which no diff contains."""
 
 
 class WrittenFeedback(Written):
-    """Further turns for an agent whose work does not pass, which is shown what a scorer printed."""
+    """Further turns for an agent whose work does not pass, with the output of a scorer."""
 
     turns: Annotated[Count, Field(ge=2, le=10)] = 2
-    """All of them, the first one included."""
+    """Number of turns, including the first."""
     statement: Text
-    """Problem statement of the next turns; `{problem}` stands for the first one, `{output}` for what was printed."""
+    """Problem statement of the next turns; `{problem}` stands for the first one, `{output}` for the scorer's output."""
     scorer: Text | None = None
     """Name of the scorer whose output is shown; default: the first."""
     replace: dict[str, str] = {}
-    """Regular expressions -> what takes the place of what they match in the output, such as timings."""
+    """Regular expressions -> replacement of their matches in the output, such as timings."""
     characters: Annotated[Count, Field(ge=1, le=1_000_000)] = 50_000
-    """Length of the output that is shown, the end of it."""
+    """The most characters of the output, from its end."""
 
 
 class WrittenRequires(Written):
-    """Requirements, checked before anything is spent."""
+    """Requirements, checked before the trial starts."""
 
     env: list[EnvName] = []
     secrets: list[EnvName] = []
     commands: list[Text] = []
     """Programs on the host's PATH."""
     capabilities: list[Capability] = []
-    """Of the agent, such as `vision`. One that is known to lack any is skipped."""
+    """Capabilities of the agent, such as `vision`. A trial whose agent is known to lack one is skipped."""
 
 
 class WrittenDefaults(WrittenEnvironment):
-    """Keys of every scenario that does not say otherwise. Tables are merged key by key."""
+    """Default keys of every scenario. Tables are merged key by key."""
 
     problem_statement: Text | None = None
-    """Task as the agent is given it; this or `problem_file`."""
+    """The task, as the agent gets it; this or `problem_file`."""
     problem_file: Text | None = None
     """Path of a UTF-8 text file with the problem statement."""
     additional_context: Any = None
@@ -242,9 +242,9 @@ class WrittenDefaults(WrittenEnvironment):
     """Kept for the record, not run unless asked for."""
     validation: Validation = Validation.FORWARD
     environment: WrittenEnvironment | None = None
-    """The keys of the container may also stand in a table of their own."""
+    """The keys of the container may also be in a table of their own."""
     files: dict[Text, Text] = {}
-    """Path in the container -> path of a file or directory, put in before the agent starts."""
+    """Path in the container -> path of a file or directory, copied before the agent starts."""
     reference: Annotated[
         WrittenReference | None,
         BeforeValidator(_script, json_schema_input_type=str | WrittenReference | None),
@@ -253,7 +253,7 @@ class WrittenDefaults(WrittenEnvironment):
     answer: WrittenAnswer | None = None
     """A short answer is expected instead of work on files."""
     threshold: Annotated[Number, Field(ge=0, le=1)] | None = None
-    """Pass mark; default: the job's."""
+    """Score from which a trial passes; default: the job's."""
     agent_timeout: Duration | None = None
     """Seconds; default 7200."""
     agent_user: User | None = None
@@ -263,11 +263,11 @@ class WrittenDefaults(WrittenEnvironment):
     """Seconds; default 1800."""
     scorers: list[WrittenScorer] = []
     fresh_container: WrittenFreshContainer | None = None
-    """Grade in a container of its own, where what the agent left is data."""
+    """Grade in a fresh container, where the agent's files are only data."""
     feedback: WrittenFeedback | None = None
-    """Further turns where the first does not pass."""
+    """Further turns if the first does not pass."""
     keep_changes: list[ContainerPath] = []
-    """Patterns of paths of programs and libraries which are part of the answer: not put back before grading."""
+    """Patterns of paths of programs and libraries that are part of the answer: not restored before grading."""
     artifacts: Annotated[
         list[WrittenArtifact], BeforeValidator(sources, json_schema_input_type=list[str | WrittenArtifact])
     ] = []
@@ -278,7 +278,7 @@ class WrittenVariant(WrittenDefaults):
     """Differences of one variant of a scenario."""
 
     id: ScenarioName
-    """Comes after the scenario's own and a point: `count.long`."""
+    """Added to the scenario's own id after a point: `count.long`."""
 
 
 class WrittenScenario(WrittenDefaults):
@@ -286,7 +286,7 @@ class WrittenScenario(WrittenDefaults):
 
     id: ScenarioName
     variants: Annotated[list[WrittenVariant], Field(min_length=1)] | None = None
-    """In place of the scenario, one for each of these."""
+    """Variants of the scenario, which replace it."""
 
 
 class WrittenHeader(Written):

@@ -1,7 +1,7 @@
-"""Build plain data from the events of a YAML parser.
+"""Building plain data from the events of a YAML parser.
 
-Not a PyYAML loader: no tag can make an object, a key given twice is seen, an alias cannot blow up the file, and lines
-come for free. Numbers and booleans are those of YAML 1.1, except that what people do not mean as a number stays text:
+Not a PyYAML loader: no tag can create an object, repeated keys are found, aliases cannot exhaust memory, and lines are
+known. Numbers and booleans are those of YAML 1.1, except that values which people do not mean as numbers stay text:
 dates, `12:30` and `0755`.
 """
 
@@ -17,7 +17,7 @@ from ..model.errors import InputError
 from .plain import MAX_DEPTH, MAX_DIGITS, Place, unfit
 
 MAX_VALUES = 2_000_000
-"""Values in one file with every alias written out."""
+"""The most values in one file, with every alias expanded."""
 
 _WORDS: dict[str, Any] = {
     form: value
@@ -35,13 +35,13 @@ _NOT_FINITE = re.compile(r"(?i)[-+]?\.inf\Z|\.nan\Z")
 
 
 class YamlBuilder:
-    """Plain data out of YAML events."""
+    """Builder of plain data from YAML events."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.errors: list[InputError] = []
         self._lines: dict[int, dict[str | int, int]] = {}
-        # An `id` stays that of one container as long as the container lives.
+        # The `id` of a container is unique as long as the container lives.
         self._keep: list[dict[str, Any] | list[Any]] = []
         self._anchors: dict[str, tuple[Any, int]] = {}
         self._values = 0
@@ -67,7 +67,7 @@ class YamlBuilder:
 
     def _height(self, value: object) -> int:
         known: dict[int, int] = {}
-        # A child is always finished before what holds it, so this walks `_keep` instead of the stack.
+        # A child is always finished before its container, so this walks `_keep` instead of the stack.
         for container in self._keep:
             items = container.values() if isinstance(container, dict) else container
             heights = [known[id(item)] for item in items if isinstance(item, dict | list)]
@@ -75,7 +75,7 @@ class YamlBuilder:
         return known.get(id(value), 0)
 
     def line(self, data: object, place: Place) -> int | None:
-        """Line where a place is written."""
+        """Line of a place."""
         line = None
         for part in place:
             line = self._lines.get(id(data), {}).get(part)
@@ -175,7 +175,7 @@ class YamlBuilder:
         if event.tag is not None and event.tag not in ("tag:yaml.org,2002:str", "!"):
             self.errors.append(self._error(f"the tag {event.tag!r} is not supported; remove it", event))
             return text
-        if event.implicit[0]:  # written plain
+        if event.implicit[0]:  # a plain scalar
             try:
                 return self._plain[text]
             except KeyError:
@@ -183,7 +183,7 @@ class YamlBuilder:
             value = self._resolve(text, event)
             self._plain[text] = value
             return value
-        if event.style == '"':  # the only style that can write what cannot be encoded or stored
+        if event.style == '"':  # the only style that can write characters which cannot be encoded or stored
             problem = unfit(text)
             if problem is None and any("\ud800" <= char <= "\udfff" for char in text):
                 problem = "contains half of a surrogate pair"

@@ -1,8 +1,8 @@
-"""Catalogue of benchmarks that are known by name: those in `entries/`, of installed packages, and of the user's files.
+"""Catalogue of benchmarks known by name: those in `entries/`, of installed packages, and of the user's files.
 
-Start with `entry.py`. `lookup.py` finds what a name means, `fetching.py` brings a benchmark to this machine, `kept.py`
-knows what is there, `installed.py` and `registry.py` read entries of others. What a benchmark's rows mean is in
-`sources/datasets/`.
+Start with `entry.py`. `lookup.py` resolves a name, `fetching.py` fetches a benchmark to this machine, `kept.py` knows
+which ones are there, `installed.py` and `registry.py` read entries from elsewhere. `sources/datasets/` interprets a
+benchmark's rows.
 """
 
 from __future__ import annotations
@@ -29,5 +29,5 @@ def entries() -> Sequence[Entry]:
 
 
 def find(name: str) -> Entry | None:
-    """Return the entry of this package that `NAME` or `NAME@VERSION` means; None: there is none."""
+    """Return the packaged entry named `NAME` or `NAME@VERSION`; None: there is none."""
     return next((entry for entry in entries() if entry.is_meant_by(name)), None)

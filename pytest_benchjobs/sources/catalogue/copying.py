@@ -1,4 +1,4 @@
-"""Copying files of a benchmark: nothing is written through a link, and none is followed that others made."""
+"""Copying files of a benchmark: nothing is written through a link, and no untrusted link is followed."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from pathlib import Path
 from ...model.errors import InputError
 
 Follow = Callable[[Path], bool]
-"""Says whether a link that ends in a file outside of what is copied is replaced by that file's content."""
+"""Decides if a link to a file outside of the copied directory is replaced by that file's content."""
 
 
 def never(_: Path) -> bool:
-    """Copy each link as a link: those who made the files are not to be trusted."""
+    """Copy each link as a link: the files are not trusted."""
     return False
 
 
 def take(found: Path, target: Path, name: str, follow: Follow = never) -> None:
     """Copy a file or directory to `name` below `target`, a directory's content into it; without `.git`.
 
-    Links stay links, but for those to files elsewhere that are to be followed.
+    Links stay links, except for those to files elsewhere that `follow` accepts.
 
     Raises:
-        InputError: there is a link where a directory is to be, or what can be copied neither as file nor as directory.
+        InputError: there is a link in place of a directory, or something that is neither file nor directory.
         OSError: it cannot be copied.
     """
     if found.is_dir():
@@ -39,8 +39,8 @@ def take(found: Path, target: Path, name: str, follow: Follow = never) -> None:
 
 
 def is_within(path: Path, directory: Path) -> bool:
-    """Tell whether a path ends inside a directory once all links are followed."""
-    # `Path.resolve` raises for links in a circle.
+    """Return True if a path ends inside a directory after all links are followed."""
+    # `Path.resolve` raises for circular links.
     return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(directory))
 
 
@@ -56,7 +56,7 @@ def _copy_tree(found: Path, place: Path, follow: Follow) -> None:
 
 
 def _copy(path: Path, place: Path, top: Path | None, follow: Follow) -> None:
-    """Copy a file, or a link as it is, in place of a file that is there. `top` is all that is copied, if it is more."""
+    """Copy a file, or a link as a link, replacing an existing file. `top`: the directory that is copied, if any."""
     if place.is_dir() and not place.is_symlink():
         raise InputError("is both a file and a directory", path=place)
     place.unlink(missing_ok=True)
@@ -69,7 +69,7 @@ def _copy(path: Path, place: Path, top: Path | None, follow: Follow) -> None:
 
 
 def _stays(link: Path, top: Path | None) -> bool:
-    """Tell whether a link leads to a place below `top`, wherever that is copied to."""
+    """Return True if a link leads to a place below `top`, wherever that is copied to."""
     if top is None:
         return False
     text = os.fsdecode(link.readlink())
@@ -78,7 +78,7 @@ def _stays(link: Path, top: Path | None) -> bool:
 
 
 def _make(directory: Path, target: Path) -> None:
-    """Make a directory below `target`, which is one, or is to be.
+    """Create a directory below `target`, or `target` itself.
 
     Raises:
         InputError: a link is in its way.

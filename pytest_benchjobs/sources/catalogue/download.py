@@ -1,4 +1,4 @@
-"""Downloads by HTTP that go on where they were cut off, and are checked."""
+"""Downloads by HTTP that resume after interruptions, and are verified."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from ...system.units import size
 from .entry import FileOrigin
 
 Progress = Callable[[str], None]
-"""Takes a line about what happens now."""
+"""Callback for a line about progress."""
 _CHUNK = 1 << 18
 _TIMEOUT = 60.0
 _TRIES = 6
-"""Tries in a row that bring nothing."""
+"""The most tries in a row that fetch nothing."""
 _LONGEST_WAIT = 60.0
 _PROGRESS_SECONDS = 2.0
 _AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -32,11 +32,11 @@ _CUT = (OSError, http.client.HTTPException)
 
 
 class _Refused(Exception):
-    """The server says no, and will say so again."""
+    """The server refuses, and would refuse again."""
 
 
 class _NotNow(Exception):
-    """The server asks to be asked later, perhaps in so many seconds."""
+    """The server asks to retry later, perhaps after a number of seconds."""
 
     def __init__(self, message: str, wait: float | None = None) -> None:
         super().__init__(message)
@@ -46,17 +46,17 @@ class _NotNow(Exception):
 def download(
     origin: FileOrigin, target: Path, on_progress: Progress, pause: Callable[[float], None] = time.sleep
 ) -> None:
-    """Have the file of an address at `target`, of which a part may be there.
+    """Make sure that the file of an address is at `target`, where a part of it may be already.
 
     Raises:
-        InfrastructureError: it cannot be fetched, or is another file than the entry says.
+        InfrastructureError: it cannot be fetched, or differs from the entry's checksum.
         OSError: it cannot be written.
     """
     resumed = target.exists()
     if not (resumed and origin.sha256 is not None and digest(target) == origin.sha256):
         _patiently(origin, target, on_progress, pause)
     if (why := _mistake(origin, target)) is not None and resumed:
-        # The part that was there may have been of another file.
+        # The existing part may have been of another file.
         on_progress(f"{origin.name}: {why}; fetching all of it again")
         _forget(target)
         _patiently(origin, target, on_progress, pause)
@@ -77,7 +77,7 @@ def _mistake(origin: FileOrigin, target: Path) -> str | None:
 def _patiently(
     origin: FileOrigin, target: Path, on_progress: Progress, pause: Callable[[float], None]
 ) -> None:
-    """Fetch the rest, however often the connection is cut, as long as something comes."""
+    """Fetch the rest, with any number of interruptions, as long as something arrives."""
     failed = 0
     while True:
         before = _size(target)
@@ -109,7 +109,7 @@ def _fetch_rest(origin: FileOrigin, target: Path, on_progress: Progress) -> None
     have = _size(target)
     tag = _read(_tag_of(target))
     if have and tag is None and origin.sha256 is None:
-        _forget(target)  # nothing would tell whether what follows is of the same file
+        _forget(target)  # without a tag, the next part may be of another file
         have = 0
     headers = {"User-Agent": "pytest-benchjobs", "Accept-Encoding": "identity"}
     if have:
@@ -151,7 +151,7 @@ def _write(origin: FileOrigin, target: Path, answer: Any, have: int, on_progress
 
 
 def _past_the_end(origin: FileOrigin, target: Path, said: str, have: int) -> None:
-    """Nothing follows: all of it is here, or what is here is of another file."""
+    """Handle a part that has the whole length: it is complete, or of another file."""
     total = said.rpartition("/")[2]
     if total.isdecimal() and int(total) == have:
         return
@@ -179,7 +179,7 @@ def _answer(request: urllib.request.Request) -> Iterator[Any]:
 
 
 def _start(said: str) -> int | None:
-    """First byte of `bytes 5-9/10`."""
+    """First byte of a range such as `bytes 5-9/10`."""
     first = said.removeprefix("bytes").strip().partition("-")[0]
     return int(first) if first.isdecimal() else None
 
@@ -189,7 +189,7 @@ def _size(path: Path) -> int:
 
 
 def _tag_of(target: Path) -> Path:
-    """File with the ETag of what is there in part."""
+    """File with the ETag of the partial file."""
     return target.with_name(f"{target.name}.etag")
 
 

@@ -1,4 +1,4 @@
-"""Entry of the catalogue: where a benchmark comes from, what it holds, and how it is graded."""
+"""Entry of the catalogue: origin, content and grading of a benchmark."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def _inside(path: str) -> str:
 
 
 RelativePath = Annotated[str, AfterValidator(_inside)]
-"""Path below some directory."""
+"""Path below a directory."""
 
 
 class GitOrigin(Model, defer_build=True):
-    """A commit of a git repository. The id of the commit is the checksum of all its content."""
+    """A commit of a git repository. Its id is the checksum of its whole content."""
 
     repository: Annotated[str, Field(pattern=r"^(https|ssh|file)://|^git@")]
     commit: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
     paths: tuple[RelativePath, ...] = ()
-    """Directories and files of it that are needed; default: all. What they have in common at the front is left out."""
+    """Directories and files of it that are needed; default: all. Their common beginning is left out."""
     placed: dict[RelativePath, RelativePath] = {}
     """Instead of `paths`: path in the repository -> its path here."""
 
@@ -55,10 +55,10 @@ class GitOrigin(Model, defer_build=True):
 
 
 class FileOrigin(Model, defer_build=True):
-    """A file at an address."""
+    """A file at a URL."""
 
     url: Annotated[str, Field(pattern=r"^https?://")] | None = None
-    """None: there is no address anybody may fetch it from; the user gives the file."""
+    """None: it cannot be fetched; the user provides the file."""
     name: Annotated[RelativePath, Field(min_length=1)]
     """Name of the file in the benchmark's directory."""
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
@@ -87,31 +87,31 @@ class Entry(Model, defer_build=True):
     source: Annotated[str, Field(pattern=r"^[\w.]+:\w+$")]
     """`module:function`; the function takes this entry and the directory of its files, and returns sources."""
     prepare: Annotated[str, Field(pattern=r"^[\w.]+:\w+$")] | None = None
-    """`module:function`, called once with the directory of what was fetched, and the directory to fill from it."""
+    """`module:function`, called once with the directory of the fetched files, and the directory to fill."""
     scenarios: int
     """Number of scenarios, as the benchmark's authors count them."""
     homepage: str = ""
     licence: str
     environment: str
-    """In a line: the container its scenarios run in, or none."""
+    """One line: the container its scenarios run in, or none."""
     scoring: str
-    """In a line: how a scenario is graded, and when it has passed."""
+    """One line: how a scenario is graded, and when it passes."""
     attempts: Annotated[int, Field(ge=1)] = 1
-    """Independent attempts that its published figures are a mean of."""
+    """Independent attempts of which its published figures are a mean."""
     confidential: bool = False
     """True if its authors ask that its content be not published."""
     gated: str | None = None
-    """Text for whoever has to get the data themselves: where, and under what terms."""
+    """Instructions for getting gated data: where, and under what terms."""
     git: Annotated[tuple[GitOrigin, ...], BeforeValidator(_several)] = ()
     files: tuple[FileOrigin, ...] = ()
     other_rows: tuple[Annotated[str, Field(pattern=r"^\.\w")], ...] = ()
-    """Endings of files that the user may give instead of the one of `files`, of any version: `prepare` reads them."""
+    """Suffixes of files that the user may give instead of the one of `files`, of any version: `prepare` reads them."""
     exceptions: dict[str, str] = {}
     """Scenarios known to be broken -> the reason."""
     keep_changes: dict[str, tuple[str, ...]] = {}
-    """Scenario -> patterns of what is part of its answer and not undone before grading, as in a manifest."""
+    """Scenario -> patterns of paths that are part of its answer and not restored before grading, as in a manifest."""
     published: dict[str, float] = {}
-    """Who -> the score they reach, for comparison."""
+    """Agent and model -> their published score, for comparison."""
 
     @model_validator(mode="after")
     def _has_an_origin(self) -> Entry:
@@ -121,23 +121,23 @@ class Entry(Model, defer_build=True):
 
     @property
     def is_fetchable(self) -> bool:
-        """True if all of it can be fetched without the user."""
+        """True if everything can be fetched without the user."""
         return self.gated is None and all(file.url is not None for file in self.files)
 
     @property
     def directory(self) -> Path:
-        """Its place in the cache of this machine."""
+        """Its directory in the cache of this machine."""
         return cache_directory("benchmarks") / self.name / self.version
 
     def __str__(self) -> str:
         return f"{self.name}@{self.version}"
 
     def is_called(self, name: str) -> bool:
-        """Tell whether a name is its own or an alias. People type `swebench_verified` and `SWE-bench-Verified`."""
+        """Return True if a name is its own or an alias; case, `_` and `-` do not matter."""
         return same(name) in map(same, (self.name, *self.aliases))
 
     def is_meant_by(self, text: str) -> bool:
-        """Tell whether `NAME` or `NAME@VERSION` means it."""
+        """Return True if `NAME` or `NAME@VERSION` refers to it."""
         name, _, version = text.partition("@")
         return version in ("", self.version) and self.is_called(name)
 
@@ -145,14 +145,14 @@ class Entry(Model, defer_build=True):
         """Open it, from the cache or from another directory with the same files.
 
         Raises:
-            InputError: something is missing there, or wrong.
+            InputError: something in it is missing or wrong.
         """
         made: Sequence[Source] = load(self.source)(self, directory or self.directory / "files")
         return tuple(map(Confidential, made)) if self.confidential else made
 
 
 class Confidential:
-    """A source whose scenarios are confidential, all of them."""
+    """A source all of whose scenarios are confidential."""
 
     confidential = True
 
@@ -160,7 +160,7 @@ class Confidential:
         self._source = source
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the source itself has: its path, benchmark, version and warnings."""
+        """Return an attribute of the source itself: its path, benchmark, version and warnings."""
         return getattr(self._source, name)
 
     def refs(self, wanted: Callable[[str], bool] | None = None) -> list[ScenarioRef]:
@@ -173,7 +173,7 @@ class Confidential:
 
 
 def same(name: str) -> str:
-    """The name as it is compared."""
+    """The name in the form used for comparison."""
     return name.lower().replace("_", "-").replace(" ", "-")
 
 
@@ -206,10 +206,10 @@ def entry_at(path: Path) -> Entry:
 
 
 def load(reference: str) -> Any:
-    """Import what `module:function` names.
+    """Import the object named by `module:function`.
 
     Raises:
-        InputError: there is none.
+        InputError: it does not exist.
     """
     module, _, name = reference.partition(":")
     try:

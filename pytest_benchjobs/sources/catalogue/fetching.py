@@ -1,4 +1,4 @@
-"""Fetching benchmarks: once per machine, whoever asks first; checked, then put in place in one step."""
+"""Fetching benchmarks, once per machine: checked, then put in place atomically."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ def fetch(
     force: bool = False,
     keep_entry: bool = False,
 ) -> bool:
-    """Have a benchmark in the cache. False: it was there.
+    """Make sure that a benchmark is in the cache. False: it was there.
 
     Args:
-        entry: Says where it comes from.
-        on_progress: Takes lines about what happens.
-        given: What the user gives instead of the network.
+        entry: Its entry, with its origin.
+        on_progress: Callback for lines about progress.
+        given: File or directory that the user gives instead of the network.
         force: Fetch it also if it is there.
         keep_entry: Keep the entry as well, so that the benchmark is known by name from now on.
 
     Raises:
-        InputError: what is given is not the benchmark, or there is no address to fetch it from.
+        InputError: the given files are not the benchmark, or there is no address to fetch it from.
         InfrastructureError: it cannot be fetched or written.
     """
     anew = force or given is not None
@@ -76,11 +76,11 @@ def fetch(
 
 
 def _fetch(entry: Entry, on_progress: Progress, given: Path | None) -> None:
-    """Under the lock."""
+    """Fetch a benchmark; the caller holds the lock."""
     new = beside(entry.directory)
     raw = new / "raw"
     raw.mkdir(parents=True)
-    # What was fetched when it was interrupted; the lock is ours, so nobody else is at it.
+    # Files of an interrupted fetch; we hold the lock, so no other process uses them.
     partial = entry.directory.with_name(f".{entry.directory.name}.partial")
     try:
         with _naming(entry, new, given):
@@ -100,7 +100,7 @@ def _fetch(entry: Entry, on_progress: Progress, given: Path | None) -> None:
 
 
 def _bring(entry: Entry, partial: Path, raw: Path, on_progress: Progress) -> None:
-    """Fetch all of it from its origins."""
+    """Fetch everything from its origins."""
     for number, origin in enumerate(entry.git):
         check_out(origin, partial / f"git-{number}", raw, on_progress)
     for file in entry.files:
@@ -113,11 +113,11 @@ def _bring(entry: Entry, partial: Path, raw: Path, on_progress: Progress) -> Non
 
 @contextlib.contextmanager
 def _naming(entry: Entry, new: Path, given: Path | None) -> Iterator[None]:
-    """Inside, any error of the content names what was given, and no place that is gone when somebody reads it.
+    """Context in which errors of the content name the given file, not a temporary path.
 
     Raises:
-        InputError: what the user gives is not the benchmark.
-        InfrastructureError: the same of what nobody gave.
+        InputError: the given files are not the benchmark.
+        InfrastructureError: the fetched files are not the benchmark.
         OSError: the cache cannot be written.
     """
     try:
@@ -127,14 +127,14 @@ def _naming(entry: Entry, new: Path, given: Path | None) -> Iterator[None]:
             raise InputError(error.message, path=given) from None
         why = str(error)
     except OSError as error:
-        # What is read here was written a moment ago: it is the cache that fails, or a name that nobody can have.
+        # Files read here were just written, so the cache fails, or a name is impossible.
         if error.errno not in _OF_CONTENT:
             raise
         why = f"{error.strerror}: {os.fsdecode(error.filename or '')}"
     except (BenchError, MemoryError):
         raise
     except Exception as error:
-        # Readers of datasets, also those of others, meet rows of any form.
+        # Readers of datasets, including those of other packages, get rows of any form.
         why = f"cannot be read: {type(error).__name__}: {str(error)[:300]}"
     else:
         return
@@ -147,7 +147,7 @@ def _naming(entry: Entry, new: Path, given: Path | None) -> Iterator[None]:
 
 
 def _prepared(entry: Entry, new: Path, on_progress: Progress) -> int:
-    """Prepare what was fetched, and see what is in it; returns the number of scenarios that its sources find.
+    """Prepare the fetched files, and list their scenarios; returns the number of scenarios.
 
     Raises:
         InputError: there is none, or a mistake.
@@ -156,7 +156,7 @@ def _prepared(entry: Entry, new: Path, on_progress: Progress) -> int:
 
     files = new / FILES
     for _ in walked(new / "raw"):
-        pass  # says what must not be in it, before anything reads it
+        pass  # raises for forbidden files, before anything reads them
     if entry.prepare is None:
         (new / "raw").rename(files)
     else:
@@ -177,7 +177,7 @@ def _prepared(entry: Entry, new: Path, on_progress: Progress) -> int:
 
 
 def _keep(entry: Entry, new: Path, found: int, on_progress: Progress, given: Path | None) -> None:
-    """Write the record of what was fetched, and put it in place."""
+    """Write the record of the fetched files, and put them in place."""
     record = KeptBenchmark(
         name=entry.name,
         version=entry.version,

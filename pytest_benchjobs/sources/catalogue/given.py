@@ -1,4 +1,4 @@
-"""Files of a benchmark that the user gives: a directory, an archive or a single file."""
+"""Files of a benchmark given by the user: a directory, an archive or a single file."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ MAX_FILES = 500_000
 _CHUNK = 1 << 20
 _BROKEN = (tarfile.TarError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError, zipfile.BadZipFile)
 _ITS_DOING = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EINVAL, errno.EILSEQ}
-"""Errors of the operating system that come of the names in an archive."""
+"""Errors of the operating system caused by names in an archive."""
 
 
 def place(entry: Entry, given: Path, room: Path, target: Path) -> None:
-    """Bring what the user gives below `target`, as it would be there if it was fetched; `room` is for what is unpacked.
+    """Copy the given files below `target`, to where fetched files would be; `room` is for unpacking.
 
     Raises:
-        InputError: it cannot be read, holds what it must not, or is not what the entry says.
+        InputError: it cannot be read, contains something forbidden, or is not what the entry describes.
         OSError: it cannot be written.
     """
-    # Links on the way to it are the user's own. Its name is the one that the user sees.
+    # Links in the path itself are the user's own. The name is the one that the user sees.
     real = Path(os.path.realpath(given))
     if not real.exists():
         raise InputError("no such file or directory", path=given)
@@ -68,7 +68,7 @@ def _place(entry: Entry, given: str, real: Path, room: Path, target: Path) -> No
 
 
 def _take_directory(entry: Entry, given: Path, target: Path, follow: Follow, *, unpacked: bool) -> None:
-    """Take what an origin's checkout would give, where the directory is such a one; else all of it."""
+    """Take the files that a checkout of the origin would have, if the directory looks like one; else all of it."""
     for top in _tops(given):
         for origin in entry.git:
             if "" not in origin.places and all((top / path).exists() for path in origin.places):
@@ -80,13 +80,13 @@ def _take_directory(entry: Entry, given: Path, target: Path, follow: Follow, *, 
                 if (top / file.name).is_file():
                     take(_own(top / file.name, given, unpacked=unpacked), target, file.name, follow)
             return
-    # Archives of repositories have one directory around all. What the user names is meant as it is.
+    # Archives of repositories have a single directory at the top. A directory named by the user is taken as it is.
     *_, top = itertools.islice(_tops(given), 2 if unpacked else 1)
     take(top, target, "", follow)
 
 
 def _own(path: Path, top: Path, *, unpacked: bool) -> Path:
-    """Return a path of what is given, if it is no link of somebody else's making.
+    """Return a path of the given files, unless it is an untrusted link.
 
     Raises:
         InputError: it is one.
@@ -99,14 +99,14 @@ def _own(path: Path, top: Path, *, unpacked: bool) -> Path:
 def _follow_from(directory: Path) -> Follow:
     """Follow links of a directory that the user names, such as a cache of files by their digests.
 
-    A checkout of a repository is the work of others: there, links have to end inside.
+    The content of a repository checkout is not trusted: its links must stay inside.
     """
     checkout = next((one for one in (directory, *directory.parents) if (one / ".git").exists()), None)
     return lambda link: checkout is None or is_within(link, checkout)
 
 
 def _tops(directory: Path) -> Iterator[Path]:
-    """Yield the directory, and the one in it that is alone there, as in an archive of a repository, and so on."""
+    """Yield the directory, then its only subdirectory, as in an archive of a repository, and so on."""
     for _ in range(4):
         yield directory
         children = [child for child in directory.iterdir() if child.name != ".git"]
@@ -136,7 +136,7 @@ def _is_archive(path: Path) -> bool:
 
 
 def _unpack(archive: Path, target: Path) -> None:
-    """Write the files of an archive: nothing outside, no link that leads out, nothing without end."""
+    """Unpack an archive, which is not trusted: nothing outside, no link that leads out, bounded sizes."""
     links: list[tuple[str, str]] = []
     try:
         _write_files(archive, target, links)
@@ -147,14 +147,14 @@ def _unpack(archive: Path, target: Path) -> None:
     except (*_BROKEN, RuntimeError, NotImplementedError, ValueError) as error:
         raise InputError(f"is damaged, or no archive that can be read: {error}", path=archive) from None
     except OSError as error:
-        # Of a link, the first name is its text.
+        # For a link, the first name is its text.
         name = Path(str(error.filename2 or error.filename)).name[:200]
         if error.errno == errno.EEXIST:
             raise InputError(f"holds a file twice: {name!r}", path=archive) from None
         if error.errno not in _ITS_DOING:
             raise
         raise InputError(f"cannot be unpacked: {error.strerror}: {name!r}", path=archive) from None
-    # By their texts all lead inside; in a chain, one may lead elsewhere.
+    # Each link leads inside by its text; a chain of links may still lead elsewhere.
     for name, _ in links:
         if not is_within(target / name, target):
             raise InputError(f"holds a link that leads out of it: {name[:200]!r}", path=archive)
@@ -174,7 +174,7 @@ def _write_files(archive: Path, target: Path, links: list[tuple[str, str]]) -> N
 
 
 def _room_for(archive: Path, target: Path, name: str) -> Path:
-    """Return the path of a member, with the directories above it made."""
+    """Return the path of a member, after creating the directories above it."""
     path = target / _inside(archive, name)
     for parent in reversed(path.relative_to(target).parents):
         if (target / parent).is_symlink():
@@ -219,7 +219,7 @@ def _zip(archive: Path, links: list[tuple[str, str]]) -> Iterator[tuple[str, boo
 
 
 def _checked(archive: Path, name: str, count: int) -> None:
-    """Check a member of any kind by its name; links and directories count, too."""
+    """Check the name of a member of any type, and the number of members; links and directories count too."""
     if count > MAX_FILES:
         raise InputError("holds too much", path=archive)
     _inside(archive, name)
@@ -233,7 +233,7 @@ def _inside(archive: Path, name: str) -> PurePosixPath:
 
 
 def _within(archive: Path, name: str, to: str) -> str:
-    """Target of a link, if it is within the archive."""
+    """Target of a link, if it is inside the archive."""
     found = posixpath.normpath(posixpath.join(posixpath.dirname(name), to))
     if to.startswith("/") or found.split("/")[0] == ".." or "\0" in to:
         raise InputError(f"holds a link that leads out of it: {name[:200]!r}", path=archive)

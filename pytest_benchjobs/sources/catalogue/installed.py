@@ -1,7 +1,7 @@
-"""Benchmarks that installed packages bring, by entry points of the group `benchjobs.benchmarks`.
+"""Benchmarks of installed packages, by entry points of the group `benchjobs.benchmarks`.
 
-An entry point names an `Entry`, a source (an object with `refs` and `load`) or several, or a function without arguments
-that returns one of these. Nothing of a package is imported before its benchmark is asked for.
+An entry point names an `Entry`, one or more sources (objects with `refs` and `load`), or a function without arguments
+that returns one of these. No package is imported before its benchmark is requested.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def installed() -> Mapping[str, metadata.EntryPoint]:
 
 
 def opened(point: metadata.EntryPoint) -> Entry | tuple[Source, ...]:
-    """Load what an entry point names.
+    """Load the object of an entry point.
 
     Raises:
-        InputError: it cannot be loaded, or is no benchmark.
+        InputError: it cannot be loaded, or is not a benchmark.
     """
     package = point.dist.name if point.dist is not None else point.value
     where = f"benchmark {point.name!r} of {package}"
@@ -49,6 +49,6 @@ def opened(point: metadata.EntryPoint) -> Entry | tuple[Source, ...]:
 
 
 def is_source(value: object) -> bool:
-    """Tell whether an object lists scenarios and makes them."""
+    """Return True if an object has the methods of a source."""
     methods = (getattr(value, name, None) for name in ("refs", "load"))
     return not isinstance(value, type) and all(map(callable, methods))

@@ -1,6 +1,6 @@
 """Benchmarks on this machine, in `<cache>/benchmarks/NAME/VERSION/`: `files/`, and `manifest.json` that lists them.
 
-Beside them `entry.json`, if they are of a registry: they are known by name from then on.
+Benchmarks of a registry also have `entry.json`, by which they are known by name from then on.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ ENTRY = "entry.json"
 
 
 class File(Model, defer_build=True, extra="ignore"):
-    """A file of a benchmark. Records of an earlier version say more of it."""
+    """A file of a benchmark. Records of an earlier version have further keys."""
 
     path: str
-    """From the directory of all its files."""
+    """Relative to the directory of the benchmark's files."""
     size: int
     mtime_ns: int
 
 
 class KeptBenchmark(Model, defer_build=True):
-    """Record of a benchmark that was fetched. Written last: without it there is nothing."""
+    """Record of a fetched benchmark. Written last: without it, the benchmark counts as missing."""
 
     schema_version: int = 1
     name: str
     version: str
     recipe: str
-    """Digest of where the entry says that it comes from. Another one makes it be fetched again."""
+    """Digest of the entry's origins. If it differs, the benchmark is fetched again."""
     origin: str
-    """Place that it came from."""
+    """Origin of the files."""
     given: bool = False
     """True if the user gave the files."""
     fetched_at: datetime.datetime
@@ -54,7 +54,7 @@ class KeptBenchmark(Model, defer_build=True):
 
     @property
     def bytes(self) -> int:
-        """Of all files."""
+        """Bytes of all files."""
         return sum(file.size for file in self.files)
 
 
@@ -62,13 +62,13 @@ class State(NamedTuple):
     """State of a benchmark in the cache."""
 
     record: KeptBenchmark | None
-    """None: it was not fetched."""
+    """None: it has not been fetched."""
     trouble: str | None
-    """Reason why it cannot be used, in a few words; None when it can be."""
+    """Reason why it cannot be used, in a few words; None if it can."""
 
 
 def state_of(entry: Entry) -> State:
-    """Look at the record of a benchmark, and at the sizes and times of its files; at no content."""
+    """Check the record of a benchmark, and the sizes and times of its files, not their content."""
     try:
         record = KeptBenchmark.model_validate_json((entry.directory / MANIFEST).read_bytes())
     except (OSError, ValidationError):
@@ -90,7 +90,7 @@ def _trouble(file: File, root: Path) -> str | None:
 
 
 def kept_entry(directory: Path) -> Entry | None:
-    """Read the entry that is kept with a benchmark; None: there is none that can be read, or it is of another place."""
+    """Read the entry kept with a benchmark; None: there is none, it is unreadable, or it belongs elsewhere."""
     try:
         entry = Entry.model_validate_json((directory / ENTRY).read_bytes())
     except (OSError, ValidationError):
@@ -99,19 +99,19 @@ def kept_entry(directory: Path) -> Entry | None:
 
 
 def kept_entries(wanted: Callable[[str], bool]) -> Iterator[Entry]:
-    """Yield the entries that are kept with benchmarks of wanted names."""
+    """Yield the entries kept with benchmarks whose names are `wanted`."""
     for path in sorted(cache_directory("benchmarks").glob(f"*/*/{ENTRY}")):
         if wanted(path.parent.parent.name) and (entry := kept_entry(path.parent)) is not None:
             yield entry
 
 
 def trouble(entry: Entry) -> str | None:
-    """Reason why a benchmark cannot be used from the cache, in a few words; None when it can be."""
+    """Reason why a benchmark cannot be used from the cache, in a few words; None if it can."""
     return state_of(entry).trouble
 
 
 def opened(entry: Entry, fetch: Callable[[Entry], object] | None = None) -> Path:
-    """Return the directory of its files. `fetch` brings what is not there, where that is possible.
+    """Return the directory of its files. `fetch` fetches missing files, if possible.
 
     Raises:
         InputError: it is not on this machine, or is damaged.
@@ -126,7 +126,7 @@ def opened(entry: Entry, fetch: Callable[[Entry], object] | None = None) -> Path
 
 
 def ways(entry: Entry) -> str:
-    """Say how it gets here, in one sentence."""
+    """Describe how to get it onto this machine, in one sentence."""
     own = f"benchjobs benchmarks fetch {entry.name} --from PATH"
     if entry.gated is not None:
         return " ".join(entry.gated.split())
@@ -136,16 +136,16 @@ def ways(entry: Entry) -> str:
 
 
 def recipe(entry: Entry) -> str:
-    """Digest of what decides the content of its files."""
+    """Digest of everything that decides the content of its files."""
     said = entry.model_dump(mode="json", include={"git", "files", "prepare"})
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def walked(root: Path) -> Iterator[Path]:
-    """Yield the files below a directory but links and indexes.
+    """Yield the files below a directory, without links and indexes.
 
     Raises:
-        InputError: there is a link that leads out of it, or something that is no file.
+        InputError: a link leads out of it, or something in it is not a file.
         OSError: a directory cannot be read.
     """
     for path in sorted(root.rglob("*")):
@@ -163,7 +163,7 @@ def listed(root: Path) -> Iterator[File]:
     """Yield the records of the files below a directory.
 
     Raises:
-        InputError: there is what `walked` refuses.
+        InputError: as for `walked`.
         OSError: one cannot be read.
     """
     for path in walked(root):

@@ -1,4 +1,4 @@
-"""What a benchmark's name means, for the console and for `--bench`: one order, and one check of versions."""
+"""Resolving a benchmark's name, for the command line and for `--bench`: one order, and one check of versions."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class Lookup:
-    """Benchmarks that are known by name.
+    """Benchmarks known by name.
 
-    Those of a registry win over those in files `*.benchmark.toml`, and these over those of this package, those of
-    installed ones, and those that were fetched by a registry, in this order.
+    The order of precedence is: entries of a registry, files `*.benchmark.toml`, entries of this package, those of
+    installed packages, and those fetched from a registry.
 
     Args:
         directories: They hold the user's files.
@@ -37,13 +37,13 @@ class Lookup:
         )
         described = [entry_at(path) for path in paths if path.is_file()]
         self.listed = (*registry, *described, *entries())
-        """In that order."""
+        """In order of precedence."""
 
     def find(self, text: str) -> Entry | tuple[Source, ...] | None:
-        """Return what `NAME` or `NAME@VERSION` means: an entry, or sources of an installed package; None: nothing.
+        """Return the entry for `NAME` or `NAME@VERSION`, or the sources of an installed package; None: there is none.
 
         Raises:
-            InputError: there is no such version, or what is brought is wrong.
+            InputError: it has no such version, or the installed object is wrong.
         """
         name, at, version = text.partition("@")
         named = [entry for entry in self.listed if entry.is_called(name)]
@@ -70,7 +70,7 @@ class Lookup:
         return None
 
     def entries(self) -> Iterator[Entry]:
-        """Yield every entry, each name and version once; what installed packages bring is not opened for it."""
+        """Yield every entry, each name and version once, without opening benchmarks of installed packages."""
         seen: set[tuple[str, str]] = set()
         for entry in (*self.listed, *kept_entries(lambda _: True)):
             if (key := (same(entry.name), entry.version)) not in seen:
@@ -78,7 +78,7 @@ class Lookup:
                 yield entry
 
     def near(self, text: str) -> str | None:
-        """Say which benchmark may be meant by a name that none has, in one sentence; None: none is like it."""
+        """Suggest a known benchmark for an unknown name, in one sentence; None: none is similar."""
         from ..complaints import did_you_mean
 
         known = {alias: entry for entry in self.entries() for alias in (*entry.aliases, entry.name)}
@@ -92,7 +92,7 @@ class Lookup:
 
 
 def version_of(source: Source) -> str | None:
-    """Version of the benchmark that a source is of; None: it has none.
+    """Version of a source's benchmark; None: it has none.
 
     Raises:
         InputError: the source is wrong.
@@ -102,7 +102,7 @@ def version_of(source: Source) -> str | None:
 
 
 def check_version(name: str, version: str, have: Iterable[str]) -> None:
-    """Make sure that a benchmark has a version.
+    """Check that a benchmark has a version.
 
     Raises:
         InputError: it has others, or none.

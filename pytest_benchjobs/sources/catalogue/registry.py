@@ -40,10 +40,10 @@ def _datasets() -> TypeAdapter[list[_Dataset]]:
 
 
 def read_registry(path: Path) -> tuple[list[Entry], list[str]]:
-    """Read the entries of a registry file, the newest version of each name first, and why others cannot be used.
+    """Read the entries of a registry file, the newest version of each name first, and why others are unusable.
 
     Raises:
-        InputError: it is no registry file.
+        InputError: it is not a registry file.
     """
     try:
         datasets = _datasets().validate_python(json.loads(read_text(path, limit=_MAX_BYTES)))
@@ -77,7 +77,7 @@ def _written(dataset: _Dataset) -> dict[str, Any]:
 
 
 def _origins(dataset: _Dataset) -> Iterator[dict[str, Any]]:
-    """One for each commit, with a directory of its name for each task."""
+    """One origin for each commit, with a directory for each task, named after it."""
     placed: dict[tuple[str, str | None], dict[str, str]] = {}
     for task in dataset.tasks:
         placed.setdefault((task.git_url, task.git_commit_id), {})[task.path.strip("/")] = task.name

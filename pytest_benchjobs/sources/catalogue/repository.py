@@ -26,11 +26,11 @@ _NEVER = (
 
 
 def check_out(origin: GitOrigin, place: Path, target: Path, on_progress: Progress) -> None:
-    """Bring the paths of a commit below `target`. `place` keeps what was fetched, for another time.
+    """Copy the paths of a commit below `target`. `place` caches fetched objects for the next time.
 
     Raises:
-        InputError: a path of it cannot be copied.
-        InfrastructureError: there is no git, it cannot fetch that, or a path of it is a link.
+        InputError: one of the paths cannot be copied.
+        InfrastructureError: there is no git, the fetch fails, or one of the paths is a link.
         OSError: it cannot be written.
     """
     if shutil.which("git") is None:
@@ -66,7 +66,7 @@ def _fetch(origin: GitOrigin, place: Path, on_progress: Progress) -> None:
             time.sleep(2 * (_TRIES - left))
         else:
             break
-    # What is missing is asked for at the checkout, of a remote with a name.
+    # The checkout fetches missing objects, which needs a named remote.
     settings = {"remote.origin.url": origin.repository, "remote.origin.promisor": "true"}
     for name, value in (*settings.items(), ("remote.origin.partialclonefilter", "blob:none")):
         _git(place, ["config", name, value], on_progress)
@@ -91,7 +91,7 @@ def _git(place: Path, arguments: Sequence[str], on_progress: Progress) -> None:
 
 
 def _told(process: subprocess.Popen[bytes], on_progress: Progress) -> list[str]:
-    """Pass on its progress now and then, and return the last lines of what it said."""
+    """Report git's progress now and then, and return the last lines of its output."""
     assert process.stderr is not None  # noqa: S101  it is a pipe
     last: list[str] = []
     rest, shown = b"", time.monotonic()

@@ -1,4 +1,4 @@
-"""Verdicts of `benchmarks check`, kept beside the files of a benchmark."""
+"""Verdicts of `benchmarks check`, stored beside the files of a benchmark."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _NAME = "verdicts.json"
 
 
 class Verdicts(Model):
-    """What was found out about the scenarios of a benchmark."""
+    """Verdicts on the scenarios of a benchmark."""
 
     schema_version: int = 1
     checked_at: datetime.datetime
-    """When any of them was checked last."""
+    """Time of the last check."""
     verdicts: dict[str, str]
     """Scenario -> verdict."""
 
@@ -33,7 +33,7 @@ def read_verdicts(entry: Entry) -> Verdicts | None:
 
 
 def keep_verdicts(entry: Entry, found: Mapping[str, str]) -> None:
-    """Add verdicts to those there are.
+    """Add verdicts to the stored ones.
 
     Raises:
         OSError: the cache cannot be written.

@@ -1,4 +1,4 @@
-"""Datasets: one file for each, which makes scenarios of its rows or directories, faithful to its official scoring.
+"""Datasets: one file for each, which makes scenarios from its rows or directories, faithful to its official scoring.
 
-A file has a function that an entry of the catalogue names (`source`); it touches no other file.
+Each file has a function that an entry of the catalogue names (`source`), and depends on no other dataset.
 """

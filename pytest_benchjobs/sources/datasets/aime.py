@@ -1,6 +1,6 @@
 """AIME: problems whose answer is an integer from 0 to 999, as GAIR-NLP's AIME-Preview lists them.
 
-Files of others will do as well, where a line of JSON is a problem: `problem` and `answer`, or `Problem` and `Answer`.
+Other files work too, with one problem per line of JSON: `problem` and `answer`, or `Problem` and `Answer`.
 """
 
 from __future__ import annotations
@@ -59,11 +59,10 @@ class AIME(RowSource):
 
 
 def sources(entry: Entry, directory: Path) -> Sequence[AIME]:
-    """One for each file.
+    """One source for each file.
 
     Raises:
-        InputError: there is none, or nothing says of which year one is.
-
+        InputError: there is no file, or the year of one is unknown.
     """
     files = sorted(path for path in directory.rglob("*.jsonl") if not path.name.startswith("."))
     if not files:
@@ -82,11 +81,10 @@ def _year(path: Path, directory: Path) -> str:
 
 
 def _column(row: Row, name: str) -> Any:
-    """Return the value of a column, however its name is written.
+    """Return the value of a column, whatever the case of its name.
 
     Raises:
         KeyError: there is none.
-
     """
     for key in (name, name.capitalize(), name.upper()):
         if key in row:

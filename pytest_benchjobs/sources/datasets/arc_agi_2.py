@@ -1,7 +1,7 @@
 """ARC-AGI-2, the public evaluation set: puzzles of coloured grids, two tries for each test input.
 
-A bare model is asked as ARC Prize's own harness asks: each test input by itself, twice, with its prompt. Any other
-agent has the whole task at once, and writes two tries for each test input into one file.
+A bare model gets the questions of ARC Prize's own harness: each test input separately, twice, with its prompt. Any
+other agent gets the whole task at once, and writes two tries for each test input into one file.
 """
 
 from __future__ import annotations
@@ -96,11 +96,10 @@ def sources(entry: Entry, directory: Path) -> Sequence[ARC]:
 
 
 def prepare(fetched: Path, filled: Path) -> None:
-    """Put the tasks of the evaluation set, a file each, into one file.
+    """Write the tasks of the evaluation set, which are a file each, into one file.
 
     Raises:
-        InputError: there are none, or one is no task.
-
+        InputError: there are none, or one is not a task.
     """
     files = sorted(fetched.rglob("*.json"))
     if any(path.parent.name == "evaluation" for path in files):

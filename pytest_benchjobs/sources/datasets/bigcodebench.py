@@ -1,7 +1,7 @@
-"""BigCodeBench: a function to write, with many libraries at hand, graded by its unit tests.
+"""BigCodeBench: functions to write, with many libraries available, graded by unit tests.
 
-A bare model is asked with the prompt of the official harness, and what counts is the program in its reply. Any other
-agent works in a container and writes a file. Both are run in a fresh container, without a network.
+A bare model gets the prompt of the official harness, and the program in its reply counts. Any other agent works in a
+container and writes a file. Both programs are run in a fresh container, without a network.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ GRADING_TIMEOUT = 360.0
 _DOCKERFILE = Path(__file__).parent / "images" / "bigcodebench" / "Dockerfile"
 _IDS = "*ids*.json"
 _HARD = 148
-"""Number of tasks of BigCodeBench-Hard, in every version of it."""
+"""Number of tasks of BigCodeBench-Hard, in each of its versions."""
 _GIB = 1024**3
 _ASKED = "Please provide a self-contained Python script that solves the following problem in a markdown code block:"
 _INSTRUCTION = """\
@@ -49,7 +49,7 @@ class BigCodeBench(RowSource):
         self._prompt = prompt
 
     def ref(self, row: Row) -> ScenarioRef:
-        """Number of the task; the libraries it is about are tags."""
+        """Number of the task; its libraries are tags."""
         number = str(row["task_id"]).rpartition("/")[2]
         if not number.isdecimal():
             raise ValueError(f"task_id: BigCodeBench/NUMBER is expected, not {row['task_id']!r}")
@@ -107,22 +107,22 @@ class BigCodeBench(RowSource):
 
 
 def complete(entry: Entry, directory: Path) -> Sequence[BigCodeBench]:
-    """The tasks, asked for by a signature with its docstring."""
+    """The tasks as a signature with its docstring."""
     return [BigCodeBench(directory / ROWS, entry.name, entry.version, "complete")]
 
 
 def instruct(entry: Entry, directory: Path) -> Sequence[BigCodeBench]:
-    """The tasks, asked for in words."""
+    """The tasks as a description in words."""
     return [BigCodeBench(directory / ROWS, entry.name, entry.version, "instruct")]
 
 
 def prepare(fetched: Path, directory: Path) -> None:
-    """Write the rows of a .parquet, .jsonl or .jsonl.gz file, as `complete` and `instruct` read them.
+    """Write the rows of a .parquet, .jsonl or .jsonl.gz file, in the format of `complete` and `instruct`.
 
-    A list of ids beside it, such as `hard_ids.json`, says which of them.
+    A list of ids beside it, such as `hard_ids.json`, selects rows.
 
     Raises:
-        InputError: there is none, it cannot be read, or a row has not what it needs.
+        InputError: there is no file, it cannot be read, or a row lacks a column.
     """
     lists = sorted(fetched.rglob(_IDS))
     if len(lists) > 1:
@@ -146,7 +146,7 @@ def prepare_hard(fetched: Path, directory: Path) -> None:
     """Write the rows of BigCodeBench-Hard, as `prepare` does.
 
     Raises:
-        InputError: the same, or no list says which rows are of it, and they are not as many as it has.
+        InputError: the same, or no list selects the rows and their number is not that of Hard.
     """
     prepare(fetched, directory)
     with (directory / ROWS).open("rb") as rows:

@@ -14,17 +14,17 @@ from ...model.errors import InputError
 ROWS = "rows.jsonl"
 """Name of the file that a dataset's `prepare` writes."""
 MAX_TEXT = 8 * 1024 * 1024
-"""Characters of a list that is read from a string."""
+"""The most characters of a list that is read from a string."""
 
 
 def names(row: Mapping[str, Any], key: str) -> list[str]:
-    """Return a list of texts of a row; none where the row has nothing.
+    """Return a list of texts of a row; an empty list if the row has no value.
 
-    It may be written as a list, as JSON in a string, or as Python writes one.
+    It may be a list, JSON in a string, or a Python literal.
 
     Raises:
         KeyError: the row has no such key.
-        ValueError: what is there is no list of texts.
+        ValueError: the value is not a list of texts.
     """
     value = row[key]
     if isinstance(value, str):
@@ -52,12 +52,12 @@ def _list_in(text: str, key: str) -> Any:
 
 
 def the_one(fetched: Path, endings: Sequence[str], apart: Sequence[Path] = ()) -> Path:
-    """Return the one file below a directory that has one of these endings, such as `jsonl.gz`.
+    """Return the only file below a directory that has one of these suffixes, such as `jsonl.gz`.
 
     Args:
-        fetched: Where to look.
-        endings: Without their first point.
-        apart: Directories that are not looked into.
+        fetched: Directory to search.
+        endings: Suffixes, without their first point.
+        apart: Directories that are not searched.
 
     Raises:
         InputError: there is none, or there are several.

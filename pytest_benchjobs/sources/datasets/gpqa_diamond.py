@@ -1,6 +1,6 @@
 """GPQA Diamond: questions with four options, shuffled as OpenAI's simple-evals shuffles them.
 
-Its authors ask that no example be published in plain text: its entry says that everything is confidential.
+Its authors ask that no example be published in plain text, so its entry is confidential.
 """
 
 from __future__ import annotations
@@ -79,11 +79,10 @@ def sources(entry: Entry, directory: Path) -> Sequence[GPQA]:
 
 
 def prepare(fetched: Path, filled: Path) -> None:
-    """Shuffle the options of each question, and write all into one file.
+    """Shuffle the options of each question, and write all questions into one file.
 
     Raises:
         InputError: there is no such table, or it lacks a column.
-
     """
     table = the_one(fetched, ("csv",))
     with (filled / _ROWS).open("w", encoding="utf-8") as rows:
@@ -92,7 +91,7 @@ def prepare(fetched: Path, filled: Path) -> None:
 
 
 def shuffled(rows: Iterator[dict[str, str]]) -> Iterator[dict[str, Any]]:
-    """Yield each row with its options in an order of their own: the first drawing of simple-evals, one seed for all."""
+    """Yield each row with the order of its options: the first drawing of simple-evals, one seed for all rows."""
     draws = random.Random(_SEED)  # noqa: S311  the order of options is no secret
     for row in rows:
         order = draws.sample(range(len(_OPTIONS)), len(_OPTIONS))

@@ -28,7 +28,7 @@ class ListedTask(HarborTask):
         """The whole scenario.
 
         Raises:
-            InputError: the directory is wrong, now, or has another id.
+            InputError: the directory has become wrong since, or has another id.
         """
         kept = self._kept.get(scenario_id, ())
         update = {"benchmark_version": self.version, "keep_changes": kept}
@@ -36,7 +36,7 @@ class ListedTask(HarborTask):
 
 
 def sources(entry: Entry, directory: Path) -> Sequence[ListedTask]:
-    """One for each task directory, in order of name.
+    """One source for each task directory, in order of name.
 
     Raises:
         InputError: a directory cannot be read.

@@ -1,4 +1,4 @@
-"""Patches that are the reference solution of a row."""
+"""Patches as the reference solution of a row."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
 """Aider Polyglot: 225 exercises of Exercism in six languages, with two tries each.
 
-`prepare` turns the exercises of the repository into rows, and into a directory each:
+`prepare` turns the exercises of the repository into rows, and a directory for each:
 
     rows.jsonl
-    <language>/<exercise>/work/        the files that an agent finds: stubs, and what builds them
-    <language>/<exercise>/tests/       what goes over them for grading: tests, and what builds them
+    <language>/<exercise>/work/        the files that an agent finds: stubs, and the files that build them
+    <language>/<exercise>/tests/       files that replace the agent's for grading: tests, and the files that build them
     <language>/<exercise>/solution/    the example, for `oracle`
-    <language>/.image/<digest>/        files that name what exercises depend on: it is fetched when the image is built
+    <language>/.image/<digest>/        files that name dependencies of exercises, fetched when the image is built
 
-The prompts are those of aider's benchmark, and so are commands, the cleaning of their output, and the timeout.
+Prompts, commands, the cleaning of their output and the timeout are those of aider's benchmark.
 """
 
 from __future__ import annotations
@@ -66,24 +66,23 @@ The tests are correct, don't try and change them.
 Fix the code in {files} to resolve the errors.
 """
 _NOT_EDITED = ("CMakeLists.txt", "Cargo.toml")
-"""Files that the benchmark takes out of what a model is to edit, wherever an exercise has them as its solution."""
+"""Files that are not among those to edit, even if an exercise lists them as its solution."""
 _NOT_GIVEN = (".meta/*", ".docs/*", ".approaches/*", ".articles/*")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Language:
-    """How one of the languages is tested."""
+    """Commands and files for testing one of the languages."""
 
     command: str
     """Run in the exercise's directory."""
     tests: tuple[str, ...]
-    """Patterns of paths of tests, besides those that an exercise names."""
+    """Patterns of paths of tests, beside those that an exercise names."""
     left: tuple[str, ...]
-    """Patterns of what does not come along for grading: an agent's own tests, settings of test tools, and what was
-    built."""
+    """Patterns of files not copied for grading: an agent's own tests, settings of test tools, and build output."""
     dependencies: tuple[str, ...] = ()
-    """Patterns of paths of files that name what an exercise depends on. Its image has all of it, and tests fetch
-    nothing: what a network does is no score."""
+    """Patterns of paths of files that name dependencies of an exercise. The image contains these, and tests
+    fetch nothing, so no score depends on the network."""
 
 
 LANGUAGES: Mapping[str, Language] = {
@@ -136,7 +135,7 @@ LANGUAGES: Mapping[str, Language] = {
         ("Cargo.toml",),
     ),
 }
-# Whatever the tests do to the shell that runs them, one of three statuses comes out: passed, failed, cannot be run.
+# Whatever the tests do to the shell that runs them, the result is one of three statuses: passed, failed, cannot run.
 _SCRIPT = """\
 cp -RT --remove-destination --preserve=mode /tests . || exit 126
 timeout --kill-after=1 --signal=KILL {seconds} sh -c {command}
@@ -155,7 +154,7 @@ class Polyglot(RowSource):
         return ScenarioRef(f"{language}-{exercise}", (language,), scorers=("tests",))
 
     def scenario(self, row: Row, ref: ScenarioRef) -> Scenario:
-        """The exercise: two tries, each graded in a container that has what the agent left, and the tests."""
+        """The exercise: two tries, each graded in a container with the agent's files and the tests."""
         language, exercise = _names(row)
         directory = self.path.parent / language / exercise
         environment = Environment(
@@ -185,7 +184,7 @@ class Polyglot(RowSource):
                     type="tests",
                     path=directory / "tests",
                     command=command(language),
-                    # The benchmark's own timeout is in the command: one that is reached is no error.
+                    # The benchmark's own timeout is in the command: reaching it is no error.
                     timeout=TEST_TIMEOUT + 120.0,
                 ),
             ),
@@ -195,7 +194,7 @@ class Polyglot(RowSource):
 
 
 def feedback(exercise: str, files: str) -> Feedback:
-    """Return what an agent is told that has failed: the official text, below the instructions it cannot remember."""
+    """Return the feedback after a failed try: the official text, below the instructions, which a new agent lacks."""
     return Feedback(
         statement="{problem}\n{output}" + FAILURE.format(files=files),
         replace=((r"\bin \d+\.\d+s\b", ""), (re.escape(f"{WORKDIR}/{exercise}"), exercise)),
@@ -203,7 +202,7 @@ def feedback(exercise: str, files: str) -> Feedback:
 
 
 def command(language: str) -> str:
-    """Return the shell command that puts the tests over what an agent left, and runs them."""
+    """Return the shell command that copies the tests over the agent's files, and runs them."""
     return _SCRIPT.format(
         seconds=TEST_TIMEOUT,
         command=shlex.quote(LANGUAGES[language].command),
@@ -218,10 +217,10 @@ def sources(entry: Entry, directory: Path) -> Sequence[Polyglot]:
 
 
 def prepare(fetched: Path, directory: Path) -> None:
-    """Write rows and directories of the exercises of a checkout of the repository.
+    """Write rows and directories for the exercises of a checkout of the repository.
 
     Raises:
-        InputError: it has none, or one is not as Exercism has them.
+        InputError: it has none, or one does not have Exercism's format.
     """
     configurations = sorted(fetched.glob("*/exercises/practice/*/.meta/config.json"))
     if not configurations:
@@ -261,7 +260,7 @@ def _prepare(exercise: Path, language: str, directory: Path) -> dict[str, Any]:
 
 
 def _keep_dependencies(exercise: Path, language: Language, place: Path) -> None:
-    """Copy the files that name what an exercise depends on, unless those of another are the same."""
+    """Copy the files that name dependencies of an exercise, unless another exercise has the same ones."""
     names = [name for name in _files(exercise) if _fits(name, language.dependencies)]
     content = {name: _without_name((exercise / name).read_bytes()) for name in names}
     digest = hashlib.sha256(repr(sorted(content.items())).encode()).hexdigest()[:16]
@@ -270,7 +269,7 @@ def _keep_dependencies(exercise: Path, language: Language, place: Path) -> None:
 
 
 def _without_name(content: bytes) -> bytes:
-    """Return the content of a Cargo.toml without the name of its exercise; of other files all of it."""
+    """Return the content of a Cargo.toml without the name of its exercise; other files unchanged."""
     return re.sub(rb'(?m)^name = "[^"]*"$', b"", content)
 
 
@@ -303,12 +302,12 @@ def _copy(source: Path, target: Path, *, unskip: bool = False) -> None:
 
 
 def without_disabled(tests: str) -> str:
-    """Return tests in Java, all of which run."""
+    """Return tests in Java with all of them enabled."""
     return re.sub(r"@Disabled\([^)]*\)\s*\n", "", tests)
 
 
 def _write_solution(exercise: Path, directory: Path, edited: Sequence[str], examples: Sequence[str]) -> None:
-    """Write the example solution, and the script that puts it where the stubs are."""
+    """Write the example solution, and the script that replaces the stubs by it."""
     lines = ["#!/bin/sh", "set -e"]
     targets = list(_targets(edited, examples))
     if not targets:
@@ -323,7 +322,7 @@ def _write_solution(exercise: Path, directory: Path, edited: Sequence[str], exam
 
 
 def _targets(edited: Sequence[str], examples: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield each example and the path it goes to: that of the same name, else the one with its ending.
+    """Yield each example and the path it goes to: that of the same name, else the one with the same suffix.
 
     An example of another name that has no stub, a class of Java, goes beside the first stub.
     """

@@ -1,4 +1,4 @@
-"""ReplicationBench: numbers of astrophysics papers, computed anew; its core set, the numeric tasks written by experts.
+"""ReplicationBench: numbers of astrophysics papers, to be computed again; the core set of numeric tasks by experts.
 
 One scenario for each task, as in Harbor's adapter; its own harness gives an agent a paper with all its tasks at once.
 """
@@ -47,10 +47,10 @@ _URL = re.compile(r"https?://[^\s\"'\\$`\[\]]+", re.ASCII)
 
 
 class ReplicationBench(RowSource):
-    """The tasks. Files of the benchmark are beside their file."""
+    """The tasks. The benchmark's data files are beside its rows."""
 
     def ref(self, row: Row) -> ScenarioRef:
-        """`PAPER__TASK`; whether it needs data, and its paper, are tags."""
+        """`PAPER__TASK`; its paper and its need for data are tags."""
         needs = "needs-data" if row["needs_data"] else "no-data"
         return ScenarioRef(
             f"{row['paper']}__{row['task']}",
@@ -95,11 +95,10 @@ class ReplicationBench(RowSource):
         )
 
     def _data(self, row: Row) -> dict[str, Path]:
-        """Return what is put into the container of the data that come with the benchmark.
+        """Return the data files of the benchmark to copy into the container.
 
         Raises:
             ValueError: they are not here.
-
         """
         if not row["local_data"]:
             return {}
@@ -115,11 +114,10 @@ def sources(entry: Entry, directory: Path) -> Sequence[ReplicationBench]:
 
 
 def prepare(fetched: Path, filled: Path) -> None:
-    """Write the core tasks into one file, a Dockerfile for each paper, and take over the data that are there.
+    """Write the core tasks into one file, a Dockerfile for each paper, and copy the data that are there.
 
     Raises:
         InputError: there are no papers or tasks, or one is wrong.
-
     """
     papers = {paper["paper_id"]: paper for paper in _read(fetched, "papers/*.json", ("paper_id", "source"))}
     with (filled / _ROWS).open("w", encoding="utf-8") as rows:
@@ -174,7 +172,7 @@ def _listed(value: Any) -> list[Mapping[str, Any]]:
 
 
 def _text(value: Any) -> str:
-    """Return what the authors wrote, as lines: they have texts, lists and tables of them."""
+    """Return a text of the authors as lines: they have texts, lists and tables of them."""
     if value is None:
         return ""
     if isinstance(value, Mapping):
@@ -185,7 +183,7 @@ def _text(value: Any) -> str:
 
 
 def _dockerfile(paper: Mapping[str, Any]) -> str:
-    """Return the environment of a paper: Python, what of its packages can be installed, and its data."""
+    """Return the Dockerfile of a paper: Python, those of its packages that can be installed, and its data."""
     wanted = paper.get("execution_requirements", {}).get("dependencies") or ()
     packages = [name for name in wanted if isinstance(name, str) and _PACKAGE.fullmatch(name)]
     lines = [

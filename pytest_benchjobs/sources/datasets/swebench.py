@@ -1,6 +1,6 @@
 """SWE-bench Verified: real issues of twelve Python repositories, graded by their own tests.
 
-The rows are those of the official dataset since its version 5, which carry their image and their `eval_script`; rows
+The rows are those of the official dataset since its version 5, which contain their image and their `eval_script`; rows
 of SWE-bench and of SWE-bench Lite have the same form.
 """
 
@@ -85,10 +85,10 @@ def sources(entry: Entry, directory: Path) -> Sequence[SWEBench]:
 
 
 def prepare(fetched: Path, directory: Path) -> None:
-    """Write the rows of the official parquet file, or of a .jsonl or .json file, as `sources` reads them.
+    """Write the rows of the official parquet file, or of a .jsonl or .json file, in the format of `sources`.
 
     Raises:
-        InputError: there is none, it cannot be read, or pyarrow is missing.
+        InputError: there is no file, it cannot be read, or pyarrow is missing.
     """
     path = the_one(fetched, ("parquet", "jsonl", "json"))
     with (directory / ROWS).open("w", encoding="utf-8") as out:

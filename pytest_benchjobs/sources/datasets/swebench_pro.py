@@ -31,7 +31,7 @@ _COMMIT = re.compile(r"^[0-9a-f]{7,40}$")
 _SAFE_ID = re.compile(r"^\w[\w.-]*$")
 _SECTION = re.compile(r"(?=^diff --git )", re.MULTILINE)
 _BINARY = re.compile(r"^(?:Binary files .* differ|GIT binary patch)$", re.MULTILINE)
-# Newer than the rows: lists were mended there.
+# Newer than the rows: lists were corrected there.
 _INFO = {
     "selected_test_files_to_run": "Test Files",
     "fail_to_pass": "FAIL_TO_PASS",
@@ -56,7 +56,7 @@ class SWEBenchPro(RowSource):
         checkout = str(row.get("before_repo_set_cmd") or "").strip().rpartition("\n")[2]
         if not checkout:
             raise ValueError("before_repo_set_cmd: is empty, so its tests are unknown; the row is incomplete")
-        # As the official evaluation begins, too: images were built with changes of tracked files.
+        # As in the official evaluation: images were built with changes of tracked files.
         reset = f"git -c safe.directory='*' reset -q --hard {base} && git -c safe.directory='*' checkout -q {base}"
         return Scenario(
             id=ref.id,
@@ -98,7 +98,7 @@ def problem_statement(row: Row) -> str:
 
 
 def image(row: Row) -> str:
-    """Return the reference of a row's image, by the rule of its authors where the row does not say."""
+    """Return the image of a row, by the rule of its authors if the row names none."""
     tag = row.get("dockerhub_tag")
     if not tag:
         name, instance = str(row["repo"]).lower(), str(row["instance_id"])
@@ -111,12 +111,12 @@ def image(row: Row) -> str:
 
 
 def without_binaries(patch: str) -> str:
-    """Return a patch without its binary files, which `git apply` cannot do without their content."""
+    """Return a patch without its binary files, which `git apply` cannot apply without their content."""
     return "".join(part for part in _SECTION.split(patch) if part.strip() and not _BINARY.search(part))
 
 
 def _unquoted(text: object) -> str:
-    """A text that may be written as JSON."""
+    """A text that may be written as quoted JSON."""
     if not isinstance(text, str):
         return ""
     if text.startswith('"') and text.endswith('"'):
@@ -134,7 +134,7 @@ def sources(entry: Entry, directory: Path) -> Sequence[SWEBenchPro]:
 
 
 def prepare(fetched: Path, directory: Path) -> None:
-    """Write rows that hold the scripts of their instance, from the rows and the directories of the authors' repository.
+    """Write rows with the scripts of their instance, from the rows and the directories of the authors' repository.
 
     Raises:
         InputError: something is missing, or cannot be read.
