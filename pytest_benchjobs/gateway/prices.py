@@ -39,7 +39,7 @@ class Prices:
         self._find = functools.lru_cache(maxsize=1024)(self._search)
 
     def over(self, others: Prices) -> Prices:
-        """This table, with the entries of `others` for models that it does not have."""
+        """The table, with the entries of `others` for models that it does not have."""
         return Prices((*self._entries, *others._entries))
 
     def known(self, provider: str, model: str) -> bool:
