@@ -194,7 +194,7 @@ class Trajectory:
         self._agent = self._agent.model_copy(update=known)
 
     def say(self, source: Source, text: str, *, key: str | None = None, separator: str = "") -> None:
-        """Add a message. It continues the open step of the same source and `key`; without keys, one without a result."""
+        """Add a message. It continues the open step of that source and `key`; without keys, one without a result."""
         if text:
             step = self._step(source, key)
             if step.message:
