@@ -37,7 +37,7 @@ PLACEHOLDERS = {
     "provider": "who serves it",
     "url": "base URL of the model, which ends in /v1 for the wire openai and has no version for the others",
     "host": "the same without /v1",
-    "key": "what to give for a key",
+    "key": "value to use as the key",
     "value": "the parameter, in `parameters` only",
 }
 """Placeholders in braces -> the explanation of each."""

@@ -454,5 +454,5 @@ def _lost(address: str, error: Exception | None) -> GatewayLost:
         words = Path(address).with_name(_LOG).read_bytes()[-_LOG_TAIL:].decode("utf-8", "replace").split()
     except OSError:
         words = []
-    said = f"; its last words: {' '.join(words)}" if words else ""
+    said = f"; its last output: {' '.join(words)}" if words else ""
     return GatewayLost(f"the model gateway is not running{why}{said}")

@@ -106,7 +106,7 @@ def _faults_of_fresh_container(written: WrittenScenario) -> Iterator[_Fault]:
     if not fresh.ignored and not fresh.patch:
         yield ("fresh_container", "ignored"), "has no effect without patch: true"
     if fresh.patch and written.workdir == "/":
-        yield ("fresh_container", "patch"), "needs a workdir that is not /: what is in it comes along"
+        yield ("fresh_container", "patch"), "needs a workdir other than /, because its content is copied"
     for index, carried in enumerate(fresh.paths):
         if ".." in carried.source.split("/"):
             place = ("fresh_container", "paths", index, "source")
@@ -114,7 +114,7 @@ def _faults_of_fresh_container(written: WrittenScenario) -> Iterator[_Fault]:
     contract = {"keep_processes": written.keep_processes, "grading": written.grading is Grading.CONTRACT}
     for key in contract:
         if contract[key]:
-            yield (key,), "has no effect with fresh_container: no process comes along"
+            yield (key,), "has no effect with fresh_container: processes are not copied"
 
 
 def _faults_of_feedback(written: WrittenScenario) -> Iterator[_Fault]:

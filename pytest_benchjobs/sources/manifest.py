@@ -219,7 +219,9 @@ class _Reading:
         first = self.ids.setdefault(scenario_id, index)
         if first != index:
             line = self.document.line(self._place(first))
-            self.complaints.wrong((*place, "id"), f"{scenario_id!r} is taken by the scenario of line {line}")
+            self.complaints.wrong(
+                (*place, "id"), f"{scenario_id!r} is already the id of the scenario in line {line}"
+            )
 
     def _place(self, index: int) -> Place:
         return self._scenarios[index][-1][0]

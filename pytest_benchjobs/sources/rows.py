@@ -106,7 +106,7 @@ class RowSource(abc.ABC):
         except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
             pass  # a part of a row, or not a row
         raise InputError(
-            f"the row of {ref.id!r} is not where it was: the benchmark was fetched anew, or its file changed, "
+            f"the row of {ref.id!r} is not where it was: the benchmark was fetched again, or its file changed, "
             "during the run; run it again",
             path=self.path,
             line=ref.line,

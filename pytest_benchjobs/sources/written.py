@@ -34,7 +34,7 @@ def _absolute(value: str) -> str:
 def _host(value: str) -> str:
     if not value or any(char in value for char in " @?#[]") or "://" in value:
         raise ValueError(
-            f"{value!r} is not a host: write a name, *.suffix, an IP address or a network, no URL"
+            f"{value!r} is not a host: write a name, *.suffix, an IP address or a network, not a URL"
         )
     name, colon, port = value.partition(":")
     if colon and port.isdigit():

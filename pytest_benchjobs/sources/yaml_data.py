@@ -96,7 +96,9 @@ class YamlBuilder:
             value = self._scalar(event)
         elif kind is kinds.AliasEvent:
             if event.anchor not in self._anchors:
-                raise self._error(f"*{event.anchor} stands before &{event.anchor}, or inside of it", event)
+                raise self._error(
+                    f"*{event.anchor} comes before its anchor &{event.anchor}, or inside of it", event
+                )
             value, size = self._anchors[event.anchor]
             self._values += size
             if self._values > MAX_VALUES:

@@ -294,9 +294,9 @@ def test_a_line_may_have_so_many_bytes(more: int, end: bytes) -> None:
 @pytest.mark.parametrize(
     ("log", "message"),
     [
-        ("first\nlast", "; it last said: last"),
-        ("an Error\nlast", "; it last said: an Error"),
-        ("an error\nit failed\nlast", "; it last said: it failed"),
+        ("first\nlast", "; its last output: last"),
+        ("an Error\nlast", "; its last output: an Error"),
+        ("an error\nit failed\nlast", "; its last output: it failed"),
         ("", ""),
     ],
 )

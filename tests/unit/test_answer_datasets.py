@@ -103,7 +103,7 @@ def test_problems_of_no_year_and_no_problems_are_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no \*\.jsonl files"):
         opened("aime", tmp_path, tmp_path)
     write(tmp_path / "test.jsonl", [{"id": "0", "problem": "?", "answer": "2"}])
-    with pytest.raises(InputError, match="nothing says of which year"):
+    with pytest.raises(InputError, match="the year of these problems is unknown"):
         opened("aime", tmp_path, tmp_path)
 
 
@@ -152,7 +152,7 @@ def test_a_model_is_asked_each_test_input_of_arc_twice_as_by_its_own_harness(tmp
 @pytest.mark.parametrize("text", ["{", "[]", '{"train": [], "test": [{"input": 1}]}'])
 def test_what_is_no_task_of_arc_is_told(tmp_path: Path, text: str) -> None:
     (tmp_path / "a.json").write_text(text)
-    with pytest.raises(InputError, match=r"a\.json: this is no task of ARC"):
+    with pytest.raises(InputError, match=r"a\.json: this is not a task of ARC"):
         opened("arc-agi-2", tmp_path, tmp_path / "filled")
     (tmp_path / "a.json").unlink()
     with pytest.raises(InputError, match="there are no tasks of ARC here"):
@@ -351,7 +351,7 @@ def test_what_is_no_paper_or_task_is_told(papers: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"bad\.json: cannot be read"):
         opened("replicationbench", papers, tmp_path / "filled2")
     write(papers / "src" / "dataset" / "tasks" / "free" / "bad.json", [task("../free", "bad", 1, 0)])
-    with pytest.raises(InputError, match="are to be plain names"):
+    with pytest.raises(InputError, match="must be plain names"):
         opened("replicationbench", papers, tmp_path / "filled3")
 
 

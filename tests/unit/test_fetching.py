@@ -463,7 +463,7 @@ def test_links_to_files_are_followed_where_the_user_names_them(tmp_path: Path) -
 
 def test_a_directory_that_holds_the_cache_is_not_copied_into_itself(tmp_path: Path) -> None:
     _directory(tmp_path / "given")
-    with pytest.raises(InputError, match="holds the cache that it is to be copied to"):
+    with pytest.raises(InputError, match="contains the cache directory to which it would be copied"):
         fetch(whole(), nothing, given=tmp_path)
 
 
@@ -566,7 +566,7 @@ def test_an_error_of_preparing_names_what_was_given(tmp_path: Path) -> None:
         fetch(wanted, nothing, given=given)
     assert "cache" not in str(caught.value).removeprefix(str(given))
     (given / "evaluation" / "0a.json").write_text("{}")
-    with pytest.raises(InputError, match=r"is not sums@1: evaluation/0a.json: this is no task of ARC"):
+    with pytest.raises(InputError, match=r"is not sums@1: evaluation/0a.json: this is not a task of ARC"):
         fetch(wanted, nothing, given=given)
     (given / "evaluation" / "0a.json").unlink()
     with pytest.raises(InputError, match=r"is not sums@1: the files: there are no tasks of ARC"):
@@ -692,11 +692,11 @@ def test_nothing_is_copied_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "one" / "a").symlink_to(tmp_path)
     _directory(tmp_path / "two" / "a")
     take(tmp_path / "one", tmp_path / "target", "")
-    with pytest.raises(InputError, match="is to be a directory, and is a link"):
+    with pytest.raises(InputError, match="must be a directory, but is a link"):
         take(tmp_path / "two", tmp_path / "target", "")
-    with pytest.raises(InputError, match="is to be a directory, and is a link"):
+    with pytest.raises(InputError, match="must be a directory, but is a link"):
         take(tmp_path / "two" / "a", tmp_path / "target", "a/b")
-    with pytest.raises(InputError, match="is to be a directory, and is a link"):
+    with pytest.raises(InputError, match="must be a directory, but is a link"):
         take(tmp_path / "two" / "a" / "test2024.jsonl", tmp_path / "target", "a/test2024.jsonl")
     assert not (tmp_path / "test2024.jsonl").exists()
 

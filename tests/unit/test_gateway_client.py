@@ -185,7 +185,7 @@ def test_its_last_words_are_passed_on(tmp_path: Path, model: Model) -> None:
     with running(tmp_path) as gateway, agent(gateway, model) as one:
         Path(gateway.address).with_name("log").write_text("MemoryError:\n it was too much\n")
         os.kill(gateway._process.pid, signal.SIGKILL)
-        with pytest.raises(GatewayLost, match="its last words: MemoryError: it was too much"):
+        with pytest.raises(GatewayLost, match="its last output: MemoryError: it was too much"):
             one.route.close()
 
 

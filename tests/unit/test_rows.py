@@ -91,7 +91,7 @@ def test_a_file_that_is_replaced_during_a_run_gives_no_row_of_another_scenario(
     source = Rows(path)
     source.refs()
     write(tmp_path / "new.jsonl", *map(row, rows)).replace(path)
-    with pytest.raises(InputError, match=r"rows\.jsonl:1: the row of 'a' is not where it was.*fetched anew"):
+    with pytest.raises(InputError, match=r"rows\.jsonl:1: the row of 'a' is not where it was.*fetched again"):
         source.load("a")
     write(path, row("a", word="do c"), row("b"))
     assert source.load("a").problem_statement == "do c"

@@ -170,7 +170,7 @@ def test_a_row_that_cannot_be_run_says_why_and_where(
 def test_an_id_that_leads_elsewhere_is_refused(tmp_path: Path) -> None:
     fetched = repository(tmp_path / "in", row())
     (fetched / "helper_code" / "rows.jsonl").write_text(json.dumps(row(instance_id="../../etc")))
-    with pytest.raises(InputError, match="is no id of an instance"):
+    with pytest.raises(InputError, match="is not the id of an instance"):
         prepare(fetched, tmp_path)
 
 

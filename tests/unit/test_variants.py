@@ -61,9 +61,9 @@ def test_each_variant_is_a_scenario(tmp_path: Path) -> None:
     [
         ("- id: short", "- {}", 10, "id: is required but missing"),
         ("- id: short", "- short", 10, "a table of keys is expected"),
-        ("- id: short", "- id: long", 11, "'count.long' is taken by the scenario of line 10"),
+        ("- id: short", "- id: long", 11, "'count.long' is already the id of the scenario in line 10"),
         ("        memory: 1G", "        memory: much", 15, "size"),
-        ("- id: plain", "- id: count.long", 16, "'count.long' is taken by the scenario of line 11"),
+        ("- id: plain", "- id: count.long", 16, "'count.long' is already the id of the scenario in line 11"),
     ],
 )
 def test_mistakes_have_their_line(tmp_path: Path, before: str, after: str, line: int, words: str) -> None:

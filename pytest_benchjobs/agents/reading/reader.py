@@ -89,4 +89,4 @@ def _read(log: Path, reader: Reader, trajectory: Trajectory) -> Said:
         return said
     words = telling or last
     missing = "it ended without its final event"
-    return Ending.NO_LAST_WORD, f"{missing}; it last said: {words}" if words else missing
+    return Ending.NO_LAST_WORD, f"{missing}; its last output: {words}" if words else missing

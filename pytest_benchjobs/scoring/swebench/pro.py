@@ -101,5 +101,5 @@ def _passed(context: ScoringContext) -> AbstractSet[str]:
         return {test["name"] for test in tests if test["status"] == "PASSED"}
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ScoreInvalid(
-            f"scorer {name!r}: the parser of the instance wrote what is no list of tests: {str(error)[:200]}"
+            f"scorer {name!r}: the parser of the instance wrote no list of tests: {str(error)[:200]}"
         ) from None

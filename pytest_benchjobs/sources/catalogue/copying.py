@@ -87,7 +87,7 @@ def _make(directory: Path, target: Path) -> None:
     for part in [*reversed(directory.relative_to(target).parents[:-1]), directory.relative_to(target)]:
         made = target / part
         if made.is_symlink() or made.is_file():
-            raise InputError("is to be a directory, and is a link or a file", path=made)
+            raise InputError("must be a directory, but is a link or a file", path=made)
         made.mkdir(exist_ok=True)
 
 

@@ -41,7 +41,7 @@ def place(entry: Entry, given: Path, room: Path, target: Path) -> None:
     if not real.exists():
         raise InputError("no such file or directory", path=given)
     if is_within(target, real):
-        raise InputError("holds the cache that it is to be copied to", path=given)
+        raise InputError("contains the cache directory to which it would be copied", path=given)
     try:
         _place(entry, given.name, real, room, target)
     except OSError as error:
@@ -145,7 +145,7 @@ def _unpack(archive: Path, target: Path) -> None:
             path = _room_for(archive, target, name)
             path.symlink_to(to)
     except (*_BROKEN, RuntimeError, NotImplementedError, ValueError) as error:
-        raise InputError(f"is damaged, or no archive that can be read: {error}", path=archive) from None
+        raise InputError(f"is damaged, or not a readable archive: {error}", path=archive) from None
     except OSError as error:
         # For a link, the first name is its text.
         name = Path(str(error.filename2 or error.filename)).name[:200]
@@ -178,7 +178,7 @@ def _room_for(archive: Path, target: Path, name: str) -> Path:
     path = target / _inside(archive, name)
     for parent in reversed(path.relative_to(target).parents):
         if (target / parent).is_symlink():
-            raise InputError(f"holds what is below a link: {name[:200]!r}", path=archive)
+            raise InputError(f"holds a file below a link: {name[:200]!r}", path=archive)
         (target / parent).mkdir(exist_ok=True)
     return path
 

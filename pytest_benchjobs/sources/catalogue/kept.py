@@ -156,7 +156,9 @@ def walked(root: Path) -> Iterator[Path]:
             if not is_index(path):
                 yield path
         elif not path.is_dir():
-            raise InputError(f"holds what is not a regular file: {_below(path, root)[:200]}", path=root)
+            raise InputError(
+                f"holds something other than a regular file: {_below(path, root)[:200]}", path=root
+            )
 
 
 def listed(root: Path) -> Iterator[File]:

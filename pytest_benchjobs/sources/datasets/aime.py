@@ -75,7 +75,7 @@ def _year(path: Path, directory: Path) -> str:
         if found := _YEAR.search(name):
             return f"20{found[1]}" if found[1] else found[0]
     raise InputError(
-        "nothing says of which year these problems are: have the year in the file's name, as in aime2025.jsonl",
+        "the year of these problems is unknown: put it into the file's name, as in aime2025.jsonl",
         path=path,
     )
 

@@ -121,4 +121,4 @@ def _task(path: Path) -> dict[str, Any]:
             for part in ("train", "test")
         }
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"this is no task of ARC: {error!r}"[:300], path=path) from None
+        raise InputError(f"this is not a task of ARC: {error!r}"[:300], path=path) from None

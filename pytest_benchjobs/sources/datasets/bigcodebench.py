@@ -134,7 +134,9 @@ def prepare(fetched: Path, directory: Path) -> None:
         for row in read_rows(path):
             missing = [key for key in _KEPT if key not in row]
             if missing:
-                raise InputError(f"this is no row of BigCodeBench: it has no {', '.join(missing)}", path=path)
+                raise InputError(
+                    f"this is not a row of BigCodeBench: it has no {', '.join(missing)}", path=path
+                )
             if wanted is None or row["task_id"] in wanted:
                 out.write(json.dumps({key: row[key] for key in _KEPT}) + "\n")
                 found.add(row["task_id"])

@@ -282,7 +282,7 @@ def _configuration(path: Path) -> dict[str, list[str]]:
         raise InputError(f"is not the configuration of an exercise: {error!r}"[:300], path=path) from None
     for name in (one for names in lists.values() for one in names):
         if name.startswith("/") or ".." in name.split("/") or not (path.parent.parent / name).is_file():
-            raise InputError(f"names {name!r}, which is no file of the exercise", path=path)
+            raise InputError(f"names {name!r}, which is not a file of the exercise", path=path)
     return lists
 
 
@@ -311,7 +311,7 @@ def _write_solution(exercise: Path, directory: Path, edited: Sequence[str], exam
     lines = ["#!/bin/sh", "set -e"]
     targets = list(_targets(edited, examples))
     if not targets:
-        raise InputError("has no example that could take the place of a stub", path=exercise)
+        raise InputError("has no example to replace a stub", path=exercise)
     for number, (example, target) in enumerate(targets):
         _copy(exercise / example, directory / str(number))
         quoted = shlex.quote(target)
@@ -355,5 +355,5 @@ def _names(row: Row) -> tuple[str, str]:
     if language not in LANGUAGES:
         raise ValueError(f"language: one of {', '.join(LANGUAGES)} is expected, not {language!r}")
     if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", exercise):
-        raise ValueError(f"exercise: {exercise!r} is no name of an exercise")
+        raise ValueError(f"exercise: {exercise!r} is not the name of an exercise")
     return language, exercise

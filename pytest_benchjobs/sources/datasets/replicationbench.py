@@ -145,7 +145,7 @@ def _read(fetched: Path, pattern: str, keys: Sequence[str]) -> Iterator[dict[str
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(f"cannot be read: {error!r}"[:300], path=path) from None
         if not all(re.fullmatch(r"[\w.+=-]+", name) for name in names):
-            raise InputError(f"{keys} are to be plain names, not {names}", path=path)
+            raise InputError(f"{keys} must be plain names, not {names}", path=path)
         yield content
 
 

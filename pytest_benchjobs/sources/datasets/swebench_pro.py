@@ -150,7 +150,7 @@ def prepare(fetched: Path, directory: Path) -> None:
 def _whole(row: Row, scripts: Path) -> dict[str, Any]:
     name = str(row.get("instance_id"))
     if not _SAFE_ID.match(name):
-        raise InputError(f"{name[:100]!r} is no id of an instance", path=scripts)
+        raise InputError(f"{name[:100]!r} is not the id of an instance", path=scripts)
     whole = {key: row[key] for key in _KEPT if key in row}
     info = scripts / name / "instance_info.txt"
     if info.is_file():
