@@ -21,7 +21,7 @@ _STACK = 10 * 1024**2
 
 
 def limit() -> None:
-    """Limits and variables of the official harness; parts of the environment that a solution must not use."""
+    """Apply the limits and variables of the official harness, and remove what a solution must not use."""
     os.environ.update(TZ="UTC", OMP_NUM_THREADS="1", TF_CPP_MIN_LOG_LEVEL="3", TF_ENABLE_ONEDNN_OPTS="0")
     time.tzset()
     for what, size in (
@@ -38,7 +38,7 @@ def limit() -> None:
 
 
 class _Unreadable(io.StringIO):
-    """Output that is thrown away, and input that cannot be read."""
+    """A stream whose output is dropped, and whose input cannot be read."""
 
     def read(self, *_: Any) -> NoReturn:
         raise OSError
@@ -55,7 +55,7 @@ class _Input(contextlib._RedirectStream[io.StringIO]):
 
 @contextlib.contextmanager
 def emulated() -> Iterator[None]:
-    """Standard streams into nothing; commands as the official harness lets solutions run them."""
+    """Context with standard streams that lead nowhere, and commands as the official harness lets solutions run them."""
     nothing = _Unreadable()
     with (
         contextlib.redirect_stdout(nothing),
@@ -67,7 +67,7 @@ def emulated() -> Iterator[None]:
 
 
 def _guard_commands() -> None:
-    """Commands that kill do nothing and succeed; others are run in sessions of their own, their output in pipes."""
+    """Make killing commands do nothing and succeed; others run in sessions of their own, with their output in pipes."""
     started = set[int]()
     safe_kill, functions = _signals(started)
     changes: dict[Any, dict[str, Any]] = {
@@ -131,7 +131,7 @@ def _subprocesses() -> dict[str, Any]:
 
 
 def _popen(started: set[int], kill: Callable[[int, int], None]) -> type:
-    """Return a `Popen` whose processes have sessions of their own, and are known as started."""
+    """Return a `Popen` whose processes have sessions of their own, and are recorded as started."""
     popen = subprocess.Popen
 
     class Popen(popen):  # type: ignore[valid-type, misc]

@@ -20,8 +20,8 @@ _TRACE = 1500
 
 
 def examine(code: str, test: str, probes: Probes) -> list[Sequence[str]]:
-    """Run a solution and its tests; returns what became of each, and of the probes, as records."""
-    sys.modules["__main__"] = types.ModuleType("__main__")  # not this program
+    """Run a solution and its tests; returns the result of each test, and of the probes, as records."""
+    sys.modules["__main__"] = types.ModuleType("__main__")  # instead of this program
     for name in [name for name in sys.modules if name.partition(".")[0] == __name__.partition(".")[0]]:
         del sys.modules[name]
     module = types.ModuleType(_MODULE)

@@ -1,4 +1,4 @@
-"""`unittest` and the builtins as they were before a solution ran, and results that see whether they still are."""
+"""`unittest` and the builtins as they were before a solution ran, and results that check if they changed."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _GONE = object()
 _VOLATILE = frozenset(
     ("_", "__dict__", "__weakref__", "_abc_impl", "_class_cleanups", "_classSetupFailed")
 ) | {"open", "print", "input", "__import__", "_patch_multiple"}
-"""Tests change these, and undo it after their end at times."""
+"""Names that tests may change, and sometimes restore only after their end."""
 
 
 class Pristine:
-    """`unittest` as it was before anything of the solution ran."""
+    """Copy of `unittest` from before any code of the solution ran."""
 
     def __init__(self) -> None:
-        # Some of it is made when it is first asked for.
+        # Some attributes are created on first access.
         _ = unittest.IsolatedAsyncioTestCase
         unittest.mock.mock_open()
         self._modules = {name: importlib.import_module(name) for name in (*_WATCHED, "builtins", "sys")}
@@ -44,7 +44,7 @@ class Pristine:
         self._trace = sys.gettrace()
 
     def changed(self) -> list[str]:
-        """Names of what differs by now; what was added to a module or to the builtins does not matter."""
+        """Names that differ now; additions to a module or to the builtins do not matter."""
         names = [
             f"{getattr(place, '__name__', place)}.{name}"
             for place, name in self._differing()
@@ -53,7 +53,7 @@ class Pristine:
         return names if sys.gettrace() is self._trace else [*names, "sys.settrace"]
 
     def restore(self) -> None:
-        """Make everything what it was."""
+        """Restore everything."""
         sys.settrace(self._trace)
         sys.modules.update(self._modules)
         for place, name in self._differing():
@@ -65,7 +65,7 @@ class Pristine:
                     delattr(place, name)
 
     def has(self, thing: object) -> bool:
-        """Return True for a class or a module that it watches."""
+        """Return True for a class or module that it watches."""
         return any(place is thing for place, _ in self._kept)
 
     def _differing(self) -> list[tuple[Any, str]]:
@@ -81,13 +81,13 @@ class Pristine:
 
 
 class Result(unittest.TestResult):
-    """Results of tests, which also sees that each was run by the means of `unittest`."""
+    """Results of tests, which also check that each test was run by `unittest` itself."""
 
     def __init__(self, pristine: Pristine, cases: type) -> None:
         super().__init__()
         self.ended: list[str] = []
         self.excused: list[str] = []
-        """Skipped, or expected to fail."""
+        """Tests that were skipped, or expected to fail."""
         self.tampered: str | None = None
         self._pristine = pristine
         self._machinery = _MACHINERY.union(unittest.TestLoader().getTestCaseNames(cases))
@@ -114,7 +114,7 @@ class Result(unittest.TestResult):
         self.excused.append(short_name(test))
 
     def stopTest(self, test: unittest.TestCase) -> None:  # noqa: N802  unittest's
-        """See that nothing was changed, and that the test has a result."""
+        """Check that nothing was changed, and that the test has a result."""
         super().stopTest(test)
         self.ended.append(short_name(test))
         others: tuple[list[Any], ...] = (

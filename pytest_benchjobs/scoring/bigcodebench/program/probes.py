@@ -1,10 +1,10 @@
 """Probes: tests of the tests. Each asserts something of two random numbers, and half of them have to fail.
 
-Whatever a solution changes to be taken for right, assertions, classes or results, changes what becomes of the probes.
-The child is not told which have to fail: they have to be run.
+If a solution changes assertions, classes or results in order to pass, that changes the results of probes. The child is
+not told which ones have to fail, so it has to run them.
 """
 
-# ruff: noqa: PT009, PT027  the assertions of unittest are what is probed
+# ruff: noqa: PT009, PT027  the probes test the assertions of unittest
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 Probes = Mapping[str, Sequence[Any]]
-"""Random names of tests -> kind of assertion, and two numbers that it takes for equal."""
+"""Random names of tests -> kind of assertion, and two numbers that it compares."""
 
 
 def _raises(case: Any, one: int, other: int) -> None:

@@ -1,11 +1,11 @@
-"""The parent: starts the children, takes what they report, and judges it.
+"""The parent: starts the children, reads their reports, and judges them.
 
     parent   root. Knows the task, starts the child, takes its report, ends all its processes, prints the verdict
     child    an unprivileged user with no way to the parent but one pipe. Runs the solution, then the tests, in one
-             module, as the official harness does, and reports what became of each test
+             module, as the official harness does, and reports the result of each test
 
-The solution runs in the process that reports, so the report is not believed as it is: it has to have all tests that
-the text of the tests has, and of the probes (`probes.py`) those and no others have to have failed that must.
+The solution runs in the process that reports, so the report is not trusted: it must have every test in the text of the
+tests, and of the probes (`probes.py`) exactly those must have failed that have to.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from .probes import draw, must_fail
 from .sanitize import sanitize
 
 Record = Sequence[str]
-"""What a child reports: a kind, and texts."""
+"""A record of a child's report: a kind, and texts."""
 _USER = "bigcodebenchuser"
 _NOBODY = 65534
 _REPORT = 8 * 1024**2
 _STARTED = b"\n"
-"""The first that a child sends. None of it: the container is to blame, not the solution."""
+"""The first byte that a child sends. Without it, the container is at fault, not the solution."""
 _END = b"\n\n"
 _SANITIZE_SECONDS = 60.0
 _CASES = "TestCases"
@@ -67,7 +67,7 @@ def grade(task: Mapping[str, Any]) -> dict[str, Any]:
     if said is _LATE:
         verdict: dict[str, Any] = {"status": "timeout", "reason": "it did not end in time", "tests": {}}
     else:
-        # Computed here: a child is not to find it in a frame.
+        # Computed here, so that a child cannot find it in a frame.
         verdict = judge(said, planned, must_fail(probes))
     return {**verdict, "solution": solution if task["is_reply"] else None}
 
@@ -96,7 +96,7 @@ def _excuses(node: ast.AST) -> bool:
 
 
 def judge(said: Any, planned: Mapping[str, bool], failing: frozenset[str]) -> dict[str, Any]:
-    """Judge what the child reported; None: nothing that can be read."""
+    """Judge the child's report; None: it could not be read."""
     if not isinstance(said, list):
         return {"status": "fail", "reason": "the process ended before its tests did", "tests": {}}
     tests = {record[1]: record[2] if len(record) > 2 else None for record in said if record[0] == "test"}
@@ -119,7 +119,7 @@ def judge(said: Any, planned: Mapping[str, bool], failing: frozenset[str]) -> di
 
 
 def _in_child(work: Callable[[], list[Record]], seconds: float) -> list[Record] | object | None:
-    """Return what a function reports as another user, in a process of its own; None: nothing that can be read."""
+    """Return the report of a function run as another user, in its own process; None: it could not be read."""
     user = _user()
     home = tempfile.mkdtemp(prefix="bigcodebench-")
     os.chown(home, user, user)
@@ -163,7 +163,7 @@ def _read(content: bytes) -> list[Record] | None:
 
 
 def _received(pipe: int, deadline: float) -> list[Record] | object | None:
-    """Return what comes through the pipe. The end of the pipe is not waited for: children may hold it."""
+    """Return the content of the pipe. Does not wait for its end, because children may hold it open."""
     content = bytearray()
     while len(content) <= _REPORT:
         left = deadline - time.monotonic()
@@ -188,7 +188,7 @@ def _user() -> int:
 
 
 def _end_all(user: int, child: int) -> None:
-    """Kill the child and every process of the user, until there is none: whoever forks is stopped first."""
+    """Kill the child and every process of the user, until there is none: forking processes are stopped first."""
     with contextlib.suppress(OSError):
         os.kill(child, signal.SIGKILL)
     for _ in range(50):
@@ -217,7 +217,7 @@ def _owner(pid: int) -> int | None:
 
 
 def _become(user: int, home: str, sending: int) -> None:
-    """Turn into the other user, with nothing of the parent's but one end of a pipe."""
+    """Become the other user, keeping nothing of the parent's but one end of a pipe."""
     os.setsid()
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):

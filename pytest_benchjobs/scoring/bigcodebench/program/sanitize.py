@@ -1,8 +1,8 @@
-"""The program in a model's reply, as the official `sanitize` of BigCodeBench finds it. Pure, with the standard library.
+"""The program in a model's reply, by the rules of BigCodeBench's official `sanitize`. Pure, with the standard library.
 
-It runs in the container for grading, which has the Python that runs the program, too. The official one has the same
-rules with another parser; its oddities are kept, since its figures have them: decorated functions, statements that
-neither import, define nor assign, and definitions that the tested function does not need are left out.
+It runs in the container for grading, with the Python that also runs the program. The official one has the same rules
+with another parser. Its oddities are kept, since its figures have them: decorated functions, statements that neither
+import, define nor assign, and definitions that the tested function does not need are left out.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ def sanitize(reply: str, entry_point: str) -> str:
 
 
 def longest_program(text: str) -> str:
-    """Return the lines in a row, at least two, that are a valid program and have the most lines that are not blank.
+    """Return the consecutive lines, at least two, that are a valid program with the most non-blank lines.
 
-    The first of several; the first line alone if there are none.
+    Of several the first; if there are none, the first line alone.
     """
     lines = text.split("\n")
     for first, last in _spans(lines):
@@ -33,7 +33,7 @@ def longest_program(text: str) -> str:
 
 
 def _spans(lines: list[str]) -> Iterator[tuple[int, int]]:
-    """Yield spans of lines, those with the most lines that are not blank first."""
+    """Yield spans of lines, those with the most non-blank lines first."""
     before = [0]
     for line in lines:
         before.append(before[-1] + bool(line.strip()))
@@ -117,7 +117,7 @@ def _name(node: ast.stmt) -> str | None:
 
 
 def _names(text: str) -> set[str]:
-    """All names in a piece of a program, of whatever kind; those in f-strings, too."""
+    """All names in a piece of a program, of any kind, including f-strings."""
     found = {
         token.string
         for token in tokenize.generate_tokens(io.StringIO(text).readline)
@@ -141,7 +141,7 @@ def _reachable(name: str, needs: Mapping[str, set[str]]) -> set[str]:
 
 
 def _without_end(code: str, entry_point: str) -> str:
-    """The program without what comes, behind its last indented line, from the first line on that has the name in it."""
+    """The program without its trailing part: after its last indented line, from the first line that has the name."""
     lines = code.splitlines()
     cut = None
     for at in range(len(lines) - 1, -1, -1):
