@@ -138,7 +138,7 @@ def test_an_id_that_is_not_there_is_told(tmp_path: Path) -> None:
 
 
 def test_rows_of_something_else_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no row of BigCodeBench: it has no task_id, complete_prompt"):
+    with pytest.raises(InputError, match="not a row of BigCodeBench: it has no task_id, complete_prompt"):
         prepare(given(tmp_path, {"id": 1}), tmp_path)
 
 

@@ -496,7 +496,7 @@ def _packed(path: Path, *members: tuple[str, str | bytes]) -> Path:
 @pytest.mark.parametrize(
     ("members", "message"),
     [
-        ([("d1/d2/d3/a", "../../../z"), ("d1/d2/d3/a/x/made/link", "y")], "what is below a link"),
+        ([("d1/d2/d3/a", "../../../z"), ("d1/d2/d3/a/x/made/link", "y")], "a file below a link"),
         ([("a", "b"), ("a/c", b"")], "holds a file twice: 'a'"),
         ([("a/b/q", "../.."), ("e", "a/b/q/../evil")], "link that leads out of it: 'e'"),
         ([("d", "e"), ("d", "f")], "holds a file twice: 'd'"),

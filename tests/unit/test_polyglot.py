@@ -220,9 +220,9 @@ def test_headers_and_sources_of_an_example_go_to_their_stubs(tmp_path: Path, ent
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"solution": ["../../other.py"]}, "no file of the exercise"),
-        ({"solution": ["/etc/passwd"]}, "no file of the exercise"),
-        ({"test": ["gone.py"]}, "no file of the exercise"),
+        ({"solution": ["../../other.py"]}, "not a file of the exercise"),
+        ({"solution": ["/etc/passwd"]}, "not a file of the exercise"),
+        ({"test": ["gone.py"]}, "not a file of the exercise"),
         ({"example": []}, "no example"),
         ({"solution": None}, "not the configuration"),
     ],
