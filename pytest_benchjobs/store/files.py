@@ -108,12 +108,15 @@ def remove_tree(path: Path) -> None:
 
     def unlock(function: Callable[..., Any], name: str, _: Any) -> None:
         with contextlib.suppress(OSError):
-            for locked in (Path(name).parent, Path(name)):
-                if stat.S_ISDIR(locked.lstat().st_mode):
-                    locked.chmod(0o700)
+            unlocked = False
+            for directory in (Path(name).parent, Path(name)):
+                mode = directory.lstat().st_mode
+                if stat.S_ISDIR(mode) and mode & 0o700 != 0o700:
+                    directory.chmod(0o700)
+                    unlocked = True
             if function is os.unlink or function is os.rmdir:
                 function(name)
-            else:
-                shutil.rmtree(name, ignore_errors=True)
+            elif unlocked:  # else it would fail again, and again
+                shutil.rmtree(name, onerror=unlock)
 
     shutil.rmtree(path, onerror=unlock)

@@ -46,6 +46,10 @@ HALF = "".join("P" if half_solves(name) else "F" for name in NAMES)
         ({"oracle": "PPPFFF", "nop": "FFFPPP"}, "flat", "the same mean score, 0.500"),
         ({"oracle": "PPPPPF", "nop": "FFFFFF"}, "mismatch", "1 result is not the known one"),
         ({"oracle": "PPPPPP", "nop": "PPFFFF"}, "mismatch", "2 results are not the known one"),
+        # Of two agents that solve nothing the worse one, of two that solve everything the better one.
+        ({"oracle": "PPPPPP", "nop": "FFFFFF", "baseline_wrong": "HHHHHH"}, "valid", "(0.000)"),
+        ({"oracle": "PPPFFF", "baseline_perfect": "PPPPPP", "nop": "FFFPPP"}, "mismatch", "6 results"),
+        ({"oracle": "PPPFFF", "nop": "FFFPPP", "baseline_wrong": "FFFFFF"}, "mismatch", "6 results"),
     ],
 )
 def test_statuses(agents: dict[str, str], status: str, says: str) -> None:

@@ -596,6 +596,12 @@ class TestGithubFiles:
         assert fitted(whole, len(whole)) == whole
         assert fitted(whole, len(whole) - 1) == cut
 
+    @pytest.mark.parametrize(("room", "lines"), [(7, 3), (6, 3), (5, 2), (2, 1), (1, 0)])
+    def test_a_line_that_just_fits_is_kept(self, room: int, lines: int) -> None:
+        closing, note = "\n</details>\n", "\nThe rest is left out: see `summary.md` of the job.\n"
+        cut = fitted("#\n" * 100, room + len(closing) + len(note))
+        assert cut == ("#\n" * lines + note if lines else "")
+
     def test_other_systems_are_told_nothing_by_lines(self, tmp_path: Path) -> None:
         assert told(Host(Ci.GITLAB, tmp_path), gate=gate_report()) == ([], [])
 

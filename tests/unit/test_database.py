@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import hashlib
-import multiprocessing
-import os
 import shutil
 import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_benchjobs.model.errors import InputError
+from pytest_benchjobs.model.errors import InputError, ResultsUnwritable
 from pytest_benchjobs.model.job import JobStatus, Totals
 from pytest_benchjobs.model.known_failure import Known, KnownMode
 from pytest_benchjobs.model.result import Failure, Outcome, ScorerResult, TrialResult
@@ -29,7 +27,9 @@ from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.reader import HistoryReader
 from pytest_benchjobs.store.rows import TRIAL_COLUMNS, job_values, score_values, trial_values
 
+from .clocks import Clock
 from .records import JOB, NOW, record, result, trial
+from .rights import as_nobody
 
 ROOT = str(Path(__file__).parents[2])
 # What version 1 wrote.
@@ -289,21 +289,6 @@ def test_a_reader_leaves_no_files_behind(path: Path) -> None:
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
-def as_nobody(work: Callable[[], None]) -> int | None:
-    """Exit status of `work` in a process without the rights of root."""
-
-    def drop() -> None:
-        if os.getuid() == 0:
-            os.setgid(65534)
-            os.setuid(65534)
-        work()
-
-    process = multiprocessing.get_context("fork").Process(target=drop)
-    process.start()
-    process.join()
-    return process.exitcode
-
-
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_history_on_a_medium_that_cannot_be_written_is_read() -> None:
     directory = Path(tempfile.mkdtemp(dir="/tmp"))
@@ -398,6 +383,102 @@ def test_a_log_that_others_have_open_stays_until_they_are_gone(
     with History(path) as history:
         assert [job.id for job in history.job_page()] == [JOB]
     assert journal_of(path) == "delete"
+
+
+class _Closing(Clock):
+    """Closes a connection at the third pause."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        super().__init__()
+        self._connection = connection
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds)
+        if len(self.pauses) == 3:
+            self._connection.close()
+
+
+def test_whoever_has_a_log_open_is_given_a_moment_to_close_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    History(path).close()
+    other = sqlite3.connect(path)
+    other.execute("SELECT * FROM jobs").fetchall()
+    clock = _Closing(other)
+    monkeypatch.setattr(database, "time", clock)
+    monkeypatch.setattr(database, "on_network", lambda directory: True)
+    History(path).close()
+    assert journal_of(path) == "delete"
+    assert len(clock.pauses) == 3
+
+
+@pytest.mark.parametrize("moments", [3, None])
+def test_whoever_has_the_file_for_himself_is_waited_for_half_a_minute(
+    path: Path, monkeypatch: pytest.MonkeyPatch, moments: int | None
+) -> None:
+    clock, opened = Clock(), database._open
+
+    def taken(path: Path, readonly: bool) -> sqlite3.Connection:
+        if moments is None or len(clock.pauses) < moments:
+            error = sqlite3.OperationalError("database is locked")
+            error.sqlite_errorname = "SQLITE_BUSY_RECOVERY"
+            raise error
+        return opened(path, readonly)
+
+    monkeypatch.setattr(database, "time", clock)
+    monkeypatch.setattr(database, "_open", taken)
+    if moments is None:
+        with pytest.raises(ResultsUnwritable, match="another process has kept it locked for 30 s"):
+            History(path)
+        assert 130 < clock.now < 130.1
+    else:
+        History(path).close()
+        assert len(clock.pauses) == moments
+
+
+def test_a_file_that_is_no_history_is_not_waited_for(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(database, "time", clock)
+    path.write_bytes(b"no history" * 1000)
+    with pytest.raises(InputError, match="is damaged or not a history"):
+        History(path)
+    assert clock.pauses == []
+
+
+@pytest.mark.parametrize("network", [False, True])
+@pytest.mark.parametrize("old", [False, True])
+def test_a_connection_waits_for_others_and_keeps_what_it_writes(
+    path: Path, monkeypatch: pytest.MonkeyPatch, network: bool, old: bool
+) -> None:
+    monkeypatch.setattr(database, "on_network", lambda directory: network)
+    if old:
+        make_v1(path, [])
+    for readonly in (False, True):
+        connection = database.connect(path, readonly=readonly)
+        asked = ("busy_timeout", "query_only", "locking_mode")
+        assert [database.pragma(connection, one) for one in asked] == [30_000, int(readonly), "normal"]
+        if not readonly:
+            # 1 is NORMAL, which is safe with a log, and 2 is FULL.
+            assert [database.pragma(connection, one) for one in ("synchronous", "foreign_keys")] == [
+                2 if network else 1,
+                1,
+            ]
+        connection.close()
+
+
+def test_an_upgrade_of_another_process_is_waited_for_longer(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patience, transaction = [], database.transaction
+
+    def watched(connection: sqlite3.Connection) -> contextlib.AbstractContextManager[None]:
+        patience.append(database.pragma(connection, "busy_timeout"))
+        return transaction(connection)
+
+    monkeypatch.setattr(database, "transaction", watched)
+    make_v1(path, [])
+    database.connect(path, readonly=False).close()
+    assert patience == [600_000]
 
 
 NETWORK_WRITER = """

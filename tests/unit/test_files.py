@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
 import types
 from pathlib import Path
 
 import pytest
 
 from pytest_benchjobs.model.errors import DiskFull
-from pytest_benchjobs.store.files import check_room, sync_directory
+from pytest_benchjobs.store.files import check_room, remove_tree, sync_directory
+
+from .rights import as_nobody
 
 
 def test_a_directory_that_was_synced_is_not_held_open(tmp_path: Path) -> None:
@@ -45,3 +48,30 @@ def test_a_disk_is_full_without_bytes_and_without_files(
     monkeypatch.setattr(os, "statvfs", statvfs)
     with pytest.raises(DiskFull) if is_full else contextlib.nullcontext():
         check_room(tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_tree_goes_whatever_permissions_an_agent_gave_it() -> None:
+    root = Path(tempfile.mkdtemp(dir="/tmp"))
+    root.chmod(0o777)
+    trees = [root / f"{mode:o}" for mode in (0o000, 0o400, 0o500)]
+
+    def work() -> None:
+        for tree in trees:
+            inner = tree / "agent/locked/inner"
+            inner.mkdir(parents=True)
+            (inner / "file").touch()
+            inner.chmod(int(tree.name, 8))
+            (inner.parent / "file").touch()
+            inner.parent.chmod(int(tree.name, 8))
+            remove_tree(tree)
+
+    try:
+        assert as_nobody(work) == 0
+        assert [tree.name for tree in trees if tree.exists()] == []
+    finally:
+        remove_tree(root)
+
+
+def test_a_tree_that_is_not_there_needs_no_removal(tmp_path: Path) -> None:
+    remove_tree(tmp_path / "gone")

@@ -56,6 +56,13 @@ def test_the_fewest_that_can_show_a_regression() -> None:
     assert "use 2 or more" in (only(judged(side([[0.0]]), side([[1.0]]), "mean@70")).advice or "")
 
 
+@pytest.mark.parametrize(("rule", "seen"), [("mean@96.875", False), ("mean@96", True)])
+def test_what_the_least_p_equals_is_a_level_at_which_nothing_is_seen(rule: str, seen: bool) -> None:
+    # Five scenarios of one attempt: one deal of 32.
+    found = only(judged(side([[0.9]] * 5), side([[0.91], [0.9], [0.89], [0.9], [0.91]]), rule))
+    assert (found.detectable is not None) is seen
+
+
 @pytest.mark.parametrize(("rate", "verdict"), [(0.8, OK), (0.75, REGRESSED)])
 def test_what_is_tolerated_of_what_is_critical_is_no_regression(rate: float, verdict: GateVerdict) -> None:
     passed = round(20 * rate)

@@ -253,3 +253,22 @@ def test_half_a_line_is_read_when_it_is_whole(tmp_path: Path) -> None:
     with file.open("ab") as more:
         more.write(whole[10:])
     assert [type(event) for event in reader.poll()] == [Planned]
+
+
+def test_a_file_that_goes_while_it_is_read_hides_none_of_the_others(tmp_path: Path) -> None:
+    log = EventLog(tmp_path)
+    log.planned({"oracle": 1})
+    log.close()
+    directory = JobLayout(tmp_path).events
+    (directory / "0.jsonl").symlink_to(tmp_path / "gone")
+    assert [type(event) for event in EventReader(tmp_path).poll()] == [Planned]
+
+
+def test_a_job_that_ends_while_its_events_are_listed_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: object) -> None:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(Path, "glob", gone)
+    assert EventReader(tmp_path).poll() == []
