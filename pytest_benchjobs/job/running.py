@@ -158,7 +158,7 @@ class RunningJob(Generic[T]):
         self.results = self._all_results(recorder)
         planned += self.unselected
         status, message = self._status(planned - len(self.results), stopped)
-        if status is not JobStatus.COMPLETED and message is not None:
+        if message is not None:
             self.problems.lines.append(f"job {status.value}: {message}")
         now = datetime.datetime.now(datetime.UTC)
         spent = added(self._spent_before, recorder.spent)

@@ -63,7 +63,6 @@ def agent_sandbox(
 
 def _in_memory(context: TrialContext) -> Iterator[Sandbox]:
     """Yield the sandbox of a question: no engine is asked."""
-    context.cancellation.check()
     if context.original is None:
         yield MemorySandbox()
     else:

@@ -175,6 +175,19 @@ def test_a_port_that_is_taken_is_told(door: Door) -> None:
     assert err.split() == f"bench: the gateway cannot be reached: errno {errno.EADDRINUSE:03} of bind".split()
 
 
+def test_a_port_is_taken_again_though_connections_of_the_turn_before_have_not_timed_out(door: Door) -> None:
+    door.listen()
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+    door.write(port)
+    for _ in range(2):
+        assert door.run("/bin/echo", "done") == (0, "done\n", "")
+        listener, _ = door.take()
+        with listener, socket.create_connection(("127.0.0.1", port)) as client:
+            listener.accept()[0].close()  # whoever closes first is the one that waits
+            assert client.recv(1) == b""
+
+
 @pytest.mark.parametrize(
     ("argv", "number"), [(["/no/such"], errno.ENOENT), (["/"], errno.EACCES), ([], errno.EFAULT)]
 )
@@ -274,6 +287,7 @@ ARM: dict[str, tuple[Callable[[_Arm, int], object], str]] = {
         lambda arm, _: (arm.exit(0), arm.land(arm.jump(), 0)),
         "d2800000 d2800bc8 d4000001 17fffffd",
     ),  # b 0
+    "jump ahead": (lambda arm, _: arm.land(arm.jump(), 8), "14000002"),  # b 8
     # ldrb w10, [x12]; eor w10, w10, 1; strb w10, [x12]
     "toggle": (lambda arm, at: arm.toggle(at), "d2801d0c f2a00c0c 3940018a 5200014a 3900018a"),
     "store": (lambda arm, at: arm.store(Register.SECOND, at), "d2801d0c f2a00c0c b9000194"),  # str w20, [x12]

@@ -305,6 +305,23 @@ def _trials(bundle: JobBundle, rescore: str | None = None) -> Trials[Ticket]:
     return trials
 
 
+def test_a_trial_that_is_run_again_by_a_plugin_takes_no_result_whether_it_flew_or_was_taken(
+    bundle: JobBundle,
+) -> None:
+    trials = _trials(bundle)
+    flight: Any = Flight()
+    there, anew = Ticket(trial("there", "nop"), shares_verdict=True), trial("anew", "nop")
+    _ended(bundle, there.of, outcome=Outcome.PASSED)
+    trials.submit(flight, there)
+    assert (flight.landed, flight.submitted) == (["there"], [])
+    assert trials.fly(Ticket(anew), Cancellation()).outcome is Outcome.PASSED
+    assert isinstance(trials.fates.decide(Ticket(anew, shares_verdict=True), anew), Take)
+    trials.submit(flight, Ticket(anew, shares_verdict=True))
+    trials.submit(flight, there)
+    assert (flight.landed, flight.submitted) == (["there"], ["anew", "there"])
+    trials.close()
+
+
 def test_what_is_graded_anew_is_not_reused(bundle: JobBundle) -> None:
     one = trial(agent="nop")
     trials = _trials(bundle, rescore="earlier")

@@ -7,7 +7,7 @@ import errno
 import fcntl
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -182,6 +182,39 @@ def test_an_image_that_cannot_be_had_is_asked_for_with_patience_and_its_error_sa
     ):
         _images(Engine()).resolve(Environment(image="x"), {}, {})
     assert pulled == [("x", True)]
+
+
+def test_what_another_process_has_brought_meanwhile_is_taken(
+    tmp_path: Path, built: list[str], pulled: list[tuple[str, bool]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = Engine(base="sha256:1")
+
+    @contextlib.contextmanager
+    def lock(name: str, check: object) -> Iterator[None]:
+        """Stand for having waited for the other one."""
+        engine.images[name.removeprefix("pull-docker.io/library/").removesuffix(":latest")] = "sha256:2"
+        yield
+
+    monkeypatch.setattr(module, "_machine_lock", lock)
+    images = _images(engine)
+    assert images.resolve(Environment(image="debian"), {}, {}).id == "sha256:2"
+    assert images.resolve(Environment(dockerfile=_dockerfile(tmp_path / "task")), {}, {}).id == "sha256:2"
+    assert (pulled, built) == ([], [])
+
+
+def test_what_a_registry_had_is_taken_and_what_is_gone_again_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = Engine()
+
+    def pull(self: Registries, name: str, check: object, *, patient: bool = True) -> None:
+        if name == "debian":
+            engine.images[name] = "sha256:1"
+
+    monkeypatch.setattr(Registries, "pull", pull)
+    assert _images(engine).resolve(Environment(image="debian"), {}, {}).id == "sha256:1"
+    with pytest.raises(ImageMissing, match="the pull succeeded, but the engine does not have it"):
+        _images(engine).resolve(Environment(image="other"), {}, {})
 
 
 def test_bases_that_were_mapped_are_in_the_record(tmp_path: Path, built: list[str]) -> None:

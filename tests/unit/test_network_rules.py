@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import platform
+import socket
 import struct
 import subprocess
 import sys
@@ -14,8 +15,8 @@ from unittest import mock
 import pytest
 
 from pytest_benchjobs.sandbox.assembly import MACHINES
-from pytest_benchjobs.sandbox.docker import network
-from pytest_benchjobs.sandbox.docker.rules import Rule, hold, refused, rules_of, rules_program
+from pytest_benchjobs.sandbox.docker import network, rules
+from pytest_benchjobs.sandbox.docker.rules import Rule, hold, refused, rules_here, rules_of, rules_program
 
 RULES = rules_of("br-0123456789ab", "198.19.0.0/20")
 _ALONE = ["unshare", "--map-root-user", "--net"]
@@ -83,6 +84,53 @@ def test_every_machine_has_a_program_and_no_rule_is_about_another_network() -> N
     for rule in RULES:
         assert rule.interface == "br-0123456789ab" or rule.network == "198.19.0.0/20"
     assert len({rule.place for rule in RULES}) == len(RULES)
+
+
+@pytest.mark.parametrize(
+    ("fails", "error"),
+    [
+        ("socket", OSError(errno.EPERM, "no")),
+        ("socket", AttributeError("AF_NETLINK")),  # another system has none
+        ("settimeout", OSError(errno.EBADF, "no")),
+        ("send", OSError(errno.EPERM, "no")),
+        ("recv", TimeoutError("timed out")),
+    ],
+)
+def test_where_rules_cannot_be_seen_it_is_not_known_whether_they_hold(
+    monkeypatch: pytest.MonkeyPatch, fails: str, error: Exception
+) -> None:
+    kernel = mock.MagicMock()
+    kernel.__enter__.return_value = kernel
+    made = mock.Mock(return_value=kernel)
+    getattr(kernel, fails).side_effect = error
+    if fails == "socket":
+        made.side_effect = error
+    monkeypatch.setattr(rules.socket, "socket", made)
+    assert rules_here() is None
+
+
+def test_what_the_kernel_lists_is_read_up_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    def listed(place: int | None, *attributes: tuple[int, bytes]) -> bytes:
+        body = struct.pack("=BBBBBBBBI", socket.AF_INET, 0, 0, 0, 0, 0, 0, 0, 0)
+        if place is not None:
+            attributes = ((rules._PREFERENCE, struct.pack("=I", place)), *attributes)
+        for kind, value in attributes:
+            body += struct.pack("=HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
+        return rules._HEAD.pack(rules._HEAD.size + len(body), rules._NEW, 0, 0, 0) + body
+
+    first = rules._PRIORITY
+    to = (rules._DESTINATION, socket.inet_aton("10.0.0.0"))
+    by = (rules._INTERFACE, b"br-0\0")
+    end = rules._HEAD.pack(rules._HEAD.size, 3, 0, 0, 0)
+    kernel = mock.MagicMock()
+    kernel.__enter__.return_value = kernel
+    kernel.recv.side_effect = [
+        listed(first, by),
+        listed(first + 1, to) + listed(first + 9, by, to),
+        listed(None) + end,
+    ]
+    monkeypatch.setattr(rules.socket, "socket", mock.Mock(return_value=kernel))
+    assert rules_here() == {(0, "br-0 "), (1, " 10.0.0.0"), (9, "br-0 10.0.0.0"), (-first, " ")}
 
 
 def test_one_missing_rule_is_seen() -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import io
+import json
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import IO, Any, ClassVar, cast
+from unittest import mock
 
 import docker
 import pytest
@@ -275,6 +279,69 @@ def test_a_plugin_of_pytest_that_was_installed_is_not_loaded(
     undone, members = _judged(monkeypatch, [path], PYTHON, now=now)
     assert undone == (() if put is None else (path,))
     assert members == ({} if put is None else {path: put})
+
+
+_DIRECTORY, _LINK, _PIPE = 1 << 31, 1 << 27, 1 << 25
+"""Modes of files, as the engine has them."""
+
+
+class _Container(_Added):
+    """Has one file, of some kind, and says what it is before it gives its content."""
+
+    base_url, api_version, timeout = "http://engine", "1.44", 60
+
+    def __init__(self, mode: int, size: int, *members: tarfile.TarInfo) -> None:
+        super().__init__()
+        self._stat = {"mode": mode, "size": size}
+        self._archive = io.BytesIO()
+        with tarfile.open(fileobj=self._archive, mode="w") as tar:
+            for member in members:
+                tar.addfile(member, io.BytesIO((ENTRY_POINTS + bytes(member.size))[: member.size]))
+        self.read = 0
+
+    def head(self, url: str, params: dict[str, str], timeout: int) -> mock.Mock:
+        stat = base64.b64encode(json.dumps(self._stat).encode()).decode()
+        there = self._stat["mode"] >= 0 and params["path"].endswith("entry_points.txt")
+        return mock.Mock(ok=there, headers={"X-Docker-Container-Path-Stat": stat})
+
+    def get_archive(self, container: str, path: str) -> tuple[Iterator[bytes], None]:
+        self.read += 1
+        return (part for part in [self._archive.getvalue()]), None
+
+
+def _member(size: int, kind: bytes = tarfile.REGTYPE) -> tarfile.TarInfo:
+    member = tarfile.TarInfo("entry_points.txt")
+    member.size, member.type = size, kind
+    return member
+
+
+MOST = 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    ("container", "read"),
+    [
+        (lambda: _Container(0o644, MOST, _member(MOST)), True),
+        (lambda: _Container(0o644, MOST + 1, _member(MOST + 1)), False),
+        (lambda: _Container(_DIRECTORY | 0o755, 60, _member(0, MADE), _member(60)), False),
+        (lambda: _Container(_LINK | 0o777, 60, _member(60)), False),
+        (lambda: _Container(_PIPE | 0o644, 0, _member(60)), False),
+        (lambda: _Container(-1, 0, _member(60)), False),
+    ],
+    ids=["largest", "too large", "directory", "link", "pipe", "gone"],
+)
+def test_only_a_small_regular_file_of_an_agent_is_read(
+    monkeypatch: pytest.MonkeyPatch, container: Callable[[], _Container], *, read: bool
+) -> None:
+    monkeypatch.setattr(_Image, "files", PYTHON)
+    monkeypatch.setattr(programs, "Original", _Image)
+    path = f"{LIBRARY}/bad-1.dist-info/entry_points.txt"
+    engine, places = container(), Places.of({}, "/app", Restoring())
+    restore(cast("docker.APIClient", cast("Any", engine)), "c", IMAGE, {}, places, {path: ADDED})
+    kind, _, content = engine.members[path]
+    assert (engine.read, kind) == ((1, FILE) if read else (0, MADE))
+    assert b"pytest11" not in content
+    assert content.startswith(b"[console_scripts]") is read
 
 
 def test_a_python_that_was_installed_has_what_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

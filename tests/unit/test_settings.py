@@ -23,8 +23,9 @@ from pytest_benchjobs.settings.extra import extra_layer
 from pytest_benchjobs.settings.files import read_job_file, read_profile
 from pytest_benchjobs.settings.layers import PER_BENCHMARK, Layer, as_one, merge
 from pytest_benchjobs.settings.matrix import Matrix, parse_parameter
+from pytest_benchjobs.settings.parse import parse
 from pytest_benchjobs.settings.sampling import in_shard, sampled
-from pytest_benchjobs.settings.table import ALIASES
+from pytest_benchjobs.settings.table import ALIASES, BY_NAME
 from pytest_benchjobs.settings.types import WrittenAgent
 from pytest_benchjobs.settings.values import overlay, parse_sample, parse_shard, read_json, split_values
 from pytest_benchjobs.settings.written import Settings, WrittenBenchmark, settings_schema
@@ -630,6 +631,13 @@ def test_a_matrix_that_makes_no_sense(
         Matrix(parameters, exclude).check(agents)
     else:
         assert refusal(Matrix(parameters, exclude).check, agents) == message
+
+
+@pytest.mark.parametrize("name", ["threshold", "job_timeout", "max_cost"])
+@pytest.mark.parametrize("text", ["nan", "inf", "-inf"])
+def test_a_number_is_finite(name: str, text: str) -> None:
+    said = refusal(parse, BY_NAME[name], text, "here")
+    assert said == f"here: a finite number is expected, not {text}"
 
 
 # --- the schema
