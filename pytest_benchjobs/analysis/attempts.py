@@ -1,4 +1,4 @@
-"""Worth of k attempts: pass@k and pass^k."""
+"""Estimators for k attempts: pass@k and pass^k."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Iterable
 
 
 def pass_at_k(n: int, c: int, k: int) -> float | None:
-    """Chance that at least one of k attempts passes, without bias, from n attempts of which c passed.
+    """Unbiased estimate of the chance that at least one of k attempts passes, from n attempts of which c passed.
 
-    1 - C(n-c, k) / C(n, k), as in Chen et al. 2021 (arXiv:2107.03374), equation 1. None when n < k: there is no
-    estimate without bias.
+    1 - C(n-c, k) / C(n, k), as in Chen et al. 2021 (arXiv:2107.03374), equation 1. None when n < k: no unbiased
+    estimate exists.
 
     Raises:
         ValueError: not 0 <= c <= n, or k < 1.
@@ -22,7 +22,7 @@ def pass_at_k(n: int, c: int, k: int) -> float | None:
 
 
 def pass_hat_k(n: int, c: int, k: int) -> float | None:
-    """Chance that all of k attempts pass, without bias, from n attempts of which c passed.
+    """Unbiased estimate of the chance that all of k attempts pass, from n attempts of which c passed.
 
     C(c, k) / C(n, k): pass^k of Yao et al. 2024, tau-bench (arXiv:2406.12045), section 4. None when n < k.
 
@@ -42,18 +42,18 @@ class AtK:
     pass_at_k: float | None
     pass_hat_k: float | None
     scenarios: int
-    """Those with at least k attempts; the others do not count."""
+    """Number of scenarios with at least k attempts; the others do not count."""
 
 
 def at_k(scenarios: Iterable[tuple[int, int]], up_to: int) -> list[AtK]:
     """pass@k and pass^k for k = 1 .. `up_to`, from (n, c) of each scenario: attempts, and those that passed.
 
-    An attempt that ended in an error says nothing about the agent: leave it out of n.
+    An attempt that ended in an error tells nothing about the agent: leave it out of n.
     """
     sums = [[0.0, 0.0, 0] for _ in range(up_to)]
     for n, c in scenarios:
         _check(n, c, 1)
-        # C(n-c, k) / C(n, k) and C(c, k) / C(n, k), each from the one before.
+        # C(n-c, k) / C(n, k) and C(c, k) / C(n, k), each from its predecessor.
         none_pass = all_pass = 1.0
         for k in range(1, min(n, up_to) + 1):
             none_pass *= max(n - c - k + 1, 0) / (n - k + 1)

@@ -1,4 +1,4 @@
-"""Sanity of a benchmark's scores: those of agents whose results are certain, beside those of others."""
+"""Calibration of benchmarks: scores of agents whose results are certain, beside those of others."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .trials import grouped
 Status = Literal["valid", "missing", "all-right", "all-wrong", "flat", "mismatch"]
 Pattern = Literal["none", "all-zero", "all-one", "all-equal", "mixed"]
 PERFECT = ("oracle", "baseline:perfect")
-"""Agents that solve everything."""
+"""Agents known to solve everything."""
 WRONG = ("nop", "baseline:wrong")
-"""Agents that solve nothing."""
+"""Agents known to solve nothing."""
 HALF = "baseline:half"
 _CERTAIN = (*PERFECT, *WRONG, HALF)
 _ROUNDING = 1e-6
@@ -29,15 +29,15 @@ class Calibration:
     benchmark: str
     status: Status
     why: str
-    """In a line."""
+    """Explanation in one line."""
     scores: Mapping[str, float]
-    """Agent whose results are certain -> mean score."""
+    """Agent with certain results -> mean score."""
     mismatches: tuple[str, ...]
-    """`scenario [agent]` of results that are not what is certain, sorted."""
+    """`scenario [agent]` of results that differ from the certain ones, sorted."""
     pattern: Pattern
-    """Of the mean scores of all other agents."""
+    """Lowest and highest mean score of all other agents."""
     agents: int
-    """Number of these scenarios."""
+    """Number of scenarios."""
 
     @property
     def suspicious(self) -> bool:
@@ -46,7 +46,7 @@ class Calibration:
 
 
 def calibrate(rows: Mapping[str, Sequence[PairRow]]) -> list[Calibration]:
-    """Look at the latest trials of each benchmark: name -> trials of all agents. Errors count for nothing."""
+    """Calibrate each benchmark by its latest trials: name -> trials of all agents. Errors do not count."""
     return [
         _benchmark(name, [row for row in trials if _graded(row)]) for name, trials in sorted(rows.items())
     ]

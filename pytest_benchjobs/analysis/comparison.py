@@ -1,4 +1,4 @@
-"""Two sides compared, scenario by scenario, by what gates measure. Neither is better by decree: tests are two-sided."""
+"""Comparison of two sides, scenario by scenario, with the measurements of gates. Tests are two-sided."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .trials import grouped
 
 LEVEL = 0.95
 _FALSE_DISCOVERIES = 0.1
-"""Share of the suspects that may be none."""
+"""False discovery rate of the suspects."""
 _ROUNDING = 1e-12
 _FAILING, _PASSING = 1, 2
 
@@ -36,7 +36,7 @@ def compare(
     high_scores: Mapping[str, HighScore] | None = None,
     notes: Iterable[str] = (),
 ) -> Comparison:
-    """Compare two sides. A scenario counts where both have a score of it, and it is the same task.
+    """Compare two sides. A scenario counts where it is the same task on both, and both have a score.
 
     Raises:
         ValueError: the level is not between 0.5 and 1.
@@ -72,13 +72,13 @@ def compare(
 def _rows(
     pairs: Iterable[Pair], level: float, high_scores: Mapping[str, HighScore]
 ) -> tuple[ComparedRow, ...]:
-    """A row for each benchmark and pair of agents, with what the rule `mean` of a gate measures of them."""
+    """Yield a row for each benchmark and pair of agents, with the measurements of a gate's rule `mean`."""
     groups = grouped(pairs, lambda one: (one.now.benchmark, one.now.agent))
     rule = Rule(text="mean", metric="mean", level=level)
     measured = [measure(rule, group) for group in groups.values()]
     tested = [one.test() for one in measured]
     worse = holm([found.worse for found in tested])
-    # Twice the p of the direction it went, which is the smaller one.
+    # Two-sided: twice the smaller of the one-sided p.
     either = holm([min(1.0, 2 * min(found.worse, found.better)) for found in tested])
     return tuple(
         _row(one, len(measured), p, p_worse, high_scores)
@@ -108,7 +108,7 @@ def _row(
         high=None if interval is None else interval.high,
         p_value=p_value,
         p_worse=p_worse,
-        # Of either direction, so at half of the level of each.
+        # In either direction, so at half the level each.
         detectable=measured.detectable(2 * rows),
         winner=None if abs(delta) < _ROUNDING else "b" if delta > 0 else "a",
         significant=p_value < measured.rule.alpha,
@@ -129,7 +129,7 @@ def _row(
 
 
 def _outcome(one: Pair) -> int:
-    """Newly failing on B, newly passing, or neither. Half of the attempts are neither a pass nor a failure."""
+    """Classify as newly failing on B, newly passing, or neither. Exactly half of the attempts is neither."""
     before = 2 * one.before.passed - len(one.before.scores)
     now = 2 * one.now.passed - len(one.now.scores)
     return _FAILING if before > 0 > now else _PASSING if before < 0 < now else 0
@@ -143,8 +143,8 @@ def _listed(
 
 
 def _suspects(outcomes: Sequence[int], pairs: Sequence[Pair], alone: Sequence[float]) -> tuple[Change, ...]:
-    """Those that are not newly failing, which are listed already."""
-    # All scenarios were looked at, so all of them are corrected for.
+    """Return the suspects that are not listed as newly failing already."""
+    # Correct for all scenarios, as all were looked at.
     found = zip(outcomes, pairs, alone, benjamini_hochberg(alone), strict=True)
     return _sorted(
         change_of(one, p, adjusted)
@@ -156,12 +156,12 @@ def _suspects(outcomes: Sequence[int], pairs: Sequence[Pair], alone: Sequence[fl
 
 
 def _sorted(changes: Iterable[Change]) -> tuple[Change, ...]:
-    """The greatest change first."""
+    """Sort changes, the greatest first."""
     return tuple(sorted(changes, key=lambda one: (-abs(one.change), one.benchmark, one.scenario)))
 
 
 def _worded(text: str) -> str:
-    """Notes of pairing, worded for two sides instead of a baseline and a job."""
+    """Reword a note of pairing for two sides instead of a baseline and a job."""
     return text.replace("the baseline", "side A").replace("this job", "side B")
 
 

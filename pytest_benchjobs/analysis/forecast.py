@@ -1,4 +1,4 @@
-"""Forecast for trials that have not run yet: bounds of time, and expectations from earlier runs."""
+"""Forecast for trials that have not run yet: an upper bound of the time, and expectations from earlier runs."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class Forecast:
     """Expected time and cost of a set of trials."""
 
     at_most_seconds: float
-    """However slow they are: when all of them use all their time."""
+    """Upper bound of the time, if all trials use their whole timeout."""
     expected_seconds: float | None
-    """Of those that ran before; None: none did."""
+    """Expected time from trials that ran before; None if none did."""
     unknown_times: int
-    """Those that did not."""
+    """Number of trials without an earlier run."""
     expected_usd: float | None
-    """Of those whose cost is known; None: of none."""
+    """Expected cost from trials whose cost is known; None if none is."""
     unknown_costs: int
 
 
 def at_most(seconds: Sequence[float], lanes: int) -> float:
-    """The longest that trials of these lengths can take, at most `lanes` at a time and never fewer while any waits.
+    """Return an upper bound of the time for trials of these lengths, with `lanes` of them at a time.
 
     In the worst order the longest begins last, when all others have just ended (R. L. Graham, Bounds on
     multiprocessing timing anomalies, 1969).
@@ -41,7 +41,7 @@ def at_most(seconds: Sequence[float], lanes: int) -> float:
 
 
 def expected(seconds: Sequence[float], lanes: int) -> float:
-    """Time of trials of these lengths when no lane is idle: no less than the longest."""
+    """Return the time for trials of these lengths when no lane is idle: at least that of the longest."""
     if not seconds:
         return 0.0
     return max(sum(seconds) / max(1, lanes), max(seconds))
@@ -50,7 +50,7 @@ def expected(seconds: Sequence[float], lanes: int) -> float:
 def forecast(
     timeouts: Sequence[float], earlier: Iterable[Earlier], lanes: int, limit: float | None
 ) -> Forecast:
-    """Sum it up. `timeouts` are seconds each trial has, `limit` those the whole job has."""
+    """Make the forecast. `timeouts` are the seconds of each trial, `limit` those of the whole job."""
     known = list(earlier)
     times = [one.seconds for one in known if one.seconds is not None]
     costs = [one.cost_usd for one in known if one.cost_usd is not None]

@@ -1,4 +1,4 @@
-"""Results of trials that are known to fail."""
+"""Tally of known failures."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ _RAN = (Outcome.PASSED, Outcome.FAILED)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class KnownTally:
-    """Counts of verdicts whose failure is known."""
+    """Counts of verdicts that have a known-failure entry."""
 
     expected: int = 0
-    """Expected to fail: the five below are parts of it."""
+    """All verdicts expected to fail: the sum of the next four counts."""
     failed: int = 0
     passing: int = 0
     errors: int = 0
-    """An infrastructure error says nothing of what was expected."""
+    """Infrastructure errors, which neither confirm nor contradict the expectation."""
     not_run: int = 0
     quarantined: int = 0
     skipped: int = 0
-    """Those of mode `skip`."""
+    """Skipped by mode `skip`."""
     obsolete: tuple[str, ...] = ()
-    """Places of entries under which something passes now, and nothing fails: they can be removed."""
+    """Places of entries all of whose verdicts pass now: they can be removed."""
     mixed: tuple[str, ...] = ()
-    """Places of entries under which something passes now, and something else still fails."""
+    """Places of entries of which some verdicts pass now, and others do not."""
 
     def __bool__(self) -> bool:
         return bool(self.expected or self.quarantined or self.skipped)
 
 
 def tally_known(results: Iterable[TrialResult]) -> KnownTally:
-    """Count verdicts; those of which nothing is known are left out."""
+    """Count verdicts that have a known-failure entry."""
     about = [result for result in results if result.known is not None]
     of_mode = grouped(about, lambda result: None if result.known is None else result.known.mode)
     expected = of_mode.get(KnownMode.EXPECTED_FAIL, [])
@@ -46,7 +46,7 @@ def tally_known(results: Iterable[TrialResult]) -> KnownTally:
     for place, group in grouped(expected, _place).items():
         ran = {result.outcome for result in group}
         if Outcome.PASSED in ran and place is not None:
-            # An error may hide a failure: what had one is not known to pass.
+            # An error may hide a failure, so this entry is not known to pass.
             (obsolete if ran == {Outcome.PASSED} else mixed).append(place)
     return KnownTally(
         expected=len(expected),
@@ -62,17 +62,17 @@ def tally_known(results: Iterable[TrialResult]) -> KnownTally:
 
 
 def waived(result: TrialResult) -> bool:
-    """True for a failure that is known: to pytest an `xfail`. An error never is."""
+    """Return true for a known failure, an `xfail` in pytest; never for an error."""
     return result.outcome is Outcome.FAILED and is_xfail(result)
 
 
 def is_xfail(result: TrialResult) -> bool:
-    """True if pytest had put an `xfail` mark on the trial for a known failure."""
+    """Return true for a trial that carries pytest's `xfail` mark for a known failure."""
     return result.known is not None and result.known.mode is not KnownMode.SKIP
 
 
 def surprising(result: TrialResult) -> bool:
-    """True for a pass of a trial that must fail: to pytest a failure."""
+    """Return true for a trial that passed but must fail, a failure in pytest."""
     return result.outcome is Outcome.PASSED and result.known is not None and result.known.strict
 
 

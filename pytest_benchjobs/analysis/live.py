@@ -1,4 +1,4 @@
-"""A job while it runs: what its events add up to. Counters, so that large jobs cost no more than small ones."""
+"""State of a running job, from its events. Kept as counters, so that large jobs cost no more than small ones."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ..store.text import clean
 
 _LATELY = 100
 _RECENT = 40
-"""Trials from which the time that is left is estimated."""
+"""Number of last trials from which the remaining time is estimated."""
 _FEWEST = 2
 _Number = TypeVar("_Number", int, float)
 
 
 class Counted(NamedTuple):
-    """Counts kept of a trial that has ended: few, for there may be many thousand trials."""
+    """Counts of an ended trial; small, as there may be many thousand trials."""
 
     at: float
     outcome: Outcome
@@ -34,20 +34,20 @@ class Counted(NamedTuple):
 
     @classmethod
     def of(cls, event: Ended) -> Counted:
-        """Counts taken from an event."""
+        """Return the counts in an event."""
         return cls(*(getattr(event, name) for name in cls._fields))
 
 
 @dataclasses.dataclass(slots=True)
 class Tally:
-    """Trials of an agent, or of all. Of reused ones neither cost nor tokens count: they were spent elsewhere."""
+    """Counts for one agent or all. Cost and tokens of reused trials do not count: they were spent elsewhere."""
 
     planned: int | None = None
     reused: int = 0
     before: int = 0
-    """Those that had ended before the job was resumed."""
+    """Trials that ended before the job was resumed."""
     cost_usd: float | None = None
-    """None until it is known of any trial; so are tokens."""
+    """None until known for any trial; so are tokens."""
     input_tokens: int | None = None
     output_tokens: int | None = None
     _outcomes: Counter[Outcome] = dataclasses.field(default_factory=Counter)
@@ -61,15 +61,15 @@ class Tally:
 
     @property
     def mean_score(self) -> float | None:
-        """Over the trials that have a score."""
+        """Mean over the trials that have a score."""
         return self._sum / self._scored if self._scored else None
 
     def of(self, outcome: Outcome) -> int:
-        """Trials that ended so."""
+        """Return the number of trials with this outcome."""
         return self._outcomes[outcome]
 
     def count(self, trial: Counted, sign: int = 1) -> None:
-        """Count a trial; with -1 as the sign, take it back."""
+        """Count a trial; with -1 as the sign, remove it."""
         self._outcomes[trial.outcome] += sign
         if trial.score is not None:
             self._scored += sign
@@ -83,7 +83,7 @@ class Tally:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Flying:
-    """A trial that runs. Times are seconds since the epoch."""
+    """A running trial. Times are seconds since the epoch."""
 
     node_id: str
     scenario: str
@@ -92,7 +92,7 @@ class Flying:
     phase: str
     started: float
     since: float
-    """Start of the phase."""
+    """Start of the current phase."""
     confidential: bool = False
 
 
@@ -107,21 +107,21 @@ class Live:
         self._order = {label: place for place, label in enumerate(agents)}
         self.all = Tally()
         self.agents: dict[str, Tally] = {}
-        """By label, in the order of the job."""
+        """Tallies by label, in the order of the job."""
         self.flying: dict[str, Flying] = {}
-        """By node id, the oldest first."""
+        """Running trials by node id, the oldest first."""
         self.lately: deque[Ended] = deque(maxlen=_LATELY)
-        """The last trials that ended, the newest last."""
+        """The trials that ended last, the newest at the end."""
         self._ended: dict[str, Counted] = {}
         self._landings: deque[float] = deque(maxlen=_RECENT + 1)
-        """Times at which the last trials of this run ended; before the first, the time at which the first began."""
+        """End times of the last trials of this run, preceded by the start of the first trial."""
         self._seconds: deque[tuple[str, float]] = deque(maxlen=_RECENT)
-        """Agents of the last trials that ended, and how long they took."""
+        """Agent and duration of the trials that ended last."""
 
     def take(self, event: Event) -> bool:
-        """Take notice of an event; returns whether a trial has ended that ran, or was not known.
+        """Apply an event; return whether it ended a trial that was running or unknown.
 
-        A trial that runs again, since a plugin wants to see whether it fails again, counts as it ended last.
+        A trial that a plugin runs again counts by its last end.
         """
         if isinstance(event, PhaseBegan):
             self._phase(event)
@@ -132,7 +132,7 @@ class Live:
         return False
 
     def close(self, results: Iterable[TrialRow]) -> list[Ended]:
-        """No more events will come, and these are the results; returns those of which none had come."""
+        """Complete the state with the final results; return those for which no event had come."""
         self.flying.clear()
         missed = [_as_event(row) for row in results if clean(row.node_id) not in self._ended]
         for event in missed:
@@ -140,7 +140,7 @@ class Live:
         return missed
 
     def seconds_left(self, now: float) -> float | None:
-        """Estimate when the last trial ends: from how fast they land and how long they take; None until known."""
+        """Estimate the remaining seconds from the rate and the durations of ended trials; None until known."""
         if self.all.planned is None:
             return None
         remaining = self.all.planned - self.all.done
@@ -156,14 +156,14 @@ class Live:
         return self._last_landing(now)
 
     def _last_landing(self, now: float) -> float | None:
-        """Seconds until all that fly have landed; None where nothing that landed is like them."""
+        """Estimate the seconds until all running trials have ended; None without similar ended trials."""
         found = []
         for trial in self.flying.values():
             took = [seconds for agent, seconds in self._seconds if agent == trial.agent]
             if not took:
-                return None  # what a quick agent took says nothing of a slow one
+                return None  # durations of a quick agent tell nothing about a slow one
             age = now - trial.started
-            # Only what took longer still says anything of a trial of that age.
+            # Only longer durations tell anything about a trial of that age.
             longer = [seconds for seconds in took if seconds > age]
             if longer:
                 found.append(sum(longer) / len(longer) - age)
@@ -175,7 +175,7 @@ class Live:
             self._of(label).planned = count
 
     def _of(self, label: str) -> Tally:
-        """Return the tally of an agent, which is made in its place if need be: of two, either may end first."""
+        """Return the tally of an agent, inserted in the job's order: agents may end in any order."""
         if label not in self.agents:
             self.agents[label] = Tally()
             last = len(self._order)
@@ -219,7 +219,7 @@ class Live:
 
 
 def _as_event(row: TrialRow) -> Ended:
-    """A result as the event that would have told of it."""
+    """Convert a result into the event that its end would have sent."""
     spent = row.reused is None and row.rescored is None
     return Ended(
         at=time.time(),

@@ -1,4 +1,4 @@
-"""Scenarios of two sides that can be compared: the same task on both, with a score on both."""
+"""Pairing of two sides: scenarios that are the same task on both, with a score on both."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HOST = re.compile(r"@(?:https?://)?[^@,]*[.:/][^@,]*")
 _BY_AGENT = operator.itemgetter(0, 2, 1)
 _REF = set(ScenarioRef.model_fields)
 _SHOWN = 200
-_LARGEST = 1e12  # seconds, USD or tokens of an attempt: beyond belief, and squares of it still are numbers
+_LARGEST = 1e12  # seconds, USD or tokens of an attempt: implausible, and its square is still finite
 
 
 class Pair(NamedTuple):
@@ -31,12 +31,12 @@ class Pair(NamedTuple):
 
     @property
     def quarantined(self) -> bool:
-        """True if the scenario is out of every gate, by its known-failure entry now."""
+        """True if the current known-failure entry takes the scenario out of every gate."""
         return self.now.known == QUARANTINE
 
     @property
     def same_task(self) -> bool:
-        """True if both sides are the same task, as far as they know."""
+        """True if both sides are the same task, as far as known."""
         return self.before.comparable == self.now.comparable or None in (
             self.before.comparable,
             self.now.comparable,
@@ -44,34 +44,34 @@ class Pair(NamedTuple):
 
 
 _PAIR: Callable[[Iterable[Cell]], Pair] = functools.partial(tuple.__new__, Pair)
-"""`Pair._make` without the check of the length."""
+"""`Pair._make` without its length check."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pairing:
-    """Scenarios two sides have in common, and those they do not. Everything is sorted."""
+    """Scenarios that two sides have in common, and the others. Everything is sorted."""
 
     pairs: tuple[Pair, ...] = ()
-    """By benchmark, agent and scenario: in the order in which histories have them, which is the order of memory."""
+    """Sorted by benchmark, agent and scenario, as histories are: the order in memory."""
     added: tuple[ScenarioRef, ...] = ()
-    """Of agents on both sides, as are the others; `agent` is the label now, where there is one."""
+    """Scenarios of the job only. This list and the next ones have agents of both sides; `agent` is the label now."""
     removed: tuple[ScenarioRef, ...] = ()
     changed: tuple[ScenarioRef, ...] = ()
-    """Not the same task on both sides."""
+    """Scenarios that are not the same task on both sides."""
     unscored: tuple[ScenarioRef, ...] = ()
-    """Without a score on a side."""
+    """Scenarios without a score on a side."""
     agents: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Label now -> label before."""
     notes: tuple[str, ...] = ()
-    """Remarks for the reader: agents that were matched by something less than their label, or not at all."""
+    """Notes for the reader: agents that were matched by less than their label, or not at all."""
 
 
 def pair(before: Side, now: Side) -> Pairing:
     """Pair each scenario with itself.
 
-    A scenario whose `comparable` digest differs is not the same task, so it is left out and listed; where a side does
-    not know the digest it is paired, and a note says so. Scores outside [0, 1], and times, costs and tokens that are
-    negative or no numbers, count as not there.
+    A scenario whose `comparable` digest differs is not the same task, so it is left out and listed; where a side has no
+    digest it is paired, and a note says so. Scores outside [0, 1], and times, costs and tokens that are negative or not
+    finite, count as missing.
     """
     agents = match_agents(before, now)
     back = {old: new for new, old in agents.items()}
@@ -115,7 +115,7 @@ def pair(before: Side, now: Side) -> Pairing:
     return Pairing(
         pairs=tuple(pairs),
         added=tuple(_ref(key, None) for key in sorted(added)),
-        removed=tuple(_ref(key, None) for key in sorted(had)),  # what is left
+        removed=tuple(_ref(key, None) for key in sorted(had)),  # without a pair
         changed=tuple(_ref(*one) for one in sorted(changed)),
         unscored=tuple(_ref(*one) for one in sorted(unscored)),
         agents=agents,
@@ -126,8 +126,8 @@ def pair(before: Side, now: Side) -> Pairing:
 def match_agents(before: Side, now: Side) -> dict[str, str]:
     """Label now -> label of the same agent before, sorted by the former.
 
-    The same label; else the same agent and model, whatever version, host and parameters; else the same agent; else
-    the only one that is left on both sides. Where several are as good as each other, none is taken.
+    Agents match by label; else by agent and model, whatever version, host and parameters; else by agent; else as the
+    only ones left on both sides. An ambiguous match is not made.
     """
     olds, news = set(before.agents), set(now.agents)
     matched = {label: label for label in olds & news}
@@ -139,12 +139,12 @@ def match_agents(before: Side, now: Side) -> dict[str, str]:
 
 
 def cleaned(cell: Cell) -> Cell:
-    """The cell without numbers that cannot be: they may come from a file that anybody wrote."""
+    """Return the cell without impossible numbers: they may come from an untrusted file."""
     return cell if _is_clean(cell) else _cleaned(cell, Counter())
 
 
 def _unique(labels: Iterable[str], kind: Callable[[str], str]) -> dict[str, str]:
-    """Labels by their `kind`, without kinds that several labels share."""
+    """Return labels by their `kind`, without kinds that several labels share."""
     listed = list(labels)
     counts = Counter(map(kind, listed))
     return {key: label for label in listed if counts[key := kind(label)] == 1}
@@ -167,7 +167,7 @@ def _ref(key: Key, why: str | None) -> ScenarioRef:
 
 @functools.lru_cache(maxsize=1024)
 def _missing(now: tuple[bool, int], before: tuple[bool, int]) -> str:
-    """Name the side without a score, and the reason, given whether it has scores and how many errors."""
+    """Explain which side has no score, and why."""
     parts = []
     for (scored, errors), side in ((now, "now"), (before, "in the baseline")):
         if not scored:
@@ -190,10 +190,10 @@ def _cleaned(cell: Cell, counts: Counter[str]) -> Cell:
 
 
 def _is_clean(cell: Cell) -> bool:
-    """True if all numbers of a cell can be. Plain loops: nearly all are fine, and there may be thousands of cells."""
+    """Return whether all numbers of a cell are possible. Plain loops, as there may be thousands of cells."""
     scores, passed, errors, seconds, costs, tokens = cell[3:9]
     for score in scores:
-        if not 0 <= score <= 1:  # NaN is not, either
+        if not 0 <= score <= 1:  # false for NaN, too
             return False
     for numbers in (seconds, costs, tokens):
         for number in numbers:

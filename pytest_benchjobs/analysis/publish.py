@@ -1,4 +1,4 @@
-"""Reasons against publishing the results of a job, each with a code."""
+"""Reasons against publishing the results of a job, with their codes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CODES = {
     "substituted_image": "a base image was replaced by the image map",
     "expired_known": "a known failure has expired",
 }
-"""Code -> what it says."""
+"""Code -> text."""
 _ATTEMPTS = 3
 _SHOWN = 3
 
@@ -33,7 +33,7 @@ _SHOWN = 3
 def with_publishing(
     judged: Judged, record: JobRecord, results: Sequence[TrialResult], today: datetime.date
 ) -> Judged:
-    """Add to what gates say of a job whether it can be published; if not, it is `invalid`."""
+    """Add reasons against publishing to the verdict of a job; with any, it is `invalid`."""
     reasons = reasons_against(record, results, today)
     report = judged.report.model_copy(update={"publish": reasons})
     if not reasons:

@@ -1,4 +1,4 @@
-"""Scenarios, each judged by all its attempts."""
+"""Summaries of scenarios by all their attempts."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ class ScenarioSummary:
     """All attempts of an agent at a scenario."""
 
     node_id: str
-    """Of the attempts, without their number."""
+    """Node id of the attempts, without their number."""
     benchmark: str
     scenario: str
     agent: str
     attempts: int
-    """That were meant to run."""
+    """Number of planned attempts."""
     trials: tuple[TrialRow, ...]
-    """Those that ended, in order."""
+    """Attempts that ended, in order."""
     verdict: Outcome
-    """By the job's policy; `each` is taken as `all`."""
+    """Verdict by the job's policy; `each` counts as `all`."""
     passed: int
     failed: int
     errors: int
     mean_score: float | None
-    """Over the attempts that have one."""
+    """Mean over the attempts that have a score."""
 
     @property
     def flaky(self) -> bool:
@@ -42,22 +42,22 @@ class ScenarioSummary:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Verdicts:
-    """Scenarios by the verdict of the attempt policy."""
+    """Counts of scenarios by the verdict of the attempt policy."""
 
     total: int
     passed: int
     failed: int
     partial: int
-    """Those of `failed` with a mean score above 0."""
+    """Failed scenarios with a mean score above 0."""
     errors: int
-    """Open: errors, or attempts that did not run, might have changed the verdict."""
+    """Scenarios without a verdict: errors or missing attempts might have changed it."""
     skipped: int
     mean_score: float | None
-    """Mean, over the scenarios that passed or failed, of the mean over their attempts."""
+    """Mean over the scenarios that passed or failed, each with the mean of its attempts."""
 
     @property
     def zero(self) -> int:
-        """Those of `failed` that are not partial."""
+        """Failed scenarios that are not partial."""
         return self.failed - self.partial
 
 
@@ -66,15 +66,15 @@ class Repeats:
     """Summary of several attempts at each scenario."""
 
     at_k: tuple[AtK, ...]
-    """For k = 1 .. attempts; empty where there is one attempt."""
+    """pass@k and pass^k for k = 1 .. attempts; empty with one attempt."""
     flaky: tuple[str, ...]
     """Node ids of the scenarios with attempts that passed and attempts that failed."""
     verdicts: Verdicts | None
-    """None where the policy makes none: each attempt counts for itself."""
+    """None with the policy `each`, where each attempt counts for itself."""
 
 
 def judged(trials: Iterable[TrialRow], config: JobConfig) -> list[ScenarioSummary]:
-    """Put the attempts at each scenario together, in the order scenarios first appear."""
+    """Group attempts by scenario, in the order scenarios first appear."""
     return [
         _scenario(node_id, group, config, attempts)
         for node_id, attempts, group in by_scenario(trials, config)
@@ -82,7 +82,7 @@ def judged(trials: Iterable[TrialRow], config: JobConfig) -> list[ScenarioSummar
 
 
 def repeats(scenarios: Sequence[ScenarioSummary], config: JobConfig) -> Repeats:
-    """Sum up what the attempts at these scenarios say."""
+    """Summarise the attempts at these scenarios."""
     most = max((scenario.attempts for scenario in scenarios), default=1)
     counts = ((scenario.passed + scenario.failed, scenario.passed) for scenario in scenarios)
     return Repeats(

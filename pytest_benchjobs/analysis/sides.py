@@ -1,4 +1,4 @@
-"""One side of a comparison: what is known of each scenario, from one job, from several, or from a file."""
+"""One side of a comparison: the known results of each scenario, from one or several jobs, or a file."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ _NO_ATTEMPT = frozenset((Outcome.SKIPPED.value, Outcome.CANCELLED.value))
 
 
 class Cell(NamedTuple):
-    """All attempts of an agent at a scenario. A tuple, as there may be thousands."""
+    """All attempts of an agent at a scenario. A tuple, as there may be thousands of cells."""
 
     benchmark: str
     scenario: str
     agent: str
     scores: tuple[float, ...] = ()
-    """Of the attempts that passed or failed."""
+    """Scores of the attempts that passed or failed."""
     passed: int = 0
-    """Those of `scores` that passed."""
+    """Number of attempts in `scores` that passed."""
     errors: int = 0
-    """Attempts that ended in an error. They have no score."""
+    """Number of attempts that ended in an error. They have no score."""
     seconds: tuple[float, ...] = ()
-    """Of the attempts in `scores`; so are costs and tokens, as far as they are known."""
+    """Times of the attempts in `scores`; costs and tokens likewise, as far as known."""
     costs: tuple[float, ...] = ()
     """USD."""
     tokens: tuple[int, ...] = ()
     """Input and output."""
     comparable: str | None = None
-    """Digest of what both sides must have in common; None: unknown."""
+    """Digest of everything that makes the task, which must be the same on both sides; None: unknown."""
     mixed: bool = False
-    """Its attempts are not of the same task: those of the latest are kept."""
+    """True if attempts were of different tasks; only those of the latest are kept."""
     tags: tuple[str, ...] = ()
     cluster: str | None = None
     known: str | None = None
-    """Mode of the known failure, as of the latest attempt."""
+    """Mode of the known failure, from the latest attempt."""
 
     @property
     def key(self) -> Key:
@@ -60,17 +60,17 @@ class Cell(NamedTuple):
 
     @property
     def pass_rate(self) -> float:
-        """Share of the scores that passed; there is one at least."""
+        """Share of the scores that passed. Needs at least one score."""
         return self.passed / len(self.scores)
 
     @property
     def mean(self) -> float | None:
-        """Of the scores; None without any."""
+        """Mean of the scores; None without any."""
         return math.fsum(self.scores) / len(self.scores) if self.scores else None
 
 
 _CELL: Callable[[Iterable[object]], Cell] = functools.partial(tuple.__new__, Cell)
-"""`Cell._make` without the check of the length."""
+"""`Cell._make` without its length check."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -78,19 +78,19 @@ class Side:
     """One side of a comparison."""
 
     name: str
-    """As it was asked for."""
+    """The spec as given."""
     jobs: tuple[str, ...]
-    """Ids, the newest first; empty for a file."""
+    """Ids of the jobs, the newest first; empty for a file."""
     cells: Mapping[Key, Cell]
 
     @property
     def agents(self) -> tuple[str, ...]:
-        """Labels, in the order they first appear."""
+        """Labels of agents, in the order they first appear."""
         return tuple(dict.fromkeys(map(operator.itemgetter(2), self.cells)))
 
 
 def doubled(rows: Iterable[PairRow]) -> list[str]:
-    """Names of scenarios that two different tasks of a job have, as `benchmark/scenario`."""
+    """Return names shared by two different tasks of a job, as `benchmark/scenario`."""
     met: dict[tuple[str, str, str, int], str | None] = {}
     twice: dict[str, None] = {}
     for row in rows:
@@ -102,15 +102,15 @@ def doubled(rows: Iterable[PairRow]) -> list[str]:
 
 
 def gone_of(record: JobRecord, results: int) -> str | None:
-    """Number of a job's results that are gone, in a few words, where these are left; None: it had no more."""
-    # A rebuilt history counts what is left; a job that completed had all that was planned.
+    """Return a phrase for how many of a job's results are gone, given how many are left; None if none is gone."""
+    # A rebuilt history counts only what is left; a completed job had all planned trials.
     planned = record.planned if record.status is JobStatus.COMPLETED else None
     had = max(record.totals.trials, planned or 0)
     return f"{had - results} of its {had} results are gone" if results < had else None
 
 
 def cut_short(record: JobRecord, results: int) -> str | None:
-    """State of a job that ended early or still runs, in a few words; None: all planned trials have a result."""
+    """Return a phrase for a job that ended early or still runs; None if all planned trials have a result."""
     if record.status is JobStatus.COMPLETED or record.planned is None or results >= record.planned:
         return None
     what = "did not complete" if record.status.ended else "has not ended"
@@ -118,7 +118,7 @@ def cut_short(record: JobRecord, results: int) -> str | None:
 
 
 def two_tasks(names: Sequence[str]) -> str:
-    """Complaint about a job that has such names."""
+    """Return a phrase for a job in which two different tasks share a name."""
     more = f", as {len(names) - 1} more" if len(names) > 1 else ""
     return f"two different tasks in it are called {one_line(names[0], 200)}{more}"
 
@@ -126,8 +126,8 @@ def two_tasks(names: Sequence[str]) -> str:
 def side(name: str, jobs: Iterable[tuple[str, Iterable[PairRow]]]) -> Side:
     """Pool the trials of jobs, the newest first.
 
-    A result that was taken over is left out where the job it was taken from is pooled as well: it is no new sample.
-    Attempts at a scenario whose content differs from the newest one's are left out too.
+    A reused result is left out where the job it came from is pooled as well: it is not a new sample. Attempts at a
+    scenario whose content differs from the newest one's are left out too.
     """
     with gc_paused():
         return _side(name, jobs)
@@ -159,7 +159,7 @@ def _side(name: str, jobs: Iterable[tuple[str, Iterable[PairRow]]]) -> Side:
 
 
 def _cell(key: Key, rows: Sequence[PairRow]) -> Cell:
-    """All attempts at one scenario; the newest first."""
+    """Make the cell of one scenario from all its attempts, the newest first."""
     comparable = next((row.comparable for row in rows if row.comparable is not None), None)
     kept = [row for row in rows if row.comparable is None or row.comparable == comparable]
     scores: list[float] = []
@@ -170,7 +170,7 @@ def _cell(key: Key, rows: Sequence[PairRow]) -> Cell:
     for row in kept:
         if row.outcome not in _GRADED:
             continue
-        # An agent that failed before anything could be graded has earned nothing.
+        # An agent that failed before grading gets a score of 0.
         scores.append(row.score or 0.0)
         passed += row.outcome == _PASSED
         if row.reused is not None:
@@ -200,7 +200,7 @@ def _cell(key: Key, rows: Sequence[PairRow]) -> Cell:
 
 
 def _only(row: PairRow) -> Cell:
-    """The same of a single attempt, as most are."""
+    """Make the cell of a single attempt, the usual case."""
     (
         benchmark, scenario, agent, _, outcome, score, _, seconds, cost, into, out, comparable, reused, rescored,
         known, tags, cluster,

@@ -1,4 +1,4 @@
-"""Soundness of a scenario: expected results of its reference and of doing nothing, beside the actual ones."""
+"""Soundness of a scenario: expected and actual results of its reference and of doing nothing."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _SAME = 1e-9
 
 
 class Verdict(enum.StrEnum):
-    """Verdict about a scenario; the first that fits."""
+    """Verdict about a scenario; the first that applies."""
 
     ERROR = "error"
-    """Something could not be run or graded."""
+    """A trial could not be run or graded."""
     FLAKY = "flaky"
-    """The same was graded differently."""
+    """Repeats were graded differently."""
     UNSOLVABLE = "unsolvable"
-    """Its own reference does not pass, or it has none."""
+    """The scenario's own reference does not pass, or there is none."""
     PASSES_BY_ITSELF = "passes by itself"
     """Doing nothing passes."""
     FAILS_BY_ITSELF = "fails by itself"
@@ -33,16 +33,16 @@ class Verdict(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong."""
+    """One problem of a scenario."""
 
     verdict: Verdict
     agent: str
     attempt: int | None
-    """None: it is about all of them together."""
+    """None: the problem is about all attempts together."""
     expected: str
     found: str
     path: str | None
-    """Of the trial's files, relative to those of its job."""
+    """Directory of the trial's files, relative to its job."""
 
 
 def problems(
@@ -53,12 +53,12 @@ def problems(
     results: Sequence[TrialResult],
     refused: str | None = None,
 ) -> list[Problem]:
-    """Problems of a scenario, given the results of `oracle` and `nop` in `attempts` attempts each.
+    """Return problems of a scenario, given the results of `oracle` and `nop` in `attempts` attempts each.
 
-    forward: the reference passes, and doing nothing does not. reverse: what is there at the beginning passes as it is,
-    and the reference, if there is one, leaves it so. evaluation: nothing is expected, but the same of the same.
+    forward: the reference passes, and doing nothing does not. reverse: the initial state passes, also after the
+    reference, if there is one. evaluation: no result is expected, but repeats must agree.
 
-    `refused` is why it would end in an error, if that was known before it ran.
+    `refused` is why the scenario would end in an error, if that was known before it ran.
     """
     if refused is not None and not results:
         return [Problem(Verdict.ERROR, ORACLE, None, "a scenario that can be run", refused, None)]
@@ -81,7 +81,7 @@ def problems(
 
 
 def advice(found: Sequence[Problem], results: Sequence[TrialResult]) -> str | None:
-    """Something that would make a sound scenario better; None: nothing is known."""
+    """Return a suggestion that would improve a sound scenario; None without one."""
     if verdict(found) is not Verdict.OK:
         return None
     ends = [one.agent_end for one in results if one.agent.name == ORACLE]
@@ -94,7 +94,7 @@ def advice(found: Sequence[Problem], results: Sequence[TrialResult]) -> str | No
 
 
 def verdict(found: Sequence[Problem]) -> Verdict:
-    """The gravest, or OK."""
+    """Return the most severe verdict, or OK."""
     order = list(Verdict)
     return min((problem.verdict for problem in found), key=order.index, default=Verdict.OK)
 
@@ -109,7 +109,7 @@ def _broken(agent: str, result: TrialResult) -> Problem:
 
 
 def _lost(result: TrialResult) -> str:
-    """Programs and files the end of an agent took from a trial, which its scorers may have looked for."""
+    """Describe processes and changes removed before grading, which the scorers may have looked for."""
     killed = () if result.agent_end is None else result.agent_end.killed
     lost = f"; killed before grading, unless `grading: contract`: {', '.join(killed[:5])}" if killed else ""
     return lost + "".join(
@@ -137,7 +137,7 @@ def _unexpected(agent: str, validation: Validation, graded: Sequence[TrialResult
     wrong = [one for one in graded if one.outcome is not wanted]
     if not wrong:
         return []
-    # One line is enough: others like it say the same.
+    # One line is enough; the others are alike.
     first = wrong[0]
     score = "" if first.score is None else f", score {first.score:g} of {first.threshold:g}"
     times = "" if len(wrong) == 1 else f" {len(wrong)} times"

@@ -14,56 +14,56 @@ from ..store.rows import FigureRow
 class Summary:
     """Summary of a set of trials.
 
-    Of a reused one neither time, nor tokens, nor cost counts, and of one that was only graded anew neither tokens nor
-    cost: they were spent in another job.
+    Time, tokens and cost of a reused trial do not count, nor do tokens and cost of a rescored one: they were spent in
+    another job.
     """
 
     label: str
-    """The agent, or whatever the trials have in common."""
+    """The agent, or another name of the set."""
     passed: int = 0
     failed: int = 0
     partial: int = 0
-    """Those of `failed` with a score above 0."""
+    """Failed trials with a score above 0."""
     errors: int = 0
     cancelled: int = 0
     skipped: int = 0
     total: int = 0
     mean_scored: float | None = None
-    """Mean score of the trials that have one. Errors have none, so they do not count."""
+    """Mean score of the trials that have one. Errors have no score, so they do not count."""
     mean_all: float | None = None
-    """Sum of scores over all trials that were meant to run: what is certain even if every error hides a 0."""
+    """Sum of scores divided by all planned trials: a lower bound, as if every error hid a 0."""
     seconds: float = 0.0
-    """Sum over its trials."""
+    """Sum over the trials."""
     reused: int = 0
-    """Those of `total` taken over from earlier jobs."""
+    """Trials of `total` reused from earlier jobs."""
     timeouts: int = 0
-    """Those of `failed` whose agent did not end in time."""
+    """Failed trials whose agent did not end in time."""
     cost_usd: float | None = None
-    """Sum over the trials whose agent worked in this job and of which it is known; None when it is known of none."""
+    """Sum over the trials whose agent ran in this job at a known cost; None when none is known."""
     unpriced: int = 0
-    """Trials whose agent worked in this job at an unknown cost."""
+    """Trials whose agent ran in this job at an unknown cost."""
     input_tokens: int | None = None
     output_tokens: int | None = None
     cached_tokens: int | None = None
     p50_seconds: float | None = None
-    """Of the trials that passed or failed; so is p95."""
+    """Median time of the trials that passed or failed; p95 likewise."""
     p95_seconds: float | None = None
     classes: dict[str, int] = dataclasses.field(default_factory=dict)
     """Class of failure or error -> trials, the most frequent first."""
 
     @property
     def zero(self) -> int:
-        """Those of `failed` with a score of 0, or none."""
+        """Failed trials with a score of 0, or none."""
         return self.failed - self.partial
 
     @property
     def pass_rate(self) -> float | None:
-        """Passed among those that passed or failed."""
+        """Share that passed among the trials that passed or failed."""
         return self.passed / (self.passed + self.failed) if self.passed + self.failed else None
 
 
 def summarise(label: str, results: Iterable[TrialResult]) -> Summary:
-    """Sum up trials."""
+    """Summarise trials."""
     rows: list[FigureRow] = []
     times: list[float] = []
     for result in results:
@@ -97,7 +97,7 @@ def _figures(result: TrialResult) -> FigureRow:
 
 
 def summarise_sums(label: str, rows: Iterable[FigureRow], times: Iterable[float]) -> Summary:
-    """The same, from sums over trials, and the seconds of those that ran in this job and passed or failed."""
+    """Summarise from sums over trials, and the seconds of those that ran in this job and passed or failed."""
     outcomes: Counter[str] = Counter()
     classes: Counter[str] = Counter()
     partial = reused = scored = 0
@@ -146,7 +146,7 @@ def summarise_sums(label: str, rows: Iterable[FigureRow], times: Iterable[float]
 
 
 def percentile(ordered: Sequence[float], share: float) -> float | None:
-    """Percentile of numbers that are in order; between two of them on a straight line."""
+    """Return a percentile of sorted numbers, with linear interpolation."""
     if not ordered:
         return None
     place = share * (len(ordered) - 1)
@@ -156,7 +156,7 @@ def percentile(ordered: Sequence[float], share: float) -> float | None:
 
 
 def _sum(numbers: Iterable[float | None]) -> float | None:
-    """Of the numbers that are known; None when none is."""
+    """Return the sum of the known numbers; None when none is known."""
     known = [number for number in numbers if number is not None]
     return sum(known) if known else None
 

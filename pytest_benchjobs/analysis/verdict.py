@@ -1,4 +1,4 @@
-"""One result for a scenario and agent out of those of its attempts, as the job's attempt policy has it."""
+"""Verdicts: one result for a scenario and agent from those of its attempts, by the job's attempt policy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _Trial = TypeVar("_Trial", TrialRow, TrialResult)
 
 
 def verdicts(results: Iterable[TrialResult], config: JobConfig) -> list[TrialResult]:
-    """A result for each test that pytest reports: the trials themselves, unless the policy makes one of several."""
+    """Return a result for each test that pytest reports: the trials, or one verdict of several attempts."""
     if not config.attempt_policy.aggregates:
         return list(results)
     return [
@@ -27,7 +27,7 @@ def verdicts(results: Iterable[TrialResult], config: JobConfig) -> list[TrialRes
 
 
 def by_scenario(trials: Iterable[_Trial], config: JobConfig) -> Iterator[tuple[str, int, list[_Trial]]]:
-    """For each scenario and agent its node id, the number of attempts that were meant to run, and those there are."""
+    """Yield node id, number of planned attempts, and the existing attempts of each scenario and agent."""
     attempts = functools.cache(lambda benchmark: config.of(benchmark).attempts)
 
     def key(trial: _Trial) -> tuple[str, str, str]:
@@ -41,21 +41,21 @@ def by_scenario(trials: Iterable[_Trial], config: JobConfig) -> Iterator[tuple[s
 
 
 def explaining(result: TrialResult, attempts: Iterable[TrialResult]) -> TrialResult:
-    """The trial whose logs explain a result: for the verdict of several attempts, the first that ended like it."""
+    """Return the trial whose logs explain a result: for a verdict of several attempts, the first with its outcome."""
     return next((attempt for attempt in attempts if attempt.outcome is result.outcome), result)
 
 
 def group_id(node_id: str, attempt: int) -> str:
-    """The node id of the test that an attempt is part of: without the number of the attempt."""
+    """Return the node id of the test that an attempt belongs to: without the number of the attempt."""
     ending = f"-{attempt}]"
     return node_id.removesuffix(ending) + "]" if node_id.endswith(ending) else node_id
 
 
 def verdict(node_id: str, results: Sequence[TrialResult], policy: Policy, attempts: int) -> TrialResult:
-    """The one result of so many attempts, some of which may be missing. `results` has at least one.
+    """Return the verdict of `attempts` attempts, some of which may be missing. `results` has at least one.
 
-    Its score is the mean over the attempts that have one; time is the sum over those that ran in this job, usage over
-    those of them whose agent did.
+    The score is the mean over the attempts that have one; time is the sum over those that ran in this job, usage the
+    sum over those whose agent ran in this job.
     """
     if attempts == 1 and len(results) == 1:
         return results[0]
@@ -119,7 +119,7 @@ def _line(result: TrialResult) -> str:
 
 
 def _sum(usages: Sequence[Usage]) -> Usage:
-    """Unknown is unknown: a sum is only known if every part of it is."""
+    """Add up usage; a sum is known only if every part is."""
     sums = {}
     for name in FIGURES:
         values = [getattr(usage, name) for usage in usages]

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command and exit: 0, 2 for a mistake or a directory that refuses, or 1 where stdout refuses."""
-    # Heavy imports wait until here, and those of a command until it runs: `--help` and completion stay quick.
+    """Run the command and exit: 0, 2 for an error in the call or on disk, 1 where stdout cannot be written."""
+    # Heavy imports happen here, those of a command when it runs: `--help` and completion stay quick.
     import click
 
     from ..model.errors import BenchError
@@ -23,11 +23,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from ._commands import benchjobs
 
     for stream in (sys.stdout, sys.stderr):
-        # A name that the terminal's encoding does not know is no reason to fail.
+        # A name that the terminal's encoding lacks must not fail the command.
         getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
     try:
         status = benchjobs.main(args=arguments, prog_name="benchjobs", standalone_mode=False)
-        # What goes wrong with it is told here, and not by the interpreter as it ends. There may be none.
+        # Report an error of stdout here, before the interpreter does at exit. `sys.stdout` may be None.
         print(end="", flush=True)  # noqa: T201
     except click.UsageError as error:
         # click puts choices on lines of their own.
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
     except BrokenPipeError:
-        # The reader has seen enough.
+        # The reader closed the pipe.
         _close_stdout()
         sys.exit(141)
     except OSError as error:
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _close_stdout() -> None:
-    """Have nothing more written to it: Python would complain again when it closes it."""
+    """Point stdout to /dev/null: Python would report the error again when it closes stdout."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

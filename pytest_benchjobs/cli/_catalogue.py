@@ -1,4 +1,4 @@
-"""Benchmarks known by name, as commands of `benchmarks` find and print them."""
+"""Lookup and text of benchmarks known by name, for the commands of `benchmarks`."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def entry_to_keep(name: str, registry: Path) -> Entry:
 
 
 def items(registry: Path | None) -> Iterator[CatalogueItem]:
-    """Every benchmark that is known by name, in order of name; what an installed package brings broken is said."""
+    """Return every benchmark known by name, sorted; a broken one of an installed package is reported on stderr."""
     found = [item_of(entry, state_of(entry)) for entry in lookup(registry).entries()]
     for name, point in installed().items():
         try:
@@ -103,7 +103,7 @@ def items(registry: Path | None) -> Iterator[CatalogueItem]:
 
 
 def item_of(entry: Entry, state: State) -> CatalogueItem:
-    """Return the line of an entry."""
+    """Return the row of an entry in the list."""
     record = state.record
     return CatalogueItem(
         name=entry.name,
@@ -117,7 +117,7 @@ def item_of(entry: Entry, state: State) -> CatalogueItem:
 
 
 def of_sources(name: str, sources: tuple[Source, ...]) -> CatalogueItem:
-    """Return the line of what an installed package brings.
+    """Return the row of a benchmark that an installed package brings.
 
     Raises:
         InputError: it is wrong.

@@ -29,7 +29,7 @@ class Checkout:
 
     project: str
     agent: str
-    """Name of its agent."""
+    """Name of the agent."""
     path: str | None
     """Directory or program of the agent, from `benchmarks/`; None: an agent file names it already."""
     argv: tuple[str, ...]
@@ -45,7 +45,7 @@ class Checkout:
     """Agent file that is there already."""
 
     def lines(self) -> Iterator[str]:
-        """What was found."""
+        """Return lines that tell what was found."""
         yield f"found  project {self.project}, main branch {self.branch}" + (
             f", CI of {self.ci}" if self.ci else ""
         )
@@ -89,7 +89,7 @@ def look_at(root: Path, agent: str | None, ci: str) -> Checkout:
 def _agent(
     root: Path, project: str, named: str | None
 ) -> tuple[str, str | None, tuple[str, ...], str | None]:
-    """Name, path from the root, arguments and agent file of the agent; without path and file it is to be written."""
+    """Return the agent's name, path from the root, arguments and agent file. Neither path nor file: write one."""
     if named is not None:
         return _named(root, named)
     files = [
@@ -126,7 +126,7 @@ def _named(root: Path, written: str) -> tuple[str, str | None, tuple[str, ...], 
 
 
 def _image(argv: tuple[str, ...], program: Path | None) -> str:
-    """An image that has what the agent is started with."""
+    """Return an image that has the agent's interpreter."""
     words = set(argv[:1])
     if program is not None and program.is_file():
         with program.open("rb") as file:
@@ -144,12 +144,12 @@ def _project(root: Path) -> str:
 
 
 def _slug(text: str) -> str:
-    """A text as a name of a benchmark or agent."""
+    """Turn a text into a valid name of a benchmark or agent."""
     return re.sub(r"[^a-z0-9._]+", "-", text.lower()).strip("-._")[:60] or "project"
 
 
 def _system(root: Path) -> str:
-    """The CI system of a checkout, by its files, else by its remote; GitHub, if nothing tells."""
+    """Detect the CI system of a checkout by its files, else by its remote; GitHub by default."""
     for name, system in ((".github", "github"), (".gitlab-ci.yml", "gitlab"), ("Jenkinsfile", "jenkins")):
         if (root / name).exists():
             return system
@@ -157,7 +157,7 @@ def _system(root: Path) -> str:
 
 
 def _ci_file(root: Path, system: str | None) -> tuple[str | None, str | None]:
-    """Name of the file to write, and how to have it used if the system does not find it there."""
+    """Return the name of the CI file, and advice how to register it where the system does not find it by itself."""
     if system == "github":
         return ".github/workflows/benchmark.yml", None
     if system == "gitlab":
@@ -182,7 +182,7 @@ def _branch(root: Path) -> str:
 
 
 def _git(root: Path, *arguments: str) -> str:
-    """What git says of a checkout; empty where it says nothing."""
+    """Return the output of a git command; empty where it fails."""
     try:
         done = subprocess.run(
             ["git", "-C", str(root), *arguments],

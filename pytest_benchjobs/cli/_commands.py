@@ -71,7 +71,7 @@ class _Lazy(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does it, with the command that was meant, if the name is like one."""
+        """Resolve a command; the error for an unknown one suggests a similar name."""
         name = args[0]
         if name not in _COMMANDS and not name.startswith("-"):
             near = difflib.get_close_matches(name, _COMMANDS, n=1)

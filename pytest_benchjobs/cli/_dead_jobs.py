@@ -1,4 +1,4 @@
-"""Jobs that only seem to run: their process died before it could say so."""
+"""Dead jobs: their status is `running`, but their process died."""
 
 from __future__ import annotations
 

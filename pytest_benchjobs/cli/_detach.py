@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from ._run_options import RunRequest
 
 _NEW_SECONDS = 30.0
-"""Time until a new job counts as started. Mistakes show before that; most jobs have begun after two seconds."""
+"""Seconds until a new job counts as started. Errors show earlier; most jobs begin within two seconds."""
 _RESUMED_SECONDS = 2.0
-"""Time until a resumed job counts as started. Most mistakes show before that."""
+"""Seconds until a resumed job counts as started. Most errors show earlier."""
 _POLL_SECONDS = 0.05
 
 
@@ -95,7 +95,7 @@ def resume_detached(call: Call, directory: Path, record: JobRecord, output: str)
 
 
 def _start(request: RunRequest) -> DetachDocument:
-    """Start a new job, and wait until it runs, has failed, or has been starting for long."""
+    """Start a new job, and wait until it runs, has failed, or the wait is over."""
     _refuse_secrets(request.call)
     job_id = new_job_id()
     _launch(request, job_id)
@@ -109,7 +109,7 @@ def _start(request: RunRequest) -> DetachDocument:
 
 
 def _launch(request: RunRequest, job_id: str) -> None:
-    """Start `job.detach`, which answers when the job has its files."""
+    """Start `job.detach`, which reports when the job has its files."""
     order = {
         "job": job_id,
         "name": request.name,
@@ -169,7 +169,7 @@ def _set_aside(log: Path) -> None:
 
 
 def _refuse_secrets(call: Call) -> None:
-    """Refuse an argument that holds a secret. pytest refuses it too when it starts, but by then it is written down."""
+    """Refuse an argument that holds a secret, before it is stored. pytest would refuse it too, but later."""
     secrets = _secrets_of(call)
     for before, argument in itertools.pairwise(("", *redact_arguments(call.arguments))):
         for name, secret in secrets.items():
@@ -188,7 +188,7 @@ def _secrets_of(call: Call) -> dict[str, str]:
     for before, argument in itertools.pairwise(("", *call.arguments)):
         option, _, value = argument.partition("=") if argument.startswith("--") else (before, "", argument)
         if option == "--bench-env-file":
-            with contextlib.suppress(InputError):  # which pytest will say
+            with contextlib.suppress(InputError):  # pytest reports this error
                 below |= read_env_file(call.directory / Path(value).expanduser())
         elif option == "--bench-secret":
             variable, _, names[variable] = value.partition("=")

@@ -20,7 +20,7 @@ DIRECTORY = click.Path(file_okay=False, path_type=Path)
 
 
 def default_directory() -> Path:
-    """The results of the project around the current directory: where its jobs are, else where they would go."""
+    """Return the results directory of the current project: the one with jobs, else the one new jobs would use."""
     here = Path.cwd()
     for place in (here, *here.parents):
         candidate = directory_of(place)
@@ -78,7 +78,7 @@ def _ini(place: Path, key: str) -> object:
         try:
             found = _from_toml(name, text, key) if name.endswith(".toml") else _from_ini(name, text, key)
         except (tomllib.TOMLDecodeError, configparser.Error, AttributeError):
-            continue  # pytest will say what is wrong with it
+            continue  # pytest reports what is wrong with it
         if found:
             return found
     return None

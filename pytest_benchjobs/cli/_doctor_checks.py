@@ -35,7 +35,7 @@ ROOM_FOR_IMAGES = 5 * _GB
 ROOM_FOR_RESULTS = 1 * _GB
 _SOON = datetime.timedelta(days=14)
 SKEW = 5.0
-"""Seconds between the engine's clock and ours that do no harm."""
+"""Seconds that the engine's clock may differ from ours without harm."""
 
 
 def ok(check: str, found: str) -> Finding:
@@ -76,7 +76,7 @@ def versions() -> Finding:
 
 
 def clock(newest_job: datetime.datetime | None) -> Finding:
-    """Compare the clock of this machine with times that are past."""
+    """Check that the clock of this machine is not before times known to be past."""
     now = time.time()
     installed = Path(__file__).stat().st_mtime
     cure = "set the clock (sudo timedatectl set-ntp true)"
@@ -117,7 +117,7 @@ def engine(facts: EngineFacts) -> Iterator[Finding]:
 
 
 def limits(unsupported: Sequence[str], missing: Sequence[str] | None) -> Finding:
-    """Check limits of containers: those the engine lacks, and those a container was tried with."""
+    """Check limits of containers: the engine's support, and the effect on a test container."""
     not_there = sorted({*unsupported, *(missing or ())})
     if not_there:
         return problem(
@@ -373,7 +373,7 @@ def _engine_disk(facts: EngineFacts) -> Finding:
 
 
 def _write(place: Path) -> str | None:
-    """Write a file and remove it; returns the reason where that fails."""
+    """Write a file and remove it; return the reason of a failure."""
     try:
         with tempfile.NamedTemporaryFile(dir=place, prefix=".benchjobs-probe-") as file:
             file.write(b"probe")

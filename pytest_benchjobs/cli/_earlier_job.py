@@ -55,10 +55,10 @@ def call_options(command: _Command) -> _Command:
 
 
 def find_earlier(directory: Path, text: str) -> EarlierJob:
-    """Return a job that does not run. A dead one is closed first, so that all its trials are known.
+    """Return a job that has ended. A dead job is closed first, so that all its trials are known.
 
     Raises:
-        InputError: there is no such job, or it runs.
+        InputError: there is no such job, or it is running.
     """
     from ..store.liveness import STALE_SECONDS, is_dead
     from ..store.reader import HistoryReader
@@ -76,10 +76,10 @@ def find_earlier(directory: Path, text: str) -> EarlierJob:
 
 
 def find_earlier_or_trial(directory: Path, text: str) -> tuple[EarlierJob, tuple[str, ...]]:
-    """Return the job that a text names; or that of the trial that it names, and the node ids of what it names.
+    """Return the job that a text names, or the job of the trials that it names with their node ids.
 
     Raises:
-        InputError: it names neither; or the job runs.
+        InputError: it names neither, or the job is running.
     """
     from ..store.reader import HistoryReader
     from ..store.trial_ids import job_or_trials
@@ -113,7 +113,7 @@ def call_again(
     *more: str,
     without: Collection[str] = (),
 ) -> Call:
-    """Return the call of the job with changes of its settings, and more words for pytest."""
+    """Return the call of the job with changed settings and further arguments for pytest."""
     here = job.directory.absolute()
     moved = here.resolve() != job.record.config.directory.resolve()
     return repeated_call(
@@ -135,9 +135,9 @@ def begin(
     *,
     without: Collection[str],
 ) -> int:
-    """Start a job of its own for these scenarios of an earlier job: in front, or detached; or print the call.
+    """Start a new job for these scenarios of an earlier one, in the foreground or detached; or print the call.
 
-    Settings of the earlier job that drew a part of its scenarios are undone: they would draw a part of the part.
+    Settings that sampled the earlier job's scenarios are dropped: they would sample the sample.
     """
     from ._detach import run_detached
 

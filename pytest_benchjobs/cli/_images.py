@@ -1,4 +1,4 @@
-"""Images of a benchmark, found and brought by a pytest that runs nothing."""
+"""List and pull the images of a benchmark, by a pytest that runs no trials."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ._pytest_call import Call, passing_on
 from .plan import planning
 
 _OUT, _PULL = "BENCHJOBS_IMAGES_OUT", "BENCHJOBS_IMAGES_PULL"
-"""Agreed with `plugin.images`."""
+"""Environment variables that `plugin.images` reads."""
 _INTERRUPTED = 2
 _REASON = 500
 
@@ -31,7 +31,7 @@ _REASON = 500
 def find_images(
     benchmark: str, scenarios: Sequence[str], rest: Sequence[str], *, pull: bool
 ) -> ImagesDocument:
-    """Return the images that a run of a benchmark would need; `pull`: bring them first. Progress goes to stderr.
+    """Return the images that a run of a benchmark would need; `pull` pulls or builds them. Progress goes to stderr.
 
     Raises:
         InputError: pytest ended with an error.
@@ -51,16 +51,16 @@ def find_images(
 
 
 class _Progress:
-    """Says how far it is."""
+    """Progress on stderr."""
 
     def __init__(self) -> None:
         self.found: dict[str, Any] | None = None
-        """Everything, at the end."""
+        """The whole answer, at the end."""
         self._ended, self._all = 0, 0
         self._began = time.monotonic()
 
     def take(self, what: str, value: Any) -> None:
-        """Take news."""
+        """Handle a message from pytest."""
         if what == "asking":
             say(f"asking registries for the sizes of {counted(value, 'image')}", err=True)
         elif what == "bringing":
@@ -79,7 +79,7 @@ class _Progress:
 
 
 def _call(call: Call, log: Path, progress: _Progress, *, pull: bool) -> int:
-    """Make the call, and take what it tells; returns its exit status."""
+    """Make the call and handle its messages; return its exit status."""
     reading, writing = os.pipe()
     more = {_OUT: str(writing), **({_PULL: "1"} if pull else {})}
     with os.fdopen(reading, "rb") as news, log.open("wb") as file:
@@ -98,7 +98,7 @@ def _call(call: Call, log: Path, progress: _Progress, *, pull: bool) -> int:
         with process, passing_on(process):
             try:
                 for line in news:
-                    if line.endswith(b"\n"):  # else it was killed there
+                    if line.endswith(b"\n"):  # else pytest was killed while it wrote
                         for what, value in json.loads(line).items():
                             progress.take(what, value)
                 return process.wait()

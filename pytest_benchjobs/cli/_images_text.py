@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..report.documents.images import ImagesDocument, ImageTotal
 
 WORDS = {"here": "here", "build": "to build", "pull": "to pull"}
-"""State of an image -> the same as people say it."""
+"""State of an image -> text."""
 _REASON = 1000
 
 
@@ -42,7 +42,7 @@ def amount(image: ImageSize) -> str:
 
 
 def image_name(image: str) -> str:
-    """Return a name as it is, and the path of a Dockerfile from here where it is below."""
+    """Return the name of an image; the path of a Dockerfile relative to the current directory where it is below."""
     path = os.path.relpath(image) if image.startswith("/") else image
     return one_line(image if path.startswith("..") else path)
 

@@ -27,7 +27,7 @@ _STATUS_COLOURS = {
 
 
 def read_page(directory: Path, page: Callable[[HistoryReader], list[Any]]) -> list[Any]:
-    """Return rows of the history; none, with a line on stderr, where there are no results.
+    """Return rows of the history; where there are no results, none, and a message on stderr.
 
     Raises:
         InputError: there are jobs, but the history has none of them.
@@ -46,10 +46,10 @@ def read_page(directory: Path, page: Callable[[HistoryReader], list[Any]]) -> li
 
 
 def parse_statuses(given: tuple[str, ...]) -> list[str]:
-    """Return the values of `--status`, which may have commas.
+    """Return the statuses of `--status`, whose values may be lists with commas.
 
     Raises:
-        ClickException: there is no such status.
+        ClickException: a status is unknown.
     """
     from ..model.job import JobStatus
 

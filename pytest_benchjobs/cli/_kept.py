@@ -1,4 +1,4 @@
-"""Kept file systems of trials that were removed since."""
+"""Kept file systems that are gone from the engine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ GONE = "`benchjobs gc --kept` or someone else removed it, or the job ran on anot
 
 
 def gone(references: Iterable[str | None]) -> set[str]:
-    """Return the references that the engine does not have any more; none where no engine answers."""
+    """Return the references that the engine no longer has; none where no engine answers."""
     from ..model.owner import current_owner
     from ..sandbox.protocol import KEPT
 

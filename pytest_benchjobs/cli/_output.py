@@ -26,24 +26,24 @@ output_option = click.option(
 
 
 def emit(document: BaseModel, lines: Callable[[], Iterable[str]], output: str) -> None:
-    """Print a document: as `lines` for people, else as JSON or YAML, with nothing else on stdout."""
+    """Print a document: `lines` as text, else JSON or YAML, with nothing else on stdout."""
     if output == "text":
         for line in lines():
             say(line)
         return
 
-    # YAML is for people as well: what a terminal would take for a command, or for another line, goes.
+    # People read YAML on terminals too: remove control characters and line separators.
     data = plain(document.model_dump(mode="json", by_alias=True), _TEXT_LIMIT)
     if output == "json":
         click.echo(json.dumps(data, indent=1))
         return
     import yaml
 
-    # The one in C is ten times as fast, and not everywhere.
+    # The dumper in C is ten times as fast, but not installed everywhere.
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     click.echo(yaml.dump(data, Dumper=dumper, sort_keys=False, allow_unicode=True), nl=False)
 
 
 def say(line: str, *, err: bool = False) -> None:
-    """Print a line in which there may be words of an agent."""
+    """Print a line that may quote an agent, without control characters."""
     click.echo(harmless(line), err=err)

@@ -1,4 +1,4 @@
-"""Calls of pytest: make one, and make that of an earlier job again."""
+"""Calls of pytest: a new one, or an earlier job's again."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class Call(NamedTuple):
     directory: Path
     """Its working directory."""
     env: Mapping[str, str] = {}
-    """Variables for agents. They go through the environment: everybody on the machine can see a command line."""
+    """Variables for agents. They are passed through the environment: all users can see a command line."""
 
     @property
     def command(self) -> list[str]:
-        """The whole command line, with the Python that runs this."""
+        """The whole command line, with the running Python."""
         return [sys.executable, "-m", "pytest", *self.arguments]
 
     @property
@@ -63,7 +63,7 @@ class Call(NamedTuple):
 
 
 def said_of(record: JobRecord) -> Said:
-    """Return the settings of a job's call, and its words for pytest. Older jobs kept words alone."""
+    """Return the settings of a job's call, and its other arguments. Older jobs recorded arguments only."""
     invocation = record.invocation
     if invocation is None:
         return Said({}, ())
@@ -80,10 +80,10 @@ def repeated_call(
     env: Mapping[str, str] | None = None,
     directory: Path | None = None,
 ) -> Call:
-    """Return the call of an earlier job with changed settings, without some settings, and with more words.
+    """Return the call of an earlier job, with some settings changed or left out, and further arguments.
 
-    `env` has the values of its `--bench-env`, which are kept nowhere, and may have more. `directory` is where the
-    results are now; by default where they were then.
+    `env` has the values of its `--bench-env`, which are stored nowhere, and may have more. `directory` is where the
+    results are now, by default where they were then.
 
     Raises:
         InputError: the call is not known, its directory is gone, or values of `--bench-env` are missing.
@@ -116,9 +116,9 @@ def repeated_call(
 
 
 def call_pytest(call: Call, *, stdout: IO[bytes] | int | None = None) -> int:
-    """Make the call and wait for its end; returns its exit status, 128 + N when signal N killed it.
+    """Make the call and wait for its end; return its exit status, 128 + N when signal N killed it.
 
-    Ctrl-C reaches pytest from the terminal; SIGTERM and SIGHUP are passed on. It is for pytest to end then.
+    Ctrl-C reaches pytest from the terminal; SIGTERM and SIGHUP are passed on. pytest then ends by itself.
     """
     with (
         subprocess.Popen(call.command, cwd=call.directory, env=call.environment, stdout=stdout) as process,
@@ -130,13 +130,13 @@ def call_pytest(call: Call, *, stdout: IO[bytes] | int | None = None) -> int:
 
 @contextmanager
 def passing_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Pass signals on to a pytest that is waited for, inside."""
+    """Pass signals on to pytest inside the context."""
 
     def pass_on(number: int, _frame: FrameType | None) -> None:
         if number != signal.SIGINT:
             process.send_signal(number)
 
-    # A handler, and not SIG_IGN: that would be inherited, and pytest would never see Ctrl-C.
+    # A handler instead of SIG_IGN: pytest would inherit SIG_IGN and never see Ctrl-C.
     before = {
         number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     }
@@ -148,41 +148,41 @@ def passing_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def _without_values(words: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Words for pytest without the values of `-o bench_env=...`, and the names of those variables."""
+    """Return arguments of pytest without the values of `-o bench_env=...`, and the names of those variables."""
     kept: list[str] = []
     overridden: list[str] = []
     for word in words:
         variables = ini_variables(kept[-1] if kept else "", word)
         if variables is not None:
-            # What the ini file says does not count, nor does an earlier one of these.
+            # The last `-o` overrides the ini file and any earlier `-o`.
             overridden = [line.partition("=")[0].strip() for line in variables.lines]
         kept.append(word if variables is None else variables.upto)
     return kept, overridden
 
 
 def call_and_summarise(call: Call, directory: Path, job_id: str, output: str) -> int:
-    """Make the call; with JSON or YAML its output goes to stderr, and the job's summary is printed behind it.
+    """Make the call. With JSON or YAML, pytest's output goes to stderr and the job's summary is printed at the end.
 
-    Returns the exit status of the command: that of pytest, but 2 for a usage error.
+    Return the exit status of the command: that of pytest, but 2 for a usage error.
     """
     from ..report.overview import summary_document
     from ..store.reader import HistoryReader
 
     status = call_pytest(call, stdout=None if output == "text" else sys.stderr.fileno())
     if output != "text":
-        # Where no job began, pytest printed the reason.
+        # If no job began, pytest printed the reason.
         with suppress(InputError), HistoryReader.of(directory) as history:
             emit(summary_document(directory, history, job_id), lambda: (), output)
     return 2 if status == USAGE_ERROR else status
 
 
 def call_new_job(call: Call, output: str) -> tuple[str, int]:
-    """Make the call with an id for its job; returns both id and exit status. Only text leaves stdout to pytest."""
+    """Make the call with an id for its job; return id and exit status. Unless output is text, pytest uses stderr."""
     job_id = new_job_id()
     stdout = None if output == "text" else sys.stderr.fileno()
     return job_id, call_pytest(with_id(call, job_id), stdout=stdout)
 
 
 def with_id(call: Call, job_id: str) -> Call:
-    """Return the call with an id for its job."""
+    """Return the call with `--bench-job-id`."""
     return call._replace(arguments=("--bench-job-id", job_id, *call.arguments))

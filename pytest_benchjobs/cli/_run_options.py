@@ -1,4 +1,4 @@
-"""Options of `run` and its like, made from the table of settings, and the call of pytest that does what they say."""
+"""Options of `run` and similar commands, made from the table of settings, and their call of pytest."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from ._pytest_call import Call
 _VARIADIC = ("--agent", "--benchmark", "--benchmarks", "--scenarios", "--env-vars", "--secrets")
 _HOTTEST = 100
 _FEW = 25
-"""Options that need no groups."""
+"""Options shown above the groups."""
 _TYPED = f"{__name__}.typed"
-"""In the memory of a call: the flags as they were typed, by the name of the option."""
+"""Key in the context's memory: flags as they were typed, by the name of the option."""
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -37,24 +37,21 @@ class RunRequest(NamedTuple):
 
 
 class VariadicCommand(click.Command):
-    """A command with options of several values, and with arguments for pytest behind `--`.
-
-    They are given to it as `rest`.
-    """
+    """A command with options of several values, and arguments for pytest after `--`, passed to it as `rest`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Give each value an option of its own, which is what click knows."""
+        """Repeat the option before each of its values, as click expects."""
         end = args.index("--") if "--" in args else len(args)
         left = super().parse_args(ctx, list(self._spread(ctx, args[:end])))
         ctx.params["rest"] = tuple(args[end + 1 :])
         return left
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        """Mention what is behind `--`."""
+        """Mention the arguments after `--`."""
         return [*super().collect_usage_pieces(ctx), "[-- PYTEST ARGUMENTS]"]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Settings in the groups of the table, behind what the command itself has."""
+        """Print the command's own options, then the settings in the groups of the table."""
         shown = {
             str(parameter.name): record
             for parameter in self.get_params(ctx)
@@ -153,14 +150,14 @@ scenarios_option = click.option(
 
 
 def run_options(command: _Command) -> _Command:
-    """Everything that says what to run, given to the command as keyword arguments for `run_request`."""
+    """Add all options of a run, passed to the command as keyword arguments for `run_request`."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
 def gate_options(command: _Command) -> _Command:
-    """Everything that may be said anew of a job that has ended, given to the command as keyword arguments."""
+    """Add the options that can be given anew for an ended job, passed to the command as keyword arguments."""
     for setting in reversed(_AFTERWARDS):
         command = _option(setting)(command)
     return command
@@ -218,7 +215,7 @@ def flag_of(name: str) -> str:
 
 
 def _written(options: Mapping[str, Any], settings: Iterable[Setting]) -> dict[str, Written]:
-    """Return the settings that were given, by name, as they are written."""
+    """Return the given settings by name, as text."""
     return {
         setting.name: options[setting.name]
         for setting in settings
@@ -227,7 +224,7 @@ def _written(options: Mapping[str, Any], settings: Iterable[Setting]) -> dict[st
 
 
 def _parsed(settings: Mapping[str, Written]) -> dict[str, Any]:
-    """Return the values, parsed by the table, so that an error names the option as it was typed."""
+    """Parse the values by the table, so that an error names the option as it was typed."""
     here = Path.cwd()
     return {
         name: parse(BY_NAME[name], written, flag_of(name), here)
@@ -293,6 +290,6 @@ def results_directory(options: Mapping[str, Any]) -> Path:
 
 
 def _short(directory: Path) -> str:
-    """Return a path for a command line: from here, where it is below."""
+    """Return a path for a command line: relative to the current directory where it is below."""
     shown = os.path.relpath(directory)
     return str(directory) if shown.startswith("..") else shown

@@ -1,4 +1,4 @@
-"""The full screen of a terminal: drawn line by line where something changed, and left as it was found."""
+"""The full screen of a terminal: only changed lines are drawn, and its content is restored at the end."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from rich.console import Console
 from rich.control import Control
 from rich.text import Text
 
-# Where a character is wider than we believe, the line is cut at the margin: it does not run over the next one.
+# No wrap: where a character is wider than computed, the line is cut at the margin instead.
 _NO_WRAP, _WRAP = "\x1b[?7l", "\x1b[?7h"
 _REDRAW_SECONDS = 5.0
-"""Time until lines are drawn again: another program may have written to the terminal."""
+"""Seconds between full redraws: another program may have written to the terminal."""
 _REDRAW_KEY = "\x0c"
 
 
 def is_possible() -> bool:
-    """Return whether stdout is a terminal with such a screen, and this process is in its foreground."""
+    """Return whether stdout is a terminal with a full screen, and this process is in its foreground."""
     if not sys.stdout.isatty() or os.environ.get("TERM", "dumb") in ("dumb", "unknown", ""):
         return False
     try:
@@ -36,7 +36,7 @@ def is_possible() -> bool:
 
 
 class Screen:
-    """The alternate screen, while in `full_screen`."""
+    """The alternate screen, inside `full_screen`."""
 
     def __init__(self, wakeup: int) -> None:
         self._console = Console(force_terminal=True, highlight=False, markup=False, emoji=False)
@@ -50,7 +50,7 @@ class Screen:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Columns and rows at present."""
+        """Return the current columns and rows."""
         return os.get_terminal_size(sys.stdout.fileno())
 
     @property
@@ -79,7 +79,7 @@ class Screen:
         self._shown = shown
 
     def wait(self, seconds: float) -> str:
-        """Wait, but no longer than until a key or a signal comes, such as that of a new size; returns the keys."""
+        """Wait until a key, a signal (such as a new size) or the timeout; return the keys."""
         watched = [self._wakeup, *([] if self._keys is None else [self._keys])]
         ready, _, _ = select.select(watched, [], [], seconds)
         if self._wakeup in ready:
@@ -95,7 +95,7 @@ class Screen:
         return keys
 
     def enter(self) -> None:
-        """Take the screen, and keep what is typed from showing on it."""
+        """Switch to the alternate screen, without echo of typed keys."""
         with contextlib.suppress(OSError, ValueError, termios.error):
             descriptor = sys.stdin.fileno()
             self._mode = descriptor, termios.tcgetattr(descriptor)
@@ -107,7 +107,7 @@ class Screen:
         self._write(_NO_WRAP)
 
     def leave(self) -> None:
-        """Give the screen back. Does nothing if it was not taken."""
+        """Restore the screen. Do nothing if it was not entered."""
         if self._console.is_alt_screen:
             self._write(_WRAP)
             self._console.show_cursor(True)
@@ -125,7 +125,7 @@ class Screen:
 
 @contextlib.contextmanager
 def full_screen() -> Iterator[Screen]:
-    """Take the screen, and give it back however this ends: also by SIGTERM, and while we are stopped by Ctrl-Z."""
+    """Enter the screen and restore it at the end, also on SIGTERM and while stopped by Ctrl-Z."""
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     os.set_blocking(writing, False)

@@ -15,7 +15,7 @@ _CI = {"github": "github.yml", "gitlab": "gitlab.yml", "jenkins": "Jenkinsfile"}
 
 
 def files(found: Checkout) -> Iterator[tuple[str, str, bool]]:
-    """Name, content and whether it can be executed, of each file for a checkout."""
+    """Yield name, content and the executable flag of each file for a checkout."""
     words = {
         "PROJECT": found.project,
         "AGENT": found.agent,
@@ -36,7 +36,7 @@ def files(found: Checkout) -> Iterator[tuple[str, str, bool]]:
 
 
 def _filled(template: str, words: dict[str, str]) -> str:
-    """The text of a template. A word in it stands between two signs `@`."""
+    """Return a template with its variables, written `@name@`, replaced."""
     text = (_TEMPLATES / template).read_text("utf-8")
     for word, value in words.items():
         text = text.replace(f"@{word}@", value)

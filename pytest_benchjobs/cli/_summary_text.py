@@ -30,11 +30,11 @@ _SHOWN_IN_FLIGHT = 10
 _SHOWN_ATTEMPTS = 5
 _SILENT_SECONDS = 60.0
 _Row = tuple[str, "AgentFigures | RunFigures"]
-"""A label, and its figures."""
+"""A label and its figures."""
 
 
 def summary_lines(document: SummaryDocument, room: int, *, config: bool) -> Iterator[str]:
-    """Everything, for a terminal of so many columns. Names are cleaned."""
+    """Yield the summary for a terminal of `room` columns. Names are cleaned."""
     yield from _head(document)
     yield ""
     if document.status in _ENDED:
@@ -54,7 +54,7 @@ def _head(document: SummaryDocument) -> Iterator[str]:
     yield "Benchmark Job Results" if document.status in _ENDED else "Benchmark Job"
     took = ""
     if document.finished_at is not None:
-        # Nobody worked between a crash and the resume.
+        # The time between a crash and the resume does not count.
         begun = max((document.created_at, *document.resumed_at))
         took = f", took {duration((document.finished_at - begun).total_seconds())}"
     trials = f"{totals.trials} of {'?' if document.planned is None else document.planned} ended"
@@ -115,7 +115,7 @@ def _results(document: SummaryDocument, room: int) -> Iterator[str]:
 
 
 def _tables(rows: Sequence[_Row], room: int) -> Iterator[str]:
-    """One table, or two where pass@k and pass^k do not fit."""
+    """Yield one table, or two where pass@k and pass^k do not fit."""
     label = (Column("Agent / Model", least=10), lambda row: row[0])
     at_k = _at_k(rows)
     spent = (
@@ -160,7 +160,7 @@ _COUNTS = (
     (Column("Total", number=True), lambda row: str(_counts(row).total)),
     (Column("Mean", number=True), _mean),
 )
-"""Of verdicts where there are any, else of trials."""
+"""Columns with counts of verdicts where the policy makes them, else of trials."""
 
 
 def _at_k(rows: Sequence[_Row]) -> list[tuple[Column, Callable[[_Row], str]]]:
@@ -239,7 +239,7 @@ def _scenario_lines(run: RunFigures, room: int) -> Iterator[str]:
         missing = scenario.attempts - len(of_scenario)
         if missing > 0:
             remarks.append(f"{len(of_scenario)} of {counted(scenario.attempts, 'attempt')} ended")
-        # Without an error, a verdict is open only for the attempts that are missing.
+        # Without an error, only missing attempts keep a verdict open.
         is_open = scenario.outcome == "error" and not scenario.error and missing > 0
         sign = "cancelled" if is_open else scenario.outcome
         mark = Cell(signs[sign], _COLOURS.get(sign))

@@ -21,7 +21,7 @@ _FILES = 20
 
 
 def trial_lines(document: ShowDocument, following: Sequence[str]) -> Iterator[str]:
-    """Everything about a trial, for a terminal; `following` are commands to type next. Names are cleaned."""
+    """Yield everything about a trial for a terminal; `following` are commands to type next. Names are cleaned."""
     result = document.result
     yield clean(result.node_id, 500)
     yield from _head(document)

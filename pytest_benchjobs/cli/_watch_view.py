@@ -22,15 +22,15 @@ from ..store.text import one_line
 
 _SILENT_SECONDS = 30.0
 _ROOMY = 20
-"""Rows from which on there are blank lines between the parts."""
+"""Rows needed for blank lines between the parts."""
 _TWO_COLUMNS = 150
-"""Columns from which on the lists are side by side."""
+"""Columns needed for the lists side by side."""
 _WIDE = 90
-"""Columns of a list from which on it also has the age of the phase."""
+"""Columns a list needs to show the age of the phase."""
 _NARROW = 70
-"""Columns of a list below which it does not say why a trial did not pass."""
+"""Columns a list needs to show why a trial did not pass."""
 _MEANS = 3
-"""Agents whose means are in a line of progress."""
+"""Most agents whose means a progress line shows."""
 _GAP = "  "
 _COLOURS = {Outcome.PASSED: "green", Outcome.FAILED: "red", Outcome.ERROR: "yellow"}
 _FOOT = "arrows, Enter: follow one trial; q or Ctrl-C: stop watching; the job continues"
@@ -40,28 +40,28 @@ _WAITING = "Waiting for the first trial"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class View:
-    """A job as it is at a moment."""
+    """Snapshot of a job."""
 
     record: JobRecord
     live: Live
     now: datetime.datetime
     silence: float = 0.0
-    """Seconds since it gave a sign of life."""
+    """Seconds since the last heartbeat."""
     log: tuple[str, ...] = ()
-    """Before the first trial: the last lines of what pytest printed. Of an opened trial: those of its logs."""
+    """Last lines of pytest's output before the first trial; of the logs of an opened trial."""
     chosen: str | None = None
-    """Node id of the trial that the arrow keys have chosen."""
+    """Node id of the trial chosen by the arrow keys."""
     opened: Flying | Ended | None = None
-    """The trial that fills the screen; None: the job does."""
+    """The trial that fills the screen; None: the job fills it."""
 
     @property
     def rows(self) -> list[Flying | Ended]:
-        """Trials in the order in which they are shown."""
+        """The trials in the order shown."""
         return [*self.live.flying.values(), *reversed(self.live.lately)]
 
 
 def picture(view: View, width: int, height: int, *, ascii_only: bool = False) -> list[Text]:
-    """`height` lines of at most `width` columns."""
+    """Render `height` lines of at most `width` columns."""
     if view.opened is not None:
         lines = _trial(view, view.opened, width, height)[:height]
     else:
@@ -72,7 +72,7 @@ def picture(view: View, width: int, height: int, *, ascii_only: bool = False) ->
 
 
 def progress(view: View) -> str:
-    """The same in a line."""
+    """Render the state of the job in one line."""
     live = view.live
     if not live.flying and not live.all.done:
         return ": ".join([_WAITING, *view.log[-1:]])
@@ -92,7 +92,7 @@ def progress(view: View) -> str:
 
 
 def ended(event: Ended, count: int, planned: int | None) -> str:
-    """A trial that has ended, the `count`th of those planned, in a line."""
+    """Render an ended trial, the `count`th of the planned ones, in one line."""
     score = "-" if event.score is None else number(event.score)
     took = _took(event)
     why = f" ({one_line(event.class_, 60)})" if event.class_ else ""
@@ -102,7 +102,7 @@ def ended(event: Ended, count: int, planned: int | None) -> str:
 
 
 def agents(live: Live, room: int) -> list[str]:
-    """A row for each agent, and one for all of several."""
+    """Build a row for each agent, and a total for several."""
     rows = list(live.agents.items())
     if len(rows) != 1:
         rows.append(("all", live.all))
@@ -112,7 +112,7 @@ def agents(live: Live, room: int) -> list[str]:
         (Column("Done", number=True), lambda row: _done(row[1])),
         *((Column(word.capitalize(), number=True), functools.partial(_count, one)) for one, word in outcomes),
         (Column("Reused", number=True, spare=True), lambda row: str(row[1].reused)),
-        # Over several agents a mean is of no use: one may be the reference.
+        # No mean over several agents: one may be the reference.
         (
             Column("Mean", number=True),
             lambda row: "-" if len(rows) > 1 and row is rows[-1] else _mean(row[1]),
@@ -133,7 +133,7 @@ def _mean(tally: Tally) -> str:
 
 
 def _means(live: Live) -> str:
-    """The mean of each agent."""
+    """Format the mean of each agent."""
     scored = [(label, tally) for label, tally in live.agents.items() if tally.mean_score is not None]
     if len(scored) < 2:
         return _mean(live.all)
@@ -156,7 +156,7 @@ def _lines(view: View, width: int, height: int, ascii_only: bool) -> list[Text]:
         left, right = _flying(view, half, room, attempts), _lately(view, half, room, attempts)
         lines += _beside(left, right, half, room)
     else:
-        # The one list does not move when a trial lands in the other.
+        # Fixed rows, so that one list does not move when the other grows.
         most = max(view.record.config.concurrency, len(view.live.flying))
         below = max(2, room // 3, room - 1 - most - len(blank))
         above = _flying(view, width, room - below - len(blank), attempts)
@@ -166,7 +166,7 @@ def _lines(view: View, width: int, height: int, ascii_only: bool) -> list[Text]:
 
 
 def _trial(view: View, trial: Flying | Ended, width: int, height: int) -> list[Text]:
-    """One trial: where it is, and the last lines of its logs."""
+    """Render one trial: its phase, and the last lines of its logs."""
     now = view.now.timestamp()
     if isinstance(trial, Flying):
         status = _Part(f"{trial.phase} {_clock(now - trial.since)}, {_clock(now - trial.started)} in all")
@@ -223,7 +223,7 @@ def _bar(tally: Tally, width: int, ascii_only: bool) -> Text:
 
 
 def _agents(live: Live, width: int, room: int) -> list[Text]:
-    """As many agents as there is room for, after the titles; all together in any case."""
+    """Render as many agents as fit below the titles; always the total."""
     titles, *rows = agents(live, width)
     if len(rows) > room:
         left_out = len(rows) - max(1, room - 1)
@@ -307,7 +307,7 @@ def _beside(left: Sequence[Text], right: Sequence[Text], half: int, room: int) -
 
 
 class _Part(NamedTuple):
-    """A cell of a line; without a size, one that takes what the others leave."""
+    """A cell of a line; without a size it takes the remaining width."""
 
     text: str
     size: int | None = None
@@ -328,7 +328,7 @@ def _row(parts: Sequence[_Part], width: int, style: str = "") -> Text:
 
 
 def _apart(left: _Part, right: _Part, width: int) -> Text:
-    """Put one text at the left margin and the other at the right, which is left out where both do not fit."""
+    """Put one text at the left margin and the other at the right; leave the right one out where both do not fit."""
     if len(right.text) + len(_GAP) + 8 > width:
         return _row([left], width)
     return _row([left, right._replace(size=len(right.text))], width)
@@ -339,7 +339,7 @@ def _cut(text: str, width: int) -> str:
 
 
 def _agent_width(view: View, width: int) -> int:
-    """The same for both lists, whatever is in them: columns that jump about cannot be read."""
+    """Return a width for both lists that does not depend on their content: jumping columns cannot be read."""
     labels = [*(agent.label for agent in view.record.config.agents), *view.live.agents]
     return min(max(map(len, labels)), max(8, width // 4))
 
@@ -351,7 +351,7 @@ def _attempts(record: JobRecord) -> bool:
 
 
 def _words(tally: Tally) -> list[tuple[Outcome, str]]:
-    """Outcomes worth a column."""
+    """Return the outcomes that get a column."""
     words = [(Outcome.PASSED, "passed"), (Outcome.FAILED, "failed"), (Outcome.ERROR, "errors")]
     rare = ((outcome, outcome.value) for outcome in (Outcome.CANCELLED, Outcome.SKIPPED))
     return words + [(outcome, word) for outcome, word in rare if tally.of(outcome)]
@@ -380,7 +380,7 @@ def _clock(seconds: float) -> str:
 
 
 def _tokens(tally: Tally) -> str:
-    """`950`, `12k`, `3.4M`: what went in and what came out."""
+    """`950`, `12k`, `3.4M`: input and output tokens."""
     if tally.input_tokens is None and tally.output_tokens is None:
         return "-"
     count = float((tally.input_tokens or 0) + (tally.output_tokens or 0))

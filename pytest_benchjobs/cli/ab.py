@@ -1,4 +1,4 @@
-"""`ab`: two agents in one job, in which they take turns, and the second judged by the first."""
+"""`ab`: run two agents in turns in one job, and judge the second by the first."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..model.comparison import Comparison
 
 _RAN = (0, 1, 10, 11, 12)
-"""Exit statuses of a job that ran to its end, whatever an ini file has it judged by."""
+"""Exit statuses of a job that ran to its end, with or without gates in an ini file."""
 
 
 @click.command(cls=VariadicCommand)
@@ -45,7 +45,7 @@ def ab(*, a: str, b: str, print_command: bool, output: str, **options: Any) -> i
     config = _config(options)
     request = run_request(
         {
-            **without_gates(options),  # the job is judged afterwards, agent by agent
+            **without_gates(options),  # `ab` judges the job afterwards, agent by agent
             "agents": (a, b),
             "force": True,
             "interleave": True,

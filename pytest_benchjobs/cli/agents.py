@@ -80,7 +80,7 @@ def show(name: str, verify: bool, output: str) -> int:
 
 
 def _files_of(agent: DescribedAgent) -> dict[str, Any]:
-    """What sandboxes would see of the agent's files."""
+    """Return the agent's files as sandboxes would see them."""
     from ..model.errors import AgentSetupFailed, InputError
 
     try:
@@ -126,7 +126,7 @@ def fetch(names: tuple[str, ...], archives: tuple[Path, ...]) -> None:
 
 
 def _given(text: str) -> Agent:
-    """The agent of `NAME=./PATH` or `NAME=command:SHELL`."""
+    """Return the agent of `NAME=./PATH` or `NAME=command:SHELL`."""
     from ..agents.given import given_agents
     from ..settings.agents import read_agent
 

@@ -1,4 +1,4 @@
-"""`baseline`: what jobs are judged against."""
+"""`baseline`: set and show baselines, which jobs are judged against."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _force_option = click.option(
 
 @click.group(no_args_is_help=False)
 def baseline() -> None:
-    """Set, move, list, show, delete and export baselines: what jobs are judged against."""
+    """Set, move, list, show, delete and export baselines, which jobs are judged against."""
 
 
 @baseline.command("set")
@@ -76,7 +76,7 @@ def set_(job: str, name: str, reason: str | None, pool: int, force: bool, direct
 @_force_option
 @directory_option
 def accept(job: str, reason: str, name: str, pool: int, force: bool, directory: Path) -> None:
-    """Move a baseline to JOB, which a gate called regressed, because that is how it is to be from now on."""
+    """Move a baseline to JOB, which a gate called regressed: its results are the accepted ones from now on."""
     _set(directory, job, name, reason, pool=pool, force=force, moving=True)
 
 
@@ -104,7 +104,7 @@ def list_(directory: Path, output: str) -> None:
 @directory_option
 @output_option
 def show(name: str, extended: bool, directory: Path, output: str) -> None:
-    """Show what is in a baseline, and what it was before.
+    """Show the content of a baseline, and its history.
 
     SPEC is anything that --bench-baseline takes: job:ID, last, branch:NAME~M, file:PATH.
     """
@@ -117,7 +117,7 @@ def show(name: str, extended: bool, directory: Path, output: str) -> None:
 @click.option("--reason", metavar="TEXT", help="Reason, kept in the baseline's history.")
 @directory_option
 def delete(name: str, reason: str | None, directory: Path) -> None:
-    """Delete the baseline NAME. Its jobs stay, and so does its past."""
+    """Delete the baseline NAME. Its jobs and its history stay."""
     from ..analysis.baseline.resolve import checked_name
     from ..store.baselines import set_baseline
 
@@ -139,9 +139,9 @@ def delete(name: str, reason: str | None, directory: Path) -> None:
 )
 @directory_option
 def export(name: str, to: Path, directory: Path) -> None:
-    """Write a baseline into a file that is small enough to be committed, for --bench-baseline file:FILE.
+    """Write a baseline to a file small enough to commit, for --bench-baseline file:FILE.
 
-    It has a line for each scenario and agent, in the order of their names, and no logs.
+    The file has a line for each scenario and agent, sorted by name, and no logs.
     """
     from ..store.baseline_file import baseline_json
 
@@ -196,12 +196,12 @@ def _set(
 
 
 def _history(directory: Path) -> History:
-    """The history, to be changed. None is made where there are no jobs."""
+    """Open the history for writing. It is not created where there are no jobs."""
     from ..store.history import History
     from ..store.reader import HistoryReader
 
     if not Layout(directory).history.is_file():
-        HistoryReader.of(directory)  # says what is missing
+        HistoryReader.of(directory)  # raises the error
     return History.of(directory)
 
 
@@ -237,7 +237,7 @@ def _document(spec: str, directory: Path) -> BaselineDocument:
     from ..store.reader import HistoryReader
 
     asked = parse_spec(spec)
-    if asked.kind == "file":  # which needs no history
+    if asked.kind == "file":  # a file needs no history
         found = from_file(spec, Path(asked.value), None)
         if found.side is None:
             raise click.ClickException(str(found.missing))
@@ -253,7 +253,7 @@ def _document(spec: str, directory: Path) -> BaselineDocument:
         entry=past[0] if past else None,
         past=past[1:],
         git=None if newest is None else newest.reproducibility.get("git"),
-        notes=found.notes[1:] if past else found.notes,  # the first tells what is told here anyway
+        notes=found.notes[1:] if past else found.notes,  # the first note repeats what is printed above
     )
 
 

@@ -1,4 +1,4 @@
-"""`benchmarks`: those that are known by name, and those in files with the gaps in them."""
+"""`benchmarks`: list, show, fetch and check benchmarks known by name; find gaps in benchmark files."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class _FilesByDefault(click.Group):
-    """A group that takes anything but a command of its own for arguments of `files`."""
+    """A group that passes unknown commands to `files` as arguments."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         named = bool(args) and (args[0] in self.commands or args[0] in ctx.help_option_names)
@@ -58,9 +58,9 @@ _registry_option = click.option(
 
 @click.group(cls=_FilesByDefault)
 def benchmarks() -> None:
-    """List, show, fetch and check benchmarks, and bring their images.
+    """List, show, fetch and check benchmarks, and pull their images.
 
-    With PATHS, or with nothing, it does what `files` does.
+    With PATHS, or without a command, it runs `files`.
     """
 
 
@@ -105,9 +105,9 @@ def show(name: str, registry: Path | None, output: str) -> None:
 @click.option("--force", is_flag=True, help="Fetch it again even if it is present.")
 @_registry_option
 def fetch(name: str, given: Path | None, force: bool, registry: Path | None) -> None:
-    """Fetch a benchmark: once for this machine, checked. What was interrupted goes on where it stopped.
+    """Fetch a benchmark once for this machine, and check it. An interrupted fetch continues where it stopped.
 
-    One of a registry is known by its name from then on.
+    A benchmark of a registry is known by its name from then on.
     """
     entry = entry_named(name, None) if registry is None else entry_to_keep(name, registry)
     if not fetch_entry(entry, _say, given=given, force=force, keep_entry=registry is not None):
@@ -150,8 +150,8 @@ def check(
 ) -> int:
     """Check a benchmark of the catalogue: the reference of each scenario passes, and doing nothing does not.
 
-    Its verdicts are kept with it, and `show` counts them. What follows `--` goes to pytest. Exit status 1 when a
-    scenario is not sound that is not known to be broken.
+    The verdicts are kept with the benchmark, and `show` counts them. Arguments after `--` go to pytest. Exit status
+    1 when a scenario is unsound and not known to be broken.
     """
     entry = entry_named(name, None)
     if trouble(entry) is not None:
@@ -164,7 +164,7 @@ def check(
         if not scenarios:
             raise click.ClickException("nothing is left to check; see --exceptions include")
     document = check_all((str(entry),), scenarios, attempts, directory, rest)
-    # An error says nothing about a scenario.
+    # An error tells nothing about a scenario.
     verdicts = {
         one.scenario: one.verdict.value for one in document.scenarios if one.verdict is not Verdict.ERROR
     }
@@ -189,7 +189,7 @@ def check(
     help="Last day the entries are valid.  [default: a year from today]",
 )
 def exceptions(name: str, mode: str, until: datetime.datetime | None) -> None:
-    """Print scenarios known to be broken as known failures, for bench-known.toml: so a run skips or marks them."""
+    """Print scenarios known to be broken as known failures for bench-known.toml, so that a run skips or marks them."""
     entry = entry_named(name, None)
     last = until.date() if until is not None else datetime.date.today() + datetime.timedelta(days=365)
     for scenario, reason in entry.exceptions.items():
@@ -206,11 +206,11 @@ def exceptions(name: str, mode: str, until: datetime.datetime | None) -> None:
 @click.option("--pull", is_flag=True, help="Pull and build the missing images, a few at a time.")
 @output_option
 def images(*, name: str, scenarios: tuple[str, ...], pull: bool, rest: tuple[str, ...], output: str) -> int:
-    """List the images that a run of a benchmark would need, with their sizes, and bring them with --pull.
+    """List the images that a run of a benchmark would need, with their sizes; --pull pulls or builds them.
 
-    Sizes of those that are not here are asked of their registries, and remembered for plans; with --pull nobody is
-    asked. What follows `--` goes to pytest, such as --bench-image-map or --bench-image-budget. Exit status 1 when
-    something is wrong with an image; the others come all the same.
+    Sizes of missing images are requested from their registries, and remembered for plans; not with --pull. Arguments
+    after `--` go to pytest, such as --bench-image-map or --bench-image-budget. Exit status 1 when something is wrong
+    with an image; the others are pulled nevertheless.
     """
     from ._images import find_images
     from ._images_text import image_lines
@@ -234,8 +234,8 @@ def _say(line: str) -> None:
 def files(paths: tuple[Path, ...], strict: bool, output: str) -> int:
     """List the benchmarks in PATHS, by default those in `benchmarks/`, and the gaps in them.
 
-    A gap is a file that cannot be read, an oddity in it, or a scenario without a reference solution, of which nobody
-    knows whether it can be solved.
+    A gap is a file that cannot be read, an oddity in a file, or a scenario without a reference solution: it is not
+    known whether it can be solved.
     """
     from ..report.documents.benchmarks import BenchmarksDocument
 

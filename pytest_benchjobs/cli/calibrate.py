@@ -1,4 +1,4 @@
-"""`calibrate`: whether the scores of benchmarks mean anything."""
+"""`calibrate`: check scores by agents whose results are certain."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _SHOWN = 10
 @directory_option
 @output_option
 def calibrate(benchmarks: tuple[str, ...], fail_on_suspicious: bool, directory: Path, output: str) -> int:
-    """Say what benchmarks make of agents whose results are certain: oracle and nop, baseline:perfect, :wrong and :half.
+    """Check benchmarks by agents with certain results: oracle and nop, baseline:perfect, :wrong and :half.
 
-    By the latest run of each agent. Nothing is run.
+    The latest run of each agent counts. Nothing is run.
     """
     from ..analysis.calibration import calibrate as calibrated
     from ..report.documents import mirror
@@ -49,10 +49,10 @@ def calibrate(benchmarks: tuple[str, ...], fail_on_suspicious: bool, directory: 
 
 
 def _latest(history: HistoryReader, wanted: tuple[str, ...]) -> dict[str, list[PairRow]]:
-    """Trials of the latest run of each agent at each benchmark that has a graded trial.
+    """Return the trials of the latest run of each agent, for each benchmark with a graded trial.
 
     Raises:
-        InputError: there is no run of a benchmark that is named.
+        InputError: a named benchmark has no run.
     """
     latest: dict[tuple[str, str], str] = {}
     for run in history.each_run():

@@ -1,4 +1,4 @@
-"""`cancel`: a running job is stopped from another process."""
+"""`cancel`: stop a running job from another process."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 @directory_option
 @output_option
 def cancel(job: str, no_wait: bool, timeout: float, directory: Path, output: str) -> int:
-    """Stop JOB: an id, the beginning of one, a name, or last. What has ended is kept.
+    """Stop JOB: an id, the beginning of one, a name, or last. Finished trials are kept.
 
-    Trials in flight are stopped and count as not run; `benchjobs resume` runs them. Exit status 1 when the job is still
-    there after the timeout.
+    Running trials are stopped and count as not run; `benchjobs resume` runs them. Exit status 1 when the job is still
+    running after the timeout.
     """
     from ..job.cancel import cancel as cancel_job
     from ..job.cancel import finish

@@ -1,4 +1,4 @@
-"""`check`: whether a benchmark measures anything, before anybody is measured with it."""
+"""`check`: check that a benchmark tells solving a task from doing nothing, before agents are measured with it."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def check(
 ) -> int:
     """Check benchmarks: the reference of each scenario passes, doing nothing does not, and repeats agree.
 
-    A scenario with `validation: reverse` passes untouched; one with `validation: evaluation` need only be graded the
-    same each time. What follows `--` goes to pytest. Exit status 1 when anything is wrong.
+    A scenario with `validation: reverse` must pass untouched; one with `validation: evaluation` must get the same
+    grade each time. Arguments after `--` go to pytest. Exit status 1 when anything is wrong.
     """
     benchmarks = (*paths, *(name.strip() for text in named for name in text.split(",") if name.strip()))
     if not benchmarks:
@@ -89,7 +89,7 @@ def check_all(
     directory: Path | None,
     rest: Sequence[str],
 ) -> CheckDocument:
-    """Run `oracle` and `nop` over benchmarks, and judge what came of it.
+    """Run `oracle` and `nop` over benchmarks, and judge the results.
 
     Raises:
         InputError: there is nothing to check, or something is wrong with the call.
@@ -119,7 +119,7 @@ def _call(
         "attempt_policy": "each",
         "baseline": "none",
         "exit": "tests",
-        # What agents are known to fail at says nothing of whether a scenario is sound.
+        # Known failures of agents tell nothing about the soundness of a scenario.
         "known": "none",
         "force": True,
         "dir": str(place),
@@ -129,7 +129,7 @@ def _call(
 
 
 def _checked(call: Call, place: Path, attempts: int) -> CheckDocument:
-    """Run it, and judge what came of it.
+    """Make the call, and judge the results.
 
     Raises:
         InputError: there is nothing to check, or something is wrong with the call.
@@ -142,7 +142,7 @@ def _checked(call: Call, place: Path, attempts: int) -> CheckDocument:
         raise InputError("there is nothing to check: no scenario was found")
     job = new_job_id()
     arguments = ("-q", "--bench-job-id", job, *call.arguments)
-    # Everything pytest has to say is talk: the verdicts are what was asked for.
+    # pytest's output goes to stderr: stdout is for the verdicts.
     status = call_pytest(call._replace(arguments=arguments), stdout=sys.stderr.fileno())
     if status in (_INTERRUPTED, _INTERNAL, _USAGE_ERROR) or status > 5:
         raise InputError(f"the check did not finish: pytest exited with status {status}")
@@ -219,7 +219,7 @@ def check_lines(document: CheckDocument) -> Iterator[str]:
             line = f"  {problem.agent}{attempt}: expected {problem.expected}, found {one_line(problem.found, _MESSAGE)}"
             yield line if problem.files is None else f"{line}; see {one_line(problem.files)}"
             yield from (f"    {line}" for line in problem.logs)
-    # Most scenarios of a benchmark are alike: said once, not below each.
+    # Scenarios of a benchmark are often alike: print each advice once.
     for text, count in Counter(one.advice for one in document.scenarios if one.advice is not None).items():
         yield f"advice for {counted(count, 'scenario')}: {text}"
     counts = Counter(scenario.verdict.value for scenario in document.scenarios)

@@ -1,4 +1,4 @@
-"""`compare`: two jobs, two agents of a job, or two models that are run for it."""
+"""`compare`: compare two jobs, two agents of a job, or two models that are run for the comparison."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _TESTS_FAILED = 1
 _NOTHING_IN_COMMON = 1
 _AGENT = "model"
-"""Agent of a side that names a model alone."""
+"""Agent of a side that names only a model."""
 
 
 class _Model(NamedTuple):
@@ -150,7 +150,7 @@ def _model(spec: str, directory: Path) -> _Model | None:
             except InputError:
                 pass
             else:
-                return None  # a job may have such a name
+                return None  # a job's name may look like a model
     if not model.strip():
         raise click.UsageError(f"{spec!r} has no model; write PROVIDER:MODEL, such as {provider}:NAME")
     return _Model(spec, provider, model)
@@ -207,7 +207,7 @@ def _patterns(
 
 
 def _exactly(label: str) -> str:
-    """Return a pattern that matches this label alone."""
+    """Return a pattern that matches only this label."""
     return "".join(f"[{char}]" if char in "*?[" else char for char in label)
 
 
@@ -250,7 +250,7 @@ def _stored(history: HistoryReader, directory: Path, spec: str) -> tuple[Side, t
 
 
 def _narrowed(side: Side, named: str, pattern: str | None, benchmarks: Sequence[str]) -> Side:
-    """Return the side with these agents and benchmarks alone.
+    """Return the side with only these agents and benchmarks.
 
     Raises:
         InputError: there is no such agent.

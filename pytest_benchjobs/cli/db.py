@@ -1,4 +1,4 @@
-"""`db`: the history is rebuilt from the bundles."""
+"""`db`: rebuild the history from the bundles."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def db() -> None:
 @db.command()
 @directory_option
 def rebuild(directory: Path) -> None:
-    """Make the history anew from the bundles. Jobs that run meanwhile lose nothing."""
+    """Rebuild the history from the bundles. Running jobs lose nothing."""
     from ..store.index import rebuild as rebuild_history
 
     if not Layout(directory).jobs.is_dir():

@@ -1,4 +1,4 @@
-"""`doctor`: problems that would keep trials from running."""
+"""`doctor`: check that this machine can run trials."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _STEP = 1.0
 @directory_option
 @output_option
 def doctor(paths: tuple[Path, ...], agents: tuple[str, ...], directory: Path, output: str) -> int:
-    """Look for what would keep trials from running, and say how to cure it.
+    """Check that this machine can run trials, and say how to fix each problem.
 
-    PATHS are benchmarks; by default those of the current directory. Changes nothing; a container is started and removed
-    to see whether limits hold. Exit status 1 when there is any problem.
+    PATHS are benchmarks, by default those of the current directory. Nothing is changed; a container is started and
+    removed to test limits. Exit status 1 when there is any problem.
     """
     from ..report.documents.machine import DoctorDocument, Health
 
@@ -87,7 +87,7 @@ def _of_engine() -> Iterator[Finding]:
         yield checks.limits(facts.unsupported, limits_missing(provider, facts.images))
         yield checks.kept([one.bytes for one in provider.kept()])
     except InfrastructureError as error:
-        # The message of an engine that does not answer says what to do about it, behind the colon.
+        # Behind the colon, the message of an engine that does not answer says what to do.
         found, _, cure = str(error).rpartition(": ")
         yield checks.problem("engine", found or str(error), cure)
     finally:

@@ -1,4 +1,4 @@
-"""`export`: trials as CSV or JSON lines."""
+"""`export`: write trials as CSV or JSON lines."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def export(jobs: tuple[str, ...], kind: str | None, out: Path | None, directory:
 
 
 def _write(lines: Iterable[str], out: Path | None) -> None:
-    """Write to stdout, or into a file in UTF-8 that appears whole or not at all."""
+    """Write to stdout, or atomically into a file in UTF-8."""
     if out is None:
         sys.stdout.writelines(lines)
     elif out.exists() and not out.is_file():
-        # A pipe or a device is written to, not replaced.
+        # Write into a pipe or device instead of replacing it.
         with writing(out), out.open("w", encoding="utf-8", newline="") as file:
             file.writelines(lines)
     else:
-        target = out.resolve() if out.is_symlink() else out  # a link stays one
+        target = out.resolve() if out.is_symlink() else out  # keep a link
         write_atomically(target, (line.encode() for line in lines), durable=False)

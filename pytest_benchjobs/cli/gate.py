@@ -1,4 +1,4 @@
-"""`gate`: a job that has ended is judged."""
+"""`gate`: judge an ended job."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def gate(
 ) -> int:
     """Judge JOB: an id, the beginning of one, a name, or last, which is the default.
 
-    By what it was asked to be judged by when it ran; options given here go before that. Nothing is run. Exit status: 0
-    ok, 10 regressed, 11 inconclusive under --policy strict, 12 invalid, 13 stopped by a budget.
+    By the gates it was run with; options given here override them. Nothing is run. Exit status: 0 ok, 10 regressed,
+    11 inconclusive under --policy strict, 12 invalid, 13 stopped by a budget.
     """
     from ..store.index import rebuild
     from ..store.reader import HistoryReader
@@ -104,13 +104,13 @@ def gate(
 
 
 def _after(report: GateReport, directory: Path) -> GateReport:
-    """The report, with what was said of the job before where that differs: both may stand on one page."""
+    """Add a note to the report where an earlier verdict differs: a CI page may show both."""
     from ..store.gates import kept_gates
 
     try:
         earlier = kept_gates(JobBundle(directory, report.job).root)
     except InputError:
-        return report  # what is damaged tells nobody anything
+        return report  # skip a damaged verdict
     if not earlier or earlier[-1].verdict is report.verdict:
         return report
     note = f"this replaces an earlier verdict on the job, by other gates: {earlier[-1].verdict}"
@@ -120,10 +120,10 @@ def _after(report: GateReport, directory: Path) -> GateReport:
 def _baseline(
     config: GateConfig, history: HistoryReader, directory: Path, record: JobRecord, *, here: bool
 ) -> Resolved | None:
-    """Return the baseline of the job. A path is from here where it was given here, else from where the job ran.
+    """Return the baseline of the job. A path given here is relative to here, else to where the job ran.
 
     Raises:
-        InputError: there is no such baseline, and the user did not say that the job was a first run.
+        InputError: there is no such baseline, and the job is not said to be a first run.
     """
     if config.baseline is None:
         return None
@@ -162,7 +162,7 @@ def _judged(
 
 
 def keep_verdict(report: GateReport, directory: Path, comparison: Comparison | None = None) -> None:
-    """Keep a verdict, and the comparison it is of. Where nothing can be written, the verdict stands nevertheless."""
+    """Store a verdict and its comparison. A failure to write is a warning: the verdict stands."""
     from ..job.judge import keep
     from ..store.history import History
 
@@ -185,7 +185,7 @@ def _tell(
     junit: Path | None,
     metrics: Path | None,
 ) -> None:
-    """Write for people and the CI system. Lines it obeys go to stderr, which it reads as well."""
+    """Write for people and the CI system. Commands for the CI system go to stderr, which it reads as well."""
     from ..report.ci import Host, Places, comment, metrics_text, publish
     from ..report.gate_markdown import gate_markdown
     from ..report.write import junit_of, summary_of
@@ -217,7 +217,7 @@ def _tell(
 
 
 def judged_lines(judged: Judged) -> Iterator[str]:
-    """Lines of text of a verdict."""
+    """Return a verdict as lines of text."""
     from ..report.gate_console import gate_lines
 
     for text, colour in gate_lines(judged.report):

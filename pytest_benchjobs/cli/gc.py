@@ -1,4 +1,4 @@
-"""`gc`: left-overs in the engine and on disk are removed."""
+"""`gc`: remove left-overs in the engine and on disk."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _DETACHED_LOGS = "pytest*.log"
 )
 @directory_option
 def gc(all_kept: bool, older_than: float | None, directory: Path) -> None:
-    """Remove what dead processes left behind, and what nobody needs.
+    """Remove what dead processes left behind, and what is no longer needed.
 
-    Containers and networks of dead processes of this machine; the network of public trials, if no container has it;
-    unfinished trials of dead jobs; file systems that were kept of jobs which are deleted, with --kept of all jobs in
-    DIR. Jobs that are alive are left alone. Trials which had ended are kept and indexed.
+    That is: containers and networks of dead processes of this machine; the network of public trials, if no container
+    uses it; unfinished trials of dead jobs; kept file systems of deleted jobs, with --kept those of all jobs in DIR.
+    Running jobs are not touched. Finished trials are kept and indexed.
     """
     from ..store.liveness import STALE_SECONDS
 
@@ -59,7 +59,7 @@ def gc(all_kept: bool, older_than: float | None, directory: Path) -> None:
 
 
 def _in_engine(unneeded: Callable[[list[Kept]], list[Kept]]) -> None:
-    """Containers, networks and images; says so when no engine answers."""
+    """Remove containers, networks and images; report where no engine answers."""
     from ..model.owner import current_owner
 
     provider = keeper(current_owner())
@@ -83,10 +83,10 @@ def _in_engine(unneeded: Callable[[list[Kept]], list[Kept]]) -> None:
 
 
 def _unneeded(kept: list[Kept], directory: Path, *, all_kept: bool, older_than: float | None) -> list[Kept]:
-    """Return kept file systems of this directory that can go. `kept` is called first: it has nothing of later jobs."""
+    """Return the kept file systems to remove. `kept` was listed before the jobs are read, so none is of a later job."""
     records = list(_records(directory))
     live = {record.id for record in records if _lives(directory, record)}
-    # A job that grades another one's trials anew needs what was kept of them.
+    # A rescore needs the kept file systems of the job it grades again.
     needed = live | {record.parent for record in records if record.id in live}
     children = {record.parent for record in records}
     newest = time.time() - (older_than or 0.0) * _DAY
@@ -104,7 +104,7 @@ def _unneeded(kept: list[Kept], directory: Path, *, all_kept: bool, older_than: 
 
 
 def _remove_logs(directory: Path, days: float) -> int:
-    """Remove what detached jobs printed, of those that have ended; returns of how many."""
+    """Remove the logs of detached jobs that have ended; return how many."""
     removed = 0
     live = {record.id for record in _records(directory) if _lives(directory, record)}
     for path in Layout(directory).jobs.glob(f"*/{_DETACHED_LOGS}"):

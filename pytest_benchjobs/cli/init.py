@@ -1,4 +1,4 @@
-"""`init`: a first benchmark, an agent of this checkout and a CI file, each of which runs at once."""
+"""`init`: write a first benchmark, an agent of this checkout and a CI file, each of which runs at once."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ BENCHMARKS = "benchmarks"
 def init(directory: Path, agent: str | None, ci: str) -> None:
     """Write a first benchmark, an agent of this checkout and a CI file into DIRECTORY; each runs at once.
 
-    Asks nothing: the name of the project, its agent, the CI system and the main branch are found. A file that is there
-    already is kept as it is.
+    It asks no questions: the project's name, its agent, the CI system and the main branch are detected. Existing files
+    are kept as they are.
     """
     from ._checkout import look_at
     from ._starter import files

@@ -1,4 +1,4 @@
-"""`list`: jobs, a line each. Exit status 0 whatever their results are."""
+"""`list`: list jobs. Exit status 0 whatever their results are."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from ..store.rows import JobRow
 
 _NAME = 60
-"""Characters shown of the name of a job; JSON and YAML have all of it."""
+"""Characters shown of a job's name; JSON and YAML have the whole name."""
 _SHOWN = 3
-"""Agents and benchmarks of a job that are named."""
+"""Agents and benchmarks shown of a job."""
 _EVER_DAYS = 36_500
 
 
@@ -111,11 +111,11 @@ def _several(names: tuple[str, ...]) -> str:
 
 
 def _score(job: JobItem) -> str | Cell:
-    """Mean score of each agent, in their order: the mean over agents is of no use."""
+    """Format the mean score of each agent, in their order; a mean over agents is of no use."""
     if len(job.agents) < 2:
         if job.mean_score is None:
             return "N/A"
-        # A mean without the trials that were skipped is not that of the whole job.
+        # Say how many trials have a score where others were skipped.
         scored = f" of {job.passed + job.failed}" if job.skipped else ""
         return Cell(f"{percent(job.mean_score)}{scored}", "green" if job.mean_score >= 0.5 else None)
     shown = [job.scores.get(agent) for agent in job.agents[:_SHOWN]]

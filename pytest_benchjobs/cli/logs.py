@@ -1,4 +1,4 @@
-"""`logs`: the logs of a job, in a directory to look around in."""
+"""`logs`: copy the logs of a job to a directory."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ def logs(
 ) -> None:
     """Copy the logs, scores and artifacts of JOB (an id, the beginning of one, a name, or last), or of one TRIAL.
 
-    TRIAL is an id as pytest and other commands print it, or that of a scenario: of the newest job that has it.
-    A directory for each trial, DIR/AGENT_MODEL/SCENARIO, with results.json and what the trial left. Several attempts
-    end in -1, -2, ... Exit status 1: something could not be copied.
+    TRIAL is an id as pytest and other commands print it, or that of a scenario, in the newest job that has it.
+    Each trial gets a directory DIR/AGENT_MODEL/SCENARIO with results.json and the trial's files; those of several
+    attempts end in -1, -2, ... Exit status 1: something could not be copied.
     """
     output = next((text for text in reversed(outputs) if text in FORMATS), "text")
     places = [DIRECTORY.convert(text, None, ctx) for text in outputs if text not in FORMATS]
@@ -102,7 +102,7 @@ def logs(
 
 
 def _named(history: HistoryReader, text: str) -> tuple[str, frozenset[str]]:
-    """Return the job that a text names; or that of the trial that it names, and the node ids of what it names.
+    """Return the job that a text names, or the job of the trials that it names with their node ids.
 
     Raises:
         InputError: it names neither.
@@ -136,7 +136,7 @@ def _chosen(
 
 
 def _places(rows: Sequence[TrialRow], config: JobConfig) -> dict[str, Path]:
-    """Node id -> directory: the same for a trial, whatever else is chosen. No two are the same, whatever the case."""
+    """Return a directory for each node id: stable under any choice, and unique even where case is ignored."""
     agents: dict[str, str] = {}
     names: dict[tuple[str, str], list[TrialRow]] = {}
     for row in rows:
@@ -165,7 +165,7 @@ def _free(name: str, taken: set[str]) -> str:
 
 
 def _copy(directory: Path, row: TrialRow, target: Path, place: Path) -> tuple[CopiedTrial, list[str]]:
-    """Copy one trial; also returns what was left out on purpose. Whatever goes wrong is in what comes back."""
+    """Copy one trial; also return what was left out on purpose. Problems are in the returned row."""
     from ..report.documents.jobs import CopiedTrial
 
     copied = Copied()
@@ -195,17 +195,17 @@ def _copy(directory: Path, row: TrialRow, target: Path, place: Path) -> tuple[Co
 
 
 def _files(directory: Path, row: TrialRow, target: Path, copied: Copied) -> TrialResult | None:
-    """Copy the files of a trial; returns what its result.json says. What is missing goes to `copied.problems`.
+    """Copy the files of a trial; return the content of its result.json. Missing files go to `copied.problems`.
 
-    A result that was taken over is a result.json and no more: the files are in the job that ran it. One that was
-    graded anew has what graders left; what the agent printed is in the job it worked in.
+    A reused result is only a result.json: its files are in the job that ran it. A rescored one has the scorers' files;
+    the agent's are in the job that ran the agent.
     """
     from ..store.bundle import JobBundle
     from ..store.results import origins
     from ..store.trials import read_result
 
     if not row.path:
-        return None  # it never had any: its job could not write
+        return None  # no files: its job could not write
     place = inside(JobBundle.open(directory, row.job).root, row.path)
     if not place.is_dir():
         copied.problems.append(f"{place}: is not there")
@@ -217,7 +217,7 @@ def _files(directory: Path, row: TrialRow, target: Path, copied: Copied) -> Tria
         copied.problems.append(str(error))
     copy_tree(place, target, copied, leave=_OURS)
     if result is None or (target / AGENT_FILES[0]).exists():
-        return result  # as that of a job made of several, which has the files and says where else they are
+        return result  # a merged job has the files itself, and names the job they came from
     try:
         for there, same in origins(directory, result):
             if same and not copied.files:

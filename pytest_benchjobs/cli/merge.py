@@ -1,4 +1,4 @@
-"""`merge`: jobs of other machines and of CI shards."""
+"""`merge`: import jobs from other machines and CI shards."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _SQLITE = b"SQLite format 3\0"
 
 @dataclasses.dataclass(slots=True)
 class _Sources:
-    """Files and directories named on the command line, by kind."""
+    """Files and directories from the command line, by kind."""
 
     bundles: list[Path] = dataclasses.field(default_factory=list)
     histories: list[Path] = dataclasses.field(default_factory=list)
     indexes: list[Path] = dataclasses.field(default_factory=list)
-    """Histories with bundles beside them, which may know more jobs than there are bundles."""
+    """Histories beside bundles; they may have jobs whose bundles are gone."""
     junit: list[Path] = dataclasses.field(default_factory=list)
 
 
@@ -49,10 +49,10 @@ class _Sources:
 def merge(
     sources: tuple[Path, ...], as_job: str | None, junit: Path | None, directory: Path, output: str
 ) -> int:
-    """Bring in jobs of other machines. Doing it again changes nothing.
+    """Import jobs from other machines. Importing them again changes nothing.
 
     SOURCE is a results directory, the directory of one job, a history.sqlite without jobs beside it, or, with --junit,
-    a JUnit file. Of a job that is here already, what is new is added. Exit status 1 when any was refused.
+    a JUnit file. New trials of a job that is already here are added to it. Exit status 1 when any job was refused.
     """
     from ..report.documents import mirror
     from ..report.documents.jobs import MergedJob, MergeDocument
@@ -139,7 +139,7 @@ def _merge_jobs(found: _Sources, as_job: str | None, directory: Path) -> tuple[l
     from ..store.incoming import MergeResult
 
     with History.of(directory) as history:
-        merging = Merge(directory, history, Host.find("auto", os.environ))  # of shards of a pipeline
+        merging = Merge(directory, history, Host.find("auto", os.environ))  # shards of a pipeline
         if as_job is not None:
             return [merging.make_one(as_job, found.bundles)], merging.problems
         jobs: list[MergeResult] = []
@@ -147,7 +147,7 @@ def _merge_jobs(found: _Sources, as_job: str | None, directory: Path) -> tuple[l
             try:
                 jobs.append(merging.bring_in(root))
             except InputError as error:
-                # Its id is the name of its directory, as far as anybody knows.
+                # Nothing but the name of the directory tells its id.
                 jobs.append(MergeResult(root.name, None, "refused", 0, str(error)))
         seen = {job.job for job in jobs}
         for source in (*found.indexes, *found.histories):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..report.documents.plan import PlanDocument, PlannedRun, PlannedTrial
 
 _OUT = "BENCHJOBS_PLAN_OUT"
-"""Agreed with `plugin.planning`."""
+"""Environment variable that `plugin.planning` reads."""
 _NOTHING_SELECTED = 5
 _REAL = ("passed", "failed")
 
@@ -38,7 +38,7 @@ _REAL = ("passed", "failed")
 def plan(*, extended: bool, print_command: bool, output: str, **options: Any) -> int:
     """Show what `benchjobs run` would do with the same options: trials, reuse, images, time and cost. Runs nothing.
 
-    Nothing is started, pulled, built or written. Time and cost are what the same trials took the last time they ran.
+    Nothing is started, pulled, built or written. Time and cost are estimated from the last run of the same trials.
     """
     from ._plan_text import plan_lines
 
@@ -53,14 +53,14 @@ def plan(*, extended: bool, print_command: bool, output: str, **options: Any) ->
 
 
 def planning(call: Call) -> list[str]:
-    """Return the command that makes the call, but runs nothing."""
-    # No workers, whatever an ini file says.
+    """Return the command that plans the call instead of running it."""
+    # No workers, even if an ini file asks for them.
     alone = () if any("no:xdist" in argument for argument in call.arguments) else ("-n0",)
     return [*call.command, "--bench-plan", *alone]
 
 
 def planned(call: Call) -> tuple[Any, tuple[PlannedTrial, ...]]:
-    """Have pytest collect and decide; returns the configuration and the trials.
+    """Let pytest collect and decide; return the configuration and the trials.
 
     Raises:
         InputError: pytest ended with an error.
@@ -149,7 +149,7 @@ def _running(trials: Iterable[PlannedTrial]) -> list[PlannedTrial]:
 
 
 def _earlier(trials: Sequence[PlannedTrial], directory: Path) -> dict[str, Earlier]:
-    """Return time and cost of the trials when they last ran, by node id."""
+    """Return time and cost of each trial's last run, by node id."""
     from ..store.reader import HistoryReader
 
     found = {trial.node_id: Earlier() for trial in trials}
@@ -162,7 +162,7 @@ def _earlier(trials: Sequence[PlannedTrial], directory: Path) -> dict[str, Earli
             row = history.latest(trial.benchmark, trial.scenario, trial.agent, trial.attempt)
             if row is None and trial.attempt > 1:
                 row = history.latest(trial.benchmark, trial.scenario, trial.agent, 1)
-            # One that was graded anew took no agent's time, and one that broke says nothing.
+            # A rescored trial has no agent's time, and an error tells nothing.
             if row is not None and row.rescored is None and row.outcome in _REAL:
                 found[trial.node_id] = Earlier(row.seconds, row.cost_usd)
     return found

@@ -1,4 +1,4 @@
-"""`recover`: jobs whose process died are closed."""
+"""`recover`: close jobs whose process died."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def recover(stale_seconds: float, directory: Path, output: str) -> None:
     """Close jobs whose process died. Each start of a job does it too.
 
-    Whether a process of this machine lives is known for sure, so its age does not matter. What had ended is kept and
+    A process of this machine is known to live or not, whatever the age of its heartbeat. Finished trials are kept and
     indexed; `benchjobs resume` runs the rest.
     """
     document = recover_jobs(directory, stale_seconds)
@@ -49,7 +49,7 @@ def recover_jobs(directory: Path, stale_seconds: float) -> RecoverDocument:
     """Close jobs whose process died, and write their reports.
 
     Raises:
-        DiskFull, ResultsUnwritable: the directory refuses.
+        DiskFull, ResultsUnwritable: the directory cannot be written.
     """
     from ..job.recover import Kind
     from ..job.recover import recover as recover_all

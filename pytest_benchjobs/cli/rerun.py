@@ -1,4 +1,4 @@
-"""`rerun`: the trials of a job again, as a job of its own."""
+"""`rerun`: run the trials of a job again, as a new job."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def rerun(
     rest: tuple[str, ...],
     **how: Any,
 ) -> int:
-    """Run the trials of JOB again, as a job of its own, whatever their results were; or one TRIAL.
+    """Run the trials of JOB again as a new job, whatever their results were; or one TRIAL.
 
-    With --failed and --errors only those. TRIAL is an id as pytest and other commands print it, or that of a scenario:
-    it runs as in the newest job that has it. Nothing is reused. Exit status: that of pytest.
+    --failed and --errors choose by outcome. TRIAL is an id as pytest and other commands print it, or that of a
+    scenario; it runs as in the newest job that has it. Nothing is reused. Exit status: that of pytest.
     """
     found, named = find_earlier_or_trial(directory, job)
     if named:

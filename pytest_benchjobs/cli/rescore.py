@@ -1,4 +1,4 @@
-"""`rescore`: kept trials graded again, as a job of its own."""
+"""`rescore`: grade kept trials again, as a new job."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from ._run_options import VariadicCommand, scenarios_option
 def rescore(
     *, job: str, scenarios: tuple[str, ...], directory: Path, rest: tuple[str, ...], **how: Any
 ) -> int:
-    """Grade the trials of JOB again with the scorers as they are now, as a job of its own. No agent runs.
+    """Grade the trials of JOB again with the current scorers, as a new job. No agent runs.
 
-    Only trials that were kept (--keep), and not removed since, can be graded again. Exit status: that of pytest.
+    Only kept trials (--keep) that were not removed since can be graded again. Exit status: that of pytest.
     """
     found = find_earlier(directory, job)
     trials = trials_of(found, scenarios)

@@ -1,4 +1,4 @@
-"""`resume`: an interrupted job is finished under its own id."""
+"""`resume`: finish an interrupted job under its own id."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _STOPS_AT_FAILURES = re.compile(r"-[a-zA-Z]*x[a-zA-Z]*$|--exitfirst$|--maxfail\b
 @click.command(cls=VariadicCommand)
 @call_options
 def resume(*, job: str, directory: Path, rest: tuple[str, ...], **how: Any) -> int:
-    """Finish JOB, which died or was cancelled, under its own id: what is missing, or ended in an error.
+    """Finish JOB, which died or was cancelled, under its own id: run trials that are missing or ended in an error.
 
-    What passed or failed stays as it is. Exit status: that of pytest.
+    Trials that passed or failed stay as they are. Exit status: that of pytest.
     """
     found = find_earlier(directory, job)
     record = found.record
@@ -54,7 +54,7 @@ def resume(*, job: str, directory: Path, rest: tuple[str, ...], **how: Any) -> i
 
 
 def _to_the_end(record: JobRecord) -> list[str]:
-    """Undo `-x` and `--maxfail` of the job: its failures would stop it again before anything is run."""
+    """Undo `-x` and `--maxfail` of the job: its failures would stop it again before any trial runs."""
     rest = said_of(record).rest
     return ["--maxfail=0"] if any(_STOPS_AT_FAILURES.match(argument) for argument in rest) else []
 
@@ -67,7 +67,7 @@ def _is_finished(job: EarlierJob) -> bool:
 
 
 def _its_trials(job: EarlierJob) -> dict[str, Written]:
-    """Settings that name the trials of yet another job, if the job was to run those."""
+    """Return settings that name the trials of another job, if the job was a rerun of those."""
     from ..store.reader import HistoryReader
 
     which = said_of(job.record).settings.get("from")
@@ -75,13 +75,13 @@ def _its_trials(job: EarlierJob) -> dict[str, Written]:
         return {}
     name, colon, states = which.rpartition(":")
     if not colon or not {state.strip().lower() for state in states.split(",")} <= set(Outcome):
-        name, colon, states = which, "", ""  # a name may have a colon
+        name, colon, states = which, "", ""  # a job's name may have a colon
     with HistoryReader.of(job.directory) as history:
         return {"from": _as_of(history, name, job.record) + colon + states}
 
 
 def _as_of(history: HistoryReader, text: str, record: JobRecord) -> str:
-    """Id of the job that `text` named when another one began: `last` was another job then."""
+    """Return the id of the job that `text` named when the job of `record` began: `last` has changed since."""
     from ..store.results import LAST, find_job
 
     older = [job for job in history.job_page() if (job.created_at, job.id) < (record.created_at, record.id)]

@@ -1,4 +1,4 @@
-"""`rm`: jobs are removed, with their files and all that the history has of them."""
+"""`rm`: remove jobs, their files and their rows in the history."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 @directory_option
 @output_option
 def rm(jobs: tuple[str, ...], force: bool, directory: Path, output: str) -> None:
-    """Remove each JOB: an id, the beginning of one, a name, or last. Its results, logs and kept file systems are gone.
+    """Remove each JOB (an id, the beginning of one, a name, or last) with its results, logs and kept file systems.
 
-    A job that runs is left alone, and without --force one that a baseline is made of, or whose results other jobs have
-    reused. Nothing is removed unless all of them can be.
+    A running job is never removed, and only with --force one that a baseline is made of, or whose results other jobs
+    have reused. Nothing is removed unless all jobs can be.
     """
     from ..job.remove import hindrance, remove
     from ..report.documents import mirror
@@ -58,7 +58,7 @@ def _lines(document: RemovedDocument) -> Iterator[str]:
 
 
 def _forget(references: Iterable[str]) -> int:
-    """Remove kept file systems from the engine; returns how many. Says so where no engine answers."""
+    """Remove kept file systems from the engine; return how many. Report where no engine answers."""
     from ..model.owner import current_owner
     from ..sandbox.protocol import KEPT
     from ..sandbox.providers import keeper

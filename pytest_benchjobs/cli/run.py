@@ -1,4 +1,4 @@
-"""`run`: benchmarks, in one call of pytest."""
+"""`run`: run benchmarks in one call of pytest."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from ._run_options import VariadicCommand, run_options, run_request
 @click.option("--print-command", is_flag=True, help="Print the pytest command without running it.")
 @output_option
 def run(*, detach: bool, print_command: bool, output: str, **options: Any) -> int:
-    """Run benchmarks with agents: one call of pytest, whose output this is.
+    """Run benchmarks with agents, in one call of pytest.
 
-    What has a result already, and nothing that decides it has changed, is not run again. Exit status: that of pytest,
-    0 when every trial passed, 1 when some did not; 2 for a mistake in the call. With a baseline or a floor it is that
+    A trial that already has a result is not run again while nothing that decides it has changed. Exit status: that of
+    pytest, 0 when every trial passed, 1 when some did not, 2 for a usage error. With a baseline or a floor it is that
     of the gate: 0, 10 regressed, 11 inconclusive, 12 invalid.
     """
     request = run_request(options)

@@ -1,4 +1,4 @@
-"""`runs`: a line for each benchmark and agent of a job. Exit status 0 whatever the results are."""
+"""`runs`: list runs, one for each benchmark and agent of a job. Exit status 0 whatever the results are."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def runs(
 def _sort_column(name: str) -> str:
     from ..report.documents.jobs import RunItem
 
-    wanted = name.lower().removesuffix(",run_id").removesuffix(",id")  # the second key it is anyway
+    wanted = name.lower().removesuffix(",run_id").removesuffix(",id")  # the id is the second key anyway
     column = _SORT_ALIASES.get(wanted, wanted)
     if column not in RunItem.model_fields:
         known = [

@@ -1,4 +1,4 @@
-"""`schema`: the JSON Schema of a file, or of what a command prints."""
+"""`schema`: print the JSON Schema of a file, or of a command's output."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _WRITTEN = {
 @click.command()
 @click.argument("name")
 def schema(name: str) -> None:
-    """Print the JSON Schema of a file (*.bench.yaml, profiles, result.json, job.json), or of what a command prints.
+    """Print the JSON Schema of a file (*.bench.yaml, profiles, result.json, job.json), or of a command's output.
 
     NAME is manifest, settings (profiles and job files), description (*.agent.yaml), known (bench-known.toml),
-    result, job, or the name of a command with `-o json`; for export, of a line of JSON.
+    result, job, or the name of a command with `-o json`; that of export describes a line of JSON.
     """
     from ..report.documents import DOCUMENTS, schema_of
 

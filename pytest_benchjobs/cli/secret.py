@@ -1,4 +1,4 @@
-"""`secret`: secrets for jobs, stored on this machine."""
+"""`secret`: store secrets for jobs on this machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from ._output import emit, output_option
 def secret() -> None:
     """Keep secrets for jobs on this machine: in its keyring, else in a file that only you can read.
 
-    A job takes what is not in its environment from here: `--bench-secret VARIABLE=NAME`, and keys of models.
+    A job reads secrets (`--bench-secret VARIABLE=NAME`) and keys of models from here where its environment lacks
+    them.
     """
 
 
@@ -23,9 +24,9 @@ def secret() -> None:
 @click.argument("name")
 @click.argument("value", nargs=-1, metavar="")
 def set_(name: str, value: tuple[str, ...]) -> None:
-    """Keep the secret NAME. Its value is asked for, or read from standard input: never an argument.
+    """Store the secret NAME. Its value is prompted for, or read from standard input; it is never an argument.
 
-    A line break at its end is no part of it.
+    A line break at the end is not part of the value.
     """
     from ..settings.secret_store import SecretStore, check_name
 
@@ -48,9 +49,9 @@ def set_(name: str, value: tuple[str, ...]) -> None:
 @secret.command("list")
 @output_option
 def list_(output: str) -> None:
-    """List the secrets that are kept, without their values.
+    """List the stored secrets, without their values.
 
-    The same value has the same fingerprint, on this machine only; it tells nothing else.
+    The same value has the same fingerprint, on this machine only; a fingerprint tells nothing else.
     """
     from ..report.documents import mirror
     from ..report.documents.machine import SecretItem, SecretsDocument
@@ -75,7 +76,7 @@ def list_(output: str) -> None:
 @secret.command("delete")
 @click.argument("name")
 def delete(name: str) -> None:
-    """Forget the secret NAME."""
+    """Delete the secret NAME."""
     from ..settings.secret_store import SecretStore
 
     if not SecretStore().delete(name):

@@ -1,4 +1,4 @@
-"""`shell`: a shell in the kept file system of a trial."""
+"""`shell`: open a shell in the kept file system of a trial."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..store.rows import TrialRow
 
 _SHOWN = 5
-# A shell that nobody comes back to ends by itself.
+# An abandoned shell ends by itself.
 _LIFETIME = 24 * 3600.0
 _START_SHELL = "if command -v bash >/dev/null 2>&1; then exec bash; else exec sh; fi"
 
@@ -54,11 +54,11 @@ def shell(
     network: str,
     directory: Path,
 ) -> int:
-    """Open a shell in what a trial left, as it was before it was graded.
+    """Open a shell in the kept file system of a trial, as the agent left it, before grading.
 
-    TRIAL is an id as it is printed, or that of a scenario; of JOB, one trial is kept or the options say which. Each
-    shell begins with what was kept: what it changes is gone when it ends. Without a terminal the shell reads commands
-    from standard input. A COMMAND runs instead of the shell; the exit status is its own.
+    TRIAL is an id as it is printed, or that of a scenario; of a JOB with several kept trials, the options choose one.
+    Each shell begins with the kept state; its changes are gone when it ends. Without a terminal the shell reads
+    commands from standard input. A COMMAND runs instead of the shell; the exit status is that of the command.
     """
     env = parse(BY_NAME["env"], given, "--env")
     row = _kept_trial(directory, what, scenario, agent, attempt)
@@ -81,7 +81,7 @@ def _visit(
     env: dict[str, str],
     network: str,
 ) -> int:
-    """Run the command in a container of its own; returns its exit status."""
+    """Run the command in a new container; return its exit status."""
     from ..sandbox.docker.terminal import is_interactive
     from ..sandbox.protocol import SandboxSpec
 
@@ -112,7 +112,7 @@ def _visit(
             env={**terminal, **env},
         )
     except BrokenPipeError:
-        # Whoever read our output has seen enough. The status is that of a program which SIGPIPE ended.
+        # The reader closed the pipe. The status is that of a program killed by SIGPIPE.
         return 141
     finally:
         sandbox.remove()
@@ -121,10 +121,10 @@ def _visit(
 def _kept_trial(
     directory: Path, what: str, scenario: str | None, agent: str | None, attempt: int | None
 ) -> TrialRow:
-    """Return the only trial that fits and was kept.
+    """Return the only kept trial that fits.
 
     Raises:
-        InputError: there is none, nothing of it was kept, or there are several.
+        InputError: none fits, none of those was kept, or several were.
     """
     from ..store.reader import HistoryReader
     from ..store.trial_ids import job_or_trials
@@ -149,7 +149,7 @@ def _only_kept(found: Sequence[TrialRow]) -> TrialRow:
     from ..sandbox.protocol import KEPT
 
     kept = [row for row in found if row.kept is not None]
-    if len(kept) > 1:  # of one alone, the engine says what became of it
+    if len(kept) > 1:  # for a single trial, the engine's own error is clearer
         missing = gone(row.kept for row in kept)
         if not (left := [row for row in kept if row.kept not in missing]):
             raise InputError(

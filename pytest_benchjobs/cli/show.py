@@ -1,4 +1,4 @@
-"""`show`: one trial whole."""
+"""`show`: show one trial whole."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _lines(document: ShowDocument, directory: Path) -> Iterator[str]:
 
 
 def next_commands(result: TrialResult, directory: Path) -> Iterator[str]:
-    """Commands about this trial, as they are typed here."""
+    """Return commands to type next about this trial."""
     where = "" if directory == default_directory() else f" --dir {shlex.quote(str(directory))}"
     trial = shlex.quote(clean(result.node_id))
     yield f"benchjobs logs {result.job} --scenario {trial}{where}"
@@ -72,10 +72,10 @@ def next_commands(result: TrialResult, directory: Path) -> Iterator[str]:
 
 
 def _refuse_job(history: HistoryReader, text: str) -> None:
-    """Say which trials a job has, if a job was named.
+    """Raise an error that lists the trials of a job, if the text names a job.
 
     Raises:
-        InputError: one was.
+        InputError: it does.
     """
     from ..store.results import find_job
 

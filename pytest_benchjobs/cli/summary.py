@@ -1,4 +1,4 @@
-"""`summary`: the results of a job."""
+"""`summary`: show the results of a job."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ._summary_text import summary_lines
 @directory_option
 @output_option
 def summary(job: str, extended: bool, limit: int | None, config: bool, directory: Path, output: str) -> None:
-    """Show the results of JOB: an id, the beginning of one, a name, or last. While it runs, how far it is."""
+    """Show the results of JOB: an id, the beginning of one, a name, or last; of a running job, its progress."""
     from ..report.overview import summary_document
     from ..store.reader import HistoryReader
     from ..store.results import find_job

@@ -1,4 +1,4 @@
-"""`view-comparison`: a comparison again."""
+"""`view-comparison`: show a stored comparison."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ._output import emit, output_option
 @directory_option
 @output_option
 def view_comparison(comparison: str, directory: Path, output: str) -> None:
-    """Show COMPARISON again: an id, the beginning of one, or last."""
+    """Show a stored COMPARISON: an id, the beginning of one, or last."""
     from ..report.comparison import comparison_lines
     from ..store.comparisons import find_comparison
     from ..store.reader import HistoryReader

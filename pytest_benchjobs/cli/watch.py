@@ -1,4 +1,4 @@
-"""`watch`: a job while it runs, seen from any process that has its files."""
+"""`watch`: show a job while it runs, from any process that can read its files."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ _INTERRUPTED = 130
 )
 @click.option("--fail-on-unsolved", is_flag=True, help="Exit with status 1 if a scenario did not pass.")
 def watch(job: str, directory: Path, output: str, interval: float, fail_on_unsolved: bool) -> int:
-    """Watch JOB until it has ended: an id, the beginning of one, a name, or last. It does not matter who runs it.
+    """Watch JOB until it has ended: an id, the beginning of one, a name, or last. Any process may run it.
 
-    On a terminal it fills the screen: arrows choose a trial, and Enter follows that one alone. Elsewhere it prints a
-    line for each trial that has ended, and one of progress now and then. With -o json it prints a document on each
+    On a terminal it fills the screen: arrow keys choose a trial, and Enter follows that trial. Elsewhere it prints a
+    line for each trial that has ended, and a progress line at each interval. With -o json it prints a document per
     line, and a last one at the end.
 
     Exit status 0: the job completed, whatever its scores; 1: it failed, was cancelled, timed out or died; 130: you
-    stopped watching. The job goes on then.
+    stopped watching, and the job continues.
     """
     from ..job.follow import Following
     from ..store.reader import HistoryReader
@@ -84,7 +84,7 @@ def watch(job: str, directory: Path, output: str, interval: float, fail_on_unsol
 
 
 def _as_text(following: Following, interval: float) -> bool:
-    """Watch until the job is over; returns false when the user quits before."""
+    """Watch until the job has ended; return false when the user quits earlier."""
     from . import _screen as screen
 
     landed = following.look()
@@ -118,14 +118,14 @@ def _on_screen(following: Following) -> bool:
 
 @dataclasses.dataclass(slots=True)
 class _Choice:
-    """The trial that the keys have chosen."""
+    """The trial chosen by keys."""
 
     node_id: str | None = None
     is_open: bool = False
-    """It fills the screen."""
+    """True if the trial fills the screen."""
 
     def press(self, keys: str, listed: Sequence[str]) -> None:
-        """Take keys that were typed; `listed` are the trials in the order in which they are shown."""
+        """Handle typed keys; `listed` are the trials in the order shown."""
         for key in _KEYS.findall(keys):
             if key in _ENTER:
                 self.is_open = not self.is_open and bool(listed)
@@ -163,7 +163,7 @@ def _as_documents(following: Following, interval: float, output: str) -> None:
 
 
 def _looks(interval: float) -> Iterator[bool]:
-    """Yield at each look; true when a line of progress is due."""
+    """Yield at each look at the job; true when a progress line is due."""
     said = float("-inf")
     while True:
         now = time.monotonic()
@@ -215,7 +215,7 @@ def _print_results(directory: Path, following: Following) -> None:
 
 
 def _status(directory: Path, following: Following, fail_on_unsolved: bool) -> int:
-    """Return the exit status; prints on stderr why it is not 0."""
+    """Return the exit status, and print on stderr why it is not 0."""
     from ..model.job import JobStatus
 
     record = following.record
@@ -257,6 +257,6 @@ def _view(following: Following, choice: _Choice | None = None) -> View:
 
 
 def _command(verb: str, record: JobRecord, directory: Path) -> str:
-    """Return a command for this job, as it is typed here."""
+    """Return a command for this job, as the user would type it here."""
     where = "" if directory == default_directory() else f" --dir {shlex.quote(str(directory))}"
     return f"benchjobs {verb} {record.id}{where}"

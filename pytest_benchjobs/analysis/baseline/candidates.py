@@ -1,4 +1,4 @@
-"""Jobs a baseline can be made of: completed ones, of the same benchmarks and agents, not full of errors."""
+"""Jobs that can be a baseline: completed, with the same benchmarks and agents, and few errors."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from ...store.reproducibility import head, is_ancestor
 from ..sides import gone_of
 
 MAX_ERRORS = 0.05
-"""Share of a job's attempts that may have ended in an error."""
+"""Largest share of a job's attempts that may have ended in an error."""
 _LOOKED_AT = 500
-"""Jobs of a history that are looked at, the newest."""
+"""Number of newest jobs of a history that are looked at."""
 _CONSIDERED = 50
-"""Those of them that fit somehow, beside as many as are asked for: a better one is hardly among the rest."""
+"""Number of partly fitting jobs looked at beyond those requested: a better one is hardly among the rest."""
 _LEAST_SHARED = 0.5
-"""Share of the scenarios which a job must have for being the baseline of them."""
+"""Smallest share of the scenarios that a baseline must have."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Candidate:
-    """A job that a baseline may be made of."""
+    """A job that may be a baseline, and how well it fits."""
 
     record: JobRecord
     same_agent: bool
-    """Of an agent there is the very label; else only the name, with another model or version."""
+    """True if it has all agents by their labels; false if some are missing, or have another model or version."""
     same_benchmarks: bool
-    """All of them; else some."""
+    """True if it has all benchmarks; false if it has some."""
     whole: bool
-    """It ran all scenarios of its benchmarks, or is known to have enough of those that are asked for."""
+    """True if it ran all scenarios of its benchmarks, or is known to have enough of the requested ones."""
 
     @property
     def fits(self) -> bool:
@@ -46,13 +46,13 @@ class Candidate:
 
     @property
     def rank(self) -> tuple[bool, bool, bool]:
-        """The greater, the better it fits."""
+        """Sort key: the greater, the better the job fits."""
         return self.same_agent, self.same_benchmarks, self.whole
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Chosen:
-    """Ids of jobs, the newest first, and what to tell of the choice."""
+    """Ids of jobs, the newest first, and notes about the choice."""
 
     jobs: tuple[str, ...]
     notes: tuple[str, ...]
@@ -68,7 +68,7 @@ class _Asked:
 
 
 def why_unfit(history: HistoryReader, job: str) -> str | None:
-    """Reason why a job should not be a baseline, in a few words; None: it may."""
+    """Return why a job should not be a baseline, in a few words; None if it may be one."""
     record = history.job(job)
     if record is None:
         return "it is not in the history"
@@ -80,7 +80,7 @@ def why_unfit(history: HistoryReader, job: str) -> str | None:
 
 
 def _errors_of(history: HistoryReader, record: JobRecord) -> str | None:
-    """Objection to a job whose trials say little because of errors; None: it may be a baseline."""
+    """Return an objection to a job with too many errors; None if it may be a baseline."""
     runs = history.runs(record.id)
     gone = gone_of(record, sum(run.trials for run in runs))
     if gone is not None:
@@ -97,10 +97,10 @@ def _errors_of(history: HistoryReader, record: JobRecord) -> str | None:
 
 
 def last_job(history: HistoryReader, job: JobRecord | None, benchmarks: Collection[str] = ()) -> Chosen:
-    """The last job before this one that is of the same benchmarks and agents; of all jobs, the last.
+    """Return the last job before this one with the same benchmarks and agents; without a job, the last of all.
 
-    One with the very agents and all benchmarks is preferred to a later one that has only some. `benchmarks` are names
-    of those that the job is going to run, as long as the history knows no trial of it.
+    A job with exactly these agents and all benchmarks is preferred to a later one with only some. `benchmarks` names
+    those that the job is going to run, while the history has no trial of it.
     """
     notes: list[str] = []
     best: Candidate | None = None
@@ -115,7 +115,7 @@ def last_job(history: HistoryReader, job: JobRecord | None, benchmarks: Collecti
 
 
 def with_earlier(history: HistoryReader, job: JobRecord, pool: int) -> Chosen:
-    """A job, and those before it which can be pooled with it: so many in all."""
+    """Return a job and the earlier ones that can be pooled with it, `pool` jobs in all."""
     notes: list[str] = []
     alike = (one.record.id for one in _fitting(history, job, (), notes) if one.fits)
     jobs = (job.id, *itertools.islice(alike, pool - 1))
@@ -132,10 +132,10 @@ def branch_jobs(
     job: JobRecord | None,
     benchmarks: Collection[str] = (),
 ) -> Chosen:
-    """The last jobs of a branch of git, at most `pool` of them.
+    """Return the last jobs of a git branch, at most `pool` of them.
 
-    If there are any, those of commits this one descends from, without changes on top. The repository is around `root`;
-    `job` and `benchmarks` are as for `last_job`.
+    Jobs of clean commits that are ancestors of the current one are preferred. The repository is around `root`; `job`
+    and `benchmarks` are as for `last_job`.
     """
     commit = head(root) if job is None else _git(job).get("commit")
     notes: list[str] = []
@@ -179,9 +179,9 @@ def _fitting(
     notes: list[str],
     branch: str | None = None,
 ) -> Iterator[Candidate]:
-    """Of the newest jobs, those that share benchmarks and agents with one. Whoever has too many errors is noted.
+    """Yield those of the newest jobs that share benchmarks and agents with a job; note jobs with too many errors.
 
-    They are earlier than that one, unless they are of another branch.
+    They are earlier than that job, unless they are of another branch.
     """
     asked = _asked(history, job, benchmarks)
     for record in itertools.islice(history.completed(branch), _LOOKED_AT):
@@ -232,7 +232,7 @@ def _candidate(history: HistoryReader, record: JobRecord, asked: _Asked) -> Cand
 
 
 def _name(label: str) -> str:
-    """Name of the agent with a label."""
+    """Return the agent's name in a label."""
     return label.partition(":")[0].partition("@")[0].partition(",")[0]
 
 
@@ -246,6 +246,6 @@ def _compromises(candidate: Candidate) -> Iterator[str]:
 
 
 def _git(record: JobRecord) -> dict[str, object]:
-    """Facts about git in a job's record; the record may come from anybody."""
+    """Return the facts about git in a job's record, which is untrusted."""
     found = record.reproducibility.get("git")
     return found if isinstance(found, dict) else {}

@@ -1,4 +1,4 @@
-"""Sides of comparisons in files: a `baseline.json` there and back, the directory of a job, a `report.json`."""
+"""Sides of comparisons in files: reads `baseline.json`, job directories and `report.json`; makes `baseline.json`."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from ..sides import Cell, Side, cut_short, gone_of, side
 
 
 def as_scenarios(found: Side) -> tuple[BaselineScenario, ...]:
-    """Scenarios of the file to commit for a side, sorted, without those that have no result."""
+    """Return the scenarios of a side for `baseline.json`, sorted, without those that have no result."""
     cells = (cell for cell in found.cells.values() if cell.scores or cell.errors)
     return tuple(sorted(map(_scenario, cells), key=lambda scenario: scenario.key))
 
 
 def as_side(file: BaselineFile, name: str) -> Side:
-    """One side of a comparison from what was committed of it."""
+    """Return the side that a `baseline.json` holds."""
     cells = map(_cell, file.scenarios)
     return Side(name, file.jobs, {cell.key: cell for cell in cells})
 
 
 def side_of_file(name: str, path: Path, judged: str | None) -> tuple[Side, tuple[str, ...]]:
-    """One side of a comparison from a `baseline.json`, the directory of a job, or a `report.json`, and notes.
+    """Return one side of a comparison from a `baseline.json`, a job's directory, or a `report.json`, and notes.
 
-    `name` is as it was asked for, `judged` the id of the job that is judged.
+    `name` is the spec as given, `judged` the id of the judged job.
 
     Raises:
         InputError: it is none of them, damaged, or the job that is judged.
@@ -63,7 +63,7 @@ def _scenario(cell: Cell) -> BaselineScenario:
         benchmark=cell.benchmark,
         scenario=cell.scenario,
         agent=cell.agent,
-        # In the order of their size: attempts come in as it happens.
+        # Sorted, since attempts end in any order.
         scores=tuple(sorted((round(score, 6) for score in cell.scores), reverse=True)),
         passed=cell.passed,
         errors=cell.errors,
@@ -98,7 +98,7 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def _one(mean: float | None) -> tuple[float, ...]:
-    """Of many attempts their mean is all that is known."""
+    """Return one score for many attempts: only their mean is known."""
     return () if mean is None else (mean,)
 
 
@@ -144,7 +144,7 @@ def _report(file: JsonFile) -> tuple[str, list[PairRow], tuple[str, ...]]:
 
 
 def _refuse_incomplete(record: JobRecord, results: int, path: Path, left_out: Sequence[str] = ()) -> None:
-    """Raise if a job is known to have had more results: the job would not miss them, either."""
+    """Raise if a job is known to have had more results: the judged job would not miss them, either."""
     if gone := gone_of(record, results) or cut_short(record, results):
         which = f": {left_out[0]}" if left_out else ""
         message = f"job {one_line(record.id, 100)} cannot be a baseline: {gone}{which}"

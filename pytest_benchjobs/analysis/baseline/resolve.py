@@ -1,4 +1,4 @@
-"""The side a job is compared with, from `--bench-baseline SPEC`.
+"""Find the side a job is compared with, from `--bench-baseline SPEC`.
 
     NAME             a baseline that was set
     job:JOB          a job: an id, the beginning of one, a name, last~2
@@ -7,9 +7,9 @@
     file:PATH        a baseline.json, the directory of a job, or a report.json
     none             nothing
 
-What is not there (a name that was not set, no job before this one, no file) is missing: a mistake, unless the user says
-that this is a first run. What is wrong (a job that does not exist or lost its results, a damaged file, words that mean
-nothing) is an error in any case.
+A baseline that does not exist yet (a name that was not set, no earlier job, no file) is *missing*: an error, unless the
+user says that this is a first run. A wrong one (an unknown job, lost results, a damaged file, an invalid spec) is
+always an error.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ _ANEW = "set a new baseline, or restore its job"
 _MOST = 100
 _SHOWN = 5
 _BRANCHES = 500
-"""Jobs whose branches are looked at for a name that may have been meant."""
+"""Newest jobs whose branches are candidates for "did you mean"."""
 _FILES = 10_000
-"""Likewise files."""
+"""Files that are candidates for "did you mean"."""
 FORMS = "NAME, job:ID, last, branch:NAME[~M], file:PATH or none"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Spec:
-    """A baseline as it is asked for."""
+    """A parsed baseline spec."""
 
     kind: Literal["name", "job", "last", "branch", "file", "none"]
     value: str = ""
     """Name, job, branch or path."""
     pool: int = 1
-    """Jobs of the branch."""
+    """Number of jobs of the branch to pool."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -70,15 +70,15 @@ class Resolved:
     missing: str | None = None
     """Reason why there is no side, in one line."""
     notes: tuple[str, ...] = ()
-    """Jobs it was made of and those left out, a line each."""
+    """Jobs that were pooled or left out, a line each."""
     cure: str | None = None
     """Advice about a baseline that exists or existed: a first run does not excuse its absence."""
 
 
 def usable(found: Resolved, gate: GateConfig, flag: str = "--bench-first-run") -> Resolved:
-    """The baseline that the spec of `gate` came to, if there is one, or the user said that there is none yet.
+    """Return the baseline of `gate`, if it exists or the user declared a first run.
 
-    `flag` is the option by which the user says it.
+    `flag` is the option that declares a first run.
 
     Raises:
         InputError: it is missing.
@@ -96,11 +96,10 @@ def usable(found: Resolved, gate: GateConfig, flag: str = "--bench-first-run") -
 
 
 def parse_spec(text: str) -> Spec:
-    """Read a SPEC, without looking whether there is such a baseline.
+    """Parse a SPEC, without looking up the baseline.
 
     Raises:
-        InputError: it is none.
-
+        InputError: it is not a valid spec.
     """
     text = text.strip()
     if text in ("last", "none"):
@@ -130,8 +129,7 @@ def checked_name(text: str) -> str:
     """Check the name of a baseline.
 
     Raises:
-        InputError: it is none.
-
+        InputError: it is not a valid name.
     """
     try:
         return _NAME.validate_python(text)
@@ -151,10 +149,10 @@ def resolve(
     job: JobRecord | None,
     benchmarks: Collection[str] = (),
 ) -> Resolved:
-    """Find what a job is judged against. That is never the job itself.
+    """Find the baseline of a job, which is never the job itself.
 
-    `history` is that of `directory`. The repository is around `root`, and relative paths are below it. `job` is the one
-    that is judged (None: any), and `benchmarks` names those it is going to run, where the history knows no trial of it.
+    `history` is that of `directory`. The repository is around `root`, and relative paths are below it. `job` is the
+    judged job (None: any), and `benchmarks` names those it is going to run, while the history has no trial of it.
 
     Raises:
         InputError: the spec or the file is wrong, or the job does not exist.
@@ -182,11 +180,10 @@ def resolve(
 
 
 def from_file(spec: str, path: Path, judged: str | None) -> Resolved:
-    """Find it in a `baseline.json`, the directory of a job, or a `report.json`, whoever `judged` is.
+    """Read a baseline from a `baseline.json`, the directory of a job, or a `report.json`.
 
     Raises:
-        InputError: the file is damaged, or of the very job that is judged.
-
+        InputError: the file is damaged, or is that of the job `judged`.
     """
     if not path.exists():
         return Resolved(None, f"there is no file {one_line(str(path), 300)}{_near_file(path)}")
@@ -218,7 +215,7 @@ def _named(name: str, spec: str, history: HistoryReader, job: JobRecord | None) 
 
 
 def _job(text: str, history: HistoryReader, job: JobRecord | None) -> str:
-    """The job somebody names. `last` is never the job that is judged."""
+    """Return the named job. `last` is never the judged job."""
     last = LAST.match(text)
     if last is not None and job is not None:
         back, index = int(last[1] or 0), 0
@@ -236,7 +233,7 @@ def _job(text: str, history: HistoryReader, job: JobRecord | None) -> str:
 
 
 def _one(spec: str, job: str, history: HistoryReader) -> Resolved:
-    """A job that was named. One that was cut short would be missed for nothing it did not run."""
+    """Return the side of a named job. An incomplete job is refused: what it did not run would not be missed."""
     record = history.job(job)
     results = sum(run.trials for run in history.runs(job))
     if record is not None and (why := cut_short(record, results)) is not None:
@@ -260,7 +257,7 @@ def _pooled(spec: str, jobs: Sequence[str], history: HistoryReader, notes: Itera
 
 
 def _no_job_of_branch(history: HistoryReader, branch: str) -> tuple[str, str]:
-    """Explain that a branch has no baseline, and suggest one of a similar name."""
+    """Explain that a branch has no baseline, and suggest a branch with a similar name."""
     shown = one_line(branch, 200)
     branches = {
         str(git.get("branch"))
@@ -273,7 +270,7 @@ def _no_job_of_branch(history: HistoryReader, branch: str) -> tuple[str, str]:
 
 
 def _near_file(path: Path) -> str:
-    """A file beside it that may have been meant."""
+    """Suggest a file with a similar name."""
     names: list[str] = []
     with contextlib.suppress(OSError):
         names = sorted(each.name for each in itertools.islice(path.parent.iterdir(), _FILES))
@@ -282,7 +279,7 @@ def _near_file(path: Path) -> str:
 
 
 def of_side(found: Side, notes: Iterable[str] = ()) -> Resolved:
-    """A side with what there is to say of it, unless it is empty."""
+    """Return the side with notes about it; missing where it is empty."""
     notes = list(notes)
     if not any(cell.scores or cell.errors for cell in found.cells.values()):
         jobs = f"job{'s' * (len(found.jobs) > 1)} {', '.join(found.jobs)}"

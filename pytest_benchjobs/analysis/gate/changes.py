@@ -1,4 +1,4 @@
-"""Scenarios by name: what broke, what was fixed, what looks suspicious."""
+"""Scenarios by name: broken, fixed and suspects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .groups import is_critical
 from .measure import mean
 from .scenario_rules import chances
 
-_FALSE_SHARE = 0.1  # of suspects that may be none
+_FALSE_SHARE = 0.1  # false discovery rate of suspects
 _ROUNDING = 1e-9
 _MODES = frozenset(KnownMode)
 _CHANGE = set(Change.model_fields)
@@ -22,20 +22,20 @@ _CHANGE = set(Change.model_fields)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Changes:
-    """The worst first, and of what was fixed the best."""
+    """Lists of changed scenarios, the greatest change first."""
 
     broke: tuple[Change, ...]
-    """Most attempts passed before, and do not now."""
+    """Most attempts passed before, and fewer than half do now."""
     fixed: tuple[Change, ...]
-    """The other way round."""
+    """The reverse of broken."""
     suspects: tuple[Change, ...]
-    """Others, whose score fell by more than one attempt can, or that pass less often (false discovery rate 0.1)."""
+    """Others whose score fell by more than one attempt explains, or that pass less often (false discovery rate 0.1)."""
     known: tuple[Change, ...]
-    """Known failures, also those in quarantine, which are in none of the other lists."""
+    """Known failures, including those in quarantine, which are in none of the other lists."""
 
 
 def changes(pairs: Sequence[Pair]) -> Changes:
-    """Look at each pair by itself."""
+    """Classify each pair by itself."""
     broke: list[Change] = []
     fixed: list[Change] = []
     suspects: list[Change] = []
@@ -44,7 +44,7 @@ def changes(pairs: Sequence[Pair]) -> Changes:
     for pair, p, adjusted in zip(judged, alone, benjamini_hochberg(alone), strict=True):
         before, now = pair
         if before.scores == now.scores and before.passed == now.passed:
-            continue  # as nearly all are, and such a p is not below a half
+            continue  # as for nearly all pairs; their p is at least a half
         passed = 2 * before.passed > len(before.scores)
         passes = 2 * now.passed > len(now.scores)
         if passed != passes:
@@ -64,12 +64,12 @@ def _suspicious(pair: Pair, adjusted: float) -> bool:
     if adjusted <= _FALSE_SHARE:
         return True
     fewest = min(len(pair.before.scores), len(pair.now.scores))
-    # No drop is larger than what a single attempt can make.
+    # A single attempt explains each drop.
     return (mean(pair.before.scores) - mean(pair.now.scores)) * fewest > 1 + _ROUNDING
 
 
 def change_of(pair: Pair, p: float | None, adjusted: float | None) -> Change:
-    """The change of one scenario, with its p-value and the one adjusted for all scenarios looked at."""
+    """Return the change of one scenario, with its p-value and the one adjusted for all scenarios looked at."""
     before, now = pair.before, pair.now
     return trusted(
         Change,

@@ -1,4 +1,4 @@
-"""Coverage: what the baseline has and the job should have run, and did not. Part of every verdict with a baseline."""
+"""Coverage: scenarios of the baseline that the job should have run. Part of every verdict with a baseline."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from . import words
 from .groups import tagged
 
 COVERAGE = "coverage"
-"""Metric of the rule that finds what is missing."""
+"""Metric of the rule that finds missing scenarios."""
 _DECLARED = (KnownMode.QUARANTINE.value, KnownMode.SKIP.value)
 """Modes of known failures whose results may be missing."""
 
@@ -22,15 +22,15 @@ _DECLARED = (KnownMode.QUARANTINE.value, KnownMode.SKIP.value)
 def coverage(
     before: Side, now: Side, pairing: Pairing, rules: Sequence[Rule], config: GateConfig
 ) -> tuple[list[RuleReport], list[str]]:
-    """Judge whether the job ran what the baseline has, as far as a rule of comparison looks at it.
+    """Judge whether the job ran the baseline's scenarios, as far as a rule of comparison looks at them.
 
-    A scenario that only ended in errors was run. One that was skipped was not, unless a known failure says so.
+    A scenario with only errors was run. A skipped one was not, unless a known failure skips it.
 
-    `before` is what of the baseline the job was to run, `now` the job, and `rules` are those of comparison; `config`
-    has what may be missing. Returns a report if anything is missing, and notes about what may be.
+    `before` is the part of the baseline that the job should run, `now` the job, and `rules` are those of comparison;
+    `config` lists what may be missing. Returns a report if anything is missing, and notes about allowed gaps.
     """
     back = {old: new for new, old in pairing.agents.items()}
-    # What is paired was run.
+    # Paired scenarios were run.
     doubtful = {
         (ref.benchmark, ref.scenario, pairing.agents[ref.agent])
         for ref in (*pairing.removed, *pairing.changed, *pairing.unscored)
@@ -60,7 +60,7 @@ def coverage(
 
 
 def _mostly_changed(pairing: Pairing, before: Side, rules: Sequence[Rule]) -> list[Key]:
-    """Scenarios that are another task now, where they are more than half of an agent's at a benchmark."""
+    """Return scenarios that are another task now, where they are more than half of an agent's in a benchmark."""
     changed: dict[tuple[str, str], list[Key]] = {}
     for ref in pairing.changed:
         key = (ref.benchmark, ref.scenario, pairing.agents[ref.agent])
@@ -72,7 +72,7 @@ def _mostly_changed(pairing: Pairing, before: Side, rules: Sequence[Rule]) -> li
 
 
 def _is_judged(cell: Cell, rules: Iterable[Rule], back: Mapping[str, str]) -> bool:
-    """True if a rule compares this scenario of the baseline, by its agent's label then or now."""
+    """Return whether a rule compares this scenario of the baseline, by its agent's label then or now."""
     if not cell.scores or cell.known in _DECLARED:
         return False
     return any(
@@ -102,7 +102,7 @@ def _report(lost: Sequence[Key], before: Side, what: str, cure: str) -> RuleRepo
 
 
 def _lost(lost: Sequence[Key], before: Side, now: Side, back: Mapping[str, str]) -> RuleReport:
-    """A report of what did not run: `agent codex:gpt-5, benchmark texts, 59 of 60 scenarios (a, b and 57 more)`."""
+    """Report what did not run: `agent codex:gpt-5, benchmark texts, 59 of 60 scenarios (a, b and 57 more)`."""
     here = {benchmark for benchmark, _, _ in now.cells}
     agents = sorted({key[2] for key in lost if key[2] not in back})
     benchmarks = sorted({key[0] for key in lost if key[2] in back and key[0] not in here})

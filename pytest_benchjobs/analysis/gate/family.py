@@ -1,4 +1,4 @@
-"""The p-values of a gate, adjusted for one another: many rules on unchanged code must not find something by chance."""
+"""Adjustment of the p-values of a gate: many rules on unchanged code must not find a regression by chance."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from ..statistics import holm
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tested:
-    """Measurement of a rule in one benchmark and agent; its verdict takes the p-values of all."""
+    """Measurement of a rule in one benchmark and agent; its verdict needs the p-values of all."""
 
     rule: Rule
     p_value: float
     reports: Callable[[float, int], list[RuleReport]]
-    """Judges by the adjusted p, for so many comparisons."""
+    """Function that judges by the adjusted p, for a number of comparisons."""
     wordless: Callable[[float, int], list[RuleReport]] | None = None
-    """The same where only verdicts are asked for, if that takes fewer steps."""
+    """The same for verdicts alone, if there is a faster way."""
 
 
 Found = RuleReport | Tested
-"""A verdict, or what gets one when all p-values are known."""
+"""A report, or a measurement that gets its verdict when all p-values are known."""
 
 
 def judged(found: Iterable[Found], *, wordless: bool = False) -> list[RuleReport]:
     """Judge everything, in the same order, with p-values adjusted by Holm over all rules of the gate.
 
-    A rule that stands alone is adjusted for what it looks at itself. `wordless` reports may have nothing but verdicts.
+    A rule that stands alone is adjusted for its own comparisons. `wordless` reports may have only verdicts.
     """
     listed = list(found)
     families: dict[Rule | None, list[Tested]] = {}
@@ -45,5 +45,5 @@ def judged(found: Iterable[Found], *, wordless: bool = False) -> list[RuleReport
 
 
 def comparisons(rule: Rule, counts: Sequence[tuple[Rule, int]]) -> int:
-    """Number of comparisons a rule shares its alpha with, each rule making so many."""
+    """Return the number of comparisons that share the alpha of a rule; `counts` has those of each rule."""
     return sum(count for one, count in counts if (one == rule if rule.alone else not one.alone))

@@ -1,4 +1,4 @@
-"""Rules that need no baseline: floors of score, pass rate, samples and lift, and a ceiling of errors."""
+"""Rules without a baseline: floors of score, pass rate, samples and lift, and a ceiling of errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ERRORS, SAMPLES = "max_error_rate", "min_samples"
 
 
 def floors(rule: Rule, groups: Sequence[Group], random: Mapping[str, float]) -> list[RuleReport]:
-    """Judge a floor in each group: by what was measured, with the interval beside it."""
+    """Judge a floor in each group by the measured value, and report its interval."""
     chosen = select(rule, groups)
     if not chosen:
         return [nothing(rule, groups)]
@@ -28,7 +28,7 @@ def floors(rule: Rule, groups: Sequence[Group], random: Mapping[str, float]) -> 
     if rule.metric == SAMPLES:
         return [samples(rule, group) for group in chosen]
     others = [group for group in chosen if not _is_random(group)]
-    # Chance is the yardstick of the others, where there are others.
+    # `baseline:random` is only the yardstick, unless it is the only agent.
     if rule.metric == "min_lift":
         chances = chance(groups, random)
         return [_lift(rule, group, chances.get(group.benchmark)) for group in others or chosen]
@@ -43,7 +43,7 @@ def errors(rule: Rule, group: Group) -> RuleReport:
 def error_rate(
     rule: Rule, bad: int, attempts: int, benchmark: str | None = None, agent: str | None = None
 ) -> RuleReport:
-    """The same, of so many attempts."""
+    """Judge the share of `bad` among the attempts."""
     share = bad / attempts if attempts else 0.0
     low, high = wilson(bad, attempts, rule.level)
     beyond = too_many(rule, bad, attempts)
@@ -64,12 +64,12 @@ def error_rate(
 
 
 def too_many(rule: Rule, bad: int, attempts: int) -> bool:
-    """True if the share of attempts that ended in an error is above the ceiling."""
+    """Return whether the share of attempts that ended in an error is above the ceiling."""
     return attempts > 0 and bad / attempts > rule.amount + _ROUNDING
 
 
 def samples(rule: Rule, group: Group) -> RuleReport:
-    """Judge the number of scenarios that say something."""
+    """Judge the number of scenarios that have scores."""
     what = "with a score" if group.baseline_agent is None else "with a score on both sides"
     enough = group.samples >= rule.amount
     why = f"{words.count(group.samples, 'scenario')} {what}"
@@ -80,7 +80,7 @@ def samples(rule: Rule, group: Group) -> RuleReport:
 
 
 def chance(groups: Sequence[Group], random: Mapping[str, float]) -> dict[str, float]:
-    """Benchmark -> score of chance: as it is given, else that of `baseline:random` in the same job."""
+    """Return benchmark -> chance score: the given one, else that of `baseline:random` in the same job."""
     found: dict[str, float] = {}
     for group in groups:
         if _is_random(group) and (values := [mean(cell.scores) for cell in group.cells if cell.scores]):
@@ -141,7 +141,7 @@ def _lift(rule: Rule, group: Group, guess: float | None) -> RuleReport:
         why = f"the chance score is unknown. Run {_RANDOM} in the same job, or give the score"
         return group.report(rule, GateVerdict.INVALID, why)
     needed = rule.amount * guess
-    # Whatever times nothing is nothing.
+    # No multiple of a chance score of 0 is above 0.
     low = seen.value < needed - _ROUNDING or (guess == 0 and seen.value == 0)
     times = f"{seen.value / guess:.2f} times" if guess else "against"
     why = f"{seen.text('mean', rule.level)} is {times} the chance score {guess:.2f}; {rule.amount:g} times is required"

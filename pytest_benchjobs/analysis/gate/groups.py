@@ -1,4 +1,4 @@
-"""A job by benchmark and agent: what each rule looks at, one after the other."""
+"""A job in groups, one for each benchmark and agent: the units that rules look at."""
 
 from __future__ import annotations
 
@@ -23,37 +23,37 @@ CRITICAL = "critical"
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """Results of one agent at one benchmark, without scenarios in quarantine."""
+    """Results of one agent in one benchmark, without scenarios in quarantine."""
 
     benchmark: str
     agent: str
     cells: tuple[Cell, ...]
-    """Of the job."""
+    """Scenarios of the job."""
     pairs: tuple[Pair, ...]
     baseline_agent: str | None
-    """Label of the agent it is compared with; None: the baseline has nothing of this agent at this benchmark."""
+    """Label of the baseline's agent; None: the baseline has no result of this agent in this benchmark."""
     missing: tuple[Cell, ...] = ()
-    """Of the baseline, without a pair."""
+    """Scenarios of the baseline without a pair."""
 
     @functools.cached_property
     def errors(self) -> int:
-        """Attempts that ended in one."""
+        """Number of attempts that ended in an error."""
         return sum([cell.errors for cell in self.cells])
 
     @functools.cached_property
     def attempts(self) -> int:
-        """With a score, or an error."""
+        """Number of attempts with a score or an error."""
         return sum([len(cell.scores) for cell in self.cells]) + self.errors
 
     @property
     def samples(self) -> int:
-        """Scenarios that say something: pairs, or where nothing is compared, those with a score."""
+        """Number of pairs; where nothing is compared, of scenarios with a score."""
         if self.baseline_agent is not None:
             return len(self.pairs)
         return sum(bool(cell.scores) for cell in self.cells)
 
     def with_pairs(self, pairs: dict[str, Pair]) -> Group:
-        """The same with these pairs, by scenario, in place of its own or in addition to them."""
+        """Return the group with these pairs, which replace its own of the same scenarios."""
         if not pairs:
             return self
         every = {one.now.scenario: one for one in self.pairs} | pairs
@@ -63,7 +63,7 @@ class Group:
         )
 
     def report(self, rule: Rule, verdict: GateVerdict, why: str, **figures: Any) -> RuleReport:
-        """Report of a rule in this group; `figures` are further fields of it."""
+        """Make the report of a rule in this group; `figures` are further fields."""
         return RuleReport(
             rule=rule,
             benchmark=self.benchmark,
@@ -76,7 +76,7 @@ class Group:
 
 
 def group(now: Side, before: Side | None, pairing: Pairing) -> list[Group]:
-    """The groups of a job, sorted."""
+    """Return the groups of a job, sorted."""
     cells: dict[tuple[str, str], list[Cell]] = collections.defaultdict(list)
     checked = {id(pair.now) for pair in pairing.pairs}
     for cell in now.cells.values():
@@ -111,7 +111,7 @@ def group(now: Side, before: Side | None, pairing: Pairing) -> list[Group]:
 
 
 def select(rule: Rule, groups: Iterable[Group]) -> list[Group]:
-    """The groups a rule looks at, with the scenarios it looks at; those without any are left out."""
+    """Return the groups a rule looks at, with its scenarios only; empty groups are left out."""
     chosen = []
     for one in groups:
         if not (matches(one.benchmark, rule.benchmark) and matches(one.agent, rule.agent)):
@@ -126,7 +126,7 @@ def select(rule: Rule, groups: Iterable[Group]) -> list[Group]:
 
 
 def _with_tag(one: Group, tag: str) -> Group:
-    """The scenarios that have a tag, or had it in the baseline: taking it off takes none out of the gate."""
+    """Keep the scenarios that have a tag now or in the baseline: removing a tag removes none from the gate."""
     pairs = tuple(pair for pair in one.pairs if tagged(pair.now, tag) or tagged(pair.before, tag))
     paired = {pair.now.scenario for pair in pairs}
     return dataclasses.replace(
@@ -138,12 +138,12 @@ def _with_tag(one: Group, tag: str) -> Group:
 
 
 def is_critical(pair: Pair) -> bool:
-    """True if the scenario must pass, or had to in the baseline."""
+    """Return whether the scenario is tagged critical, now or in the baseline."""
     return CRITICAL in pair.now.tags or CRITICAL in pair.before.tags
 
 
 def nothing(rule: Rule, groups: Iterable[Group]) -> RuleReport:
-    """Report of a rule that matches nothing: a gate that cannot fail is no gate."""
+    """Report a rule that matches nothing as invalid: it could never fail."""
     listed = list(groups)
     benchmarks = names(dict.fromkeys(one.benchmark for one in listed))
     agents = names(dict.fromkeys(one.agent for one in listed))
@@ -155,5 +155,5 @@ def nothing(rule: Rule, groups: Iterable[Group]) -> RuleReport:
 
 
 def tagged(cell: Cell, tag: str) -> bool:
-    """True if the cell has a tag that fits the pattern."""
+    """Return whether the cell has a tag that matches the pattern."""
     return any(fnmatch.fnmatchcase(one, tag) for one in cell.tags)

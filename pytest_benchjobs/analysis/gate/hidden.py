@@ -1,4 +1,4 @@
-"""Errors as failures: a job whose errors might hide a regression is not `ok`."""
+"""Errors counted as failures: a job whose errors might hide a regression is not `ok`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from . import words
 from .groups import Group
 
 HIDDEN = "errors"
-"""Metric of the rule that asks what errors may hide."""
+"""Metric of the rule about errors that may hide a regression."""
 
 
 def hidden(
@@ -25,9 +25,9 @@ def hidden(
     fresh: Side | None,
     again: Callable[[Sequence[Group], Side | None], GateVerdict],
 ) -> list[RuleReport]:
-    """Judge the job once more with its errors as failures, unless `verdict` is graver already.
+    """Judge the job again with its errors as failures, unless `verdict` is worse already.
 
-    `again` compares groups and fresh attempts by the rules of the gate. Floors hold for what has a score.
+    `again` compares groups and fresh attempts by the rules of the gate. Floors look only at scores.
     """
     if verdict not in (GateVerdict.OK, GateVerdict.INCONCLUSIVE):
         return []
@@ -38,7 +38,7 @@ def hidden(
     if fresh is not None:
         fresh = dataclasses.replace(fresh, cells={key: _failed(cell) for key, cell in fresh.cells.items()})
     would = again(_with_failures(groups, broken), fresh)
-    # A scenario that passed and now has nothing but errors is not known to be as it was, however little it weighs.
+    # A scenario that passed and now has only errors may have broken, however little it weighs.
     silent = any(not cell.scores and 2 * old.passed > len(old.scores) for old, cell in broken)
     if would is GateVerdict.REGRESSED:
         verdict = GateVerdict.INVALID
@@ -64,7 +64,7 @@ def hidden(
 
 
 def _broken(now: Side, before: Side, pairing: Pairing) -> list[Pair]:
-    """Scenarios with errors now and a score in the baseline."""
+    """Return scenarios with errors now and a score in the baseline."""
     return [
         Pair(old, cell)
         for cell in now.cells.values()
@@ -76,7 +76,7 @@ def _broken(now: Side, before: Side, pairing: Pairing) -> list[Pair]:
 
 
 def _with_failures(groups: Sequence[Group], broken: Iterable[Pair]) -> list[Group]:
-    """The groups, if all errors were failures: on both sides, as some scenarios are always unreliable."""
+    """Return the groups with all errors as failures, on both sides, as some scenarios are always unreliable."""
     failed: dict[tuple[str, str], dict[str, Pair]] = {}
     for old, new in broken:
         one = Pair(cleaned(_failed(old)), cleaned(_failed(new)))
@@ -86,5 +86,5 @@ def _with_failures(groups: Sequence[Group], broken: Iterable[Pair]) -> list[Grou
 
 
 def _failed(cell: Cell) -> Cell:
-    """The cell with its errors as failures."""
+    """Return the cell with its errors as failures."""
     return cell._replace(scores=(*cell.scores, *[0.0] * cell.errors), errors=0) if cell.errors > 0 else cell

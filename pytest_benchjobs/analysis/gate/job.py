@@ -1,4 +1,4 @@
-"""The gates of a job: what `gate.judge` says of its trials, and what is to be said of a job that is not whole."""
+"""The gates of a job: the verdict of `gate.judge` on its trials, and reasons that make an incomplete job invalid."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from .judge import EXIT_INVALID, exit_status, judge
 from .measure import mean
 
 BUDGET_SPENT = 13
-"""Exit status of a job that a limit on money, tokens or calls has stopped."""
+"""Exit status of a job stopped by a limit on money, tokens or calls."""
 _CHANCE = "baseline:random"
-"""Beginning of the label of an agent whose score is that of chance."""
+"""Beginning of the label of an agent whose score is the chance score."""
 
 
 class Judged(NamedTuple):
@@ -29,13 +29,13 @@ class Judged(NamedTuple):
 
     report: GateReport
     status: int
-    """Exit status that the gates alone ask for."""
+    """Exit status of the gates alone."""
     asked: bool = True
-    """True if there are gates; otherwise only reasons to call a job invalid were looked for."""
+    """True if there are gates; else only reasons to call the job invalid were looked for."""
 
     @property
     def shown(self) -> GateReport | None:
-        """The report, unless there are no gates and nothing is wrong: that is no `ok` of anything."""
+        """The report; None without gates and without problems, where an `ok` would mean nothing."""
         return self.report if self.asked or self.report.verdict is not GateVerdict.OK else None
 
 
@@ -50,12 +50,12 @@ def judge_job(
 ) -> Judged:
     """Judge the trials of a job that has ended.
 
-    A job that is not whole (cancelled, stopped by `-x`, out of time or money) is `invalid`: what did not run might have
-    decided otherwise. What is known is in the report nevertheless. A job of a part of its benchmarks is judged by that
-    part, and what was not selected is not called removed.
+    An incomplete job (cancelled, stopped by `-x`, out of time or money) is `invalid`: the missing trials might have
+    changed the verdict. The report has the known results nevertheless. A job of a part of its benchmarks is judged by
+    that part: scenarios that were not selected do not count as removed.
 
-    `rows` are all trials of the job. Without a `baseline` nothing was asked to be compared with. `only` is the label of
-    the one agent to judge.
+    `rows` are all trials of the job. `baseline` is None if none is configured. `only` is the label of the one agent to
+    judge.
 
     Raises:
         InputError: the job has not ended.
@@ -92,7 +92,7 @@ def judge_job(
     status = exit_status(report)
     if whole:
         return Judged(report, status, config.any)
-    # What a limit has stopped has an exit status of its own, unless there is more that is wrong.
+    # A job stopped by a limit has its own exit status, unless something else is wrong too.
     out_of_budget = record.status is JobStatus.BUDGET and status != EXIT_INVALID
     status = BUDGET_SPENT if out_of_budget else EXIT_INVALID
     why = f"invalid: {two_tasks(twice)}" if twice else _why_not_whole(record, missing)
@@ -100,7 +100,7 @@ def judge_job(
 
 
 def broken_gate(record: JobRecord, config: GateConfig, error: Exception, *, at: datetime.datetime) -> Judged:
-    """Report that judging failed: the job must not pass for a good one."""
+    """Report that judging failed, so that the job does not count as good."""
     report = GateReport(
         job=record.id,
         at=at,
@@ -113,7 +113,7 @@ def broken_gate(record: JobRecord, config: GateConfig, error: Exception, *, at: 
 
 
 def _sides(record: JobRecord, rows: Iterable[PairRow]) -> tuple[Side, Side | None]:
-    """The attempts the job was asked for, and those made for what looked worse; None where it makes none of these."""
+    """Return the configured attempts, and the fresh ones of `--bench-confirm`; None if the job makes none."""
     attempts: list[PairRow] = []
     fresh: list[PairRow] = []
     for row in rows:
@@ -124,7 +124,7 @@ def _sides(record: JobRecord, rows: Iterable[PairRow]) -> tuple[Side, Side | Non
 
 
 def _same_samples(rows: Sequence[PairRow], baseline: Resolved) -> Iterable[str]:
-    """Say how much cannot differ: what was taken over from a job of the baseline is the baseline's own result."""
+    """Note how many results cannot differ: those reused from a job of the baseline are the baseline's own."""
     jobs = () if baseline.side is None else baseline.side.jobs
     same = sum(row.reused in jobs for row in rows if row.reused is not None)
     if same:
@@ -133,9 +133,9 @@ def _same_samples(rows: Sequence[PairRow], baseline: Resolved) -> Iterable[str]:
 
 
 def _without_chance(rows: Sequence[PairRow]) -> tuple[Sequence[PairRow], dict[str, float]]:
-    """The trials of agents under test, and the mean score of chance by benchmark.
+    """Return the trials of agents under test, and the chance score by benchmark.
 
-    An agent `baseline:random` beside others is there to compare with, and passes or fails no gate.
+    An agent `baseline:random` beside others is only a yardstick, and passes or fails no gate.
     """
     rest = [row for row in rows if not row.agent.startswith(_CHANCE)]
     if not rest or len(rest) == len(rows):
@@ -148,10 +148,10 @@ def _without_chance(rows: Sequence[PairRow]) -> tuple[Sequence[PairRow], dict[st
 
 
 def _selected(baseline: Resolved | None, now: Side, *, partial: bool, named: bool) -> tuple[Side | None, int]:
-    """The part of a baseline to compare with, and the number of its scenarios that were not requested.
+    """Return the part of a baseline to compare with, and the number of its scenarios that were not requested.
 
-    Where scenarios were selected, those that are not in the job were not wanted; where benchmarks were named, nor were
-    others. Where nothing is left to compare with, the baseline is as it was: that is for the gate to say.
+    Where scenarios were selected, only those in the job count; where benchmarks were named, only these. Where nothing
+    would be left, the whole baseline is returned, and the gate reports it.
     """
     before = None if baseline is None else baseline.side
     if before is None:
@@ -179,7 +179,7 @@ def _about_left_out(number: int, *, partial: bool, whole: bool) -> str:
 
 
 def _invalid(report: GateReport, why: str) -> GateReport:
-    """The report of a job that is not whole: invalid, with the verdict of what ran as its first note."""
+    """Return the report of an incomplete job: invalid, with the verdict on what ran as its first note."""
     notes = report.notes
     if report.verdict is not GateVerdict.OK:
         notes = (f"what ran is {report.why}", *notes)

@@ -1,4 +1,4 @@
-"""The judgement of a job beside a baseline: pure, and the same for the same numbers. Explained in docs/gates.md."""
+"""Judgement of a job against a baseline: pure and deterministic. Explained in docs/gates.md."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ def judge(
 ) -> GateReport:
     """Judge a job by the rules of `config`; a baseline without any rule of comparison is compared by `mean`.
 
-    `before` is None without a baseline, and `baseline_missing` says why. `random` is the score of chance by benchmark,
-    for `min_lift`; where it has none, `baseline:random` in the same job tells it. `rounds` are the last ones of a job
-    in rounds; they decide then. `fresh` holds further attempts at what looked worse, for rules of single scenarios.
+    `before` is None without a baseline, and `baseline_missing` says why. `random` is the chance score by benchmark, for
+    `min_lift`; else that of `baseline:random` in the same job counts. `rounds` are the last looks of a job in rounds,
+    which then decide. `fresh` holds fresh attempts at what looked worse, for rules about single scenarios.
     """
     named = before is not None or config.names_baseline
     if before is not None and not any(cell.scores or cell.errors for cell in before.cells.values()):
@@ -102,7 +102,7 @@ def judge(
 
 
 def exit_status(report: GateReport) -> int:
-    """0, 10 for a regression, 11 for an inconclusive verdict under `strict`, 12 for a job that cannot be judged."""
+    """Return 0, 10 for a regression, 11 for an inconclusive verdict under `strict`, or 12 for an invalid job."""
     if report.verdict is GateVerdict.INVALID:
         return EXIT_INVALID
     if report.verdict is GateVerdict.REGRESSED:
@@ -126,7 +126,7 @@ def _compared(
     *,
     wordless: bool = False,
 ) -> list[RuleReport]:
-    """Judge the rules of comparison, by what the last rounds found where there are any."""
+    """Judge the rules of comparison, by the last rounds where there are any."""
     tested: list[Found] = []
     for rule in rules if groups else ():
         if fresh is not None and rule.metric == "scenario":
@@ -186,7 +186,7 @@ def _report(
 
 
 def _clusters(pairs: Sequence[Pair]) -> tuple[ClusterRef, ...]:
-    """Clusters with several scenarios."""
+    """Return the number of clusters with several scenarios."""
     members: dict[tuple[str, str], set[str]] = {}
     for one in pairs:
         if one.now.cluster is not None:
@@ -204,7 +204,7 @@ def _gravest(found: Iterable[RuleReport]) -> GateVerdict:
 
 
 def _warnings(config: GateConfig, groups: Sequence[Group], found: Sequence[RuleReport]) -> Iterable[str]:
-    """Drops worth a word although no rule about the mean failed of them."""
+    """Yield warnings about large drops where no rule about the mean failed."""
     if config.warn is None:
         return
     failed = {(one.benchmark, one.agent) for one in found if one.verdict is GateVerdict.REGRESSED}
@@ -230,7 +230,7 @@ def _about_quarantine(now: Side) -> Iterable[str]:
 def _both(
     pairs: Sequence[Pair], read: Callable[[Cell], Sequence[float]]
 ) -> tuple[float | None, float | None]:
-    """Mean over scenarios of which both sides know it, so that both are of the same ones."""
+    """Return the means of both sides over scenarios where both have a value."""
     olds, news = [read(old) for old, _ in pairs], [read(new) for _, new in pairs]
     if not (all(olds) and all(news)):
         known = [both for both in zip(olds, news, strict=True) if all(both)]
@@ -241,12 +241,12 @@ def _both(
 
 
 def _why(verdict: GateVerdict, found: Sequence[RuleReport], groups: Sequence[Group]) -> str:
-    """The first line: the verdict, and what makes it."""
+    """Return the first line: the verdict and its reason."""
     making = [one for one in found if one.verdict is verdict]
     if not making:
         return f"{verdict}: no gate is configured"
     order = {rule: place for place, rule in enumerate(dict.fromkeys(one.rule.text for one in making))}
-    # Of a rule about several agents the clearest; what makes a job invalid in the order it was found.
+    # The clearest of a rule about several agents; reasons for `invalid` in the order they were found.
     making.sort(key=lambda one: (order[one.rule.text], 0.0 if one.rule.floor else _or(one.p_value, 1.0)))
     first = making[0]
     place = words.place(first.benchmark, first.agent) if len(groups) > 1 else ""

@@ -1,4 +1,4 @@
-"""Rules about the mean over scenarios: worse by more than is tolerated, and by more than chance explains."""
+"""Rules about the mean over scenarios: a drop beyond the tolerance that chance does not explain."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .family import Found, Tested
 from .groups import Group, nothing, select
 from .measure import Measured, mean, measure
 
-_REMARKABLE = 0.2  # p from which a drop needs no attention
+_REMARKABLE = 0.2  # p above which a drop needs no attention
 _FAR = 0.5  # of a score
 _ROUNDING = 1e-9  # a drop from 0.6 to 0.55 is 5 pp, whatever binary fractions make of it
 
@@ -49,7 +49,7 @@ def _tested(group: Group, measured: Measured, config: GateConfig) -> Tested:
 
 
 def new(rule: Rule, group: Group, config: GateConfig) -> RuleReport:
-    """Report of a rule where the baseline has nothing to compare with."""
+    """Report a rule where the baseline has nothing to compare with."""
     why = f"{words.metric_of(rule)} is not compared: the baseline has no results for it"
     if config.without is GateVerdict.INVALID:
         why += "; allow this with --bench-first-run, or set a new baseline"
@@ -76,22 +76,22 @@ class _Judged:
 
     @functools.cached_property
     def before(self) -> float:
-        """Mean over scenarios."""
+        """Mean over scenarios of the baseline."""
         return mean(self.measured.before)
 
     @functools.cached_property
     def now(self) -> float:
-        """The same of the job."""
+        """Mean over scenarios of the job."""
         return mean(self.measured.now)
 
     @functools.cached_property
     def tolerance(self) -> float:
-        """In the unit of the metric."""
+        """Tolerated worsening, in the unit of the metric."""
         return tolerated(self.measured.rule, self.before, self.group.benchmark, self.config.noise)
 
     @functools.cached_property
     def detectable(self) -> float | None:
-        """The smallest worsening it would have found four times of five."""
+        """Smallest worsening that is found with a chance of 80 %."""
         return self.measured.detectable(self.comparisons)
 
     @property
@@ -106,7 +106,7 @@ class _Judged:
 
     @property
     def verdict(self) -> GateVerdict:
-        """By the policy."""
+        """Verdict under the policy."""
         beyond = self.worse > self.tolerance + _ROUNDING * max(1.0, self.tolerance)
         policy = self.config.policy
         if policy is GatePolicy.POINT:
@@ -178,7 +178,7 @@ class _Judged:
         return text
 
     def _next_step(self, verdict: GateVerdict) -> str | None:
-        """Advice where some scenarios fell far and chance may explain it."""
+        """Advise where some scenarios fell far and chance may explain it."""
         measured = self.measured
         if verdict is not GateVerdict.INCONCLUSIVE or measured.spent or self.config.confirm:
             return None
@@ -197,12 +197,12 @@ class _Judged:
 
     @property
     def _enough(self) -> bool:
-        """True if there are enough scenarios and attempts for any drop to be called a regression."""
+        """True if some drop could be called a regression with these scenarios and attempts."""
         return self.measured.least_p < self.measured.rule.alpha / self.comparisons
 
     @property
     def _least(self) -> int:
-        """Scenarios, or clusters, of as many attempts that are enough."""
+        """Number of scenarios or clusters that would be enough, with as many attempts."""
         attempts = self.measured.typical_attempts
         one = 2 if self.measured.clusters is not None else math.comb(2 * attempts, attempts)
         alpha, least = self.measured.rule.alpha / self.comparisons, 1
@@ -224,7 +224,7 @@ class _Judged:
             attempts=measured.typical_attempts,
             detectable=detectable,
         )
-        # The estimate of pass@K is of all attempts together, so how it falls with their number is not known.
+        # pass@K is estimated from all attempts together, so how the drop falls with their number is not known.
         ways = [f"{attempts:,} attempts on both sides"] if measured.rule.k is None else []
         return (
             f"a tolerance of {self.scale.amount(tolerance)} is below the smallest detectable drop "

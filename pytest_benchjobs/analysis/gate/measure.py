@@ -1,4 +1,4 @@
-"""Measurements of a metric on pairs: a value of each scenario on both sides, and tests of their difference."""
+"""Measurement of a metric on pairs: each scenario's value on both sides, and tests of their difference."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .words import UNITS
 
 Values = Sequence[float]
 Worth = Callable[[int, int], float]
-"""Worth of so many attempts, of which so many passed."""
+"""Function: value of n attempts of which c passed."""
 _ROUNDING = 1e-9
 _PASS_OR_FAIL = frozenset((0.0, 1.0))
 
@@ -36,27 +36,27 @@ class Tested(NamedTuple):
     """P-values of both one-sided tests, and the name of the test."""
 
     worse: float
-    """Of "it became worse": what a gate judges by."""
+    """p of "it became worse", which a gate judges by."""
     better: float
     test: str
 
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-    """Values of scenarios; all lists are in the order of the pairs, which is that of scenarios."""
+    """Values of scenarios; all lists are in the order of the pairs."""
 
     rule: Rule
     pairs: Sequence[Pair]
-    """Those that have a value on both sides."""
+    """Pairs with a value on both sides."""
     left_out: int
     before: Values
     now: Values
     attempts: tuple[Sequence[Values], Sequence[Values]]
-    """Numbers the values are computed from, before and now: by their means, or by `worth`."""
+    """Numbers the values are computed from, before and now: by the mean, or by `worth`."""
     clusters: list[Hashable] | None
     """Cluster of each scenario; None when all are independent."""
     worth: Worth | None
-    """Of pass@K and pass^K: the estimate of so many attempts, of which so many passed."""
+    """Estimator of pass@K and pass^K."""
 
     @property
     def spent(self) -> bool:
@@ -74,7 +74,7 @@ class Measured:
         return [new - old for old, new in zip(self.before, self.now, strict=True)]
 
     def merits(self) -> list[float]:
-        """Improvement of each scenario. Of relative amounts of what is spent, on a scale of ratios."""
+        """Improvement of each scenario; of relative costs, on a scale of ratios."""
         if not self.spent:
             return self.differences
         if self.ratios:
@@ -83,14 +83,14 @@ class Measured:
 
     @property
     def ratios(self) -> bool:
-        """True if ratios are compared: one long scenario must not decide alone that all became 20 % slower."""
+        """True if ratios are compared, so that one long scenario does not decide that all became 20 % slower."""
         if not self.spent or self.rule.unit is not Unit.RELATIVE:
             return False
         return all(min(values) > 0 for side in self.attempts for values in side)
 
     @property
     def binary(self) -> bool:
-        """True if all attempts are worth 0 or 1."""
+        """True if all attempts have a value of 0 or 1."""
         if self.rule.metric not in ("mean", "pass_rate"):
             return False
         return all(all(map(_PASS_OR_FAIL.issuperset, side)) for side in self.attempts)
@@ -101,7 +101,7 @@ class Measured:
         return all(set(map(len, side)) == {1} for side in self.attempts)
 
     def test(self) -> Tested:
-        """Test for a worsening and for an improvement, by the test that fits the values."""
+        """Test for a worsening and for an improvement, with the test that suits the values."""
         if self.clusters is None and self.single and self.binary:
             changes = self.differences
             broke, fixed = changes.count(-1.0), changes.count(1.0)
@@ -111,50 +111,50 @@ class Measured:
         return Tested(found.p_value, found.rise, "sign-flip" if self.single else "permutation")
 
     def _saved(self, side: Sequence[Values]) -> list[Values]:
-        """Amounts turned round, so that more is better; of ratios the logarithms."""
+        """Return amounts negated, so that more is better; of ratios the logarithms."""
         if self.ratios:
             return [[-math.log(one) for one in values] for values in side]
         return [[-one for one in values] for values in side]
 
     def shown_within(self, tolerance: float, before: float) -> bool:
-        """True if the worsening is shown, at the rule's level, to be less than the tolerance."""
+        """Return whether the worsening is shown, at the rule's level, to be less than the tolerance."""
         margin = math.log1p(tolerance / before) if self.ratios else tolerance
         return non_inferiority(self.merits(), margin, clusters=self.clusters) < self.rule.alpha
 
     def interval(self) -> Interval | None:
-        """Of the mean difference."""
+        """Confidence interval of the mean difference."""
         found = mean_interval(self.differences, level=self.rule.level, clusters=self.clusters)
         if found is None or self.spent:
             return found
-        # Student knows nothing of scores, which end at 0 and 1.
+        # Student's t ignores that scores end at 0 and 1.
         return dataclasses.replace(found, low=max(-1.0, found.low), high=min(1.0, found.high))
 
     def detectable(self, comparisons: int) -> float | None:
-        """The smallest worsening that would be found four times of five, at the level of so many comparisons."""
+        """Return the smallest worsening found with a chance of 80 %, at the level of so many comparisons."""
         if self.least_p >= self.rule.alpha / comparisons:
-            return None  # not even one of all scenarios to 0
+            return None  # not even a drop of all scenarios to 0
         sides = self.attempts
         if self.worth is not None:
             sides = [[one] for one in self.before], [[one] for one in self.now]
         found = detectable_drop(*sides, alpha=self.rule.alpha / comparisons, scores=not self.spent)
         if found is not None and self.clusters is not None:
-            # Scenarios that succeed and fail together are worth fewer.
+            # Scenarios that succeed and fail together count as fewer.
             together, apart = (clustered_error(self.differences, of) for of in (self.clusters, None))
             found *= max(1.0, (together or 0.0) / apart) if apart else 1.0
             found = found if self.spent or found <= mean(self.before) else None
         if found is not None and found <= _ROUNDING * max(mean(self.before), mean(self.now)):
-            return None  # nothing varied but the last digits
+            return None  # nothing varied beyond rounding errors
         return found
 
     @property
     def varied(self) -> bool:
-        """True if any value differs from another of its scenario."""
+        """True if any attempt's value differs from another of its scenario."""
         pairs = zip(*self.attempts, strict=True)
         return any(max(*old, *new) - min(*old, *new) > _ROUNDING * max(*old, *new) for old, new in pairs)
 
     @functools.cached_property
     def least_p(self) -> float:
-        """The smallest p there can be: of scenarios, or clusters, that all fell as far as they can."""
+        """Return the smallest possible p: that of scenarios, or clusters, that all fell as far as they can."""
         if self.clusters is None:
             attempts = Counter(zip(*(map(len, side) for side in self.attempts), strict=True))
             ways: int = math.prod(math.comb(a + b, b) ** times for (a, b), times in attempts.items())
@@ -169,13 +169,13 @@ class Measured:
 
     @property
     def typical_attempts(self) -> int:
-        """Attempts that, made on both sides, would tell as much as those there are."""
+        """Number of attempts on both sides that would tell as much as the actual ones."""
         inverse = [1 / len(old) + 1 / len(new) for old, new in zip(*self.attempts, strict=True)]
         return max(1, round(2 * len(inverse) / math.fsum(inverse)))
 
 
 def measure(rule: Rule, pairs: Sequence[Pair]) -> Measured:
-    """The values of the rule's metric; a scenario that has none on a side is left out."""
+    """Measure the rule's metric; a scenario without a value on a side is left out."""
     read, worth = _READERS[rule.metric], _estimate(rule)
     least = rule.k or 1
     kept = [
@@ -196,12 +196,12 @@ def measure(rule: Rule, pairs: Sequence[Pair]) -> Measured:
 
 
 def mean(values: Values) -> float:
-    """Of at least one."""
+    """Return the mean of at least one value."""
     return values[0] if len(values) == 1 else math.fsum(values) / len(values)
 
 
 def clusters_of(cells: Sequence[Cell]) -> list[Hashable] | None:
-    """The cluster of each cell, one of its own where it names none; None when no two share one."""
+    """Return the cluster of each cell, its own where it names none; None when no two share one."""
     named = [cell.cluster for cell in cells if cell.cluster is not None]
     if len(set(named)) == len(named):
         return None
@@ -209,7 +209,7 @@ def clusters_of(cells: Sequence[Cell]) -> list[Hashable] | None:
 
 
 def passes(cell: Cell) -> Values:
-    """1 for each attempt that passed, 0 for each that did not."""
+    """Return 1 for each attempt that passed, 0 for each other."""
     return [1.0] * cell.passed + [0.0] * (len(cell.scores) - cell.passed)
 
 

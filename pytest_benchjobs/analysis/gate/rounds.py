@@ -1,8 +1,8 @@
 """Attempts in rounds (`--bench-until-decided`), and fresh attempts for what looks worse (`--bench-confirm`).
 
-Both spend attempts where they can still change the verdict, and neither makes it more often wrong. Rounds share out
-alpha over the looks (see `statistics.sequential`). A scenario that was picked because it looked worse is judged by
-fresh attempts alone: the ones that made it look so would be counted twice.
+Both spend attempts where they can still change the verdict, and neither raises its error rate. Rounds split alpha over
+the looks (see `statistics.sequential`). A scenario that was picked because it looked worse is judged by fresh attempts
+alone: counting the attempts that made it look worse would be a selection bias.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from .scenario_rules import chances
 
 METRICS = ("mean", "pass_rate")
 """Rules that rounds can decide."""
-_ALPHA = 0.05  # of the fresh attempts at what is listed by name
+_ALPHA = 0.05  # of the fresh attempts at scenarios listed by name
 
 
 def why_no_rounds(config: GateConfig, attempts: int) -> str | None:
-    """Reason why the attempts of a job cannot run in rounds, in one line; None when they can."""
+    """Return why the attempts of a job cannot run in rounds, in one line; None when they can."""
     if config.baseline in (None, "none"):
         return "it needs a baseline; name one with --bench-baseline"
     if attempts < 2:
@@ -45,10 +45,10 @@ def why_no_rounds(config: GateConfig, attempts: int) -> str | None:
 def looks(
     now: Side, before: Side, config: GateConfig, *, number: int, rounds: int | Callable[[str], int]
 ) -> tuple[RoundReport, ...]:
-    """Reports of round `number` of at most `rounds`, for each rule in each benchmark and agent.
+    """Report round `number` of at most `rounds`, for each rule in each benchmark and agent.
 
-    Alpha is shared equally among what all rules look at, or what a rule looks at that stands alone (Bonferroni), as the
-    numbers of rounds they take differ. `rounds` may differ by benchmark; one whose last round was earlier is left out.
+    Alpha is split equally among the comparisons of all rules, or of one rule that stands alone (Bonferroni), as they
+    take different numbers of rounds. `rounds` may differ by benchmark; one whose last round was earlier is left out.
     """
     groups = group(now, before, pair(before, now))
     rules = [rule for rule in config.rules if not rule.floor] or [Rule(text="mean", metric="mean")]
@@ -87,7 +87,7 @@ def _look(
     )
     if not measured.pairs:
         return report(p_value=1, boundary=0, stop=None, why="no scenario can be paired yet")
-    if measured.clusters is not None:  # the boundaries are for scenarios that are independent
+    if measured.clusters is not None:  # the boundaries assume independent scenarios
         return report(p_value=1, boundary=0, stop=None, why="scenarios of one cluster: all rounds run")
     seen = look(
         *measured.attempts,
@@ -101,7 +101,7 @@ def _look(
 
 
 def decided(found: Iterable[RoundReport]) -> dict[tuple[str, str], str]:
-    """Benchmark and agent -> why no further attempt of it is run: every rule about it has its verdict."""
+    """Return benchmark and agent -> why no further attempt is run, where every rule about them has its verdict."""
     listed = grouped(found, lambda one: (one.benchmark, one.agent))
     return {
         key: f"decided after round {reports[0].round} of {reports[0].rounds}: {reports[0].why}"
@@ -111,7 +111,7 @@ def decided(found: Iterable[RoundReport]) -> dict[tuple[str, str], str]:
 
 
 def by_rounds(found: Sequence[RuleReport], rounds: Sequence[RoundReport]) -> list[RuleReport]:
-    """Reports of rules where rounds decided: by the boundaries, and not by p against alpha."""
+    """Report rules decided by rounds: by the boundaries instead of p against alpha."""
     last = {(one.rule, one.benchmark, one.agent): one for one in rounds}
     return [_by_round(one, last.get((one.rule.text, one.benchmark or "", one.agent or ""))) for one in found]
 
@@ -129,7 +129,7 @@ def _by_round(report: RuleReport, last: RoundReport | None) -> RuleReport:
 
 
 def to_confirm(now: Side, before: Side) -> tuple[Key, ...]:
-    """Scenarios that deserve fresh attempts: those that broke, and suspects. Benchmark, scenario and agent of each."""
+    """Return benchmark, scenario and agent of what needs fresh attempts: broken scenarios and suspects."""
     return _worse(pair(before, now).pairs)
 
 
@@ -139,7 +139,7 @@ def _worse(pairs: Sequence[Pair]) -> tuple[Key, ...]:
 
 
 def confirm(rule: Rule, groups: Sequence[Group], fresh: Side, config: GateConfig) -> list[Found]:
-    """Judge `scenario` by fresh attempts: Fisher's test of each that looked worse, adjusted for those (Holm)."""
+    """Judge `scenario` by fresh attempts: Fisher's test of each scenario that looked worse, adjusted by Holm."""
     chosen = select(rule, groups)
     if not chosen:
         return [nothing(rule, groups)]
@@ -187,7 +187,7 @@ def _confirmed(
 
 
 def with_fresh(listed: Iterable[Change], groups: Sequence[Group], fresh: Side) -> tuple[Change, ...]:
-    """The same scenarios, with what their fresh attempts gave."""
+    """Return the changes with the results of their fresh attempts."""
     pairs = _answered([two for one in groups for two in one.pairs], fresh)
     adjusted = holm(chances(pairs))
     found = {two.now.key: (two.now, p) for two, p in zip(pairs, adjusted, strict=True)}
@@ -203,6 +203,6 @@ def with_fresh(listed: Iterable[Change], groups: Sequence[Group], fresh: Side) -
 
 
 def _answered(pairs: Iterable[Pair], fresh: Side) -> list[Pair]:
-    """Pairs whose fresh attempts have scores, with these in place of the attempts now."""
+    """Return pairs whose fresh attempts have scores, with these in place of the job's attempts."""
     found = ((two.before, fresh.cells.get(two.now.key)) for two in pairs)
     return [Pair(before, cell) for before, cell in found if cell is not None and cell.scores]

@@ -1,4 +1,4 @@
-"""Rules about single scenarios: `scenario`, by a test of each, and `critical`, without any."""
+"""Rules about single scenarios: `scenario`, with a test of each, and `critical`, without a test."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _MOST_ATTEMPTS = 100
 
 
 def each(rule: Rule, groups: Sequence[Group], config: GateConfig) -> list[Found]:
-    """Judge `scenario`: does any pass less often now? By Fisher's test, adjusted for all that are looked at (Holm).
+    """Judge `scenario`, whether any passes less often now: Fisher's test, adjusted for all scenarios by Holm.
 
-    To the other rules of the gate all of them are one comparison, with the smallest p.
+    To the other rules of the gate they are one comparison, with the smallest p.
     """
     chosen = select(rule, groups)
     if not chosen:
@@ -43,7 +43,7 @@ def each(rule: Rule, groups: Sequence[Group], config: GateConfig) -> list[Found]
 
 
 def chances(pairs: Sequence[Pair]) -> list[float]:
-    """P of "it passes less often now", of each alone."""
+    """Return p of "it passes less often now", for each pair alone."""
     known: dict[tuple[int, int, int, int], float] = {}
     found = []
     for before, now in pairs:
@@ -95,7 +95,7 @@ def _each(
 
 
 def _advice(rule: Rule, pairs: Sequence[Pair], comparisons: int) -> str | None:
-    """Attempts needed to see that a scenario broke, where so few could not have shown it."""
+    """Advise how many attempts are needed to show that a scenario broke, where there were too few."""
     best = min(fisher(len(p.before.scores), len(p.before.scores), 0, len(p.now.scores)) for p in pairs)
     if best * comparisons < rule.alpha:
         return None
@@ -111,7 +111,7 @@ def _advice(rule: Rule, pairs: Sequence[Pair], comparisons: int) -> str | None:
 
 
 def critical(rule: Rule, groups: Sequence[Group], config: GateConfig) -> list[Found]:
-    """Judge `critical`: a scenario with that tag which passed in all attempts has to go on passing in all of them."""
+    """Judge `critical`: a scenario with that tag that passed in all attempts must still pass in all of them."""
     chosen = select(rule, groups)
     if not chosen:
         return [nothing(rule, groups)]
@@ -137,7 +137,7 @@ def _critical(rule: Rule, group: Group, config: GateConfig) -> RuleReport | None
     broke = [pair for pair in held if pair.now.pass_rate < 1 - tolerance - _ROUNDING]
     here = {cell.scenario for cell in group.cells}
     paired = {pair.now.scenario for pair in group.pairs}
-    # One that ended in errors, or is no more, may have broken.
+    # A scenario with only errors, or one that is gone, may have broken.
     gone = {cell.scenario for cell in group.missing}
     lost = sorted({cell.scenario for cell in (*cells, *missing) if cell.scenario not in paired} & gone)
     if broke:

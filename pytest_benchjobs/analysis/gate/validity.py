@@ -1,4 +1,4 @@
-"""Reasons why a job cannot be judged: no results, too many errors, too few samples, nothing in common."""
+"""Reasons that make a job invalid: no results, too many errors, too few samples, nothing in common."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from .groups import Group, select
 
 _ROUNDING = 1e-9
 _CLEARLY = 0.01  # p of a difference between the error rates of the sides
-_MORE_ERRORS = 0.05  # and how much higher the rate has to be now
+_MORE_ERRORS = 0.05  # and by how much the rate must be higher now
 _MOST_ATTEMPTS = 1000
 
 
 def validity(
     now: Side, before: Side | None, config: GateConfig, groups: Sequence[Group], pairing: Pairing
 ) -> list[RuleReport]:
-    """Reports that make the job invalid; empty when it can be judged."""
+    """Return reports that make the job invalid; none when it can be judged."""
     most = config.max_error_rate
     ceiling = Rule(text=f"--bench-max-error-rate {most:g}", metric=ERRORS, amount=most)
     least = Rule(text=f"--bench-min-samples {config.min_samples}", metric=SAMPLES, amount=config.min_samples)
     if not groups:
         why = "the job has no results" + (" but those in quarantine" if now.cells else "")
         return [RuleReport(rule=least, verdict=GateVerdict.INVALID, why=why)]
-    # A limit for one group takes the place of the general one.
+    # A limit for one group overrides the general one.
     limited = _without(groups, ERRORS, config)
     found = [errors(ceiling, one) for one in limited if too_many(ceiling, one.errors, one.attempts)]
     both = sum(one.errors for one in limited), sum(one.attempts for one in limited)
@@ -45,7 +45,7 @@ def validity(
 
 
 def _without(groups: Sequence[Group], metric: str, config: GateConfig) -> list[Group]:
-    """Groups that no rule of this metric is about."""
+    """Return the groups without a rule of this metric."""
     limited = {
         (one.benchmark, one.agent)
         for rule in config.rules
@@ -56,7 +56,7 @@ def _without(groups: Sequence[Group], metric: str, config: GateConfig) -> list[G
 
 
 def _more_errors(rule: Rule, before: Side, now: Side, pairing: Pairing) -> list[RuleReport]:
-    """Report errors that are clearly more frequent than in the baseline, in what both sides ran."""
+    """Report errors that are clearly more frequent than in the baseline, in scenarios that both sides ran."""
     both: list[tuple[Cell, Cell]] = [one for one in pairing.pairs if not one.quarantined]
     for ref in pairing.unscored:
         cell = now.cells[ref.benchmark, ref.scenario, ref.agent]
@@ -72,7 +72,7 @@ def _more_errors(rule: Rule, before: Side, now: Side, pairing: Pairing) -> list[
     was, is_now = (bad / some for bad, some in zip(errors, attempts, strict=True))
     if is_now - was <= _MORE_ERRORS + _ROUNDING:
         return []
-    # Of more than a thousand attempts it is enough to know what as many with the same rate would say, which is less.
+    # More than a thousand attempts are scaled down to a thousand with the same rate, which is conservative.
     sizes = [min(some, _MOST_ATTEMPTS) for some in attempts]
     good = [round((1 - share) * size) for share, size in zip((was, is_now), sizes, strict=True)]
     p = fisher(good[0], sizes[0], good[1], sizes[1])

@@ -1,4 +1,4 @@
-"""Formats of the numbers, names and places in reports of gates."""
+"""Formats of numbers, names and places in reports of gates."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ class Scale:
 
     def _number(self, difference: float, sign: str = "") -> str:
         shown = difference * self.factor
-        # Enough digits for the small: a drop of 0.02 pp is not 0.
+        # Enough digits for small numbers: a drop of 0.02 pp is not 0.
         digits = 1 if abs(shown) >= 0.05 or not shown else 3
         text = f"{shown:{sign},.{digits}f}"
         return text.rstrip("0").rstrip(".") if digits == 3 or text.endswith(".0") else text
 
 
 def scale_of(metric: str, before: float) -> Scale:
-    """Points of a score; percent of what is spent, or its own unit where nothing was spent before."""
+    """Return percentage points for scores; for costs percent, or their own unit where nothing was spent before."""
     if metric not in UNITS:
         return Scale()
     return Scale(100 / before, "%") if before > 0 else Scale(1.0, UNITS[metric])
 
 
 UNITS = {"cost": "USD", "tokens": "tokens", "duration": "s"}
-"""Of what an attempt spends."""
+"""Format an amount that an attempt spends."""
 
 
 def value(metric: str, number: float, *, fine: bool = False) -> str:
-    """A value of the metric; `fine` where two decimals of a score would hide a difference."""
+    """Format a value of the metric; `fine` where two decimals of a score would hide a difference."""
     if metric == "cost":
         return f"${number:,.2f}" if number >= 1 else f"${number:.3g}"
     if metric == "tokens":
@@ -84,13 +84,13 @@ def metric_of(rule: Rule) -> str:
 
 
 def names(listed: Iterable[str], most: int = 5) -> str:
-    """Some of the names, and how many there are more."""
+    """Format some of the names, and the number of the others."""
     everything = list(listed)
     shown = ", ".join(one_line(name, _LONGEST) for name in everything[:most])
     return f"{shown} and {len(everything) - most} more" if len(everything) > most else shown
 
 
 def place(benchmark: str | None, agent: str | None) -> str:
-    """`text-tools, codex:gpt-5: `, or nothing."""
+    """`text-tools, codex:gpt-5: `, or an empty string."""
     named = [one_line(name, _LONGEST) for name in (benchmark, agent) if name is not None]
     return f"{', '.join(named)}: " if named else ""

@@ -1,4 +1,4 @@
-"""Intervals and errors of a mean, and Student's t distribution, which the standard library lacks."""
+"""Confidence intervals and errors of a mean, and Student's t distribution, which the standard library lacks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from statistics import NormalDist
 from .numbers import finite, grouped
 from .rates import checked_level
 
-_STEPS = 300  # of the continued fraction, far more than it takes
+_STEPS = 300  # steps of the continued fraction, far more than needed
 _TINY = 1e-300
 _NEARLY_NORMAL = 30
 
@@ -75,7 +75,7 @@ def mean_interval(
 def t_cdf(t: float, freedom: float) -> float:
     """Share of Student's t distribution below t, by the regularised incomplete beta function (DLMF 8.17)."""
     whole = freedom + t * t
-    if t * t < freedom:  # near the middle, what lies between; far out, what lies beyond: neither loses digits
+    if t * t < freedom:  # near the middle use the area in between, far out the tail: neither loses digits
         return 0.5 + math.copysign(_beta(0.5, freedom / 2, t * t / whole) / 2, t)
     tail = _beta(freedom / 2, 0.5, freedom / whole) / 2
     return 1 - tail if t > 0 else tail
@@ -83,7 +83,7 @@ def t_cdf(t: float, freedom: float) -> float:
 
 @functools.lru_cache(maxsize=1024)
 def t_quantile(share: float, freedom: float) -> float:
-    """Quantile of the distribution for this share below it, 0 < share < 1: to the last bit but a few."""
+    """Return the quantile with this share below it, 0 < share < 1, accurate to the last few bits."""
     if share < 0.5:
         return -t_quantile(1 - share, freedom)
     if freedom >= _NEARLY_NORMAL:
@@ -97,7 +97,7 @@ def t_quantile(share: float, freedom: float) -> float:
 
 
 def _newton(share: float, freedom: float) -> float:
-    """The same where the normal distribution is so near that three steps of Newton get there; bisection takes fifty.
+    """Return the quantile where the normal distribution is near: three Newton steps suffice, bisection takes fifty.
 
     Begins at the expansion of Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5.
     """

@@ -1,4 +1,4 @@
-"""Many tests at once: p-values adjusted so that one of many is not called real because there were many."""
+"""Adjustment of p-values for multiple tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .numbers import probabilities
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """p-values adjusted for the family-wise error rate, in the order given.
+    """Return p-values adjusted for the family-wise error rate, in the order given.
 
     Calling those below alpha real is wrong about any of them with a chance of at most alpha, however they depend on
     each other. S. Holm, Scand. J. Stat. 6, 1979.
@@ -28,7 +28,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
-    """p-values adjusted for the false discovery rate, in the order given.
+    """Return p-values adjusted for the false discovery rate, in the order given.
 
     Of those below q, a share of at most q is expected to be wrong, for tests that are independent or depend
     positively: a list to look at, not a gate. Y. Benjamini and Y. Hochberg, J. R. Stat. Soc. B 57, 1995.

@@ -1,4 +1,4 @@
-"""Validation of the numbers statistics are computed of: finite, and with one cluster for each."""
+"""Validation of the numbers that statistics are computed from."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def probabilities(values: Iterable[float]) -> list[float]:
 
 
 def grouped(values: Sequence[float], clusters: Sequence[Hashable]) -> list[list[float]]:
-    """The values of each cluster, in the order in which clusters first appear.
+    """Return the values of each cluster, in the order in which clusters first appear.
 
     Raises:
         ValueError: not one cluster for each value.

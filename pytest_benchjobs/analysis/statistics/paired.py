@@ -15,7 +15,7 @@ from .shuffling import NOTHING, Part, Test, counted, dealt, flipped, tails
 
 Values = Sequence[float]
 Worth = Callable[[int, int], float]
-"""Worth of a side with so many attempts, of which so many are 1."""
+"""Function: value of a side with n attempts of which c are 1."""
 
 
 def permutation(
@@ -120,9 +120,10 @@ def _parts(before: Sequence[Values], now: Sequence[Values], worth: Worth | None)
 
 
 def _together(scenarios: Sequence[Values]) -> list[float]:
-    """Attempts at a whole cluster, as many as its scenario with the fewest has: sums of the lowest, of the next, ...
+    """Combine the scenarios of a cluster into attempts at the whole cluster: sums of the lowest, of the next, ...
 
-    So they are as dependent as can be. A scenario with more attempts gives shares of them: its mean stays what it is.
+    There are as many as the scenario with the fewest attempts has, and they are as dependent as possible. A scenario
+    with more attempts contributes shares of them, so that its mean stays the same.
     """
     fewest = min(map(len, scenarios))
     sums = [0.0] * fewest

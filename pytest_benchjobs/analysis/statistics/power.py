@@ -1,4 +1,4 @@
-"""Power of a comparison: the smallest drop it would find, and the effort to find a smaller one."""
+"""Power of a comparison: the smallest detectable drop, and the effort to detect a smaller one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .numbers import finite
 
 _FEWEST = 5  # scenarios
 _WHOLE = frozenset((0.0, 1.0))
-_UNSURE = 0.5  # deviations, over the root of scenarios: what is added for a variance that is only estimated
+_UNSURE = 0.5  # deviations, over the root of scenarios: added because the variance is only estimated
 
 
 def detectable_drop(
@@ -71,22 +71,22 @@ def detectable_drop(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Suite:
-    """Scenarios taken together: what they are like if nothing changed."""
+    """Moments of all scenarios together, under no change."""
 
     n: int
     mean: float
-    """Of the baseline."""
+    """Mean of the baseline."""
     within: float
     """Variance of attempts at one scenario."""
     square: float
-    """Mean of the squares of what scenarios are worth."""
+    """Mean of the squared values of scenarios."""
     before: float
-    """Mean of 1 / attempts; so is the next."""
+    """Mean of 1 / attempts, of the baseline; the next one is that of the job."""
     now: float
     both: float
     """Mean of 1 / (attempts on both sides - 1)."""
     step: float
-    """By how much one attempt that passes or fails moves the mean; 0 for scores between."""
+    """Change of the mean by one attempt that passes or fails; 0 for scores in between."""
 
     @classmethod
     def of(cls, pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> _Suite:
@@ -117,11 +117,11 @@ class _Suite:
 
     @property
     def plain(self) -> float:
-        """Variance of the difference of means."""
+        """Variance of the difference of means under no change."""
         return self.within * (self.before + self.now) / self.n
 
     def fallen(self, drop: float) -> tuple[float, float]:
-        """Variance over deals, and of the drop that is seen, when it comes from a share of scenarios that fell to 0."""
+        """Return the variance over permutations and that of the observed drop, if a share of scenarios fell to 0."""
         share = drop / self.mean if self.mean > drop else 1.0
         rest = (1 - share) * self.within * (self.before + self.now)
         deals = rest + share * (self.within * self.now + self.square * self.both)
@@ -129,15 +129,15 @@ class _Suite:
         return deals / self.n, seen / self.n
 
     def shifted(self, drop: float) -> tuple[float, float]:
-        """The same, when every value moves by as much."""
+        """Return the same variances if every value moves by as much."""
         return self.plain + drop * drop * self.both / self.n, self.plain
 
 
 def needed(drop: float, *, scenarios: int, attempts: int, detectable: float) -> tuple[int, int]:
-    """Effort to detect `drop`, (attempts, scenarios): so many attempts with as many scenarios, or the reverse.
+    """Return (attempts, scenarios) needed to detect `drop`: more attempts at these scenarios, or more scenarios.
 
-    `detectable` is what these scenarios and attempts detect, by `detectable_drop`; it falls with the square root of
-    either. Attempts are of both sides.
+    `detectable` is the drop that these scenarios and attempts detect, by `detectable_drop`; it falls with the square
+    root of either. Attempts are made on both sides.
 
     Raises:
         ValueError: a drop is not a positive number.

@@ -1,4 +1,4 @@
-"""Rates of passing: the interval of one, and whether one is below another."""
+"""Pass rates: the interval of one, and a test of one against another."""
 
 from __future__ import annotations
 

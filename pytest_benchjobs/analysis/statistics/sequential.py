@@ -29,23 +29,23 @@ from .shuffling import dealt, variance
 Verdict = Literal["regressed", "ok"]
 
 SHAPE = -2.5
-"""Of the spending of alpha: between O'Brien-Fleming, which hardly stops early, and Pocock, which costs power."""
+"""Shape of the alpha spending: between O'Brien-Fleming, which hardly stops early, and Pocock, which costs power."""
 FUTILE = 0.05
-"""Chance of a drop being found below which no further round is worth its attempts."""
+"""Predictive power below which a job stops with `ok`."""
 _NODES = 100  # of Simpson's rule, an even number: boundaries are right to four digits
-_FAR = 8.0  # standard deviations beyond which nothing is
+_FAR = 8.0  # standard deviations beyond which the density counts as 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Boundary:
-    """Of one look."""
+    """Boundary of one look."""
 
     information: float
-    """Of that of the last look, in (0, 1]."""
+    """Share of the last look's information, in (0, 1]."""
     z: float
-    """Standard normal deviate to reach."""
+    """Standard normal deviate to cross."""
     p_value: float
-    """The one-sided p of it."""
+    """One-sided p of the deviate."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,12 +53,12 @@ class Look:
     """Result of a look after a round."""
 
     boundary_p: float
-    """At this p-value or below it is called regressed."""
+    """Boundary: regressed at this p-value or below."""
     stop: Verdict | None
     """The verdict, or None: run another round."""
     p_value: float
     reason: str
-    """One clause for people: why it stopped, or goes on."""
+    """Reason why it stops or continues, in one clause."""
 
 
 def look(
@@ -123,13 +123,13 @@ def look(
 
 
 def _harmonic(before: Sequence[Values]) -> float | None:
-    """Attempts of the baseline at a scenario."""
+    """Return the harmonic mean of the baseline's attempts per scenario."""
     inverse = [1 / len(scores) for scores in before]
     return len(inverse) / math.fsum(inverse) if inverse else None
 
 
 def _drop(before: Sequence[Values], now: Sequence[Values]) -> float:
-    """Mean before, less mean now."""
+    """Return the mean before minus the mean now."""
     drops = [
         math.fsum(old) / len(old) - math.fsum(new) / len(new) for old, new in zip(before, now, strict=True)
     ]
@@ -137,12 +137,12 @@ def _drop(before: Sequence[Values], now: Sequence[Values]) -> float:
 
 
 def _may_regress(before: Sequence[Values], now: Sequence[Values], boundary: float, tolerance: float) -> bool:
-    """True if these would be called regressed. A lower score now never raises p, so the two ends suffice."""
+    """Return whether these scores would be called regressed. A lower score now never raises p, so two ends suffice."""
     return _drop(before, now) > tolerance and permutation(before, now).p_value <= boundary
 
 
 def _predicted(variance: float, drop: float, here: Boundary, last: Boundary, tolerance: float) -> float:
-    """Predictive power: the chance, given what was seen and no prior, that the last round finds a drop.
+    """Return the predictive power: the chance, given the data and no prior, that the last round finds a drop.
 
     The drop then is normal about the drop now, with the variance that the rounds to come take away.
     """
@@ -203,7 +203,7 @@ def boundaries(
 def _moved(
     places: Sequence[float], weights: Sequence[float], step: float, low: float, high: float
 ) -> tuple[list[float], list[float]]:
-    """Places from `low` to `high` after a step, and their weights: density times those of Simpson's rule."""
+    """Return places from `low` to `high` after a step, and their weights: density times those of Simpson's rule."""
     width = (high - low) / _NODES
     there = [low + node * width for node in range(_NODES + 1)]
     densities = [
@@ -217,7 +217,7 @@ def _moved(
 
 
 def _edge(places: Sequence[float], weights: Sequence[float], step: float, share: float) -> float:
-    """The point with so much above it after a step, by bisection."""
+    """Return the point with this share above it after a step, by bisection."""
     low, high = -_FAR, _FAR
     while high - low > 1e-9:
         middle = (low + high) / 2

@@ -1,8 +1,8 @@
-"""Distribution of a sum when each of its parts is dealt anew: the engine of every permutation test here.
+"""Permutation distribution of a sum of parts: the engine of every permutation test here.
 
 A *part* is what one scenario, or one cluster, adds to the sum. If nothing changed, its attempts might as well have been
-on the other side: which of them are "now" is drawn at random, in each part for itself. How often is the sum then
-as low as the one seen, and how often as high?
+on the other side: a *deal* assigns them to "before" and "now" at random, in each part independently. How often is the
+sum then as low as the observed one, and how often as high?
 
 - Counted, where all amounts are multiples of one unit, as pass rates are: the product of one polynomial for each part.
 - By an Edgeworth expansion, where that would take long, and sixteen parts or more make the sum nearly normal.
@@ -54,29 +54,29 @@ class Test:
     resamples: int
     """Size of that sample; 0 when there is none."""
     rise: float = 1.0
-    """p of the opposite, that the mean is above: what the same test says of all scores negated."""
+    """p of the opposite, that the mean is above: the p of the same test with all scores negated."""
 
 
 class Counted(NamedTuple):
-    """A part whose attempts have one of two values; or both sides of one, which are exchanged."""
+    """A part whose attempts have one of two values, or whose sides are exchanged as a whole."""
 
     attempts: int
-    """Of both sides."""
+    """Attempts of both sides."""
     drawn: int
-    """Those that are now."""
+    """Attempts of the job ("now")."""
     ones: int
-    """Those of both sides that have the higher value."""
+    """Attempts of both sides that have the higher value."""
     rises: tuple[float, ...]
-    """Gain of the sum for each further one of them that is now, from the fewest possible to the most."""
+    """Gain of the sum by each further such attempt on the side "now", from the fewest possible to the most."""
     seen: int
-    """Number of `rises` the part really has."""
+    """Observed number of `rises`."""
 
 
 class Scored(NamedTuple):
     """A part whose attempts have values of any kind."""
 
     gains: tuple[float, ...]
-    """Gain of the sum by each attempt that is now, the lowest 0."""
+    """Gain of the sum by each attempt on the side "now"; the lowest is 0."""
     drawn: int
     seen: float
     """Observed gain."""
@@ -86,14 +86,14 @@ Part = Counted | Scored
 
 
 def flipped(difference: float) -> Counted | None:
-    """A part whose sides are exchanged as a whole; None: it makes no difference."""
+    """Make a part whose sides are exchanged as a whole; None where that makes no difference."""
     if abs(difference) <= NOTHING:
         return None
     return Counted(2, 1, 1, (2 * abs(difference),), int(difference > 0))
 
 
 def dealt(before: Sequence[float], now: Sequence[float]) -> Part | None:
-    """A part whose attempts are dealt anew to the sides; it adds the mean now less that before. None: all are alike."""
+    """Make a part whose attempts are dealt to the sides; it adds the mean now minus that before. None: all equal."""
     a, b = len(before), len(now)
     if a == b == 1:
         rise = 2 * abs(now[0] - before[0])
@@ -117,7 +117,7 @@ def dealt(before: Sequence[float], now: Sequence[float]) -> Part | None:
 def counted(
     before: Sequence[float], now: Sequence[float], values: tuple[Sequence[float], Sequence[float]]
 ) -> Part | None:
-    """A part whose sides are worth what `values` has for so many attempts of 1: before, and now."""
+    """Make a part whose sides have the value that `values` lists for each number of 1s: before, and now."""
     was, is_now = values
     a, b, passed = len(before), len(now), round(math.fsum(now))
     ones = passed + round(math.fsum(before))
@@ -129,7 +129,7 @@ def counted(
 
 
 def tails(parts: Sequence[Part], *, resamples: int = 20_000) -> Test:
-    """Share of all deals whose sum is as low as the one seen, and as high. 1 where nothing could be otherwise."""
+    """Return the shares of deals whose sum is as low as the observed one, and as high. 1 if there is only one deal."""
     if not parts:
         return Test(1.0, exact=True, resamples=0)
     unit = _unit(parts)
@@ -150,7 +150,7 @@ def _amounts(part: Part) -> tuple[float, ...]:
 
 
 def variance(part: Part) -> float:
-    """Variance of what a part adds, over all its deals."""
+    """Return the variance of a part over all its deals."""
     return _moments(part)[1]
 
 
@@ -158,7 +158,7 @@ def variance(part: Part) -> float:
 
 
 def _unit(parts: Sequence[Part]) -> float | None:
-    """The largest common unit of all amounts. None: they have none that is coarse enough to matter."""
+    """Return the largest common unit of all amounts; None if none is coarse enough."""
     amounts: set[float] = set()
     for part in parts:
         amounts.update(_amounts(part))
@@ -166,7 +166,7 @@ def _unit(parts: Sequence[Part]) -> float | None:
             return None
     denominator = 1
     for amount in amounts:
-        # A multiple of what was found so far; of larger amounts another fraction may be as near.
+        # A multiple of the unit so far; for larger amounts another fraction may be as near.
         if amount <= 1 and abs(round(amount * denominator) / denominator - amount) <= NOTHING:
             continue
         near = Fraction(amount).limit_denominator(_FINEST)
@@ -181,19 +181,19 @@ def _unit(parts: Sequence[Part]) -> float | None:
 
 
 class _Whole(NamedTuple):
-    """A part in units: how many of its deals gain so many."""
+    """A part in units: the number of deals for each gain."""
 
     ways: dict[int, int]
     seen: int
 
 
 def _in_units(parts: Sequence[Part], unit: float) -> list[_Whole]:
-    """All parts in units; none, if any has too many deals to list."""
+    """Return all parts in units; none if any has too many deals to list."""
     gains = [
         () if isinstance(part, Counted) else tuple([round(gain / unit) for gain in part.gains])
         for part in parts
     ]
-    # Looked at before any is listed: that may take longer than the whole test.
+    # Checked before any part is listed, which may take longer than the whole test.
     if any(len(some) * sum(some) > _FINEST for some in gains):
         return []
     return [_in_unit(part, some, unit) for part, some in zip(parts, gains, strict=True)]
@@ -212,7 +212,7 @@ def _in_unit(part: Part, gains: tuple[int, ...], unit: float) -> _Whole:
 
 @functools.lru_cache(maxsize=4096)
 def _hypergeometric(attempts: int, drawn: int, ones: int) -> tuple[int, ...]:
-    """Number of deals with so many ones, from the fewest to the most; without common factors."""
+    """Return the number of deals for each number of ones, from the fewest to the most; without common factors."""
     fewest, most = max(0, ones + drawn - attempts), min(drawn, ones)
     ways = [
         math.comb(ones, some) * math.comb(attempts - ones, drawn - some) for some in range(fewest, most + 1)
@@ -223,7 +223,7 @@ def _hypergeometric(attempts: int, drawn: int, ones: int) -> tuple[int, ...]:
 
 @functools.lru_cache(maxsize=4096)
 def _subsets(gains: tuple[int, ...], drawn: int) -> dict[int, int]:
-    """Number of ways to reach each sum by drawing so many of the gains."""
+    """Return the number of ways to reach each sum by drawing `drawn` of the gains."""
     sums: list[collections.Counter[int]] = [collections.Counter() for _ in range(drawn + 1)]
     sums[0][0] = 1
     for done, gain in enumerate(gains):
@@ -235,10 +235,10 @@ def _subsets(gains: tuple[int, ...], drawn: int) -> dict[int, int]:
 
 
 def _counted(parts: Sequence[_Whole], most_work: int) -> tuple[float, float] | None:
-    """Shares of all deals whose sum is as low as the one seen, and as high; None: it would take too long.
+    """Count the shares of deals whose sum is as low as the observed one, and as high; None if it would take too long.
 
-    One long integer holds how many deals have each sum, as digits that are wide enough for the number of all deals; a
-    part multiplies it, which is a few shifts and additions (the shift algorithm of Pagano and Tritchler).
+    One long integer holds the number of deals for each sum, as digits wide enough for the number of all deals; adding
+    a part multiplies it, by a few shifts and additions (the shift algorithm of Pagano and Tritchler).
     """
     known = sorted(parts, key=lambda part: len(part.ways))
     lows = [min(part.ways) for part in known]
@@ -259,9 +259,9 @@ def _counted(parts: Sequence[_Whole], most_work: int) -> tuple[float, float] | N
             shifted = before << (abs(place - start) * width)
             counts += shifted if ways == 1 else shifted * ways
         counts &= mask
-    # The sum of all digits in base 2^width is the number modulo 2^width - 1, as nines are cast out.
+    # The sum of all digits in base 2^width is the number modulo 2^width - 1 (casting out nines).
     tail = counts % ((1 << width) - 1)
-    rest = total - tail + (counts >> (most * width))  # the other tail has the deals of this very sum as well
+    rest = total - tail + (counts >> (most * width))  # with the observed sum, too
     return (rest / total, tail / total) if mirrored else (tail / total, rest / total)
 
 
@@ -269,7 +269,7 @@ def _counted(parts: Sequence[_Whole], most_work: int) -> tuple[float, float] | N
 
 
 def _listed(part: Part) -> list[tuple[float, int]]:
-    """Possible gains of a part, and the number of ways to each."""
+    """Return the possible gains of a part, and the number of ways to each."""
     if isinstance(part, Counted):
         ways = _hypergeometric(part.attempts, part.drawn, part.ones)
         return list(zip(itertools.accumulate(part.rises, initial=0.0), ways, strict=True))
@@ -277,9 +277,9 @@ def _listed(part: Part) -> list[tuple[float, int]]:
 
 
 def _enumerated(parts: Sequence[Part]) -> tuple[float, float] | None:
-    """The same of amounts of any size, where there are few deals; None: there are too many.
+    """Count both tails for amounts of any size, where there are few deals; None if there are too many.
 
-    All sums of either half, sorted, and how many pairs of them are as low.
+    Lists the sums of either half of the parts, sorted, and counts the pairs that are as low.
     """
     if len(parts) > _MOST_ENUMERATED.bit_length() or any(
         isinstance(part, Scored) and math.comb(len(part.gains), part.drawn) > _MOST_LISTED for part in parts
@@ -306,7 +306,7 @@ def _enumerated(parts: Sequence[Part]) -> tuple[float, float] | None:
 
 
 def _halved(lists: Sequence[Sequence[float]], seen: float, slack: float) -> tuple[float, float]:
-    """The same where each gain comes about in one way, as it does when sides are exchanged."""
+    """Count both tails where each gain comes about in one way, as with exchanged sides."""
     halves = [[0.0], [0.0]]
     for gains in reversed(lists):
         halves.sort(key=len)
@@ -314,7 +314,7 @@ def _halved(lists: Sequence[Sequence[float]], seen: float, slack: float) -> tupl
     left, right = map(sorted, halves)
     up_to, below = seen + slack, seen - slack
     places = [bisect.bisect_right(right, up_to - one) for one in left]
-    # Nearly always the same places: few sums, or none but the one that was seen, are within the slack.
+    # Nearly always the same places: few sums besides the observed one are within the slack.
     lower = sum(
         [
             place
@@ -336,7 +336,7 @@ def _seen(part: Part) -> float:
 
 @functools.lru_cache(maxsize=4096)
 def _moments(part: Part) -> tuple[float, float, float, float]:
-    """Mean, and second to fourth central moment, of what a part gains."""
+    """Return the mean and the second to fourth central moments of a part's gain."""
     if isinstance(part, Counted):
         if part.attempts == 2:  # one on either side
             half = part.rises[0] / 2
@@ -356,7 +356,7 @@ def _moments(part: Part) -> tuple[float, float, float, float]:
     squares = math.fsum([one * one for one in off])
     cubes = math.fsum([one**3 for one in off])
     fourths = math.fsum([one**4 for one in off])
-    # Chance that one, two, three and four given attempts are all drawn: those of drawing without putting back.
+    # Chance that one, two, three and four given attempts are all drawn, without replacement.
     one = b / n
     pair = one * (b - 1) / (n - 1)
     triple = pair * (b - 2) / (n - 2)
@@ -371,7 +371,7 @@ def _moments(part: Part) -> tuple[float, float, float, float]:
 
 
 def _expanded(parts: Sequence[Part], unit: float | None, resamples: int) -> tuple[float, float] | None:
-    """Both tails by the Edgeworth expansion of the sum; None: it is not near enough to normal, or not smooth."""
+    """Compute both tails by the Edgeworth expansion of the sum; None if it is too far from normal, or not smooth."""
     if max(map(max, map(_amounts, parts))) > _HUGE:
         return None
     moments = list(map(_moments, parts))
@@ -407,10 +407,10 @@ def _expanded(parts: Sequence[Part], unit: float | None, resamples: int) -> tupl
 def _sampled(
     parts: Sequence[Part], unit: float | None, chance: random.Random, resamples: int
 ) -> tuple[int, int, int]:
-    """Of so many random deals, those whose sum is as low as the one seen, those as high; and how many were made.
+    """Return the numbers of random deals whose sum is as low as the observed one, as high, and of all made.
 
-    All deals are made at once: each bit of a long integer is one of them. A p that is clear after the first few
-    thousand is left at that (Besag and Clifford 1991).
+    All deals are made at once: each bit of a long integer is one of them. Sampling stops early when p is clear after
+    the first few thousand (Besag and Clifford 1991).
     """
     amounts = list(map(_amounts, parts))
     scale = 1 / unit if unit is not None else _FIXED_POINT / max(map(max, amounts))
@@ -419,7 +419,7 @@ def _sampled(
         sum(some[: part.seen if isinstance(part, Counted) else part.drawn])
         for part, some in zip(parts, whole, strict=True)
     )
-    # Sums that differ by no more than rounding did are taken for equal.
+    # Sums that differ by no more than rounding errors count as equal.
     slack = 0 if unit is not None else sum(map(len, whole)) // 2
     size = max(1, min(resamples, _MOST_BITS // sum(map(len, whole))))
     low = high = done = 0
@@ -437,7 +437,7 @@ def _sampled(
 def _columns(
     parts: Sequence[Part], amounts: Sequence[Sequence[int]], chance: random.Random, size: int
 ) -> list[int]:
-    """So many random sums. Each number holds one bit of all of them, the lowest first."""
+    """Return `size` random sums, bit-sliced: each number holds one bit of all of them, the lowest first."""
     columns: list[list[int]] = [[] for _ in range(max(map(max, amounts)).bit_length())]
     pools: dict[tuple[int, int], list[int]] = {}
     full = (1 << size) - 1
@@ -453,7 +453,7 @@ def _columns(
         else:
             if key not in pools:
                 pools[key] = _pool(*key, chance, size)
-            # A pool serves many parts: its attempts are renamed, and its deals begin elsewhere.
+            # One pool serves many parts: attempts are permuted and deals rotated for each.
             turn = chance.randrange(size)
             drawn = [
                 (one << turn | one >> (size - turn)) & full for one in chance.sample(pools[key], attempts)
@@ -472,9 +472,9 @@ def _columns(
 
 
 def _turned(part: Part) -> bool | None:
-    """True if the attempts of the baseline are the ones to draw: so that swapped sides get the same deals.
+    """Return whether to draw the attempts of the baseline, so that swapped sides get the same deals.
 
-    None: its sides are alike, so that the first part whose sides are not has to tell.
+    None: the sides of this part are alike, so the first part whose sides differ decides.
     """
     if isinstance(part, Counted):
         had = max(0, part.ones + part.drawn - part.attempts) + part.seen
@@ -485,7 +485,7 @@ def _turned(part: Part) -> bool | None:
 
 
 def _pool(attempts: int, drawn: int, chance: random.Random, size: int) -> list[int]:
-    """So many random deals: for each attempt the deals in which it is drawn. By a network of random exchanges."""
+    """Return for each attempt the random deals in which it is drawn, by a network of random exchanges."""
     columns = [(1 << size) - 1] * drawn + [0] * (attempts - drawn)
     for _ in range(_EXCHANGES):
         order = chance.sample(range(attempts), attempts)
@@ -497,7 +497,7 @@ def _pool(attempts: int, drawn: int, chance: random.Random, size: int) -> list[i
 
 
 def _reached(drawn: Sequence[int]) -> list[int]:
-    """In which deals one or more of the attempts are drawn, two or more, and so on."""
+    """Return the deals in which one or more of the attempts are drawn, two or more, and so on."""
     reached: list[int] = []
     for bits in drawn:
         carried = bits
@@ -508,9 +508,9 @@ def _reached(drawn: Sequence[int]) -> list[int]:
 
 
 def _added(columns: list[list[int]]) -> list[int]:
-    """Sums of numbers of which each column holds the bits of one weight, the lowest first; for all deals at once.
+    """Add numbers given as columns of bits of one weight, the lowest first; for all deals at once.
 
-    As a processor adds: three bits of the same weight are one of it, and a carry.
+    Works like a full adder: three bits of one weight give one bit of it and a carry.
     """
     sums = []
     for weight, column in enumerate(columns):
@@ -531,7 +531,7 @@ def _added(columns: list[list[int]]) -> list[int]:
 
 
 def _up_to(limit: int, sums: Sequence[int], size: int) -> int:
-    """Number of the sums that are no higher than the limit."""
+    """Return the number of sums that are no higher than the limit."""
     if limit < 0 or limit.bit_length() > len(sums):
         return 0 if limit < 0 else size
     equal, below = (1 << size) - 1, 0
