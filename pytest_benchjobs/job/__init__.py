@@ -1,6 +1,6 @@
-"""The engine of jobs: a job from its beginning to its end. Knows no pytest.
+"""The engine of jobs, from a job's beginning to its end. Does not import pytest.
 
-It may import `report` and everything below, and is used by `plugin` and `cli`. Start reading in `running`, a job as one
-process sees it; then `trials`, the way of a trial from its ticket to its result, `fate`, which decides whether it runs,
-and `end`: the end of a job is written in one place, whoever ends it.
+It may import `report` and everything below, and is used by `plugin` and `cli`. Start reading in `running`, a job in one
+process; then `trials`, the way of a trial from ticket to result, `fate`, which decides whether it runs, and `end`, the
+only place that writes the end of a job.
 """

@@ -1,11 +1,10 @@
-"""Bringing images ahead of the trials that need them, in the order in which they will run.
+"""Prefetch of images, in the order in which trials will need them.
 
-A few threads read the next scenarios and have their images pulled or built, while earlier trials run: not too far
-ahead, for a job may be stopped at any time. What goes wrong here is no error: the trial meets it too, and reports it.
-An image is needed until the last trial of its scenarios has ended; the supply of images is told, so that it can remove
-others.
+A few threads read the next scenarios and have their images pulled or built while earlier trials run; not too far ahead,
+as a job may be stopped at any time. Errors are ignored here: the trial meets them too, and reports them. An image is
+needed until the last trial of its scenarios has ended; the image supply is told, so that it can remove others.
 
-Where sandboxes need no images, no thread is started and no scenario read.
+Where sandboxes need no images, no thread is started and no scenario is read.
 """
 
 from __future__ import annotations
@@ -32,34 +31,34 @@ T = TypeVar("T", bound=Ticket)
 
 
 class Stopped(Exception):
-    """Nobody wants an image any more."""
+    """The prefetch was stopped."""
 
 
 class _Scenario(Generic[T]):
-    """A scenario with trials to come, or running."""
+    """A scenario with waiting or running trials."""
 
     def __init__(self, place: int, ticket: T) -> None:
         self.place = place
         self.ticket = ticket
-        """One of its trials."""
+        """A ticket of one of its trials."""
         self.left = 0
-        """Trials that have not ended."""
+        """Number of its trials that have not ended."""
         self.wanted = False
-        """Some trial of it will run, as far as is known, and its image is brought ahead."""
+        """True if a trial is expected to run, so the image is prefetched."""
         self.running: set[str] = set()
-        """Node ids of trials that have begun, of which the supply was told."""
+        """Node ids of trials that have begun and were announced to the supply."""
         self.begun = False
 
 
 class Ahead(Generic[T]):
-    """Brings images ahead of the trials of one process. Thread-safe.
+    """Prefetches images for the trials of one process. Thread-safe.
 
     Args:
-        supply: Returns who brings images; None where sandboxes need none. Asked once, by `open`.
-        needs: Reads the scenario of a trial to come, and returns the environments whose images that will need, that of
+        supply: Returns the image supply; None where sandboxes need no images. Called once, by `open`.
+        needs: Reads the scenario of a waiting trial, and returns the environments whose images it will need, that of
             the agent first. Called in other threads.
-        concurrency: Trials that run at a time.
-        limited: Images are removed to make room, so all that trials will need has to be known.
+        concurrency: Number of trials that run at a time.
+        limited: True if images are removed to make room, so that the needs of all trials must be known.
     """
 
     def __init__(
@@ -82,20 +81,20 @@ class Ahead(Generic[T]):
         self._waiting: deque[_Scenario[T]] = deque()
         self._unread: deque[_Scenario[T]] = deque()
         self._ahead: set[int] = set()
-        """Places whose images are here or being brought, and whose trials have not begun."""
+        """Scenarios whose images are here or on the way, and whose trials have not begun."""
         self._lock = threading.Lock()
         self._nudges: queue.SimpleQueue[None] = queue.SimpleQueue()
-        """Something has changed. No `Condition`: where Ctrl-C interrupts its Python code, its lock stays locked."""
+        """Wakes waiting threads. Not a `Condition`: if Ctrl-C interrupts its Python code, its lock stays locked."""
         self._stopping = False
         self._threads: list[threading.Thread] = []
 
     @property
     def is_idle(self) -> bool:
-        """True if it brings nothing, or nothing more."""
+        """True if it prefetches nothing, or nothing more."""
         return self._stopping
 
     def open(self) -> None:
-        """Ask for the supply, unless that was done. Without one, it is idle from now on."""
+        """Get the image supply, unless that was done. Without a supply, the prefetch is idle."""
         if self._opened:
             return
         with self._opening:
@@ -109,12 +108,12 @@ class Ahead(Generic[T]):
                 self._opened = True
 
     def submit(self, ticket: T, *, runs: bool) -> None:
-        """Note a trial that is submitted. If it `runs`, its image is brought ahead, where there is a supply by now.
+        """Note a submitted trial. If it `runs` and there is a supply, its image is prefetched.
 
         Call from one thread only.
         """
         if self._stopping:
-            return  # nobody brings anything, or no more
+            return  # idle or stopped
         key = ticket.benchmark, ticket.scenario
         with self._lock:
             scenario = self._scenarios.get(key)
@@ -133,7 +132,7 @@ class Ahead(Generic[T]):
         self._nudges.put(None)
 
     def begin(self, ticket: T, environments: Sequence[Environment]) -> None:
-        """Note that a trial begins, in its thread, and the environments whose images it needs."""
+        """Note that a trial begins, and the environments whose images it needs. Called in its thread."""
         if self._supply is None:
             return
         with self._lock:
@@ -164,13 +163,13 @@ class Ahead(Generic[T]):
             self._supply.end(scenario.place, last=last)
 
     def stop(self) -> None:
-        """Break off whatever is being brought, and bring nothing more. Does not wait."""
+        """Abort all pulls and builds, and start no more. Does not wait."""
         self._stopping = True
         for _ in self._threads:
             self._nudges.put(None)
 
     def close(self) -> None:
-        """Stop, and wait until nothing is being brought."""
+        """Stop, and wait for the threads."""
         self.stop()
         for thread in self._threads:
             thread.join()
@@ -189,17 +188,17 @@ class Ahead(Generic[T]):
             thread = threading.Thread(target=work, name="bench-images", daemon=True)
             with contextlib.suppress(
                 RuntimeError
-            ):  # the machine gives no more threads; trials bring their own images
+            ):  # no more threads on this machine; trials pull their own images
                 thread.start()
                 self._threads.append(thread)
 
     def _work(self) -> None:
         while (scenario := self._next()) is not None:
-            with contextlib.suppress(Exception):  # its trial meets it too, and reports it
+            with contextlib.suppress(Exception):  # the trial meets the error too, and reports it
                 self._bring(scenario)
 
     def _next(self) -> _Scenario[T] | None:
-        """Wait for the next scenario whose image is to be brought; None: there will be none."""
+        """Wait for the next scenario whose image to prefetch; None: there will be none."""
         while not self._stopping:
             with self._lock:
                 while self._waiting and self._waiting[0].begun:
@@ -212,7 +211,7 @@ class Ahead(Generic[T]):
         return None
 
     def _rest(self, seconds: float) -> None:
-        """Wait for a nudge."""
+        """Wait until something changes, or for so many seconds."""
         with contextlib.suppress(queue.Empty):
             self._nudges.get(timeout=seconds)
 
@@ -234,18 +233,18 @@ class Ahead(Generic[T]):
     ) -> None:
         supply.expect(scenario.place, environments)
         if scenario.left <= 0:
-            # Its last trial ended meanwhile, and that was told too early.
+            # Its last trial ended meanwhile, and the supply was told before it knew of the trial.
             supply.end(scenario.place, last=True)
 
     def _read_all(self) -> None:
-        """Tell what every trial to come needs, before something of that is removed."""
+        """Announce the needs of all waiting trials, before a needed image is removed."""
         while not self._stopping:
             with self._lock:
                 scenario = self._unread.popleft() if self._unread else None
             if scenario is None:
                 self._rest(_LOOK)
                 continue
-            with contextlib.suppress(Exception):  # its trial meets it too, and reports it
+            with contextlib.suppress(Exception):  # the trial meets the error too, and reports it
                 environments = self._needs(scenario.ticket)
                 if environments and self._supply is not None:
                     self._expect(self._supply, scenario, environments)

@@ -1,4 +1,4 @@
-"""Beginning of a job: new, announced by a detached start, or resumed."""
+"""Start of a job: new, announced by a detached start, or resumed."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from .wanted import Wanted
 
 _WAIT_SECONDS = 30.0
-"""Longest wait for workers of a killed process to notice its death. xdist ends them after some ten seconds."""
+"""Longest wait for the workers of a killed process to end. xdist ends them after some ten seconds."""
 _POLL_SECONDS = 0.1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Request:
-    """Request for a job: all that its start depends on."""
+    """Request for a job: everything its start depends on."""
 
     wanted: Wanted
     planned: Mapping[str, int]
@@ -49,33 +49,33 @@ class Request:
     directory: Path
     """Working directory of the call."""
     root: Path
-    """Directory that relative paths of a project start from."""
+    """Rootdir of the project."""
     benchmarks: Collection[str] = ()
-    """Benchmarks of which trials are going to run: by them the last job of the same is found."""
+    """Benchmarks with trials to run. The baseline `last` is looked up by them."""
     partial: bool = False
     narrowed: bool = False
     named: bool = False
     distributed: bool = False
-    """Trials run in several processes."""
+    """True if trials run in several processes."""
     chosen: Collection[str] = ()
-    """Node ids of the trials, for a job that is resumed."""
+    """Node ids of the trials, for a resumed job."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Begun:
-    """A job that is ours until this process ends."""
+    """A job that this process owns until it ends."""
 
     bundle: JobBundle
     history: History
     record: JobRecord
-    """The record with which it began. A resumed job keeps its gates, unless rules are given anew."""
+    """The record at the start. A resumed job keeps its gates, unless new rules are given."""
     lock: int | None
     recovered: tuple[str, ...] = ()
-    """A line for each job whose process had died."""
+    """A line for each recovered job, whose process had died."""
     unselected: int = 0
-    """Number of results, in a resumed job, of trials that are not selected now. They stay."""
+    """Number of results of a resumed job whose trials are not selected now. They stay."""
     baseline: Resolved | None = None
-    """Baseline of the job, as it was when the job began. None: no baseline was requested."""
+    """Baseline, as it was when the job began. None: no baseline was requested."""
 
     def release(self) -> None:
         """Release the lock, so that other processes can resume the job."""
@@ -85,11 +85,11 @@ class Begun:
 
 
 def begin(request: Request) -> Begun:
-    """Make or open the bundle, lock the job, open the history; end the jobs whose process died.
+    """Make or open the bundle, lock the job, open the history; close jobs whose process died.
 
     Raises:
-        InputError: there is no such job; the results directory refuses, or belongs to a newer version; another
-            process runs the job.
+        InputError: there is no such job; the results directory cannot be written, or belongs to a newer version;
+            another process runs the job.
     """
     directory = request.wanted.job.directory
     with contextlib.ExitStack() as undo:
@@ -106,8 +106,8 @@ def begin(request: Request) -> Begun:
             planned = sum(request.planned.values()) + begun.unselected
             decisions = Decisions(unselected=begun.unselected)
             record = begun.record.model_copy(update={"planned": planned, "decisions": decisions})
-            # This order leaves, after a kill at any point, a job without reports or a dead job; `recover` closes both.
-            for path in bundle.layout.reports:  # reports of a job that has ended
+            # After a kill at any point, this order leaves a job without reports or a dead job; `recover` closes both.
+            for path in bundle.layout.reports:  # reports of the ended job
                 path.unlink(missing_ok=True)
             history.save_job(record)
             bundle.write(record)
@@ -122,7 +122,7 @@ def begin(request: Request) -> Begun:
 
 
 def _make(directory: Path) -> None:
-    """Make the results directory where there is none. Git leaves one alone that was made here."""
+    """Make the results directory if it is missing, with a .gitignore."""
     if directory.is_dir():
         return
     directory.mkdir(parents=True, exist_ok=True)
@@ -133,12 +133,12 @@ def _make(directory: Path) -> None:
 
 
 def _resumed(request: Request, history: History, undo: contextlib.ExitStack) -> Begun:
-    """Lock an earlier job; its record is not written yet."""
+    """Lock an earlier job. Its record is written later."""
     assert request.wanted.resume is not None  # noqa: S101  callers have looked
     bundle = find_bundle(history, request.wanted.resume)
     interrupted = bundle.read()
     had, now = interrupted.config.gate, request.wanted.job.gate
-    # Gates given now override those that the job began with.
+    # Gates given now override those of the job.
     gate = now if now.any else had.model_copy(update={"exit": now.exit or had.exit})
     rounds.check(request.wanted.job, gate, distributed=request.distributed)
     baseline = _baseline(request, gate, history, interrupted)
@@ -151,7 +151,7 @@ def _resumed(request: Request, history: History, undo: contextlib.ExitStack) -> 
 
 
 def _new(request: Request, history: History, undo: contextlib.ExitStack) -> Begun:
-    """Make the bundle of a job, and lock it. One that was announced gets this process as its owner."""
+    """Make the bundle of a new job, and lock it. An announced job gets this process as its owner."""
     record, directory = _new_record(request), request.wanted.job.directory
     baseline = _baseline(request, request.wanted.job.gate, history, record)
     try:
@@ -170,10 +170,10 @@ def _new(request: Request, history: History, undo: contextlib.ExitStack) -> Begu
 
 
 def _baseline(request: Request, gate: GateConfig, history: History, job: JobRecord) -> Resolved | None:
-    """Return the baseline of the job. A mistake in it is reported before anything is spent.
+    """Return the baseline of the job. An error in it is reported before anything is spent.
 
     Raises:
-        InputError: there is no such baseline, and the user did not say that this is a first run; it cannot be read.
+        InputError: it cannot be read, or there is none and the job is not declared a first run.
     """
     if gate.baseline is None:
         return None
@@ -196,7 +196,7 @@ def _baseline(request: Request, gate: GateConfig, history: History, job: JobReco
 
 
 def _held(bundle: JobBundle) -> int:
-    """The lock of a job. Whoever looks after a job that died has it for a moment, and its workers for some seconds."""
+    """Lock a job. A recovery may hold the lock for a moment, and workers of a dead process for some seconds."""
     deadline = time.monotonic() + _WAIT_SECONDS
     while (lock := hold(bundle.root)) is None:
         record = bundle.read()
@@ -238,12 +238,12 @@ def _new_record(request: Request) -> JobRecord:
 
 
 def _resumed_record(bundle: JobBundle, now: JobConfig, gate: GateConfig) -> JobRecord:
-    """Return the record of a job that was interrupted, or had errors, and is ours now."""
+    """Return the new record of a resumed job, owned by this process."""
     record = bundle.read()
-    if _is_run(bundle, record):  # where there are no locks
+    if _is_run(bundle, record):  # on file systems without locks
         raise InputError(f"job {bundle.id} is running; see `benchjobs watch {bundle.id}`")
     if _attempts(record.config) != _attempts(now):
-        # Two policies would mix two kinds of verdict in one job.
+        # Two policies would mix two kinds of verdicts in one job.
         raise InputError(
             f"job {bundle.id} has {_attempts(record.config)}; it cannot be resumed with {_attempts(now)}"
         )
@@ -253,7 +253,7 @@ def _resumed_record(bundle: JobBundle, now: JobConfig, gate: GateConfig) -> JobR
             "owner": current_owner(),
             "finished_at": None,
             "message": None,
-            # A resume may override how trials run, not what they are.
+            # A resume may change how trials run, but not what they are.
             "config": record.config.model_copy(update={**_in_force(record.config, now), "gate": gate}),
             "totals": Totals(),
             "resumed_at": (*record.resumed_at, datetime.datetime.now(datetime.UTC)),
@@ -262,7 +262,7 @@ def _resumed_record(bundle: JobBundle, now: JobConfig, gate: GateConfig) -> JobR
 
 
 def _in_force(had: JobConfig, now: JobConfig) -> dict[str, Any]:
-    """Return the settings that a resumed job takes from the call that resumes it, for all and for one benchmark."""
+    """Return the settings of a resumed job that the resuming call may override, overall and per benchmark."""
     names = {setting.name for setting in SETTINGS if setting.resumable}
     own, none = names & Overrides.model_fields.keys(), Overrides()
     per_benchmark = {}

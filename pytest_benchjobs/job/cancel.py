@@ -1,4 +1,4 @@
-"""Cancelling a job of another process: ask that process to stop; end the job here if the process is dead."""
+"""Cancellation of a job of another process: request a stop; end the job here if that process is dead."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from .end import end, is_complete
 from .recover import recover
 
 _POLL = 0.2
-# Collecting a large benchmark takes seconds; only then does the process of a job listen.
+# A process listens only after collection, which takes seconds for a large benchmark.
 _BEGINNING = 30.0
-# A process of another machine that gave no sign of life for so long will not answer a request either.
+# A process of another machine without a heartbeat for so long will not answer a request either.
 _SILENCE = 60.0
 
 
 def cancel(directory: Path, bundle: JobBundle, timeout: float) -> JobRecord:
-    """Cancel a job that has not ended, and wait for its end so many seconds; returns its record, whatever it is then.
+    """Cancel a job, and wait up to `timeout` seconds for its end; return its record, ended or not.
 
     Raises:
         InputError: `job.json` is missing or damaged.
-        DiskFull, ResultsUnwritable, OSError: the directory refuses.
+        DiskFull, ResultsUnwritable, OSError: the directory cannot be written.
     """
     started = time.monotonic()
     requested = False
@@ -35,17 +35,17 @@ def cancel(directory: Path, bundle: JobBundle, timeout: float) -> JobRecord:
         record = bundle.read()
         if record.status.ended:
             if requested:
-                # The job may have removed the first request just before this process repeated it.
+                # The job may have removed the first request just before this one.
                 remove_tree(bundle.layout.flight)
             return record
         if is_dead(bundle.root, record, _SILENCE):
             with History.of(directory) as history:
                 recover(directory, history, _SILENCE, only=bundle.id, cancel=True)
-            # Another process may be ending the job, or its workers are still alive: the next turn looks again.
+            # Another process may be ending the job, or its workers are still alive: try again.
             if (record := bundle.read()).status.ended:
                 return record
         else:
-            # A request made before the job had begun is forgotten then.
+            # A job that begins removes earlier requests, so repeat it.
             if not asked_to_cancel(bundle.root):
                 ask_to_cancel(bundle.root)
             requested = True
@@ -56,11 +56,11 @@ def cancel(directory: Path, bundle: JobBundle, timeout: float) -> JobRecord:
 
 
 def finish(directory: Path, bundle: JobBundle) -> None:
-    """Finish the end of a job that has ended, if its process was killed in the middle of it.
+    """Complete the end of a job whose process was killed in the middle of it.
 
     Raises:
         InputError: `job.json` is missing or damaged.
-        DiskFull, ResultsUnwritable: the directory refuses.
+        DiskFull, ResultsUnwritable: the directory cannot be written.
     """
     record = bundle.read()
     with HistoryReader.of(directory) as history:
@@ -71,10 +71,10 @@ def finish(directory: Path, bundle: JobBundle) -> None:
     with writing(bundle.root):
         lock = hold(bundle.root)
     if lock is None:
-        return  # another process is about to end it
+        return  # another process is ending it
     try:
         if not indexed:
-            bundle.layout.junit.unlink(missing_ok=True)  # it may be a report of an earlier state
+            bundle.layout.junit.unlink(missing_ok=True)  # the report may be of an earlier state
         with History.of(directory) as history:
             end(bundle, history)
     finally:

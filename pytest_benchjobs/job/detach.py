@@ -1,8 +1,8 @@
 """The process behind `run --detach`: makes the bundle of a job, becomes pytest, and ends a job that never began.
 
-It reads its order from stdin, answers `ok` or what is wrong in a line, and has no terminal. A child makes the bundle
-and becomes pytest, so that the owner of the job is the process that runs it. The parent waits for it, since whoever
-ends because of a wrong option ends before there is a job which could end itself.
+It reads a request from stdin, answers `ok` or an error in one line, and has no terminal. A child makes the bundle and
+becomes pytest, so that the owner of the job is the process that runs it. The parent waits for the child: pytest may
+end, because of a wrong option for instance, before the job can end itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _HEAD = 1 << 20
 
 
 def main() -> None:
-    """Start pytest as the order on stdin describes, and close the job when pytest has died."""
+    """Start pytest as requested on stdin, and close the job if pytest dies before it begins."""
     order = json.load(sys.stdin)
     _redirect(0, os.open(os.devnull, os.O_RDONLY))
     child = os.fork()
@@ -42,7 +42,7 @@ def _become_pytest(order: dict[str, Any]) -> NoReturn:
 
 
 def _announce(order: dict[str, Any]) -> int:
-    """Make the bundle of a job that has not begun; returns a descriptor of its log."""
+    """Make the bundle of a job that has not begun; return a descriptor of its log."""
     from ..model.job import Invocation, JobConfig, JobRecord, JobStatus
     from ..model.owner import current_owner
     from ..store.bundle import JobBundle
@@ -69,7 +69,7 @@ def _announce(order: dict[str, Any]) -> int:
 
 
 def _close(order: dict[str, Any], status: int) -> None:
-    """End a job that never began; finish the end of one that did."""
+    """End a job that never began; complete the end of one that did."""
     from ..model.errors import InputError
     from ..model.job import JobStatus
     from ..store.bundle import JobBundle
@@ -101,7 +101,7 @@ def why_it_ended(log: Path, status: int) -> str:
         lines = file.read(_HEAD).decode("utf-8", "replace").splitlines()
     for index, line in enumerate(lines):
         if line.startswith("ERROR: usage: "):
-            continue  # an unknown option; what is wrong with it comes next
+            continue  # an unknown option; the reason is in the next line
         if ": error: " in line and index and lines[index - 1].startswith("ERROR: usage: "):
             return one_line(line.partition(": error: ")[2], 1000)
         if line.startswith("ERROR: "):

@@ -1,8 +1,8 @@
-"""End of a job. `end` is its only writer, in whatever process.
+"""End of a job. `end` is the only function that writes it, in any process.
 
-An end has five steps: `job.json`, the history, the gates, the reports, and last the signs of life are removed. Whoever
-calls `end` again finishes an end whose process was killed in between; `is_complete` tells whether there is anything to
-finish. What is in the bundle decides, so results, history and reports agree whoever wrote which of them.
+An end has five steps: `job.json`, the history, the gates, the reports, and the removal of the signs of life. Calling
+`end` again completes an end whose process was killed in between; `is_complete` tells whether that is needed. The bundle
+is the truth, so results, history and reports agree even if different processes wrote them.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ if TYPE_CHECKING:
     from ..report.ci import Host
 
 NO_ROOM = (DiskFull.code, ResultsUnwritable.code)
-"""Classes of failures of trials whose result could not be kept."""
+"""Classes of failures of trials whose result could not be stored."""
 Gate = Callable[[JobRecord, Sequence[TrialResult]], "Judged | None"]
 Noting = Callable[[str], AbstractContextManager[None]]
-"""Makes a context in which one step of an end runs; told the name of the step, and free to swallow what it raises."""
+"""Makes a context for one step of an end from the step's name. The context may swallow exceptions."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ending:
-    """An end of a job, as far as the caller knows it and the files do not."""
+    """Facts about the end of a job that only the caller knows."""
 
     status: JobStatus
     message: str | None
     finished_at: datetime.datetime | None = None
     """None: the end of its last trial."""
     planned: int | None = None
-    """None: as in `job.json`. The same goes for the other fields."""
+    """None: as in `job.json`; likewise for the other fields."""
     spent: Usage | None = None
     rounds: tuple[RoundReport, ...] | None = None
     decisions: Decisions | None = None
@@ -59,18 +59,18 @@ class Ending:
 
 @dataclasses.dataclass(slots=True)
 class Ended:
-    """The outcome of `end`."""
+    """Result of `end`."""
 
     record: JobRecord | None = None
-    """The record in `job.json` now; None: the file cannot be read any more."""
+    """The final record; None: `job.json` cannot be read any more."""
     trials: int = 0
-    """Results that the job has."""
+    """Number of results of the job."""
     removed: int = 0
-    """Trials that had not ended."""
+    """Number of unfinished trials that were removed."""
     judged: Judged | None = None
-    """The verdict of the gates; None: there are none, or nothing could be judged."""
+    """The verdict of the gates; None: there are no gates, or nothing could be judged."""
     warnings: list[BundleWarning] = dataclasses.field(default_factory=list)
-    """Results that cannot be read."""
+    """Problems of results that cannot be read."""
 
 
 def end(
@@ -86,17 +86,17 @@ def end(
     event: tuple[str, str] | None = None,
     noting: Noting = lambda _step: contextlib.nullcontext(),
 ) -> Ended:
-    """End a job, or finish an end whose process was killed. No other process may write its trials meanwhile.
+    """End a job, or complete an end whose process was killed. No other process may write its trials meanwhile.
 
-    `ending` is how it ended; None: its record says so. `record` is that, where `job.json` is not the one to go by, and
-    `results` are all it has, where the caller knows them. `saved` are trials that are in the history, and when the
-    result that is there had ended; None: all are indexed anew. `gate` judges it; None: it is not judged now, and its
-    reports have the verdict it got since it ended, if any. They are written for the CI system `host`. `event` is kind
-    and message of an event for the history. Each step runs in `noting`.
+    `ending` is how the job ended; None: its record says so. `record` replaces that of `job.json`, and `results` are all
+    results, where the caller has them. `saved` are trials in the history, each with the end of the result there; None:
+    all are indexed again. `gate` judges the job; None: it is not judged now, and the reports have its last verdict, if
+    any. Reports are written for the CI system `host`. `event` is kind and message of an event for the history. Each
+    step runs in `noting`.
 
     Raises:
         InputError: `job.json` is missing or damaged.
-        DiskFull, ResultsUnwritable: the directory refuses.
+        DiskFull, ResultsUnwritable: the directory cannot be written.
     """
     ended = Ended()
     with noting("results"):
@@ -107,7 +107,7 @@ def end(
         ended.record = record = _ended(bundle, record, ending, results)
         ended.trials = len(results)
         _write(bundle, record)
-        ledger.close(bundle.root)  # what it knew is in the record now, and not before
+        ledger.close(bundle.root)  # the ending is in the record from here on
         with noting("history"):
             _index(bundle, history, record, results, saved, event)
         if gate is not None:
@@ -115,7 +115,7 @@ def end(
             with noting("gate"):
                 keep(bundle, history, ended.judged and ended.judged.shown)
         with noting("reports"):
-            if not is_file(bundle.layout.junit):  # an existing report is of this very record
+            if not is_file(bundle.layout.junit):  # an existing report is of this record
                 report = ended.judged and ended.judged.shown if gate else last_verdict(bundle, record)
                 write_reports(bundle, record, results, report, host)
     _remove_signs_of_life(bundle)
@@ -123,7 +123,7 @@ def end(
 
 
 def is_complete(layout: JobLayout) -> bool:
-    """Return whether an end has nothing left to do but, perhaps, in the history.
+    """Return whether nothing of an end is missing, except perhaps in the history.
 
     Raises:
         InputError: the files of the job belong to another user.
@@ -132,7 +132,7 @@ def is_complete(layout: JobLayout) -> bool:
 
 
 def in_order(results: Iterable[TrialResult], config: JobConfig) -> list[TrialResult]:
-    """Sort results by the order in which the job names its agents."""
+    """Sort results in the order of the job's agents."""
     order = {agent.label: place for place, agent in enumerate(config.agents)}
     return sorted(results, key=lambda result: order.get(result.agent.label, len(order)))
 
@@ -140,7 +140,7 @@ def in_order(results: Iterable[TrialResult], config: JobConfig) -> list[TrialRes
 def _ended(
     bundle: JobBundle, record: JobRecord, ending: Ending | None, results: Sequence[TrialResult]
 ) -> JobRecord:
-    """The record of a job that has ended so, with these results."""
+    """Return the record of the ended job, with these results."""
     if ending is None:
         return record.model_copy(update={"totals": totals(results)})
     last = max((result.finished_at for result in results), default=record.created_at)
@@ -152,7 +152,7 @@ def _ended(
             "finished_at": ending.finished_at or max(last, record.created_at),
             "planned": record.planned if ending.planned is None else ending.planned,
             "totals": totals(results),
-            # Only the ledger has the trials that were stopped in flight.
+            # Only the ledger has the cost of trials that were stopped.
             "spent": most(spent, ledger.noted(bundle.root)),
             "rounds": record.rounds if ending.rounds is None else ending.rounds,
             "decisions": ending.decisions or record.decisions,
@@ -161,7 +161,7 @@ def _ended(
 
 
 def _write(bundle: JobBundle, record: JobRecord) -> None:
-    """Write `job.json`, unless it is the same. Reports of its earlier state are removed first."""
+    """Write `job.json`, unless it is unchanged. Reports of an earlier state are removed first."""
     if not is_file(bundle.layout.record) or bundle.read() != stored(record):
         with writing(bundle.root):
             for path in bundle.layout.reports:

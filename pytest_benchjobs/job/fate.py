@@ -1,4 +1,4 @@
-"""Fate of a trial: it runs, has a result already, or is skipped. Decided here for jobs that run, and for plans."""
+"""Fate of a trial: it runs, has a result already, or is skipped. Decided here for runs and for plans."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Run:
     why: str | None = None
     """Reason why no earlier result is reused. None: reuse was not requested."""
     prepared: Prepared | None = None
-    """The trial, if it was prepared to find that out."""
+    """The prepared trial, if the decision needed it."""
     image_key: str | None = None
     problem: str | None = None
     """Reason why the trial would end in an error, if one is known."""
@@ -41,14 +41,14 @@ class Run:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Take:
-    """The trial has a result: of this very job, or of an earlier one."""
+    """The trial has a result, of this job or of an earlier one."""
 
     result: TrialResult
     why: str | None = None
-    """Origin of the result. None: this very job."""
+    """Origin of a reused result. None: the result is of this job."""
     image_key: str | None = None
     is_stale: bool = False
-    """True if the known failure of the trial is no longer the one in the bundle."""
+    """True if the trial's known-failure entry differs from the one in the bundle."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ Fate = Run | Take | Skip
 
 @dataclasses.dataclass(slots=True)
 class Fates:
-    """Decides about trials of one job."""
+    """Decides the fate of the trials of one job."""
 
     job: JobConfig
     bundle: JobBundle
@@ -73,23 +73,23 @@ class Fates:
     decided: dict[tuple[str, str], str] = dataclasses.field(default_factory=dict)
     """Benchmark and agent -> why no further attempt of it runs."""
     changed: dict[str, str] = dataclasses.field(default_factory=dict)
-    """Trials that had ended before the job was resumed, and the parts of their signature that changed."""
+    """Trials that ended before the job was resumed -> the parts of their signature that changed."""
     services: Services | None = None
-    """Where it looks at trials; without, it knows only what needs no sandboxes."""
+    """Services to prepare trials with; without them, only checks that need no sandboxes are made."""
     reuse: Reuse | None = None
 
     def may_take(self, ticket: Ticket) -> bool:
-        """Tell whether a trial may have a result before it runs. Cheap."""
+        """Return whether a trial may already have a result. Cheap."""
         # A worker that died may have left results of a group of attempts.
         return self.resumed or self.reuse is not None or ticket.shares_verdict
 
     def decide(self, ticket: Ticket, trial: Trial) -> Fate:
-        """Decide about a trial."""
+        """Decide the fate of a trial."""
         own = self._own(ticket, trial)
         if own is not None:
             if own.known == trial.known:
                 return Take(own)
-            # The entry in the file has changed since the trial ended.
+            # The known-failure entry has changed since the trial ended.
             return Take(own.model_copy(update={"known": trial.known}), is_stale=True)
         skip = self.skip(ticket, trial)
         if skip is not None:
@@ -108,11 +108,11 @@ class Fates:
         return Run(why, prepared, key) if result is None else Take(result, why, key)
 
     def skip(self, ticket: Ticket, trial: Trial) -> Skip | None:
-        """Decide whether a trial is skipped: by a mark, by its gate, or as something it requires is missing."""
+        """Decide whether a trial is skipped: by a mark, by a decided round, or for a missing requirement."""
         return self.skip_unread(ticket) or self.skip_read(ticket, trial)
 
     def skip_unread(self, ticket: Ticket) -> Skip | None:
-        """Decide whether a trial is skipped before its scenario is read. Runs the user's marks: in the main thread."""
+        """Decide whether a trial is skipped before its scenario is read. Evaluates marks: for the main thread."""
         if (why := ticket.unwanted()) is not None:
             return _skip("marked", why)
         return self._skip_decided(ticket)
@@ -122,7 +122,7 @@ class Fates:
         return None if decided is None or ticket.is_fresh else _skip("decided", decided)
 
     def skip_read(self, ticket: Ticket, trial: Trial) -> Skip | None:
-        """Decide whether a trial is skipped when it is to start, its marks aside."""
+        """Decide whether a trial is skipped when it is about to start, apart from its marks."""
         if (decided := self._skip_decided(ticket)) is not None:
             return decided
         if self.rescored:
@@ -132,16 +132,16 @@ class Fates:
         return None if lacks is None else _skip(INCOMPATIBLE, lacks)
 
     def environments(self, trial: Trial) -> tuple[Environment, ...]:
-        """Return the environments whose images a trial needs, that of the agent first; none: it is a question."""
+        """Return the environments whose images a trial needs, that of the agent first; none for a question."""
         return () if self.is_question(trial) else trial.scenario.environments
 
     def environments_ahead(self, trial: Trial) -> tuple[Environment, ...]:
-        """Return the environments whose images a trial to come will need; none where what it requires is missing."""
+        """Return the environments whose images a waiting trial will need; none where a requirement is missing."""
         found = self.environments(trial)
         return found if found and self._lacks(trial, is_question=False) is None else ()
 
     def _lacks(self, trial: Trial, *, is_question: bool) -> str | None:
-        """Return why these sandboxes or this agent are not for a scenario."""
+        """Return why these sandboxes or this agent cannot run a scenario."""
         scenario, lacks = trial.scenario, None
         here = self.job.of(scenario.benchmark)
         if self.services is not None and not is_question:
@@ -152,7 +152,7 @@ class Fates:
         return lacks
 
     def image_key(self, trial: Trial) -> str | None:
-        """Return what identifies the image of a trial; None: the image is not here."""
+        """Return the identity of a trial's image; None: the image is not here."""
         assert self.services is not None  # noqa: S101  whoever asks has sandboxes
         if self.is_question(trial):
             return NO_IMAGE.key
@@ -166,7 +166,7 @@ class Fates:
         return services is not None and is_question(trial, here, services.agents, services.scorers)
 
     def _own(self, ticket: Ticket, trial: Trial) -> TrialResult | None:
-        """Return the result a trial of this very job has: of before it was resumed, or from a worker that died."""
+        """Return the result that a trial already has in this job: from before a resume, or from a dead worker."""
         if not (self.resumed or ticket.shares_verdict):
             return None
         result = self.bundle.find(trial)
@@ -176,10 +176,10 @@ class Fates:
         return result
 
     def _note_change(self, trial: Trial, result: TrialResult) -> None:
-        """Note what decides the result of a trial and is no longer as it was. It was paid for, so it stays."""
+        """Note the parts of a trial's signature that changed since its result. The result was paid for, so it stays."""
         if self.services is None or result.signature is None or result.rescored is not None:
             return
-        with contextlib.suppress(Exception):  # whatever an agent raises, the result is there and was paid for
+        with contextlib.suppress(Exception):  # whatever an agent raises, the result exists and was paid for
             before = result.signature.parts
             now = prepare(trial, self.services).parts
             if changed := [name for name, digest in now.items() if before.get(name) != digest]:

@@ -25,7 +25,7 @@ from ..store.rows import TrialRow
 from ..store.text import clean, one_line
 from ..store.trials import read_result
 
-# Who starts a job in the background closes it when pytest has died of a wrong option; that takes a moment.
+# The starter of a detached job closes it when pytest died of a wrong option; that takes a moment.
 _GRACE_SECONDS = 1.0
 _PATIENCE_SECONDS = 5.0
 _POLL_SECONDS = 0.05
@@ -37,14 +37,14 @@ _HELD_BACK = ("Its benchmark is confidential: nothing is quoted",)
 
 
 class Landed(NamedTuple):
-    """A trial that has ended, and how many had then."""
+    """An ended trial, and the number of ended trials including it."""
 
     event: Ended
     number: int
 
 
 def _quoted(result: TrialResult, root: Path, lines: int) -> tuple[str, ...]:
-    """Why a result is what it is, and the last lines of its logs."""
+    """Return the reason of a result, and the last lines of its logs."""
     if result.confidential:
         return _HELD_BACK
     why = [] if result.failure is None else [*clean(result.failure.message, 1000).split("\n"), ""]
@@ -53,7 +53,7 @@ def _quoted(result: TrialResult, root: Path, lines: int) -> tuple[str, ...]:
 
 
 class Following:
-    """`look` now and then; the rest is as it was at the last look.
+    """A job followed from outside. Call `look` repeatedly; all other members are as of the last look.
 
     Raises:
         InputError: there is no such job, or its `job.json` is damaged.
@@ -72,7 +72,7 @@ class Following:
 
     @property
     def over(self) -> bool:
-        """True if the job will not change any more."""
+        """True if the job has ended or died."""
         return self.died or self.record.status.ended
 
     @property
@@ -81,7 +81,7 @@ class Following:
         return bool(self.live.flying or self.live.all.done)
 
     def look(self) -> list[Landed]:
-        """Read the news; returns the trials that have ended since the last call.
+        """Read new events; return the trials that have ended since the last call.
 
         Raises:
             InputError: `job.json` is gone or damaged.
@@ -96,7 +96,7 @@ class Following:
         if self.record.planned is not None:
             self.live.all.planned = self.record.planned
         if not self.record.status.ended and self._is_gone():
-            self._read()  # it may have ended properly in the meantime
+            self._read()  # it may have ended in the meantime
             self.died = not self.record.status.ended
         return landed + self._close() if self.record.status.ended else landed
 
@@ -106,12 +106,12 @@ class Following:
 
     @property
     def log_file(self) -> Path | None:
-        """Log file of a job that runs in the background."""
+        """Log file of a detached job."""
         path = self.bundle.layout.log
         return path if path.is_file() else None
 
     def log(self, lines: int) -> tuple[str, ...]:
-        """The last lines of that."""
+        """Return the last lines of the log file."""
         try:
             with self.bundle.layout.log.open("rb") as file:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
@@ -122,7 +122,7 @@ class Following:
         return tuple(line for line in cleaned if line)[-lines:]
 
     def trial_log(self, trial: Flying | Ended, lines: int) -> tuple[str, ...]:
-        """The last lines of what a trial printed: its agent while it runs, and scorers as well once it has ended."""
+        """Return the last lines of a trial's logs: of its agent while it runs, and of scorers once it has ended."""
         final = self.bundle.layout.trial(trial.agent, trial.scenario, trial.attempt)
         if isinstance(trial, Ended):
             for place in namesakes(final, trial.node_id):
@@ -148,7 +148,7 @@ class Following:
         return tuple(one_line(line, _LINE_LIMIT) for line in last_lines(text, lines, _TAIL))
 
     def unsolved(self) -> int:
-        """Scenarios, each with an agent, that were not passed; after the job has ended."""
+        """Return the number of pairs of scenario and agent that did not pass, once the job has ended."""
         passed = (Outcome.PASSED, Outcome.SKIPPED)
         return sum(scenario.verdict not in passed for scenario in judged(self._rows(), self.record.config))
 
@@ -157,7 +157,7 @@ class Following:
         self._reader = EventReader(self.bundle.root)
 
     def _read(self) -> None:
-        """Read `job.json` again if it changed. A resumed job reports all events anew."""
+        """Read `job.json` again if it changed. A resumed job sends all events again."""
         with contextlib.suppress(OSError):
             stat = self.bundle.layout.record.stat()
             stamp = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
@@ -169,7 +169,7 @@ class Following:
             self._begin()
 
     def _is_gone(self) -> bool:
-        """Tell whether the process that runs the job has been dead for a moment."""
+        """Return whether the job's process has been dead for a moment."""
         if not is_dead(self.bundle.root, self.record):
             self._dead_since = None
             return False
@@ -178,7 +178,7 @@ class Following:
         return now - self._dead_since >= _GRACE_SECONDS
 
     def _close(self) -> list[Landed]:
-        """Read the trials without events from the history: the file of events goes with the job."""
+        """Read trials without events from the history: the events file is removed at the end of the job."""
         if self._closed:
             return []
         self._closed = True
@@ -187,7 +187,7 @@ class Following:
         return [Landed(event, number) for number, event in enumerate(missed, known + 1)]
 
     def _rows(self) -> list[TrialRow]:
-        """Rows of the job in the history. The history ends a job a moment after the bundle does, so wait for that."""
+        """Return the job's rows in the history. It is updated a moment after the bundle, so wait for the end there."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         with HistoryReader(self._history) as history:
             while True:

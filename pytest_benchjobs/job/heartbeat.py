@@ -16,10 +16,10 @@ _POLL_SECONDS = 0.5
 
 
 class Heartbeat:
-    """Runs in the process that began the job. `reason` says why it stopped the job, if it did.
+    """Heartbeat thread, in the process that began the job. `reason` says why it stopped the job, if it did.
 
-    It stops the job by a signal, so only while the main thread waits for one: from the beginning until `disarm`.
-    `meanwhile` is called in its thread now and then.
+    It stops the job by a signal, but only until `disarm`, while the main thread handles one. `meanwhile` is called
+    regularly in the thread.
     """
 
     def __init__(self, root: Path, timeout: float | None, meanwhile: Callable[[], None]) -> None:
@@ -35,7 +35,7 @@ class Heartbeat:
         self._thread.start()
 
     def disarm(self) -> None:
-        """Beat on, but stop nothing any more: what there was to stop has ended."""
+        """Continue the heartbeat, but ignore requests to stop: all trials have ended."""
         with self._lock:
             self._disarmed = True
 
@@ -61,9 +61,9 @@ class Heartbeat:
 
     def _end(self, reason: JobStatus) -> None:
         with self._lock:
-            # In the loop of another plugin SIGTERM has no handler, and would only kill pytest.
+            # Where another plugin runs the loop, SIGTERM has no handler and would kill pytest.
             if self._disarmed or signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
                 return
             self.reason = reason
-            # Our loops take it for Ctrl-C. SIGINT itself is ignored by what a shell started in the background.
+            # Our loops treat SIGTERM as Ctrl-C. Background processes of a shell ignore SIGINT.
             os.kill(os.getpid(), signal.SIGTERM)

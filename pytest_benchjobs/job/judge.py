@@ -1,4 +1,4 @@
-"""The verdict of the gates on a job that has ended: found, and kept, in one place."""
+"""The verdict of the gates on an ended job: computed and stored in one place."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def judge(record: JobRecord, results: Sequence[TrialResult], baseline: Resolved | None) -> Judged | None:
-    """Judge a job by its own gates; None where there are none. Never raises: what breaks makes the job invalid."""
+    """Judge a job by its own gates; None without gates. Never raises: an exception makes the job invalid."""
     config = record.config.gate
     if not config.judges:
         return None
@@ -35,10 +35,10 @@ def judge(record: JobRecord, results: Sequence[TrialResult], baseline: Resolved 
 
 
 def keep(bundle: JobBundle, history: History, report: GateReport | None) -> None:
-    """Keep a verdict, if there is one, in the bundle (where there is one) and in the history.
+    """Store a verdict, if there is one, in the bundle (if there is one) and in the history.
 
     Raises:
-        DiskFull, ResultsUnwritable: the directory refuses.
+        DiskFull, ResultsUnwritable: the directory cannot be written.
     """
     if report is None:
         return
@@ -48,7 +48,7 @@ def keep(bundle: JobBundle, history: History, report: GateReport | None) -> None
 
 
 def last_verdict(bundle: JobBundle, record: JobRecord) -> GateReport | None:
-    """Read the newest verdict that was kept of a job since it ended; None: it was not judged since."""
+    """Read the newest verdict on a job since it ended; None: it was not judged since."""
     try:
         kept = kept_gates(bundle.root)
     except InputError:

@@ -1,4 +1,4 @@
-"""Merging jobs of other machines and of CI shards. Merging again changes nothing, and nothing is ever lost."""
+"""Merge of jobs from other machines and CI shards. Merging again changes nothing, and nothing is ever lost."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ _WORST_FIRST = (
 
 
 class Merge:
-    """Brings jobs into a results directory. `problems` has a line for each file that was left out.
+    """Merges jobs into a results directory. `problems` has a line for each file that was left out.
 
-    `host` is the CI system that will read the reports of a job that changed.
+    `host` is the CI system that will read the reports of changed jobs.
     """
 
     def __init__(self, directory: Path, history: History, host: Host | None = None) -> None:
@@ -59,11 +59,11 @@ class Merge:
         self._parts = _parts(history)
 
     def bring_in(self, root: Path) -> MergeResult:
-        """Merge a bundle, or what is new in it.
+        """Merge a bundle, or its new trials.
 
         Raises:
-            InputError: it is none.
-            DiskFull, ResultsUnwritable: the results directory refuses.
+            InputError: it is not a bundle.
+            DiskFull, ResultsUnwritable: the results directory cannot be written.
         """
         job = self._read(root)
         whole = self._parts.get(job.record.id)
@@ -74,14 +74,14 @@ class Merge:
         return self._bring_in(job)
 
     def make_one(self, name: str, roots: Sequence[Path]) -> MergeResult:
-        """Make one job of several: shards of one, or runs of a CI matrix. They are not brought in themselves.
+        """Make one job of several: shards of one, or runs of a CI matrix. The parts themselves are not merged.
 
-        Its id follows from theirs. Of a trial that is in several, the newest that passed or failed counts. Those whose
-        job is in this directory too are marked as reused: they are no new samples.
+        The id is derived from those of the parts. Of a trial in several parts, the newest that passed or failed counts.
+        Trials whose job is in this directory too are marked as reused: they are not new samples.
 
         Raises:
-            InputError: one is none, has not ended, or they cannot be one.
-            DiskFull, ResultsUnwritable: the results directory refuses.
+            InputError: a part is not a bundle or has not ended, or the parts cannot be one job.
+            DiskFull, ResultsUnwritable: the results directory cannot be written.
         """
         parts: dict[str, IncomingJob] = {}
         for root in roots:
@@ -116,7 +116,7 @@ class Merge:
         return self._update(bundle, job)
 
     def _add(self, bundle: JobBundle, job: IncomingJob) -> bool:
-        """Put a new bundle in its place, whole. False if another process was faster."""
+        """Move a complete new bundle to its place. False if another process was faster."""
         staging = hidden(bundle.root)
         staged = JobBundle(self._directory, bundle.id)
         staged.layout = JobLayout(staging)
@@ -141,8 +141,8 @@ class Merge:
         return True
 
     def _update(self, bundle: JobBundle, job: IncomingJob) -> MergeResult:
-        """Merge what is new into a bundle of this directory."""
-        bundle.read()  # of no other job, whose results would be mixed with these
+        """Merge new trials into a bundle of this directory."""
+        bundle.read()  # refuse another job of the same id, whose results would be mixed with these
         here = self._read(bundle.root)
         with writing(bundle.root):
             lock = hold(bundle.root)
@@ -163,7 +163,7 @@ class Merge:
                 self._mend(bundle, here)
                 return MergeResult(bundle.id, here.record.name, "unchanged", len(here.trials))
             with writing(bundle.root):
-                bundle.layout.junit.unlink(missing_ok=True)  # marks the end as unfinished
+                bundle.layout.junit.unlink(missing_ok=True)  # marks the end as incomplete
             for trial in new:
                 self._take(bundle.root, trial, job)
             base, other = here.record, job.record
@@ -176,7 +176,7 @@ class Merge:
             os.close(lock)
 
     def _mend(self, bundle: JobBundle, here: IncomingJob) -> None:
-        """Finish what a merge left undone that was killed after it had brought in trials."""
+        """Complete a merge that was killed after it had copied trials."""
         files = {trial.node_id: as_text(trial.finished_at) for trial in here.trials.values()}
         rows = {row.node_id: row.finished_at for row in self._history.each_trial(bundle.id)}
         indexed = rows == files and self._history.job(bundle.id) == here.record
@@ -184,7 +184,7 @@ class Merge:
             end(bundle, self._history, host=self._host)
 
     def _merged(self, bundle: JobBundle, record: JobRecord, action: Action) -> MergeResult:
-        """End a job with the trials that were brought in."""
+        """End a job with the merged trials."""
         parts = record.config.metadata.get(PARTS)
         event = ("imported", f"merged from {parts}" if parts else action)
         ended = end(bundle, self._history, record=record, host=self._host, event=event)
@@ -298,21 +298,21 @@ def _one_record(name: str, records: Sequence[JobRecord]) -> JobRecord:
 
 
 def _lost_shards(records: Sequence[JobRecord]) -> str:
-    """The shards that no job is of, as the end of a line; empty: none, or nothing was sharded."""
+    """Return a phrase with the missing shards; empty if none is missing, or nothing was sharded."""
     shards = [record.config.shard.split("/") for record in records if record.config.shard is not None]
     if not shards or len(shards) < len(records):
         return ""
     there: dict[int, set[int]] = {}
     for number, total in shards:
         there.setdefault(int(total), set()).add(int(number))
-    # Shards may have different numbers of parts. Judge by the number with the fewest missing.
+    # Shards may be of different totals. Judge by the total with the fewest missing shards.
     parts = min(there, key=lambda parts: parts - len(there[parts]))
     lost = [f"{number}/{parts}" for number in range(1, parts + 1) if number not in there[parts]]
     return f"; shard {', '.join(lost)} is missing" if lost else ""
 
 
 def _parts(history: History) -> dict[str, str]:
-    """Ids of merged parts -> id of the job that was made of them."""
+    """Return the ids of merged parts -> id of the job made of them."""
     found = {}
     for row in history.each_job():
         record = history.job(row.id) if row.parent is not None else None

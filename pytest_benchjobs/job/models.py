@@ -1,4 +1,4 @@
-"""Models of a job's agents: tells whether there are any, checks keys and prices, starts the gateway."""
+"""Models of a job's agents: check whether any are needed, check keys and prices, start the gateway."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PATIENCE = 60.0
 
 
 def needed(job: JobConfig, agents: Mapping[str, Agent], secrets: Mapping[str, str]) -> bool:
-    """Tell whether any agent of the job may want to talk to a model."""
+    """Return whether any agent of the job may call a model."""
     from ..trial.secrets import split
 
     named = (agents[spec.name] for spec in job.agents if spec.name in agents)
@@ -34,10 +34,10 @@ def needed(job: JobConfig, agents: Mapping[str, Agent], secrets: Mapping[str, st
 def make_ready(
     job: JobConfig, agents: Mapping[str, Agent], secrets: Mapping[str, str], tell: Callable[[str], None]
 ) -> None:
-    """Fetch every agent, and check that it has a key, before anything is spent. `tell` shows a line of progress.
+    """Fetch every agent, and check its key, before anything is spent. `tell` shows a line of progress.
 
     Raises:
-        BenchError: an agent cannot be had, or lacks a key.
+        BenchError: an agent cannot be fetched, or lacks a key.
     """
     from ..agents.readiness import ensure, missing_keys
     from ..model.errors import InputError
@@ -58,7 +58,7 @@ def make_ready(
 def start_gateway(job: JobConfig, secrets: Mapping[str, str], spent: Usage, ledger: Path) -> Gateway:
     """Start the gateway between agents and their models.
 
-    `spent` is what the job used before it was resumed, `ledger` the file for what it spends.
+    `spent` is the usage of the job before it was resumed, `ledger` the file that records further usage.
 
     Raises:
         InputError: the prices or the recorded traffic cannot be read.
@@ -83,7 +83,7 @@ def start_gateway(job: JobConfig, secrets: Mapping[str, str], spent: Usage, ledg
 
 
 def models_of(job: JobConfig, secrets: Mapping[str, str], gateway: str) -> Models:
-    """Return how trials of this process reach models, through the gateway at this address."""
+    """Return the access to models for trials of this process, through the gateway at this address."""
     from ..gateway.client import SpendingLimits
     from ..settings.secret_store import lookup
     from ..trial.connection import Models
@@ -100,7 +100,7 @@ def models_of(job: JobConfig, secrets: Mapping[str, str], gateway: str) -> Model
 
 
 def why_stopped(gateway: Gateway) -> str | None:
-    """Return the limit of the whole job that was reached, if one was. Workers do not say why they stopped."""
+    """Return the limit of the whole job that was reached, if any. Workers do not say why they stopped."""
     from ..gateway.client import Terms, open_route
     from ..model.errors import InfrastructureError
 

@@ -1,7 +1,7 @@
-"""Recorder: writes results into the history while a job runs; and the problems of a job.
+"""Recorder, which writes results into the history while a job runs; and the problems of a job.
 
-The thread that reports trials only hands results over: the heartbeat writes what came in, twice a second. What a killed
-process has not written is in the bundle, and recovered from there.
+The thread that reports trials only hands results over: the heartbeat writes them, twice a second. Results that a killed
+process has not written are in the bundle, and recovered from there.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ _SPACING = 4
 
 
 class Problems:
-    """Problems of a job itself: lines for the user, so that trials which have ended are not lost to an exception."""
+    """Problems of a job itself, as lines for the user. They are not raised, so that no finished trial is lost."""
 
     def __init__(self, lines: Iterable[str] = ()) -> None:
         self.lines = list(lines)
 
     def add(self, line: str) -> None:
-        """Add a line, unless it is there."""
+        """Add a line, unless it is there already."""
         if line not in self.lines:
             self.lines.append(line)
 
     @contextlib.contextmanager
     def noting(self, step: str) -> Iterator[None]:
-        """Swallow what goes wrong inside, and add a line about it."""
+        """Turn an exception inside the context into a line."""
         try:
             yield
         except Exception as error:
@@ -44,15 +44,15 @@ class Problems:
 
 
 class Recorder:
-    """Results that came in, in the process that writes the history. `save` may run in another thread than `record`."""
+    """Results on their way into the history. `save` may run in another thread than `record`."""
 
     def __init__(self, history: History, problems: Problems) -> None:
         self.spent = Usage()
         """Usage of all results together."""
         self.saved: dict[str, datetime.datetime] = {}
-        """Trials that are in the history, and when the result that is there had ended."""
+        """Trials in the history -> end of the result there."""
         self.unwritable: dict[str, TrialResult] = {}
-        """Results, by node id, that the bundle has no place for."""
+        """Results that could not be stored in the bundle, by node id."""
         self._history = history
         self._problems = problems
         self._unsaved: deque[TrialResult] = deque()
@@ -60,7 +60,7 @@ class Recorder:
         self._lock = threading.Lock()
 
     def record(self, result: TrialResult) -> None:
-        """Put a result into the history. One of a trial that was not run is none."""
+        """Queue a result for the history. A trial that was not run has no result."""
         if result.outcome is Outcome.CANCELLED:
             return
         if result.usage.calls is not None:
@@ -70,12 +70,12 @@ class Recorder:
         self._unsaved.append(result)
 
     def catch_up(self) -> None:
-        """Write what came in, unless the last time took so long that others should have their turn."""
+        """Write the queued results, unless the last save was too recent in proportion to its duration."""
         if (self._unsaved or self._history.behind) and time.monotonic() >= self._next_save:
             self.save()
 
     def save(self) -> None:
-        """Write what has come in since the last time, in one transaction: a commit costs more than a row."""
+        """Write the queued results in one transaction, as a commit costs more than a row."""
         with self._lock:
             unsaved = [self._unsaved.popleft() for _ in range(len(self._unsaved))]
             began = time.monotonic()

@@ -1,4 +1,4 @@
-"""Recovery of jobs whose process died: trials that had ended are kept and indexed, the others are removed."""
+"""Recovery of jobs whose process died: finished trials are kept and indexed, unfinished ones removed."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ class Kind(enum.Enum):
     CLOSED = "closed"
     """The process of the job had died."""
     FINISHED = "finished"
-    """The job had ended, and lacked reports."""
+    """The job had ended without reports."""
     FORGOTTEN = "forgotten"
     """The files of the job are gone."""
     FAILED = "failed"
-    """Nothing: it could not be recovered."""
+    """The job could not be recovered."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Recovered:
-    """A job for which something was done, or should have been."""
+    """A job that was recovered, or could not be."""
 
     job: str
     kind: Kind
@@ -61,15 +61,15 @@ def recover(
     only: str | None = None,
     cancel: bool = False,
 ) -> list[Recovered]:
-    """End the jobs whose process died before their end, and finish ends that were killed.
+    """End jobs whose process died, and complete ends that were killed.
 
-    Whether a process of this machine is alive is known, and its age does not matter. One of another machine counts as
-    dead when it gave no sign of life for `stale_seconds`. Jobs which have ended with all their reports are not looked
-    at. While another process does the same, nothing is done. With `only`, no other job is touched; with `cancel`, a
-    job whose process died has been cancelled, since that is what the user wants of it.
+    A process of this machine is known to live or not, whatever the age of its heartbeat. One of another machine counts
+    as dead after `stale_seconds` without a heartbeat. Jobs that ended with all their reports are skipped. While another
+    process recovers the same directory, nothing is done. With `only`, no other job is touched; with `cancel`, a dead
+    job gets the status `cancelled`, as the user wants.
 
     Raises:
-        DiskFull, ResultsUnwritable: the directory refuses.
+        DiskFull, ResultsUnwritable: the directory cannot be written.
     """
     if not Layout(directory).jobs.is_dir():
         return []
@@ -118,7 +118,7 @@ def _recover_job(
             return dataclasses.replace(found, message=found.message + more)
         if dead:
             return _finish(bundle, history)
-        # Its process is alive: it runs other jobs or, on a file system without locks, writes the reports of this one.
+        # Its process is alive: it runs another job or, on a file system without locks, writes the reports of this one.
         if record.id not in history.ended_jobs():
             index_job(bundle, history)
         return None
@@ -127,24 +127,24 @@ def _recover_job(
 
 
 def _record(bundle: JobBundle, history: History) -> JobRecord:
-    """Read the record of a job: from the history, if its files were removed while it ran.
+    """Read the record of a job; from the history if its files were removed while it ran.
 
     Raises:
-        InputError: it is missing or damaged, and the history cannot stand in for it.
+        InputError: it is missing or damaged, and the history cannot replace it.
     """
     path = bundle.layout.record
     if is_file(path):
         return bundle.read()
     known = history.job(bundle.id)
     here = known is not None and known.owner.host == current_owner().host
-    # Refuse a bundle of an ended job, and one of another machine without a heartbeat.
+    # Refuse a bundle of an ended job, or of another machine without a heartbeat.
     if known is None or known.status.ended or not (here or math.isfinite(last_beat(bundle.root))):
         raise InputError(f"is missing; remove {bundle.root}, or restore the file", path=path)
     return known
 
 
 def _finish(bundle: JobBundle, history: History) -> Recovered | None:
-    """Do what the process of a job that has ended left undone."""
+    """Complete the end of a job that its process did not complete."""
     reported = is_file(bundle.layout.junit)
     problems: list[str] = []
     end(bundle, history, noting=_noting(problems))
@@ -178,7 +178,7 @@ def _close(bundle: JobBundle, record: JobRecord, history: History, *, cancel: bo
 
 
 def _noting(problems: list[str]) -> Noting:
-    """Note reports that cannot be written: they can be made again, and a session that recovers has trials to run."""
+    """Note reports that cannot be written instead of raising: they can be made again, and a run must not stop."""
 
     @contextlib.contextmanager
     def noting(step: str) -> Iterator[None]:
@@ -194,7 +194,7 @@ def _noting(problems: list[str]) -> Noting:
 
 
 def _forget_gone(directory: Path, history: History) -> Iterator[Recovered]:
-    """Forget jobs that seem to go on, and whose bundle was removed."""
+    """Delete running jobs from the history whose bundle was removed."""
     for job in history.job_page(statuses=[status.value for status in JobStatus if not status.ended]):
         if not JobBundle(directory, job.id).root.exists():
             history.forget(job.id)
@@ -204,7 +204,7 @@ def _forget_gone(directory: Path, history: History) -> Iterator[Recovered]:
 
 @contextlib.contextmanager
 def _alone(directory: Path) -> Iterator[bool]:
-    """Yield whether no other process recovers the same directory. The kernel releases the lock if this one dies."""
+    """Lock the directory for recovery; yield whether that succeeded. The kernel releases it if this process dies."""
     path = Layout(directory).recover_lock
     with writing(path):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -220,7 +220,7 @@ def _alone(directory: Path) -> Iterator[bool]:
 
 
 def _remove_abandoned(jobs: Path) -> None:
-    """Remove bundles whose maker died before they had a `job.json`. Making one takes milliseconds."""
+    """Remove bundles whose process died before it wrote `job.json`, which takes milliseconds."""
     oldest = time.time() - _ABANDONED_SECONDS
     for path in jobs.glob(".tmp-*"):
         with contextlib.suppress(OSError):

@@ -1,6 +1,7 @@
-"""Removing a job: its files, its rows in the history, and what was kept of its trials.
+"""Removal of a job: its files, its rows in the history, and the kept file systems of its trials.
 
-The files go first: what a killed removal leaves is still in the history, without files, and can be removed again.
+Files are removed first: after a killed removal the job is still in the history, without files, and can be removed
+again.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ class Removed(NamedTuple):
     trials: int
     bytes: int
     kept: tuple[str, ...]
-    """File systems of its trials, which the engine may still have."""
+    """Kept file systems of its trials, which the engine may still have."""
 
 
 def hindrance(history: History, job_id: str, others: Collection[str] = ()) -> str | None:
-    """Return what needs a job, besides `others`; None: nothing does."""
+    """Return why a job is needed by anything besides `others`; None if it is not."""
     baselines = [entry.name for entry in history.baselines() if job_id in entry.jobs]
     if baselines:
         return f"baseline {', '.join(baselines[:5])} is made of it"
@@ -44,11 +45,11 @@ def hindrance(history: History, job_id: str, others: Collection[str] = ()) -> st
 
 
 def remove(directory: Path, history: History, job_id: str) -> Removed:
-    """Remove a job that does not run.
+    """Remove a job that is not running.
 
     Raises:
-        InputError: it runs.
-        DiskFull, ResultsUnwritable: the directory refuses.
+        InputError: it is running.
+        DiskFull, ResultsUnwritable: the directory cannot be written.
     """
     row = history.job_row(job_id)
     kept = {trial.kept for trial in history.each_trial(job_id) if trial.kept is not None and not trial.reused}
@@ -57,28 +58,28 @@ def remove(directory: Path, history: History, job_id: str) -> Removed:
     if root.is_dir():
         _refuse_running(directory, job_id)
         size = _size(root)
-        # Out of the way at once: nobody sees half of a job.
+        # Rename first, so that no half-removed job is visible.
         hidden = aside(root)
         with writing(root):
             root.rename(hidden)
         remove_tree(hidden)
     for left in root.parent.glob(f".old-*-{job_id}"):
-        remove_tree(left)  # of a removal that was killed
+        remove_tree(left)  # left by a removal that was killed
     history.forget(job_id)
     return Removed(job_id, 0 if row is None else row.trials, size, tuple(sorted(kept)))
 
 
 def _refuse_running(directory: Path, job_id: str) -> None:
-    """Make sure that no process has a job.
+    """Check that no process runs or writes a job.
 
     Raises:
-        InputError: one has.
+        InputError: a process does.
     """
     bundle = JobBundle(directory, job_id)
     try:
         record = bundle.read()
     except InputError:
-        record = None  # damaged: the lock alone tells
+        record = None  # damaged record: only the lock tells
     if record is not None and not record.status.ended and not is_dead(bundle.root, record):
         raise InputError(f"job {job_id} is running; `benchjobs cancel {job_id}` stops it")
     with writing(bundle.root):

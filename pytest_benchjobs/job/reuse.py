@@ -1,7 +1,7 @@
-"""Taking over results of earlier jobs: nothing is paid for twice.
+"""Reuse of results of earlier jobs, so that nothing is paid for twice.
 
-A result is taken over if its trial has the same signature and the same number of attempt, ran for real, and passed or
-failed. One that ended in an error, was cancelled or was itself taken over is no result, and hides none.
+A result is reused if its trial has the same signature and attempt number, actually ran, and passed or failed. Trials
+that ended in an error, were cancelled or were themselves reused are ignored.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _REAL = (Outcome.PASSED.value, Outcome.FAILED.value)
 
 
 class Reuse:
-    """Looks for results in the history of a results directory. Thread-safe.
+    """Finds results in the history of a results directory. Thread-safe.
 
     Raises:
         InputError: another version wrote the history.
@@ -45,7 +45,7 @@ class Reuse:
     def decide(
         self, trial: Trial, parts: Mapping[str, str], image_key: str | None
     ) -> tuple[TrialResult | None, str]:
-        """Return the result to take over, as it would be in this job, and the reason in a line; None: it has to run.
+        """Return the result to reuse, as it would be in this job, and the reason in a line; None: the trial must run.
 
         `image_key` is None while the trial's image is unknown.
 
@@ -76,7 +76,7 @@ class Reuse:
         )
 
     def _lacks_kept(self, row: TrialRow) -> bool:
-        """Tell whether the file system of a trial is to be kept, and was not."""
+        """Return whether the file system of a trial is to be kept, but was not."""
         wanted = self._config.keep is Keep.ALWAYS or (
             self._config.keep is Keep.FAILED and row.outcome == Outcome.FAILED
         )
@@ -90,7 +90,7 @@ class Reuse:
             result = read_result(f"{root}/{row.path}")
         except BenchError:
             return None
-        # The files are the truth, the history an index.
+        # The files are the truth, the history is an index.
         if result.signature is None or result.signature.value != own.value or result.outcome not in _REAL:
             return None
         origin = Origin(job=row.job, path=result.path, finished_at=result.finished_at)

@@ -1,7 +1,7 @@
-"""Order of trials: all at once, or in rounds until the gate is decided, and then fresh ones of what looks worse.
+"""Order of trials: all at once, or in rounds until the gate is decided; then fresh attempts at what looks worse.
 
-For trials of one process. Fresh attempts are no tests of pytest: they pass or fail nothing, they only tell whether what
-looks worse is.
+For trials of one process. Fresh attempts are not pytest tests: they pass or fail nothing, and only tell whether a
+scenario that looks worse really is.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T", bound=Ticket)
 
 
 def check(job: JobConfig, gate: GateConfig, *, distributed: bool) -> None:
-    """Check that rounds and fresh attempts fit the rest. `gate` are the rules in force, of a resumed job its own.
+    """Check that rounds and fresh attempts fit the other settings. `gate` has the rules in force.
 
     Raises:
         InputError: they do not.
@@ -55,7 +55,7 @@ def check(job: JobConfig, gate: GateConfig, *, distributed: bool) -> None:
 
 @dataclasses.dataclass(slots=True)
 class Rounds(Generic[T]):
-    """Trials of a job, batch by batch: each batch waits until the one before has landed."""
+    """Trials of a job in batches: each batch waits until the one before has landed."""
 
     job_id: str
     job: JobConfig
@@ -63,27 +63,27 @@ class Rounds(Generic[T]):
     before: Side | None
     """The baseline, if there is one."""
     decided: dict[tuple[str, str], str]
-    """The job's: benchmark and agent -> why no further attempt of it runs. Filled here."""
+    """The job's map of benchmark and agent -> why no further attempt runs. Filled here."""
     reports: list[RoundReport]
-    """The job's. Filled here."""
+    """The job's reports of rounds. Filled here."""
     say: Callable[[str], None]
     """Shows a line to the user."""
     _rows: list[PairRow] = dataclasses.field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Forget the baseline where there are neither rounds nor fresh attempts."""
+        """Drop the baseline if there are neither rounds nor fresh attempts."""
         if not (self.gate.until_decided or self.gate.confirm > 0):
             self.before = None
 
     def saw(self, result: TrialResult) -> None:
-        """Note a result that has landed."""
+        """Note the result of a landed trial."""
         if self.before is not None:
             from ..store.rows import pair_row
 
             self._rows.append(pair_row(result))
 
     def batches(self, tickets: list[T]) -> Iterator[list[T]]:
-        """Yield trials that may run at once."""
+        """Yield batches of trials that may run at once."""
         if self.before is None or not self.gate.until_decided:
             yield tickets
             return
@@ -104,7 +104,7 @@ class Rounds(Generic[T]):
             number=number,
             rounds=lambda benchmark: self.job.of(benchmark).attempts,
         )
-        # Pairs that an earlier round decided have no new attempts. Their reports stay.
+        # Pairs decided by an earlier round have no new attempts. Their reports stay.
         fresh = [one for one in found if (one.benchmark, one.agent) not in self.decided]
         keys = {(one.rule, one.benchmark, one.agent) for one in fresh}
         kept = [one for one in self.reports if (one.rule, one.benchmark, one.agent) not in keys]
@@ -117,9 +117,9 @@ class Rounds(Generic[T]):
             )
 
     def fresh(self, tickets: Iterable[T], another: Callable[[T, int, int], T]) -> list[T]:
-        """Return attempts that confirm, or do not, that a scenario became worse. Only the gate hears of them.
+        """Return fresh attempts at scenarios that look worse. Only the gate sees their results.
 
-        `another` makes one from a ticket, given how many attempts there are and the number of the new one.
+        `another` makes one from a ticket, given the total number of attempts and the number of the new one.
         """
         if self.before is None or not self.gate.confirm:
             return []

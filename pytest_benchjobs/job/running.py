@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from .begin import Begun
 
 _MOST = 1000
-"""Changed trials, and problems, that `job.json` has room for."""
+"""Most changed trials, and problems, stored in `job.json`."""
 T = TypeVar("T", bound=Ticket)
 
 
 class RunningJob(Generic[T]):
-    """A job as one process sees it.
+    """A job in one process.
 
-    The process that began it (`begun` is given) writes history and reports, the others only bundles of trials.
+    The process that began it (`begun` is given) writes history and reports, others only trials in the bundle.
     """
 
     def __init__(
@@ -57,21 +57,21 @@ class RunningJob(Generic[T]):
         self.config = config
         self.bundle = bundle
         self.gate = config.gate if begun is None else begun.record.config.gate
-        """Rules by which the job is judged."""
+        """Rules that judge the job."""
         self.resumed = resumed
         self.unselected = 0 if begun is None else begun.unselected
-        """Number of results of trials that are not selected now."""
+        """Number of results whose trials are not selected now."""
         self.problems = Problems(() if begun is None else begun.recovered)
         self.trials = Trials[T](config, bundle, supplies, self.problems, resumed=resumed, rescore=rescore)
         self.recorder = None if begun is None else Recorder(begun.history, self.problems)
         self.gateway_address: str | None = None
-        """Address of the job's gateway, where its agents need models."""
+        """Address of the job's gateway, if its agents need models."""
         self.rounds: list[RoundReport] = []
         """Reports of rounds of attempts so far."""
         self.results: list[TrialResult] = []
         """Results of all trials, once the job has ended."""
         self.ended: JobRecord | None = None
-        """The record of the job, once it has ended; None also where that cannot be read any more."""
+        """The record of the job, once it has ended; None if it cannot be read any more."""
         self.judged: Judged | None = None
         """The verdict of the gates, once the job has ended; None: there are none."""
         self._begun = begun
@@ -79,16 +79,16 @@ class RunningJob(Generic[T]):
         self._heartbeat: Heartbeat | None = None
         self._gateway: Gateway | None = None
         self._kept = Decisions(unselected=self.unselected)
-        """Decisions that `job.json` has."""
+        """Decisions already in `job.json`."""
         self._spent_before = Usage()
-        """Usage of this job before it was resumed."""
+        """Usage of the job before it was resumed."""
 
     def start(self, planned: Mapping[str, int], *, sandboxes: bool = True) -> None:
         """Start what the job needs, in the process that began it.
 
         Args:
-            planned: Numbers of trials by agent.
-            sandboxes: Some trial is known to need one.
+            planned: Number of trials by agent.
+            sandboxes: True if a trial is known to need a sandbox.
 
         Raises:
             InputError: the prices or the recorded traffic cannot be read.
@@ -112,9 +112,9 @@ class RunningJob(Generic[T]):
         self.trials.sweep()
 
     def join(self, gateway: str | None, engine_problem: Failure | None, *, sandboxes: bool = True) -> None:
-        """Take part, as a worker, in a job that another process began; see `start`."""
+        """Join, as a worker, a job that another process began; see `start`."""
         self.gateway_address = gateway
-        join_crew(self.bundle.root)  # until the process ends: an abandoned trial may still write
+        join_crew(self.bundle.root)  # held until the process ends: an abandoned trial may still write
         self.trials.engine_problem = engine_problem
         self.trials.open(gateway, sandboxes=sandboxes)
 
@@ -125,26 +125,26 @@ class RunningJob(Generic[T]):
         return None if resolved is None else resolved.side
 
     def missing(self, tickets: Sequence[T]) -> int:
-        """Count trials that the job does not have yet, from before it was resumed."""
+        """Count the trials without a result from before a resume."""
         if not self.resumed:
             return len(tickets)
         return sum(self.bundle.find(ticket.trial()) is None for ticket in tickets)
 
     def record(self, result: TrialResult) -> None:
-        """Put a result into the history, in the process that writes it."""
+        """Queue a result for the history, in the process that writes it."""
         if self.recorder is not None:
             self.recorder.record(result)
 
     def disarm(self) -> None:
-        """Ignore requests to stop: what there was to stop has ended."""
+        """Ignore requests to stop: all trials have ended."""
         if self._heartbeat is not None:
             self._heartbeat.disarm()
 
     def finish(self, planned: int, stopped: str | None, host: Host | None) -> None:
-        """End the job: remove unfinished trials, sum up, write reports. Never raises.
+        """End the job: remove unfinished trials, write totals and reports. Never raises.
 
-        `planned` is the number of trials that were selected; `stopped` says why not everything was run, where the
-        caller knows; `host` is the CI system that will read the reports. Close the trials first.
+        `planned` is the number of selected trials; `stopped` says why not all of them ran, if the caller knows; `host`
+        is the CI system that will read the reports. Close the trials first.
         """
         begun, recorder = self._begun, self.recorder
         if begun is None or recorder is None:
@@ -178,14 +178,14 @@ class RunningJob(Generic[T]):
         begun.release()
 
     def _status(self, missing: int, stopped: str | None) -> tuple[JobStatus, str | None]:
-        """Decide the status of the job, so many of whose trials have not run, and the message with it."""
+        """Decide the status of the job, given the number of missing trials, and its message."""
         job, failures = self.bundle.id, [result.failure for result in self.results if result.failure]
         cut = any(failure.class_ == BudgetSpent.code for failure in failures)
         if self.trials.spent is not None and (missing > 0 or cut):
             again = f"finish it with `benchjobs resume {job}` and a higher limit"
             return JobStatus.BUDGET, f"{self.trials.spent}; {again}"
         if missing <= 0:
-            return JobStatus.COMPLETED, None  # also if pytest stopped after the last one
+            return JobStatus.COMPLETED, None  # also if pytest stopped after the last trial
         no_room = (failure.message for failure in failures if failure.class_ in NO_ROOM)
         full = self.trials.full or next(no_room, None)
         if full is not None:
@@ -200,17 +200,17 @@ class RunningJob(Generic[T]):
         return JobStatus.CANCELLED, stopped or f"{missing} trials did not run"
 
     def _keep_up(self) -> None:
-        """Write what came in since the last time; called in the thread of the heartbeat."""
+        """Write queued results. Called in the heartbeat thread."""
         if self.recorder is not None:
             self.recorder.catch_up()
         decisions = self._decisions()
         if decisions != self._kept:
             self._kept = decisions
-            with contextlib.suppress(BenchError):  # written, or reported, at the end instead
+            with contextlib.suppress(BenchError):  # written or reported at the end instead
                 self.bundle.write(self.bundle.read().model_copy(update={"decisions": decisions}))
 
     def _decisions(self, stopped: str | None = None) -> Decisions:
-        """Return what the job has decided so far."""
+        """Return the job's decisions so far."""
         trials, fates = self.trials, self.trials.fates
         stopped = trials.spent or trials.full or stopped
         settled: dict[str, dict[str, str]] = {}
@@ -227,7 +227,7 @@ class RunningJob(Generic[T]):
         )
 
     def _all_results(self, recorder: Recorder) -> list[TrialResult]:
-        """Return the results in the bundle, and those that it has no place for; in the order of the job's agents."""
+        """Return the results in the bundle and those that could not be stored, in the order of the job's agents."""
         warnings: list[BundleWarning] = []
         found = self.bundle.outlines(self.config, warnings, self.trials.taken)
         self.problems.lines += [str(warning) for warning in warnings]

@@ -1,4 +1,4 @@
-"""Ticket: a trial that is handed to a running job, before its scenario is read."""
+"""Ticket: a trial as it is handed to a running job, before its scenario is read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Ticket(Protocol):
-    """Facts that selection knows of a trial, and the way to the rest."""
+    """Facts known about a trial at selection, and a function to load the rest."""
 
     @property
     def node_id(self) -> str:
@@ -35,26 +35,26 @@ class Ticket(Protocol):
 
     @property
     def known(self) -> Known | None:
-        """Known failure of the trial, if there is one."""
+        """Known-failure entry of the trial, if there is one."""
 
     @property
     def confidential(self) -> bool:
-        """True if all scenarios of the benchmark are confidential, so that errors in reading one are, too."""
+        """True if the whole benchmark is confidential, so that errors in reading a scenario are, too."""
 
     @property
     def shares_verdict(self) -> bool:
-        """True where several attempts have one verdict."""
+        """True if several attempts share one verdict."""
 
     @property
     def is_fresh(self) -> bool:
-        """True for an attempt that was added while the job ran, to confirm that a scenario became worse."""
+        """True for a fresh attempt, added while the job ran to confirm that a scenario became worse."""
 
     def trial(self) -> Trial:
         """Read the scenario.
 
         Raises:
-            InputError: the scenario has changed since it was collected, and not for the better.
+            InputError: the scenario has changed since it was collected, and is invalid now.
         """
 
     def unwanted(self) -> str | None:
-        """Return the reason why the trial is not to run, if a mark of the test runner gives one."""
+        """Return why the trial is not to run, if a mark of the test runner says so."""

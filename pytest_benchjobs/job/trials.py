@@ -1,4 +1,4 @@
-"""Trials of a job in one process: what they need, and the way of each from its ticket to its result."""
+"""Trials of a job in one process: their supplies, and the way of each from ticket to result."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ if TYPE_CHECKING:
 
 _WAKE_SECONDS = 0.2
 _PREPARED_SECONDS = 5.0
-"""Time for which a prepared trial is cached."""
+"""Seconds for which a prepared trial is cached."""
 
 T = TypeVar("T", bound=Ticket)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Supplies:
-    """Agents, scorers, sandboxes and secrets that this process has."""
+    """Agents, scorers, sandboxes and secrets of this process."""
 
     agents: Mapping[str, Agent]
     scorers: Mapping[str, Scorer]
     provider: Callable[[], SandboxProvider]
     """Makes the provider of sandboxes; raises InfrastructureError where its engine does not answer."""
     secrets: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Variable of the agent -> value."""
+    """Variable for agents -> value."""
 
 
 class Trials(Generic[T]):
-    """Runs trials, or takes the results they have."""
+    """Runs trials, or takes their existing results."""
 
     def __init__(
         self,
@@ -72,11 +72,11 @@ class Trials(Generic[T]):
         """Called in the thread of a trial before it starts."""
         self.engine_problem: Failure | None = None
         self.spent: str | None = None
-        """Reason why no more may be spent, once a limit is reached."""
+        """Reason why no more may be spent, once a limit of the job is reached."""
         self.full: str | None = None
         """Reason why no more results can be stored, once the storage is full."""
         self.taken: dict[str, TrialResult] = {}
-        """Results of earlier jobs that this process has put into the bundle, by path."""
+        """Reused results that this process has put into the bundle, by path."""
         self._job = job
         self._bundle = bundle
         self._supplies = supplies
@@ -86,22 +86,21 @@ class Trials(Generic[T]):
         self._services: Services | None = None
         self._ahead: Ahead[T] | None = None
         self._sandboxes = True
-        """Some trial is known to need a sandbox."""
+        """True if a trial is known to need a sandbox."""
         self._flown: set[str] = set()
         self._fates: dict[str, Run | Skip] = {}
-        """Fates that are decided, of trials that wait."""
+        """Decided fates of waiting trials."""
         self._hindered: dict[str, Failure] = {}
-        """Trials that cannot run, each for a reason of its own."""
+        """Trials that cannot run, each with its own reason."""
         self._prepared: dict[str, tuple[float, Prepared]] = {}
-        """Trials that were prepared, and when; only so many as may start at once."""
+        """Prepared trials, with the time; at most as many as may start at once."""
 
     def open(self, gateway: str | None, *, sandboxes: bool = True) -> None:
-        """Open everything trials need, before their threads ask for it.
+        """Open everything that trials need, before their threads use it.
 
         Args:
-            gateway: Its address.
-            sandboxes: Some trial is known to need one. Otherwise no engine is asked until one does.
-
+            gateway: Address of the gateway.
+            sandboxes: True if a trial is known to need a sandbox. Else the engine is not contacted until one does.
         """
         self._provider = LateProvider(self._supplies.provider)
         if sandboxes and self.engine_problem is None:
@@ -135,28 +134,28 @@ class Trials(Generic[T]):
             self.fates.reuse = Reuse(self._job.directory, self._bundle.id, self._job)
 
     def _supply(self) -> ImageSupply | None:
-        """Return what brings images; None where sandboxes need none, or there is no engine."""
+        """Return the image supply; None where sandboxes need no images, or there is no engine."""
         if self._provider is None or self.engine_problem is not None:
             return None
         return self._provider.supply(self._bundle.id, self._job)
 
     def break_off(self) -> None:
-        """Bring no further images, and break off what is being brought."""
+        """Stop the prefetch of images."""
         if self._ahead is not None:
             self._ahead.stop()
 
     def cannot_run(self, error: InfrastructureError) -> None:
-        """Run nothing: this error is that of every trial, but for questions, where it is the engine's."""
+        """Run nothing: every trial gets this error, except questions if it is an error of the engine."""
         self.engine_problem = Failure(class_=error.code, message=clean(str(error), 2000), phase="start")
 
     def sweep(self) -> None:
-        """Remove what earlier jobs have left in the engine."""
+        """Remove left-overs of earlier jobs from the engine."""
         if self._provider is not None and self.engine_problem is None:
             with self._problems.noting("clean-up of earlier jobs"):
                 self._provider.sweep()
 
     def close(self) -> None:
-        """Close the engine, with everything that this process still has there."""
+        """Close the engine, and remove everything that this process still has there."""
         if self.fates.reuse is not None:
             self.fates.reuse.close()
             self.fates.reuse = None
@@ -174,15 +173,15 @@ class Trials(Generic[T]):
         return Flight(self.fly, Tokens(self._bundle.layout.tokens, self._job.concurrency))
 
     def submit(self, flight: Flight[T], ticket: T) -> None:
-        """Submit a trial. A known result lands at once instead.
+        """Submit a trial. If it has a result already, that lands at once.
 
-        Looked up in the caller's thread. Among the threads of trials it would take three times as long: at every
-        system call they and pytest wait for each other's turn at the interpreter.
+        The lookup is made in the caller's thread: in the threads of trials it would take three times as long, as they
+        compete with pytest for the interpreter lock at every system call.
         """
         fate: Run | Skip | None = None
         # A rerun by a plugin never reuses an earlier result.
         if self.fates.may_take(ticket) and ticket.node_id not in self._flown:
-            with contextlib.suppress(Exception):  # the trial reports it as an error of its own
+            with contextlib.suppress(Exception):  # the trial reports it as its own error
                 trial = ticket.trial()
                 decided = self.fates.decide(ticket, trial)
                 if isinstance(decided, Take):
@@ -196,7 +195,7 @@ class Trials(Generic[T]):
         flight.submit(ticket)
 
     def refuse(self, flight: Flight[T], ticket: T, why: Failure, *, skips: bool) -> None:
-        """Submit a trial that cannot run: its result says why, an error or that it was skipped."""
+        """Submit a trial that cannot run: its result is an error, or skipped, with the reason."""
         if skips:
             self._fates[ticket.node_id] = Skip(why)
         else:
@@ -204,7 +203,7 @@ class Trials(Generic[T]):
         flight.submit(ticket)
 
     def _submit_ahead(self, ticket: T, *, runs: bool) -> None:
-        """Have the image of a trial brought ahead, if that will run."""
+        """Prefetch the image of a trial, if it will run."""
         ahead = self._ahead
         if ahead is None or ahead.is_idle:
             return
@@ -214,7 +213,7 @@ class Trials(Generic[T]):
             ahead.submit(ticket, runs=runs)
 
     def _begin_ahead(self, ticket: T, trial: Trial) -> None:
-        """Tell who brings images that a trial begins. What goes wrong there, the trial meets too."""
+        """Tell the prefetch that a trial begins. Errors are ignored, as the trial meets them too."""
         ahead = self._ahead
         if ahead is None or ahead.is_idle:
             return
@@ -285,7 +284,7 @@ class Trials(Generic[T]):
         return result
 
     def _hindrance(self, trial: Trial) -> Failure | None:
-        """Return why a trial cannot run here; a question needs no engine."""
+        """Return why a trial cannot run here. A question needs no engine."""
         problem, supplies = self.engine_problem, self._supplies
         if problem is None or problem.class_ == GatewayLost.code:
             return problem
@@ -295,7 +294,7 @@ class Trials(Generic[T]):
     def _run(self, trial: Trial, fate: Run, cancellation: Cancellation) -> TrialResult:
         services = self._services
         assert services is not None  # noqa: S101  made by `open`, which comes before any trial
-        # It imports the gateway, which reused results do not need.
+        # Imports the gateway, which reused results do not need.
         from ..trial.run import run_trial
 
         if self._rescore is None:
@@ -311,7 +310,7 @@ class Trials(Generic[T]):
         return self._committed(trial, why, Outcome.SKIPPED)
 
     def lost(self, trial: Trial, why: Failure) -> TrialResult:
-        """Return the result of a trial whose process died; of one that had ended before that, what it had written."""
+        """Return the result of a trial whose process died: the stored one if it had ended, else an error."""
         result = self._bundle.find(trial)
         if result is None:
             result = self._committed(trial, why)
@@ -319,11 +318,11 @@ class Trials(Generic[T]):
         return result
 
     def note_spent(self, why: str) -> None:
-        """Run nothing more: a limit of the whole job is reached."""
+        """Run no more trials: a limit of the whole job is reached."""
         self.spent = self.spent or clean(why, 500)
 
     def _no_more(self) -> Failure | None:
-        """Return why no further trial runs, if the budget is spent or there is no room for a result."""
+        """Return why no further trial runs, if the budget is spent or the disk is full."""
         if self.spent is not None:
             return Failure(class_=BudgetSpent.code, message=f"not run: {self.spent}")
         try:
@@ -334,10 +333,10 @@ class Trials(Generic[T]):
         return None
 
     def _check_room(self) -> None:
-        """Make sure that what an agent does now can be kept.
+        """Check that a result can be stored before an agent runs.
 
         Raises:
-            DiskFull: it cannot, or could not a moment ago: then nothing more is paid for.
+            DiskFull: it cannot, or could not a moment ago, so nothing more is spent.
         """
         if self.full is not None:
             raise DiskFull(self.full)
@@ -352,7 +351,7 @@ class Trials(Generic[T]):
         return Draft.of(trial, self._bundle.id, self._job.of(trial.scenario.benchmark), clock)
 
     def _unwritable(self, ticket: T, trial: Trial | None, clock: Clock, why: Failure) -> TrialResult:
-        """Return the result of a trial that cannot be written down: its scenario is gone, or there is no place."""
+        """Return the result of a trial that cannot be stored: its scenario is gone, or the disk is full."""
         if trial is not None:
             return self._draft(trial, clock).result(Outcome.ERROR, failure=why)
         draft = Draft(
@@ -374,7 +373,7 @@ class Trials(Generic[T]):
 def next_landed(flight: Flight[T]) -> tuple[T, TrialResult]:
     """Wait for a trial to land.
 
-    Wakes up now and then: a signal that arrives just before the main thread blocks would be noticed only afterwards.
+    Wakes up regularly: a signal just before the main thread blocks would be noticed only after the wait.
     """
     while True:
         landed = flight.next(timeout=_WAKE_SECONDS)
@@ -384,9 +383,9 @@ def next_landed(flight: Flight[T]) -> tuple[T, TrialResult]:
 
 @contextlib.contextmanager
 def ending_flight(trials: Trials[T], seconds: float) -> Iterator[Flight[T]]:
-    """Open a flight. Whatever happens inside (`-x`, Ctrl-C, SIGTERM): what is in flight ends and is not reported.
+    """Open a flight. If the context is left early (`-x`, Ctrl-C, SIGTERM), trials in flight end without a report.
 
-    A second Ctrl-C gets us out of the wait; closing the engine then removes what is left by force.
+    A second Ctrl-C ends the wait for them; closing the engine then removes the rest by force.
     """
     flight = trials.flight()
     try:

@@ -1,4 +1,4 @@
-"""Job as requested: configuration, agents and secrets, from the layers of settings. Knows no pytest."""
+"""Requested job: configuration, agents and secrets, from the layers of settings. Does not import pytest."""
 
 from __future__ import annotations
 
@@ -47,22 +47,22 @@ _CONTRADICTIONS = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Said:
-    """Settings as they were given, and the places they are from."""
+    """The given settings, and the places they are from."""
 
     layers: Sequence[Layer]
     """Layers, from the weakest to the strongest."""
     line: Mapping[str, Any]
-    """Settings on the command line, by name, as they are written."""
+    """Settings on the command line, by name, as text."""
     ini: Mapping[str, Any]
-    """Settings in the ini file that are no value of a layer."""
+    """Settings in the ini file that are not values of a layer."""
     place: Callable[[str], str]
-    """Return the place of a setting in the ini file, for messages."""
+    """Returns the place of a setting in the ini file, for messages."""
     directory: Path
-    """Working directory of the call: paths on the command line are from there."""
+    """Working directory of the call, which paths on the command line are relative to."""
     root: Path
-    """Rootdir: paths in an ini file are from there."""
+    """Rootdir, which paths in an ini file are relative to."""
     worker: bool = False
-    """Another process has looked at the files already."""
+    """True if another process has checked the files already."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -72,12 +72,12 @@ class FromJob:
     job: str
     """Id, beginning of an id, name, or `last`."""
     states: tuple[Outcome, ...] = ()
-    """Only those that ended so; empty: all."""
+    """Outcomes to choose by; empty: all."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ForBenchmark:
-    """Job as requested for one benchmark."""
+    """The requested job for one benchmark."""
 
     job: JobConfig
     agents: tuple[AgentSpec, ...]
@@ -88,17 +88,17 @@ class ForBenchmark:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Wanted:
-    """A requested job, and the options of its output."""
+    """A requested job, and its output options."""
 
     job: JobConfig
     benchmarks: tuple[str, ...]
     """Names, names with versions, paths, or `EVERY`, as written."""
     usual: tuple[AgentSpec, ...]
-    """Agents of benchmarks without agents of their own."""
+    """Agents of benchmarks without their own agents."""
     filters: tuple[tuple[str, str], ...]
     secrets: Mapping[str, str] = dataclasses.field(repr=False)
     places: Mapping[str, str]
-    """Variable of a secret -> where its value is from."""
+    """Variable of a secret -> source of its value."""
     matrix: Matrix = dataclasses.field(default_factory=Matrix)
     known: KnownFailures | None = None
     """Known failures. None: there is no file of them."""
@@ -117,11 +117,11 @@ class Wanted:
     resume: str | None = None
     """Job to resume."""
     rescore: str | None = None
-    """Job whose kept trials are graded anew."""
+    """Job whose kept trials are graded again."""
     parent: str | None = None
     """The job this one was made from."""
     baseline_origin: str = "--bench-baseline"
-    """Name of the place that names the baseline."""
+    """Place that names the baseline, for messages."""
     seen: set[str] = dataclasses.field(default_factory=set)
     """Ids of all collected scenarios, selected or not; for suggestions."""
     _benchmarks: dict[str, ForBenchmark] = dataclasses.field(default_factory=dict)
@@ -154,7 +154,7 @@ def wanted(said: Said) -> Wanted:
     """Return the requested job.
 
     Raises:
-        InputError: something that was said is wrong, or contradicts something else.
+        InputError: a setting is wrong, or contradicts another.
     """
     jobs = {name: _job_named(said, name) for name in ("job_id", "resume", "rescore", "parent", "from")}
     _refuse_contradictions(said)
@@ -199,7 +199,7 @@ def wanted(said: Said) -> Wanted:
 def _of_benchmark(
     merged: Merged, matrix: Matrix, agents: Iterable[AgentSpec], changes: Mapping[str, Any]
 ) -> Overrides:
-    """Return the overrides for one benchmark. A provider or model of its own makes agents of its own."""
+    """Return the overrides for one benchmark. Its own provider or model makes its own agents."""
     own = {key: value for key, value in changes.items() if key not in ("provider", "model")}
     if len(own) < len(changes):
         own["agents"] = _cells(merged, matrix, agents, changes)
@@ -261,7 +261,7 @@ def _reuse(said: Said, values: Mapping[str, Any]) -> dict[str, bool]:
 
 
 def _secrets(merged: Merged) -> dict[str, Variable]:
-    """Variable of an agent -> value and place."""
+    """Return variable of agents -> value and source."""
     sources: Mapping[str, str] = merged.values.get("secrets", {})
     if not sources:
         return {}
@@ -300,7 +300,7 @@ def _refuse_secrets(job: JobConfig, secrets: Mapping[str, str], merged: Merged) 
 
 
 def _agents(merged: Merged, secrets: Mapping[str, str]) -> tuple[AgentSpec, ...]:
-    """The agents as they are written, without the defaults."""
+    """Return the given agents, without the defaults."""
     blame = merged.origin("agents")
     agents = tuple(merged.values.get("agents") or (AgentSpec(name="oracle"),))
     params = [
@@ -350,7 +350,7 @@ def _matrix(merged: Merged, agents: tuple[AgentSpec, ...]) -> Matrix:
 def _cells(
     merged: Merged, matrix: Matrix, agents: Iterable[AgentSpec], changes: Mapping[str, Any]
 ) -> tuple[AgentSpec, ...]:
-    """Agents with defaults, in every combination of parameters."""
+    """Return the agents with defaults, in every combination of parameters."""
     provider, model = (changes.get(key, merged.values.get(key)) for key in ("provider", "model"))
     cells = matrix.cells(with_defaults(agents, provider, model))
     _refuse_twice(merged.origin("agents"), cells)
@@ -366,7 +366,7 @@ def _from_job(text: str | None) -> FromJob | None:
     words = [word.strip().lower() for word in listed.split(",")]
     known = {outcome.value for outcome in Outcome}
     if not colon or not any(word in known or did_you_mean(word, known) for word in words):
-        return FromJob(text)  # the name of a job may have a colon
+        return FromJob(text)  # a job's name may have a colon
     for word in words:
         if word not in known:
             hint = did_you_mean(word, known).strip() or f"available: {', '.join(Outcome)}"
@@ -375,7 +375,7 @@ def _from_job(text: str | None) -> FromJob | None:
 
 
 def _paths(said: Said, merged: Merged, names: Iterable[str]) -> dict[str, Path]:
-    """Files and directories."""
+    """Return the settings that are files and directories."""
     found = {}
     for name in names:
         text = merged.values.get(name)
@@ -395,13 +395,13 @@ def _paths(said: Said, merged: Merged, names: Iterable[str]) -> dict[str, Path]:
 
 
 def _path(said: Said, name: str, text: str) -> Path:
-    """A path that is a setting: on the command line from here, else from the rootdir."""
+    """Return the path of a setting: relative to the working directory on the command line, else to the rootdir."""
     base = said.directory if name in said.line else said.root
     return Path(os.path.abspath(base / os.path.expanduser(text)))  # noqa: PTH100, PTH111
 
 
 def _gate(said: Said, merged: Merged) -> GateConfig:
-    """Return what the job is judged by. A baseline in a file is from here on the command line, else from the root."""
+    """Return the gates. A baseline's path is relative to the working directory, in files to the rootdir."""
     values = {key: merged.values[key] for key in GATE_KEYS if key in merged.values}
     kind, _, path = str(values.get("baseline", "")).partition(":")
     if kind == "file" and path.strip() and "baseline" in said.line:
@@ -417,10 +417,10 @@ def _gate(said: Said, merged: Merged) -> GateConfig:
 
 
 def _look_at_baseline(spec: str, root: Path, blame: str) -> None:
-    """Validate the name of a baseline, and the file if it names one. Other baselines are resolved later.
+    """Validate the spec of a baseline, and its file if it names one. Other baselines are resolved later.
 
     Raises:
-        InputError: it cannot.
+        InputError: it is not valid.
     """
     from ..analysis.baseline.file import side_of_file
     from ..analysis.baseline.resolve import parse_spec
@@ -435,7 +435,7 @@ def _look_at_baseline(spec: str, root: Path, blame: str) -> None:
 
 
 def _known(said: Said) -> KnownFailures | None:
-    """Return the entries of the file of known failures: the named one, or the one in the root."""
+    """Return the entries of the known-failures file: the named one, or the one in the rootdir."""
     text = said.line.get("known", said.ini["known"])
     path = said.root / KNOWN_FILE
     if text is not None:
@@ -449,7 +449,7 @@ def _known(said: Said) -> KnownFailures | None:
             raise InputError(f"{blame}: {path} is not there")
     elif not os.path.lexists(path):
         return None
-    from ..settings.known import read_known  # it has models of its own, which take time to build
+    from ..settings.known import read_known  # imports pydantic models, which take time to build
 
     root = f"{said.root}{os.sep}"
     try:

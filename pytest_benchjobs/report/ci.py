@@ -1,7 +1,7 @@
-"""CI systems: which one this is, the files it reads, and the lines it takes for commands.
+"""CI systems: detection, the files they read, and the output lines they take for commands.
 
-Nothing here goes over a network. What a system reads is a file or a line of output; putting it in front of people is
-for the steps of the pipeline, which have the permissions (`conftest_examples/ci/`).
+Nothing here uses a network: a CI system reads files and lines of output. Posting them, as comments for instance, is
+left to the steps of the pipeline, which have the permissions (`conftest_examples/ci/`).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from .summary import AgentRow, by_agent, totals
 from .units import number
 
 STEP_SUMMARY_LIMIT = 1024 * 1024
-"""Bytes. GitHub drops the whole summary of a step that has more."""
+"""Bytes. GitHub drops a longer step summary altogether."""
 ANNOTATIONS = 10
-"""Of each level that GitHub shows of a step."""
+"""Number of annotations of each level that GitHub shows for a step."""
 _TITLE = 200
 _MESSAGE = 2000
 COMMENT_LIMIT = 65_536
@@ -50,7 +50,7 @@ _FAMILIES: dict[str, Callable[[AgentRow], float | None]] = {
 
 
 class Ci(enum.StrEnum):
-    """The CI systems that something is written for."""
+    """The supported CI systems."""
 
     GITHUB = "github"
     GITLAB = "gitlab"
@@ -75,9 +75,9 @@ class Host:
 
     @classmethod
     def find(cls, asked: str, environ: Mapping[str, str]) -> Host | None:
-        """The system that `--bench-ci` names; with `auto` the one whose variables are there, with `off` none.
+        """Return the system that `--bench-ci` names; with `auto` the one whose variables are set, with `off` none.
 
-        A run inside a test is none either: what it would write is not about the job of the pipeline.
+        A run inside a test has none, since its output is not about the job of the pipeline.
         """
         if asked == "off" or (asked == "auto" and "PYTEST_CURRENT_TEST" in environ):
             return None
@@ -95,14 +95,14 @@ class Host:
         return cls(found, workspace, _path(environ, "GITHUB_STEP_SUMMARY"), _path(environ, "GITHUB_OUTPUT"))
 
     def relative(self, path: Path) -> str | None:
-        """The path as the system names a file of the repository; None for one outside of it."""
-        path = Path(os.path.normpath(path))  # `..` leads out of it as well
+        """Return the path relative to the repository; None for a file outside of it."""
+        path = Path(os.path.normpath(path))  # `..` would lead out of it, too
         if self.workspace is None or not path.is_relative_to(self.workspace):
             return None
         return path.relative_to(self.workspace).as_posix()
 
     def attachment(self, path: Path) -> str | None:
-        """The path as the system wants it in `[[ATTACHMENT|path]]`; None where it knows of no attachments."""
+        """Return the path for `[[ATTACHMENT|path]]`; None where the system has no attachments."""
         if self.ci is Ci.GITLAB:
             return self.relative(path)
         return str(path) if self.ci is Ci.JENKINS and self.relative(path) is not None else None
@@ -110,7 +110,7 @@ class Host:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Annotation:
-    """A line beside the code, or at the top of a run."""
+    """A message beside a line of code, or at the top of a run."""
 
     level: str
     """`error`, `warning` or `notice`."""
@@ -121,7 +121,7 @@ class Annotation:
     line: int | None = None
 
     def __str__(self) -> str:
-        """As a command of GitHub. Its message and properties cannot end it, nor begin another one."""
+        """Format a GitHub command. Message and properties are escaped: they cannot end it or begin another one."""
         properties = {"title": one_line(self.title, _TITLE), "file": self.file, "line": self.line}
         listed = ",".join(
             f"{name}={_escaped(str(value), inside=True)}"
@@ -133,15 +133,15 @@ class Annotation:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Places:
-    """Place in which scenarios are written."""
+    """Places where scenarios are defined."""
 
     rootdir: Path
-    """Node ids begin with a path from here."""
+    """Directory that the paths in node ids are relative to."""
     lines: Mapping[tuple[str, str], int] = dataclasses.field(default_factory=dict)
     """Path of a node id, and scenario -> line."""
 
     def of(self, node_id: str, scenario: str, host: Host) -> tuple[str | None, int | None]:
-        """File and line of a scenario, as far as they are known, and in the repository."""
+        """Return file and line of a scenario, as far as known and inside the repository."""
         name = node_id.partition("::")[0]
         file = host.relative(self.rootdir / name)
         return file, None if file is None else self.lines.get((name, scenario))
@@ -150,7 +150,7 @@ class Places:
 def annotate(
     host: Host, record: JobRecord, results: Sequence[TrialResult], gate: GateReport | None, places: Places
 ) -> list[Annotation]:
-    """Annotations a reviewer should see without opening anything: at most so many of a level as GitHub shows."""
+    """Make the annotations for reviewers, of each level at most as many as GitHub shows."""
     if gate is None:
         return _of_job(record, results)
     failing = gate.verdict in (GateVerdict.REGRESSED, GateVerdict.INVALID) or (
@@ -215,9 +215,9 @@ def _of_job(record: JobRecord, results: Sequence[TrialResult]) -> list[Annotatio
 def outputs(
     record: JobRecord, results: Sequence[TrialResult], gate: GateReport | None, status: int
 ) -> dict[str, str]:
-    """Outputs for later steps: `verdict`, `mean`, `delta`, `job` and `exit`. An unknown one is empty.
+    """Make the outputs for later steps: `verdict`, `mean`, `delta`, `job` and `exit`. An unknown one is empty.
 
-    `delta` is the change of the mean score in points, of the gravest rule that is about it.
+    `delta` is the change of the mean score in percentage points, from the rule about it with the worst verdict.
     """
     mean = totals(results).mean_score
     changes = [] if gate is None else [rule for rule in gate.rules if rule.change is not None]
@@ -242,9 +242,9 @@ def publish(
     status: int,
     places: Places,
 ) -> tuple[list[str], list[str]]:
-    """Write what the system reads; return lines it takes for commands, to be printed, and what went wrong.
+    """Write the files that the system reads; return command lines to print, and problems.
 
-    `summary` is Markdown. Nothing is raised: a job is not worth less for a summary that could not be shown.
+    `summary` is Markdown. Nothing is raised: a job does not fail because a summary could not be shown.
     """
     if host.ci is not Ci.GITHUB:
         return [], []
@@ -259,7 +259,7 @@ def publish(
             there = path.stat().st_size if path.exists() else 0
             if name == "step summary":
                 content = fitted(content, STEP_SUMMARY_LIMIT - there - 1)
-            # A command before this one may have left its last line without an end.
+            # An earlier command may have left its last line without a line break.
             with path.open("ab") as file:
                 file.write((b"\n" if there else b"") + content.encode())
         except OSError as error:
@@ -268,9 +268,9 @@ def publish(
 
 
 def fitted(markdown: str, limit: int, *, characters: bool = False) -> str:
-    """At most `limit` bytes, or characters: cut at the end of a line, with a note, and nothing left open.
+    """Cut Markdown to `limit` bytes or characters: at the end of a line, with a note, and all blocks closed.
 
-    Empty where there is no room for even that.
+    Empty where there is no room even for the note.
     """
     size = len if characters else lambda text: len(text.encode())
     if size(markdown) <= limit:
@@ -288,10 +288,10 @@ def fitted(markdown: str, limit: int, *, characters: bool = False) -> str:
 
 
 def comment(record: JobRecord, results: Sequence[TrialResult], summary: str, host: Host | None) -> str:
-    """The summary for a comment on a merge request, as long as one may be.
+    """Make the comment for a merge request from the summary, cut to the allowed length.
 
     Its first line, which is not displayed, has the name of the job, else those of its benchmarks. The next run finds
-    the comment by it, to replace it.
+    the comment by this line, to replace it.
     """
     name = record.name or "-".join(dict.fromkeys(result.benchmark for result in results))
     name = _UNFIT.sub("-", name).strip("-")[:100]
@@ -301,7 +301,7 @@ def comment(record: JobRecord, results: Sequence[TrialResult], summary: str, hos
 
 
 def metrics_text(record: JobRecord, results: Sequence[TrialResult], gate: GateReport | None) -> str:
-    """Figures of each agent as OpenMetrics text, which GitLab shows beside those of the target branch."""
+    """Format figures of each agent as OpenMetrics text, which GitLab shows beside those of the target branch."""
     rows = by_agent(verdicts(results, record.config))
     families: list[tuple[str, list[tuple[str, float | None]]]] = [
         (name, [(f'{{agent="{row.label}"}}', value(row)) for row in rows])
@@ -323,7 +323,7 @@ def _path(environ: Mapping[str, str], name: str) -> Path | None:
 
 
 def _assigned(values: Mapping[str, str]) -> str:
-    """Lines for `$GITHUB_OUTPUT`. No value can end its own: the delimiter is drawn anew, and no line of it."""
+    """Format lines for `$GITHUB_OUTPUT`. No value can end its own: the delimiter is random."""
     lines = []
     for name, value in values.items():
         end = f"end_{secrets.token_hex(16)}"
@@ -332,6 +332,6 @@ def _assigned(values: Mapping[str, str]) -> str:
 
 
 def _escaped(text: str, *, inside: bool = False) -> str:
-    """Text as a command of GitHub holds it; `inside` a property, of which `:` and `,` are the ends."""
+    """Escape text for a GitHub command; `inside` a property also `:` and `,`."""
     text = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
     return text.replace(":", "%3A").replace(",", "%2C") if inside else text

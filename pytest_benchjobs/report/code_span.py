@@ -10,8 +10,8 @@ _BACKTICKS = re.compile(r"`+")
 
 
 def code(text: str, limit: int = 300) -> str:
-    """A code span that holds `text` on one line, also within a table."""
-    # In a table a pipe needs a backslash, and one that already has a backslash cannot be told from that.
+    """Return a code span of `text` on one line, safe inside tables."""
+    # In a table a pipe needs a backslash, and a literal backslash before a pipe cannot be told from that.
     text = one_line(text, limit).replace("\\|", "\\\u00a6").replace("|", "\\|")
     if not text:
         return ""

@@ -1,4 +1,4 @@
-"""A comparison for people, in plain lines."""
+"""A comparison as lines of text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SHOWN = 20
 
 
 def comparison_lines(comparison: Comparison, room: int) -> Iterator[str]:
-    """Lines of a comparison, for a terminal of `room` columns."""
+    """Yield a comparison for a terminal of `room` columns."""
     yield from _head(comparison)
     yield ""
     if not comparison.rows:
@@ -35,7 +35,7 @@ def _head(comparison: Comparison) -> Iterator[str]:
 
 
 def _nothing(comparison: Comparison) -> Iterator[str]:
-    """Why nothing can be compared, instead of tables without rows."""
+    """Explain why nothing can be compared, instead of printing empty tables."""
     yield "Nothing to compare: no scenario has a score on both sides."
     yield from _refs("on B only", comparison.added)
     yield from _refs("on A only", comparison.removed)
@@ -47,7 +47,7 @@ def _nothing(comparison: Comparison) -> Iterator[str]:
 
 
 def _scores(comparison: Comparison, room: int) -> Iterator[str]:
-    """Scores: the mean of each side, what is between them, and what chance has to say of it."""
+    """Make the table of scores: both means, their difference, interval and p-values."""
     rows = comparison.rows
     shown = [
         (Column("benchmark", least=12), lambda row: row.benchmark),
@@ -73,7 +73,7 @@ def _scores(comparison: Comparison, room: int) -> Iterator[str]:
 
 
 def _spent(comparison: Comparison, room: int) -> Iterator[str]:
-    """Time, cost and tokens of an attempt on each side."""
+    """Make the table of time, cost and tokens per attempt on each side."""
     shown = [
         (Column("per attempt"), lambda row: row.benchmark),
         (Column("cost A", number=True), lambda row: _or_dash(row.a_cost, "${:.4f}".format)),
@@ -89,7 +89,7 @@ def _spent(comparison: Comparison, room: int) -> Iterator[str]:
 
 
 def _tail(comparison: Comparison) -> Iterator[str]:
-    """The scenarios that differ, and what was left out."""
+    """Yield the scenarios that changed, and those left out."""
     if any(row.winner is not None and not row.significant for row in comparison.rows):
         yield f"(A), (B): ahead, but not significantly (p >= {1 - comparison.level:.2g})"
     yield from _changes("newly failing on B", comparison.newly_failing)

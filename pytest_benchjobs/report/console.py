@@ -1,4 +1,4 @@
-"""Results as plain text: one line, a failure, a table."""
+"""Results as plain text: one line each, the text of a failure, a table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LABEL_MINIMUM = 12
 
 
 def describe(result: TrialResult) -> str:
-    """One line of ASCII: `score 0.75 >= 0.5 (passed) codex:gpt-5.5 a2 4m12s`.
+    """Describe a result in one line of ASCII: `score 0.75 >= 0.5 (passed) codex:gpt-5.5 a2 4m12s`.
 
     An error has no score: `error (engine_lost) oracle a1 3s`.
     """
@@ -33,7 +33,7 @@ def describe(result: TrialResult) -> str:
         score, threshold = number(result.score), number(result.threshold)
         if score == threshold and sign == "<":
             score = repr(result.score)
-        # The verdict over several attempts may be another than that of their mean.
+        # The verdict of several attempts may differ from that of their mean.
         below = sign == "<" and result.outcome is Outcome.PASSED
         verdict = f"score {score}" if below else f"score {score} {sign} {threshold}"
     took = f"reused from {result.reused.job}" if result.reused else duration(result.seconds)
@@ -41,7 +41,7 @@ def describe(result: TrialResult) -> str:
 
 
 def headline(result: TrialResult, root: Path | None = None) -> str:
-    """`describe`, what it cost, and where its logs are, in less than 500 characters: pytest and CI cut there."""
+    """Return `describe`, cost, and path of the logs in less than 500 characters, where pytest and CI cut."""
     parts = [describe(result)]
     cost = result.usage.cost_usd
     if cost is not None and result.reused is None:
@@ -57,8 +57,8 @@ def failure_text(
 ) -> str:
     """Explain why a trial did not pass: verdict, paths of logs, scorers, the last lines of output.
 
-    `root` is the job's directory, as it is to be shown. `shown` are the last lines of its logs; by default what the
-    result itself has of them. The text has no control characters, and at most some 20,000 characters.
+    `root` is the job's directory, as it is to be shown. `shown` are the last lines of the logs, by default those stored
+    in the result. The text has no control characters, and at most some 20,000 characters.
     """
     parts = [headline(result, root)]
     if result.failure is not None:
@@ -76,7 +76,7 @@ def failure_text(
 
 
 def render_table(rows: Sequence[AgentRow], width: int = 80) -> list[str]:
-    """A table of agents, aligned, at most `width` columns wide (no less than about 60). Labels are cut in the middle.
+    """Render a table of agents, at most `width` columns wide (but at least about 60). Labels are cut in the middle.
 
     `mean` is over the trials that have a score; `time` is the sum over trials.
     """

@@ -1,6 +1,7 @@
-"""Last lines of the logs of a trial: of its agent, and of scorers that gave less than everything.
+"""Last lines of the logs of a trial: of its agent, and of scorers that gave less than the full score.
 
-Agents and their code wrote them. They are bounded, without control characters, and none is of a confidential scenario.
+Agents and their code wrote them, so excerpts are bounded and free of control characters. Confidential scenarios have
+none.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ..store.text import clean, one_line
 
 LINES = 20
 SIZE = 2048
-"""Characters of each excerpt."""
+"""Most characters of an excerpt."""
 _SCORERS = 3
 
 
@@ -33,12 +34,12 @@ class Excerpt(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Title and lines, which are indented."""
+        """Title and indented lines."""
         return "\n".join((f"{self.title}:", *(f"  {line}" for line in self.lines)))
 
 
 class Evidence:
-    """Last lines of the trials of the job at `root`, also of those behind the verdict of several attempts."""
+    """Excerpts of the trials of the job at `root`, including those behind a verdict of several attempts."""
 
     def __init__(
         self, root: Path, results: Iterable[TrialResult] = (), config: JobConfig | None = None
@@ -49,13 +50,13 @@ class Evidence:
             self._attempts = {node_id: group for node_id, _, group in by_scenario(results, config)}
 
     def of(self, result: TrialResult, *, lines: int = LINES, size: int = SIZE) -> list[Excerpt]:
-        """Read the last lines of what explains a result."""
+        """Read the excerpts that explain a result."""
         trial = explaining(result, self._attempts.get(result.node_id, ()))
         return excerpts(trial, self._root, lines=lines, size=size)
 
 
 def excerpts(result: TrialResult, root: Path, *, lines: int = LINES, size: int = SIZE) -> list[Excerpt]:
-    """Read the last lines of a trial of the job at `root`; none where the logs are gone."""
+    """Read the excerpts of a trial of the job at `root`; none where the logs are gone."""
     if result.confidential:
         return []
     result = whole(root, result)
@@ -63,7 +64,7 @@ def excerpts(result: TrialResult, root: Path, *, lines: int = LINES, size: int =
 
 
 def of_scorers(result: TrialResult, *, lines: int = LINES, size: int = SIZE) -> Iterator[Excerpt]:
-    """Last lines of the scorers that gave less than everything. The result has them: no file is read."""
+    """Return the excerpts of scorers that gave less than the full score. They are in the result: no file is read."""
     imperfect = (one for one in result.scorers if one.error is not None or one.score is None or one.score < 1)
     shown = 0
     for scorer in imperfect:
@@ -75,13 +76,13 @@ def of_scorers(result: TrialResult, *, lines: int = LINES, size: int = SIZE) -> 
 
 def last_lines(text: str, lines: int, size: int) -> tuple[str, ...]:
     """Return the last lines of a text, safe to show; a line that begins before the last `size` characters is cut."""
-    # Escapes go first: a line ends differently for a terminal than for us.
+    # Remove escape sequences first: they change where a line ends.
     cleaned = clean(text[-2 * size :]).rstrip()
     if not cleaned.strip():
         return ()
     ended = cleaned[-size:].split("\n")
     if len(cleaned) > size or len(text) > 2 * size:
-        # The first line lacks its beginning.
+        # The first line may lack its beginning.
         ended = ended[1:] if len(ended) > 1 else [f"...{ended[0][3:]}"]
     return tuple(line.rstrip() for line in ended[-lines:])
 
@@ -94,7 +95,7 @@ def _of_agent(result: TrialResult, root: Path, lines: int, size: int) -> Iterato
     if not content and (result.reused or result.rescored):
         from ..store.results import origins
 
-        # The directory of the results is that of jobs/.
+        # The results directory is the one that has jobs/.
         with contextlib.suppress(InputError):
             for place, _ in origins(root.parents[1], result):
                 if content := log_end(TrialLayout(place).agent_log, 2 * size + 1):

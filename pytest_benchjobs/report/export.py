@@ -1,4 +1,4 @@
-"""Trials as rows, for spreadsheets, data frames and training. Rows stream: memory does not grow with their number."""
+"""Trials as rows, for spreadsheets, data frames and training. Rows are streamed: memory does not grow with them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .documents import Document
 
 
 class ExportRow(Document):
-    """A trial: a line of JSON, or a row of CSV, where `scores` is JSON in a cell and nothing stands for null."""
+    """A trial: a line of JSON, or a row of CSV, where `scores` is JSON in a cell and null is an empty cell."""
 
     job: str
     job_name: str | None
@@ -52,7 +52,7 @@ class ExportRow(Document):
     score: float | None
     threshold: float
     scores: dict[str, float | None]
-    """Scorer -> score; null for one that broke. A second scorer of a name is `name#2`."""
+    """Scorer -> score; null for a scorer that broke. A second scorer with the same name is `name#2`."""
     started_at: datetime.datetime
     finished_at: datetime.datetime
     seconds: float
@@ -63,12 +63,12 @@ class ExportRow(Document):
     cost_usd: float | None
     signature: str | None
     reused: str | None
-    """The job that ran it: then it is no new sample, and its time and cost were spent there."""
+    """The job that ran the trial, if the result is reused: no new sample, and time and cost were spent there."""
     rescored: str | None
     log: str | None
-    """Path of agent.log relative to the job's directory, where there is one."""
+    """Path of agent.log relative to the job's directory, if there is one."""
     trajectory: str | None
-    """Path of trajectory.jsonl relative to the job's directory, where there is one."""
+    """Path of trajectory.jsonl relative to the job's directory, if there is one."""
 
 
 COLUMNS = tuple(field.serialization_alias or name for name, field in ExportRow.model_fields.items())
@@ -78,7 +78,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def rows(directory: Path, history: HistoryReader, job_id: str) -> Iterator[dict[str, Any]]:
-    """Trials of a job by run, as `ExportRow` describes them.
+    """Yield the trials of a job, by run.
 
     Raises:
         InputError: there is no such job, or its files cannot be read.
@@ -93,13 +93,13 @@ def rows(directory: Path, history: HistoryReader, job_id: str) -> Iterator[dict[
 
 
 def json_lines(exported: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """A line for each row."""
+    """Yield a line of JSON for each row."""
     for row in exported:
         yield json.dumps(row, ensure_ascii=False) + "\n"
 
 
 def csv_lines(exported: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """Lines of RFC 4180, the names of the columns first. No cell is taken for a formula by a spreadsheet."""
+    """Yield CSV lines (RFC 4180), the column names first. Cells that look like formulas get a `'`."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     writer.writerow(COLUMNS)
@@ -142,9 +142,9 @@ def _scores(history: HistoryReader, row: TrialRow) -> dict[str, float | None]:
 
 
 def _files(row: TrialRow, root: Path, resolved: str) -> tuple[str | None, str | None]:
-    """Paths of log and trajectory, where there are such files. What the agent did may be in an earlier job.
+    """Return the paths of log and trajectory, if they exist. The agent's files may be in an earlier job.
 
-    No link is followed, and nothing outside of the results is named: anybody may have written the row.
+    The row is untrusted: no link is followed, and no path leads out of the results.
     """
     if not row.path:
         return None, None
@@ -162,7 +162,7 @@ def _files(row: TrialRow, root: Path, resolved: str) -> tuple[str | None, str | 
 
 
 def _file(root: str, path: str, prefix: str = "") -> str | None:
-    """The path of an ordinary file, if it is one and below `root`, which no link leads to. Cheap: rows are many."""
+    """Return the path of a regular file below `root` that is reached without links. Cheap, as there are many rows."""
     whole = f"{root}/{path}"
     return f"{prefix}{path}" if is_file(whole) and os.path.realpath(whole) == whole else None
 

@@ -1,4 +1,4 @@
-"""Gate reports of a job as lines of plain text."""
+"""Gate reports as lines of plain text."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ COLOURS = {
 _SHOWN = 20
 
 Line = tuple[str, str | None]
-"""A line, and its colour if it has one."""
+"""A line and its colour, if any."""
 
 
 def gate_lines(report: GateReport) -> Iterator[Line]:
-    """Lines of a gate report: the verdict, then each rule and its evidence. Foreign text is made harmless.
+    """Yield a gate report: the verdict, then each rule and its evidence. Foreign text is made harmless.
 
-    Lists are cut after 20 lines, and say by how much.
+    Lists are cut after 20 lines, with the number of lines left out.
     """
     yield one_line(report.why, 1000), COLOURS[report.verdict]
     yield from _against(report)

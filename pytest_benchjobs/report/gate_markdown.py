@@ -1,4 +1,4 @@
-"""Gate reports of a job as Markdown: the line a reviewer reads first, then its evidence."""
+"""Gate reports as Markdown: the verdict first, then its evidence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ALERTS = {
     GateVerdict.NO_BASELINE: "NOTE",
     GateVerdict.OK: "TIP",
 }
-"""Verdict -> the kind of alert that GitHub and GitLab draw; the gravest first."""
+"""Verdict -> the kind of alert that GitHub and GitLab draw; the worst verdict first."""
 _GRAVITY = tuple(_ALERTS)
 _RULES = 50
 _CHANGES = 50
@@ -28,9 +28,9 @@ _NONE = "-"
 
 
 def gate_markdown(report: GateReport) -> Iterator[str]:
-    """Lines of Markdown, as GitHub and GitLab read it, with what matters most at the top.
+    """Yield a gate report in the Markdown of GitHub and GitLab, the most important lines first.
 
-    Lists are cut, and say by how much. Whatever came from outside is a code span, or a number of ours.
+    Lists are cut, with the number of lines left out. Foreign text is always in a code span.
     """
     calm = report.verdict is GateVerdict.INCONCLUSIVE and report.policy is not GatePolicy.STRICT
     kind = (
@@ -54,29 +54,29 @@ def gate_markdown(report: GateReport) -> Iterator[str]:
 
 
 def why(report: GateReport) -> str:
-    """Reason of the verdict, without the verdict it may begin with."""
+    """Return the reason of the verdict, without the verdict at its beginning."""
     return report.why.removeprefix(f"{report.verdict.value}: ")
 
 
 def gravest_first(rules: Sequence[RuleReport]) -> list[RuleReport]:
-    """Rules in the order a reviewer wants them."""
+    """Sort rules by verdict, the worst first."""
     return sorted(rules, key=lambda rule: _GRAVITY.index(rule.verdict))
 
 
 def worst_first(changes: Sequence[Change]) -> list[Change]:
-    """Critical scenarios first, else as the report has them."""
+    """Sort critical scenarios first; otherwise keep the order of the report."""
     return sorted(changes, key=lambda change: not change.critical)
 
 
 def fresh(change: Change) -> str:
-    """Result of fresh attempts at a scenario that looked worse: `1 of 5, confirmed`; empty where there were none."""
+    """Format the result of fresh attempts at a scenario: `1 of 5, confirmed`; empty where there were none."""
     if not change.fresh_attempts:
         return ""
     return f"{change.fresh_passed} of {change.fresh_attempts}, {'' if change.confirmed else 'not '}confirmed"
 
 
 def shown_value(metric: str, value: float | None) -> str:
-    """A value of a metric in its unit: `0.612`, `$0.41`, `12s`, `34,000`; `-` for none."""
+    """Format a value of a metric in its unit: `0.612`, `$0.41`, `12s`, `34,000`; `-` for none."""
     if value is None:
         return _NONE
     if metric == "cost":
@@ -89,7 +89,7 @@ def shown_value(metric: str, value: float | None) -> str:
 
 
 def shown_change(metric: str, value: float | None) -> str:
-    """A difference of two values, with its sign: `-7.1 pp`, `+$0.04`, `+3.0s`."""
+    """Format a difference of two values, with its sign: `-7.1 pp`, `+$0.04`, `+3.0s`."""
     if value is None:
         return _NONE
     if metric in ("cost", "duration", "tokens", "min_samples", "scenario", "critical"):
@@ -99,7 +99,7 @@ def shown_change(metric: str, value: float | None) -> str:
 
 
 def shown_clusters(report: GateReport) -> str | None:
-    """List of the clusters, in a line; None: there were none."""
+    """List the clusters in one line; None if there were none."""
     if not report.clusters:
         return None
     names = [f"{one_line(one.cluster, 80)} ({one.scenarios})" for one in report.clusters[:_CLUSTERS]]
@@ -110,7 +110,7 @@ def shown_clusters(report: GateReport) -> str | None:
 
 
 def _compared(report: GateReport) -> bool:
-    """True if there was anything to compare with, so that `ok` says something."""
+    """Return whether anything was compared, so that `ok` means something."""
     return any(rule.before is not None or rule.rule.floor for rule in report.rules)
 
 
@@ -241,7 +241,7 @@ def _known(known: Sequence[Change]) -> Iterator[str]:
 
 
 def _left_out(report: GateReport) -> Iterator[str]:
-    """Scenarios that no comparison has: said, never silently dropped."""
+    """Yield the scenarios that were not compared."""
     groups = (
         ("without a score on one side", report.unscored),
         ("changed", report.changed),

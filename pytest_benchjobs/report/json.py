@@ -1,4 +1,4 @@
-"""`report.json`: a job and all its results, without logs, for programs."""
+"""`report.json`: a job and all its results for programs, without logs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def report_json(
     gate: GateReport | None = None,
     root: Path | None = None,
 ) -> Iterator[bytes]:
-    """The file in parts, UTF-8. Of outlines the whole is read from the bundle at `root`, one after the other."""
+    """Yield the file in parts, UTF-8. Whole results of outlines are read from the bundle at `root` one by one."""
     told = verdicts(results, record.config)
     content = {
         "schema_version": SCHEMA_VERSION,
@@ -43,7 +43,7 @@ def report_json(
         "gates": [] if gate is None else [gate.model_dump(mode="json")],
     }
     head = json.dumps(content, indent=1).removesuffix("\n}")
-    # A line each, written by pydantic: indented by the standard library, 10,000 results take a second.
+    # One line for each result, by pydantic: the standard library's indentation of 10,000 results takes a second.
     yield f'{head},\n "results": ['.encode()
     for number, result in enumerate(results):
         yield b",\n  " if number else b"\n  "
@@ -60,7 +60,7 @@ def _line(result: TrialResult) -> bytes:
 
 
 def _stored(root: Path, result: TrialResult) -> bytes | None:
-    """The line of a result from its file, which was checked when its outline was made; None if it is gone since."""
+    """Return the line of a result from its file, which was checked with its outline; None if it is gone since."""
     try:
         with open(f"{root}/{result.path}/{RESULT}", "rb") as file:  # noqa: PTH123  there are many of them
             content = from_json(file.read(), allow_inf_nan=False)

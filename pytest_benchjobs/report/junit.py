@@ -1,10 +1,10 @@
-"""`junit.xml`: a suite for each benchmark, a case for each test of pytest, named as pytest names it.
+"""`junit.xml`: a suite for each benchmark, a case for each pytest test, with pytest's names.
 
 A test is a trial; under a policy that makes one verdict of several attempts, all attempts of a scenario and agent.
 """
 
 # mypy: disable-error-code="no-untyped-call"
-# junitparser is typed, but for the methods that have nothing to annotate.
+# junitparser is typed, except for methods without anything to annotate.
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from .junit_short import Case
 
 FULL_CASES = 1000
-"""Files of more cases are short: CI systems keep and draw every byte, and `report.json` has everything."""
+"""Files with more cases are shortened: CI systems store and render every byte, and `report.json` has everything."""
 _KINDS: dict[type[FinalResult], str] = {Failure: "failure", Error: "error", Skipped: "skipped"}
 _ATTACHED = 500
 _EXCERPTS = 2 << 20
-"""Characters of logs that all cases together quote."""
+"""Most characters of logs quoted by all cases together."""
 _SHORT_LINES, _SHORT_SIZE = 5, 400
-"""Lines and characters of each log that a case of a short file quotes, while there is room."""
+"""Most lines and characters of each log quoted by a case of a shortened file."""
 _Key = tuple[str, str, str]
 
 
@@ -57,10 +57,10 @@ def junit_xml(
     file: Callable[[str], str] = str,
     evidence: Evidence | None = None,
 ) -> bytes:
-    """The whole file, UTF-8. Times are in seconds. `evidence` has the last lines of logs, for as many as there is room.
+    """Return the whole file, UTF-8. Times are in seconds. `evidence` has the last lines of logs, quoted within limits.
 
-    `attachment` gives the path of a trial's log as the CI system wants it, if it wants one; `file` makes of the path
-    in a node id the one a CI system has.
+    `attachment` returns the path of a trial's log for the CI system, if it has attachments; `file` converts the path
+    in a node id to the CI system's path.
     """
     told = verdicts(results, record.config)
     attached = _attachments(told, attachment)
@@ -100,7 +100,7 @@ def junit_xml(
 
 
 def case_names(node_id: str) -> tuple[str, str]:
-    """`classname` and `name`, as pytest's own writer makes them of a node id."""
+    """Return `classname` and `name` of a node id, as pytest's own writer makes them."""
     address, bracket, parameters = node_id.partition("[")
     path, *names = address.split("::")
     parts = [path.replace("/", ".").removesuffix(".py"), *names]
@@ -114,7 +114,7 @@ def _written(name: str, suites: Iterable[TestSuite]) -> bytes:
         suite.update_statistics()
         document.append(suite)
     document.update_statistics()
-    # Not by its `tostring`, which writes piece by piece into a stream that encodes each: a third of the report.
+    # Not by its `tostring`: it encodes piece by piece, which takes a third of the time of the report.
     content = ElementTree.tostring(document._elem, encoding="unicode")
     return DECLARATION + content.encode("utf-8", "xmlcharrefreplace")
 
@@ -122,7 +122,7 @@ def _written(name: str, suites: Iterable[TestSuite]) -> bytes:
 def _attachments(
     told: Iterable[TrialResult], attachment: Callable[[TrialResult], str | None]
 ) -> dict[str, str]:
-    """Logs of trials that did not pass, by node id: of as many as CI systems can do with."""
+    """Return the logs of trials that did not pass, by node id: as many as CI systems can handle."""
     unsolved = (result for result in told if result.outcome in (Outcome.FAILED, Outcome.ERROR))
     found = ((result.node_id, path) for result in unsolved if (path := attachment(result)) is not None)
     return {node_id: one_line(path) for node_id, path in itertools.islice(found, _ATTACHED)}
@@ -154,7 +154,7 @@ def _short_cases(
 def _of_suite(
     record: JobRecord, results: Iterable[TrialResult], gate: GateReport | None
 ) -> Iterator[Property]:
-    """Properties of a whole benchmark of the job. The interval is that of the mean, over scenarios, at 95 %."""
+    """Return the properties of a benchmark of the job. The interval is that of the mean over scenarios, at 95 %."""
     yield "bench_job", record.id
     by_agent = grouped(results, lambda result: result.agent.label)
     for label, of_agent in by_agent.items():
@@ -178,7 +178,7 @@ def _of_suite(
 
 
 def _scores(results: Sequence[TrialResult]) -> tuple[list[float], list[str]]:
-    """Mean score of each scenario that has one, and what each may depend on."""
+    """Return the mean score of each scenario that has one, and its cluster."""
     scored = grouped(
         (result for result in results if result.score is not None), lambda result: result.scenario
     )
@@ -195,7 +195,7 @@ def _marks(gate: GateReport) -> dict[_Key, str]:
 
 
 class _Explain:
-    """Makes the text of a failure, with the last lines of its logs while there is room for them."""
+    """Writer of failure texts, with the last lines of logs while there is room."""
 
     def __init__(self, evidence: Evidence | None) -> None:
         self._evidence = evidence
@@ -216,7 +216,7 @@ def _case(
     explain: Callable[[TrialResult], str],
 ) -> _Case:
     classname, name = (one_line(part, 500) for part in case_names(result.node_id))
-    # GitLab overlooks all but the first of a name, and long ones are cut.
+    # GitLab ignores all but the first case of a name, and long names are cut.
     unique, count = name, 1
     while (classname, unique) in names:
         count += 1
@@ -224,7 +224,7 @@ def _case(
     names.add((classname, unique))
     case = _Case(unique, classname, 0.0 if result.reused else round(result.seconds, 3))
     if values:
-        # Not by `add_property`, which looks for the list again each time and takes most of the time of the report.
+        # Not by `add_property`: it searches the list each time, which takes most of the time of the report.
         listed = ElementTree.Element("properties")
         for key, value in values:
             ElementTree.SubElement(listed, "property", name=key, value=str(value))
@@ -239,7 +239,7 @@ def _case(
 def _outcome(result: TrialResult, *, short: bool) -> FinalResult | None:
     if result.known is not None:
         reason = one_line(result.known.text, 100 if short else 2000)
-        # As pytest's own writer has them.
+        # As in pytest's own writer.
         if waived(result):
             return Skipped(reason, "pytest.xfail")
         if surprising(result):

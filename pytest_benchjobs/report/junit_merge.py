@@ -1,7 +1,7 @@
-"""Joining JUnit files, ours or those of others, such as the ones of CI shards."""
+"""Merging of JUnit files of any origin, such as those of CI shards."""
 
 # mypy: disable-error-code="no-untyped-call"
-# junitparser is typed, but for the methods that have nothing to annotate.
+# junitparser is typed, except for methods without anything to annotate.
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _Key = tuple[str | None, str | None]
 
 @dataclasses.dataclass(slots=True)
 class _Suite:
-    """A suite out of those with the same name."""
+    """A suite merged from those with the same name."""
 
     first: TestSuite
     properties: dict[tuple[str, str], None] = dataclasses.field(default_factory=dict)
     cases: dict[_Key, list[TestCase]] = dataclasses.field(default_factory=dict)
-    """A file may have a case twice: pytest writes one more for an error in a fixture. They belong together."""
+    """Cases by name. A file may have a case twice: pytest adds one for an error in a fixture. They belong together."""
     suites: dict[str | None, _Suite] = dataclasses.field(default_factory=dict)
 
     def add(self, suite: TestSuite) -> None:
-        """Join one of a later file."""
+        """Add a suite of a later file."""
         self.properties.update(
             dict.fromkeys((str(each.name), str(each.value)) for each in suite.properties())
         )
@@ -39,7 +39,7 @@ class _Suite:
         _add_all(self.suites, suite.testsuites())
 
     def joined(self) -> TestSuite:
-        """Return it as one."""
+        """Return the merged suite."""
         suite = TestSuite(self.first.name)
         for name in ("hostname", "timestamp"):
             if getattr(self.first, name) is not None:
@@ -54,9 +54,9 @@ class _Suite:
 
 
 def merge_junit(paths: Sequence[Path]) -> tuple[bytes, int]:
-    """One file out of several, and how many cases it has.
+    """Merge files; return the merged file and its number of cases.
 
-    Suites of the same name become one. A case which is in several files is as in the last of them.
+    Suites of the same name become one. Of a case that is in several files, the last one counts.
 
     Raises:
         InputError: one is no JUnit file, with its path and line.
@@ -88,12 +88,12 @@ def _read(path: Path) -> JUnitXml:
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", path=path) from error
     if b"<!DOCTYPE" in content or b"<!ENTITY" in content:
-        # Entities can make gigabytes of a few lines, or read other files.
+        # Entities can expand a few lines to gigabytes, or read other files.
         raise InputError("has a document type, which JUnit files have not", path=path)
     try:
         document = JUnitXml.fromstring(content)
         for suite in document:
-            suite.update_statistics()  # numbers that are none
+            suite.update_statistics()  # invalid numbers
     except JUnitXmlError as error:
         raise InputError(
             "is no JUnit file: its first element is neither testsuites nor testsuite", path=path

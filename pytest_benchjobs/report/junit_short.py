@@ -1,9 +1,9 @@
-"""`junit.xml` of a job of many tests: below 1 MiB, whatever ids, messages and properties are like.
+"""`junit.xml` of a job with many tests: below 1 MiB, whatever the lengths of ids, messages and properties.
 
-The room is shared out before anything is written. What failed comes first, with all that a short file says of it. If
-not even that has room, names and messages are cut, and then what is too much is left out. What did not fail gets what
-remains, in the order of the job. Attachments, quoted logs and the properties of suites have shares of their own. What
-is left out is counted, and the file says where the whole is.
+The room is allotted before anything is written. Failed cases come first, with everything a short file has about them.
+If even these have no room, names and messages are cut, and then cases are left out. Other cases get the remaining room,
+in the order of the job. Attachments, quoted logs and the properties of suites have their own shares. The number of
+cases left out is stated, and the place of the whole report.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ..store.text import one_line
 from .properties import DECLARATION, Property
 
 LIMIT = 1024 * 1024
-"""Bytes. A file has fewer."""
+"""Limit of a file, in bytes."""
 SHARE = LIMIT // 8
-"""Of all attachments, of all quoted logs, and of the properties of all suites."""
+"""Shares of all attachments, of all quoted logs, and of the properties of all suites, in bytes."""
 _CUT = 100
-"""Characters of a name or message where not all that failed has room otherwise."""
+"""Characters of a name or message where not all failed cases have room otherwise."""
 _QUOTED = {'"': "&quot;"}
 _KINDS = ("passed", "failure", "error", "skipped")
 
@@ -42,7 +42,7 @@ class Case:
     score: str | None = None
     attachment: str | None = None
     text: str = ""
-    """The last lines of its logs."""
+    """The last lines of the logs."""
     xml: bytes = b""
 
     @property
@@ -54,7 +54,7 @@ class Case:
 def short_junit(
     record: JobRecord, cases: Sequence[Case], properties: Callable[[str], Iterable[Property]]
 ) -> bytes:
-    """The whole file. `properties` are those of a suite."""
+    """Return the whole file. `properties` returns those of a suite."""
     _name(cases, 500)
     _fit_attachments(cases)
     _fit_texts(cases)
@@ -68,7 +68,7 @@ def short_junit(
             one.message, one.attachment, one.text = one_line(one.message, _CUT), None, ""
             one.xml = _case(one)
     taken = [file.take(one) for one in failed]
-    # Nothing else while something that failed is left out.
+    # No other case while a failed one is left out.
     if all(taken):
         for one in cases:
             if not one.failed:
@@ -77,7 +77,7 @@ def short_junit(
 
 
 class _File:
-    """Cases that are taken into the file, and the room that is left."""
+    """Cases taken into the file, and the remaining room."""
 
     def __init__(
         self, record: JobRecord, cases: Sequence[Case], properties: Callable[[str], Iterable[Property]]
@@ -90,7 +90,7 @@ class _File:
         share = SHARE // max(1, len(self._there))
         self._properties = {suite: _fitting(properties(suite), share) for suite in self._there}
         self._taken: dict[str, list[Case]] = {}
-        # No number in the file will be larger than it is where everything is there, and everything left out as well.
+        # An upper bound of every number in the file: as if every case was both in it and left out.
         self._prices = {
             suite: len(self._suite(suite, of_suite, _kinds(of_suite), b""))
             for suite, of_suite in self._there.items()
@@ -98,11 +98,11 @@ class _File:
         self.room = LIMIT - 1 - len(self._document(b"", cases, _kinds(cases)))
 
     def around(self, cases: Iterable[Case]) -> int:
-        """Bytes of the suites of these cases, at most."""
+        """Return the most bytes that the suites of these cases need."""
         return sum(self._prices[suite] for suite in {one.suite for one in cases})
 
     def take(self, case: Case) -> bool:
-        """Take it into the file, if there is room."""
+        """Take the case into the file, if there is room."""
         taken = self._taken.get(case.suite)
         needed = len(case.xml) + (self._prices[case.suite] if taken is None else 0)
         if needed > self.room:
@@ -114,7 +114,7 @@ class _File:
         return True
 
     def written(self, cases: Sequence[Case]) -> bytes:
-        """All that was taken, in the order of the job."""
+        """Return the file with the taken cases, in the order of the job."""
         taken = {id(one) for of_suite in self._taken.values() for one in of_suite}
         suites = []
         for suite, there in self._there.items():
@@ -152,7 +152,7 @@ class _File:
 
 
 def _name(cases: Sequence[Case], limit: int) -> None:
-    """Cut names to so many characters, and number those that are alike: GitLab overlooks all but the first."""
+    """Cut names to `limit` characters, and number equal ones: GitLab ignores all but the first."""
     seen: Counter[tuple[str, str]] = Counter()
     for one in cases:
         one.classname, name = one_line(one.classname, limit), one_line(one.name, limit)
@@ -183,7 +183,7 @@ def _fit_texts(cases: Sequence[Case]) -> None:
 
 
 def _fitting(properties: Iterable[Property], share: int) -> tuple[bytes, int]:
-    """As many properties as there is room for, and the number of the others. Those of single agents come last."""
+    """Return the properties that fit, and the number of the others. Those of single agents come last."""
     listed = [(_property(name, str(value)), "[" in name) for name, value in properties]
     kept: set[int] = set()
     for place, (text, _) in sorted(enumerate(listed), key=lambda one: one[1][1]):

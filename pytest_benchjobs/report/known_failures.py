@@ -1,4 +1,4 @@
-"""Known failures in words, and as records."""
+"""Known failures as text and as records."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def known_line(tally: KnownTally) -> str:
 
 
 def known_records(results: Iterable[TrialResult]) -> list[dict[str, Any]]:
-    """Of each verdict whose failure is known: what it is, what is known, how it went. Plain data."""
+    """Return a record for each verdict with a known-failure entry: verdict, entry and outcome, as plain data."""
     return [
         {
             "node_id": result.node_id,

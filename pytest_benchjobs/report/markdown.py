@@ -1,4 +1,4 @@
-"""`summary.md`: what a person wants to see of a job, small enough for CI systems that show Markdown."""
+"""`summary.md`: the summary of a job for people, small enough for CI systems that show Markdown."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .summary import AgentRow, by_agent, by_turn, totals
 from .units import duration, number, percent
 
 SIZE_LIMIT = 900 * 1024
-"""Bytes. GitHub refuses step summaries over 1 MiB."""
+"""Limit in bytes. GitHub refuses step summaries over 1 MiB."""
 _FAILURES = 50
 _ERRORS = 200
 _KNOWN = 50
 _QUOTED = 10
-"""Errors, and failures, whose logs are quoted."""
+"""Most errors, and failures, whose logs are quoted."""
 _QUOTED_LINES = 10
 
 
@@ -33,9 +33,9 @@ def summary_markdown(
     gate: GateReport | None = None,
     evidence: Evidence | None = None,
 ) -> str:
-    """The whole file, with what the gates say at the top; `evidence` has the last lines of logs.
+    """Return the whole file, with the gate report at the top; `evidence` has the last lines of logs.
 
-    Whatever came from outside is a code span or block, so it cannot be links, mentions or HTML.
+    Foreign text is in code spans or blocks, so that it cannot be links, mentions or HTML.
     """
     lines: list[str] = []
     size = 0
@@ -129,7 +129,7 @@ def _section(title: str, results: Sequence[TrialResult], limit: int) -> Iterator
 
 
 def _logs(results: Sequence[TrialResult], evidence: Evidence) -> Iterator[str]:
-    """The last lines of logs, in blocks that are indented: nothing in them is markup."""
+    """Yield the last lines of logs in indented blocks, where nothing is markup."""
     quoted = [(result, shown) for result in results if (shown := evidence.of(result, lines=_QUOTED_LINES))]
     if not quoted:
         return
@@ -177,6 +177,6 @@ def _took(record: JobRecord) -> str:
         return ""
     if not record.resumed_at:
         return f", took {duration((record.finished_at - record.created_at).total_seconds())}"
-    # There was no work between a crash and the resume.
+    # The time between a crash and the resume does not count.
     last = max(record.resumed_at)
     return f", resumed {last:%Y-%m-%d %H:%M} UTC, took {duration((record.finished_at - last).total_seconds())} since"

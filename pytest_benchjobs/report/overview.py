@@ -1,4 +1,4 @@
-"""The summary of a job, from the rows of the history. Bundles are not read: jobs may have many thousand trials."""
+"""Summary of a job from the rows of the history. Bundles are not read: jobs may have many thousand trials."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from .rescored import NOT_KEPT, rescored_line
 def summary_document(
     directory: Path, history: HistoryReader, job_id: str, *, extended: bool = False, limit: int | None = None
 ) -> SummaryDocument:
-    """Sum up a job as it is now. `extended` lists its scenarios and trials, those of at most `limit` scenarios.
+    """Summarise a job as it is now. `extended` adds scenarios and trials, of at most `limit` scenarios.
 
     Raises:
         InputError: there is no such job.
@@ -51,7 +51,7 @@ def summary_document(
     attempts = max((config.of(run.benchmark).attempts for run in runs), default=config.attempts)
     rows: list[TrialRow] = []
     if attempts > 1 or config.attempt_policy.aggregates or extended:
-        # Not in the order trials happened to end: two summaries of like jobs are alike.
+        # Sorted, so that summaries of equal jobs are equal whatever the order trials ended in.
         rows = sorted(history.trials(job_id), key=lambda row: (row.scenario, row.node_id))
     scenarios = judged(rows, config)
     by_run = grouped(rows, lambda row: row.run)
@@ -79,7 +79,7 @@ def summary_document(
         room -= len(listed or ())
         shown.append(_run(run, figures([run], of_run), by_run.get(run.id, []), listed))
     row = history.job_row(job_id)
-    # Only a job that grades another one anew has trials of which nothing was kept.
+    # Only a rescore has trials without a kept file system.
     partly = record.parent is not None and any(NOT_KEPT in figures.classes for figures in agents)
     return mirror(
         SummaryDocument,
@@ -104,17 +104,17 @@ def summary_document(
 
 
 def died(directory: Path, job_id: str) -> bool:
-    """True if a job only seems to run: its process is dead. Its status is left as it is: reading changes nothing."""
+    """Return whether the process of a running job is dead. The status is not changed."""
     try:
         bundle = JobBundle.open(directory, job_id)
         record = bundle.read()
     except InputError:
-        return False  # only the history knows it, or it cannot be read
+        return False  # only in the history, or unreadable
     return not record.status.ended and is_dead(bundle.root, record)
 
 
 def _live(bundle: JobBundle, record: JobRecord) -> Live:
-    """The state of a running job, from its events; nothing of one that has ended."""
+    """Return the live state of a running job, from its events; None for an ended one."""
     live = Live()
     for event in [] if record.status.ended else EventReader(bundle.root).poll():
         live.take(event)
@@ -122,7 +122,7 @@ def _live(bundle: JobBundle, record: JobRecord) -> Live:
 
 
 def _in_order(config: JobConfig, labels: set[str]) -> list[str]:
-    """As the job names its agents; others, which a merge may have brought, behind."""
+    """Sort labels in the order of the job's agents; others, which a merge may have added, come last."""
     named = dict.fromkeys(agent.label for agent in config.agents if agent.label in labels)
     return [*named, *sorted(labels.difference(named))]
 

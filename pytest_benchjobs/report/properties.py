@@ -18,10 +18,10 @@ _UNSAFE = re.compile(r"[^a-z0-9_]+")
 
 
 def properties(result: TrialResult) -> list[Property]:
-    """Names and values, safe to send through xdist and to write as XML. What is unknown is left out.
+    """Return names and values, safe to send through xdist and to write as XML. Unknown values are left out.
 
-    Names begin with `bench_`; durations are in seconds. Sums over a job come out right: what was reused took nothing
-    in it, and what was only graded anew took no tokens and no money.
+    Names begin with `bench_`; durations are in seconds. Values can be added up over a job: a reused result has no time
+    or cost in it, and a rescored one no tokens or cost.
     """
     usage = result.usage if result.reused is None and result.rescored is None else Usage()
     phases = phase_seconds(result) if result.reused is None else {}
@@ -61,12 +61,12 @@ def properties(result: TrialResult) -> list[Property]:
 
 @functools.lru_cache(maxsize=1024)
 def _short(text: str) -> str:
-    """Return a text on one line. Cached: most are the same in thousands of results."""
+    """Return a text on one line. Cached, as most texts are the same in thousands of results."""
     return one_line(text, _LIMIT)
 
 
 def phase_seconds(result: TrialResult) -> dict[str, float]:
-    """Seconds of each phase, in the order they began. A phase that came several times is summed up."""
+    """Return the seconds of each phase, in the order phases began; repeated phases are added up."""
     seconds: dict[str, float] = {}
     for phase in result.phases:
         name = _UNSAFE.sub("_", phase.name.lower())[:40]

@@ -1,4 +1,4 @@
-"""Means of a job that graded the trials of another one anew, when only a part of them was kept."""
+"""Means of a rescore when only a part of the earlier job's trials was kept."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from ..store.reader import HistoryReader
 from .units import counted
 
 NOT_KEPT = "not_kept"
-"""Class of a trial that was skipped, since nothing of it was kept."""
+"""Class of a trial that was skipped because its file system was not kept."""
 
 
 def rescored_line(history: HistoryReader, job_id: str, parent: str) -> str | None:
-    """Compare like with like: the same trials then and now. None: all trials were graded anew."""
+    """Compare the means of the same trials then and now. None: all trials were graded again."""
     now = history.trials(job_id)
     missing = sum(1 for row in now if row.class_ == NOT_KEPT)
     if not missing:

@@ -1,4 +1,4 @@
-"""Results by agent, for reports that are made of whole results."""
+"""Results by agent, for reports made from whole results."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["AgentRow", "by_agent", "by_turn", "totals"]
 
 
 def by_agent(results: Iterable[TrialResult]) -> list[AgentRow]:
-    """A row for each agent, in the order they first appear."""
+    """Return a row for each agent, in the order they first appear."""
     groups = grouped(results, lambda result: result.agent.label)
     return [summarise(label, group) for label, group in groups.items()]
 
 
 def by_turn(results: Iterable[TrialResult]) -> Iterator[tuple[str, str]]:
-    """Yield each agent that was given feedback, and how many of its trials had passed by which turn.
+    """Yield each agent that got feedback, and how many of its trials had passed by each turn.
 
     Trials without a score are left out.
     """

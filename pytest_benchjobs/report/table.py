@@ -1,4 +1,4 @@
-"""Tables for the terminal: aligned, as wide as the terminal and no wider."""
+"""Tables for the terminal: aligned, and no wider than the terminal."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class Column:
 
     title: str
     number: bool = False
-    """Align cells at the right."""
+    """True to align cells at the right."""
     least: int | None = None
-    """Characters to which cells may be cut in the middle where the table is too wide. None: cells are not cut."""
+    """Fewest characters to which cells may be cut, in the middle, if the table is too wide. None: cells are not cut."""
     most: int | None = None
-    """Greatest width of a cell: a very long one would widen every line."""
+    """Most characters of a cell."""
     spare: bool = False
-    """Leave the column out where that is not enough."""
+    """True to leave the column out if the table is still too wide."""
     rare: bool = False
-    """Leave the column out where every cell is 0."""
+    """True to leave the column out if every cell is 0."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -49,13 +49,13 @@ def paint(text: str, colour: str | None) -> str:
     """Return the text in a colour, but not with NO_COLOR. Without a terminal `click.echo` removes the colour."""
     if colour is None or os.environ.get("NO_COLOR"):
         return text
-    import click  # which pytest does without
+    import click  # pytest does not need click
 
     return click.style(text, fg=colour)
 
 
 def marks() -> dict[str, str]:
-    """Return the mark of each outcome, in ASCII where the encoding of stdout has no other."""
+    """Return the mark of each outcome, in ASCII where the encoding of stdout lacks the others."""
     try:
         "✓✗".encode(sys.stdout.encoding or "ascii")
     except UnicodeError:
@@ -66,7 +66,7 @@ def marks() -> dict[str, str]:
 
 
 Shown = tuple[Column, Callable[[Any], str | Cell]]
-"""A column, and what makes its cell of an item."""
+"""A column, and the function that makes its cell from an item."""
 
 
 def tabulate(items: Sequence[Any], room: int, shown: Sequence[Shown]) -> Iterator[str]:
@@ -76,7 +76,7 @@ def tabulate(items: Sequence[Any], room: int, shown: Sequence[Shown]) -> Iterato
 
 
 def render(columns: Sequence[Column], rows: Sequence[Sequence[str | Cell]], room: int) -> Iterator[str]:
-    """Yield titles, if there are any, and rows; at most `room` wide as far as columns may be cut or left out."""
+    """Yield titles, if any, and rows; at most `room` wide as far as columns may be cut or left out."""
     cells = [[_cell(column, cell) for column, cell in zip(columns, row, strict=True)] for row in rows]
     kept = [
         index
@@ -95,7 +95,7 @@ def render(columns: Sequence[Column], rows: Sequence[Sequence[str | Cell]], room
     sizes = _squeezed(columns, sizes, kept, room)
     height = max(len(title) for title in titles) if any(column.title for column in columns) else 0
     for line in range(height):
-        # Broken titles stand on the line of the others.
+        # The second part of broken titles is on the line of the other titles.
         words = [("",) * (height - len(titles[i])) + titles[i] for i in kept]
         yield _line([(columns[i], sizes[i], Cell(word[line])) for i, word in zip(kept, words, strict=True)])
     for row in cells:
@@ -119,7 +119,7 @@ def _total(sizes: Sequence[int], kept: Sequence[int]) -> int:
 
 
 def _squeezed(columns: Sequence[Column], sizes: list[int], kept: Sequence[int], room: int) -> list[int]:
-    """Return sizes that fit: the widest column that may be cut is cut first."""
+    """Return sizes that fit: the widest cuttable column is cut first."""
     sizes = list(sizes)
     excess = _total(sizes, kept) - room
     while excess > 0:
@@ -157,7 +157,7 @@ def _fit(text: str, size: int) -> str:
 
 
 def _cells(text: str) -> int:
-    """Return the columns that the text takes on a terminal."""
+    """Return the width of the text on a terminal, in columns."""
     if text.isascii():
         return len(text)
     return sum(

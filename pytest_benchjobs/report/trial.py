@@ -1,6 +1,6 @@
-"""One trial whole: its task, what its agent did, what its scorers said, and its files.
+"""Everything about one trial: its task, the agent's commands, the scorers' output, and its files.
 
-What agents wrote is cleaned and bounded. Of a confidential scenario nothing is quoted.
+Text of agents is cleaned and bounded. Nothing of a confidential scenario is quoted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _COMMANDS, _COMMAND, _OUTPUT = 100, 500, 300
 _LINE_LIMIT = 1 << 20
 _FILES = 200
 _SHELL_KEYS = ("command", "cmd", "script", "input")
-"""Names of the argument that is a shell command, in the tools of agents."""
+"""Names of the arguments that hold a shell command, in the tools of agents."""
 
 
 def show_document(directory: Path, row: TrialRow, record: JobRecord) -> ShowDocument:
@@ -48,7 +48,7 @@ def show_document(directory: Path, row: TrialRow, record: JobRecord) -> ShowDocu
             f"`benchjobs summary -e {row.job}` has what is known of it"
         )
     result = read_result(root / row.path)
-    # Read from where it is: whatever the file says of that may be edited.
+    # The path is where the file was found: its own content is untrusted.
     result = result.model_copy(update={"path": row.path})
     places = [root / row.path, *_origins(directory, result)]
     commands, left_out = ((), 0) if result.confidential else _commands(places)
@@ -73,7 +73,7 @@ def _origins(directory: Path, result: TrialResult) -> Iterator[Path]:
 
 
 def _logs(result: TrialResult, root: Path) -> Iterator[Excerpt]:
-    """Last lines of the agent, and of every scorer."""
+    """Return the last lines of the agent, and of every scorer."""
     if result.confidential:
         return
     yield from (one for one in excerpts(result, root) if one.title.startswith("last lines of the agent"))
@@ -84,7 +84,7 @@ def _logs(result: TrialResult, root: Path) -> Iterator[Excerpt]:
 
 
 def _statement(result: TrialResult, record: JobRecord) -> str | None:
-    """The task, if the benchmark is still where it was."""
+    """Return the task, if the benchmark is still where it was."""
     if record.invocation is None:
         return None
     root = record.invocation.rootdir
@@ -98,7 +98,7 @@ def _statement(result: TrialResult, record: JobRecord) -> str | None:
 
 
 def _sources(root: Path, place: str, benchmark: str) -> Iterator[Any]:
-    """Sources that may have the scenario: what the node id names, else what is called like the benchmark."""
+    """Yield sources that may have the scenario: the path in the node id, else benchmarks of that name."""
     if (source := open_source(root / place)) is not None:
         yield source
         return
@@ -117,7 +117,7 @@ def _sources(root: Path, place: str, benchmark: str) -> Iterator[Any]:
 
 
 def _commands(places: Iterable[Path]) -> tuple[tuple[AgentCommand, ...], int]:
-    """The last commands of the agent, from the first trajectory there is, and the number of those before them."""
+    """Return the last commands of the agent, from the first trajectory found, and the number of earlier ones."""
     for place in places:
         path = TrialLayout(place).trajectory
         if path.is_file() and not path.is_symlink():
@@ -147,7 +147,7 @@ def _calls(path: Path) -> Iterator[AgentCommand]:
                         output=None if output is None else one_line(output[-_OUTPUT:], _OUTPUT),
                     )
             except (ValueError, AttributeError, TypeError, RecursionError):
-                continue  # a line that was cut, or that somebody edited
+                continue  # a truncated or edited line
 
 
 def _command(arguments: Any) -> str:
@@ -162,7 +162,7 @@ def _command(arguments: Any) -> str:
 
 
 def _files(directory: Path) -> tuple[tuple[TrialFile, ...], int]:
-    """Files below a directory, and the number of those beyond the limit. Links are not followed."""
+    """Return the files below a directory, and the number of those beyond the limit. Links are not followed."""
     listed = _walk(directory)
     found = tuple(itertools.islice(listed, _FILES))
     return tuple(sorted(found, key=lambda one: one.path)), sum(1 for _ in itertools.islice(listed, 100_000))

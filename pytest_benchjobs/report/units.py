@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Numbers as text for people."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
 
 
 def cost(usd: float | None, *, more: bool = False) -> str:
-    """`$1.20`, `$0.0031`; `-` where it is unknown. `more`: a part is unknown, `$1.20+`."""
+    """`$1.20`, `$0.0031`; `-` if unknown; `$1.20+` with `more`, if a part is unknown."""
     if usd is None:
         return "-"
     return f"${usd:.2f}{'+' if more else ''}" if usd >= 0.1 or not usd else f"${usd:.4f}{'+' if more else ''}"
@@ -41,13 +41,13 @@ def duration(seconds: float) -> str:
 
 
 def number(value: float) -> str:
-    """At least one and at most four digits after the point: `1.0`, `0.25`, `0.3333`."""
+    """The score of a trial, with one to four digits after the point: `1.0`, `0.25`, `0.3333`."""
     text = f"{value:.4f}".rstrip("0")
     return f"{text}0" if text.endswith(".") else text
 
 
 def percent(part: float, whole: float = 1.0) -> str:
-    """`66.7%`; `-` of nothing. Only all is `100.0%`, and only nothing `0.0%`."""
+    """A share of a count: `66.7%`; `-` if `whole` is 0. Only the whole is `100.0%`, and only nothing is `0.0%`."""
     if not whole:
         return "-"
     share = 100 * part / whole

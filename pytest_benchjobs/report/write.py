@@ -1,4 +1,4 @@
-"""Writing the reports of a job: `junit.xml`, `report.json` and `summary.md`."""
+"""Writer of the reports of a job: `junit.xml`, `report.json` and `summary.md`."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def write_reports(
     gate: GateReport | None = None,
     host: Host | None = None,
 ) -> None:
-    """Write `junit.xml`, `report.json` and `summary.md` into the bundle, each in one step.
+    """Write `junit.xml`, `report.json` and `summary.md` into the bundle, each atomically.
 
-    `gate` is what the gates say of the job, `host` the CI system that will read the files.
+    `gate` is the gate report of the job, `host` the CI system that will read the files.
 
     Raises:
-        DiskFull, ResultsUnwritable: the directory refuses.
+        DiskFull, ResultsUnwritable: the directory cannot be written.
     """
     from ..store.files import write_atomically
     from .json import report_json
@@ -35,14 +35,14 @@ def write_reports(
     write_atomically(bundle.layout.report, content, durable=False)
     summary = summary_of(bundle, record, results, gate).encode()
     write_atomically(bundle.layout.summary, summary, durable=False)
-    # Last: where it is, all are, even of a job whose process was killed here.
+    # Last: where it exists, all reports do, even if the process was killed here.
     write_atomically(bundle.layout.junit, junit_of(bundle, record, results, gate, host), durable=False)
 
 
 def summary_of(
     bundle: JobBundle, record: JobRecord, results: Sequence[TrialResult], gate: GateReport | None = None
 ) -> str:
-    """The whole of `summary.md`, with the last lines of logs."""
+    """Return the whole `summary.md`, with the last lines of logs."""
     from .excerpts import Evidence
     from .markdown import summary_markdown
 
@@ -56,7 +56,7 @@ def junit_of(
     gate: GateReport | None = None,
     host: Host | None = None,
 ) -> bytes:
-    """The whole of `junit.xml`, with paths as the CI system has them."""
+    """Return the whole `junit.xml`, with the paths of the CI system."""
     from ..store.layout import TrialLayout
     from .excerpts import Evidence
     from .junit import junit_xml

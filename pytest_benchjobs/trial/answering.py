@@ -1,7 +1,7 @@
-"""Questions: trials whose agent answers without a container. No engine is asked, and no image is looked for.
+"""Questions: trials whose agent answers without a container. They need no engine and no image.
 
 All steps are those of other trials, in a `MemorySandbox`. The answer is always kept, as a file of the trial, so that it
-can be graded anew.
+can be graded again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def is_question(
 ) -> bool:
     """Return True if a trial needs no container: by its scenario, its agent and its scorers.
 
-    `config` is the job's, as it is for the scenario's benchmark.
+    `config` is the job's configuration for the scenario's benchmark.
     """
     scenario, spec = trial.scenario, trial.agent
     return (
@@ -46,17 +46,17 @@ def is_question(
 
 
 def was_question(original: TrialResult) -> bool:
-    """Return True if the trial that is graded anew had no container."""
+    """Return True if the trial to grade again had no container."""
     return original.kept == KEPT
 
 
 def keep_answer(scenario: Scenario, sandbox: Sandbox, layout: TrialLayout, redactor: Redactor) -> str | None:
-    """Keep the answer among the files of the trial; returns what `kept` of its result is, None: there is no answer."""
+    """Keep the answer among the files of the trial; return the result's `kept`, None if there is no answer."""
     assert scenario.answer is not None  # noqa: S101  it is a question
     content = sandbox.read(scenario.answer.file, limit=sys.maxsize)
     if content is None:
         return None
-    # One byte more tells that it was too long.
+    # One byte more shows that it was too long.
     text = content[: ANSWER_LIMIT + 1].decode("utf-8", "replace")
     with writing(layout.answer):
         layout.answer.write_text(redactor.redact_text(text), "utf-8", "replace")
@@ -64,7 +64,7 @@ def keep_answer(scenario: Scenario, sandbox: Sandbox, layout: TrialLayout, redac
 
 
 def kept_answer(scenario: Scenario, original: TrialResult, directory: Path) -> MemorySandbox:
-    """Return the sandbox of a trial that is graded anew, with the answer of then.
+    """Return the sandbox of a trial to grade again, with its kept answer.
 
     Raises:
         ImageMissing: it is gone.

@@ -1,8 +1,8 @@
 """Artifacts of a scenario, fetched from the sandbox.
 
 An artifact may be a path or a pattern (`*`, `?`, `[...]`, as a shell reads them). A path costs one round trip.
-A pattern is expanded by the sandbox's shell, once the agent is gone; but the agent chose the names, so each of them is
-believed only if it matches the pattern and is harmless on the host.
+A pattern is expanded by the sandbox's shell, after the agent has ended. The agent chose the names, so each is accepted
+only if it matches the pattern and is harmless on the host.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from ..store.files import DISK_ERRORS
 from ..store.text import clean, one_line
 
 ARTIFACT_LIMIT = 256 * 1024 * 1024
-"""Bytes of one artifact, or of all that one pattern matches."""
+"""Most bytes of one artifact, or of all matches of one pattern."""
 MATCH_LIMIT = 200
-"""Paths of one pattern."""
+"""Most paths of one pattern."""
 FILE_LIMIT = 10_000
-"""Files and directories of all patterns of a trial: with this many, no further path is fetched. So they may be twice as
-many, for one path has at most as many itself."""
+"""Files and directories of all patterns of a trial from which on no further path is fetched. The total is at most twice
+as many, as one path has at most as many itself.
+"""
 _LIST_LIMIT = 256 * 1024
 _LIST_TIMEOUT = 60.0
 _NOTES = 20
@@ -40,7 +41,7 @@ _SPECIAL = re.compile(r"(\[[^/\[\]]+\]|[*?])")
 def keep_artifacts(
     sandbox: Sandbox, specs: Sequence[ArtifactSpec], directory: Path, before_each: Callable[[], None]
 ) -> tuple[list[str], list[str]]:
-    """Fetch artifacts into `directory`; returns the files, relative to it, and notes on what is not there.
+    """Fetch artifacts into `directory`; return the files, relative to it, and notes on missing ones.
 
     Raises:
         InfrastructureError: the engine failed.
@@ -61,7 +62,7 @@ class _Keeping:
     kept: list[str] = dataclasses.field(default_factory=list)
     notes: list[str] = dataclasses.field(default_factory=list)
     entries: int = 0
-    """Files and directories that patterns have brought."""
+    """Number of files and directories fetched by patterns."""
 
     def keep(self, spec: ArtifactSpec) -> None:
         """Fetch one artifact, which may be a pattern."""
@@ -79,7 +80,7 @@ class _Keeping:
         said: list[str] = []
         for number, (path, relative) in enumerate(wanted):
             if pattern is not None and self.entries >= FILE_LIMIT:
-                # First of all that is said of it: the names that follow are the agent's.
+                # The first note: the agent chose the names in the following ones.
                 left_out = f"{len(wanted) - number} of {len(wanted)} paths are left out"
                 said.insert(0, f"artifact {pattern}: patterns have matched {FILE_LIMIT} files: {left_out}")
                 found = True
@@ -116,17 +117,17 @@ class _Keeping:
 
 
 def _entries(path: Path) -> int:
-    """Count the files and directories in a directory, empty ones too: each takes room. A file counts as one."""
+    """Count the files and directories in a directory, including empty ones. A file counts as one."""
     return 1 if path.is_file() else sum(len(names) + len(files) for _, names, files in os.walk(path))
 
 
 def _inside(source: str) -> str:
-    """The same place below a directory of ours."""
+    """Return the path relative to the root, for use below a directory of the host."""
     return posixpath.normpath(f"/{source}").lstrip("/")
 
 
 def _split(source: str) -> tuple[str, str | None]:
-    """The part that is a directory for sure, and the pattern below it; no pattern where nothing is wild."""
+    """Return the literal directory and the pattern below it; no pattern without wildcards."""
     parts = source.split("/")
     wild = next((number for number, part in enumerate(parts) if _WILD.search(part)), None)
     if wild is None:
@@ -135,7 +136,7 @@ def _split(source: str) -> tuple[str, str | None]:
 
 
 def _matches(sandbox: Sandbox, top: str, pattern: str, notes: list[str]) -> list[str]:
-    """Paths below `top` in the sandbox that match a pattern."""
+    """Return the paths below `top` in the sandbox that match a pattern."""
     output = bytearray()
 
     def take(data: bytes) -> None:

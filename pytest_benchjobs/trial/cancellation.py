@@ -1,4 +1,4 @@
-"""Cancelling a trial, also one that is blocked in a call of the engine."""
+"""Cancellation of a trial, including one blocked in a call of the engine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Cancelled(Exception):
 
 
 class Cancellation:
-    """A flag that tells a trial to stop, and a way to interrupt what it is blocked in."""
+    """A flag that asks a trial to stop, with interruption of blocking calls."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -25,7 +25,7 @@ class Cancellation:
         return self._requested.is_set()
 
     def wait(self, seconds: float) -> bool:
-        """Sleep, but no longer than until the trial is asked to stop; whether it was."""
+        """Sleep until the trial is asked to stop, or so many seconds; return whether it was asked."""
         return self._requested.wait(seconds)
 
     def request(self) -> None:
@@ -36,7 +36,7 @@ class Cancellation:
         for interrupt in interrupts:
             try:
                 threading.Thread(target=interrupt, name="bench-interrupt", daemon=True).start()
-            except (RuntimeError, MemoryError):  # no more threads: slower, but it must happen
+            except (RuntimeError, MemoryError):  # no more threads: interrupt in this one, which is slower
                 interrupt()
 
     def check(self) -> None:

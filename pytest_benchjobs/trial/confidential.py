@@ -1,7 +1,7 @@
-"""Results of confidential scenarios: without texts in which there may be something of what was asked or graded.
+"""Results of confidential scenarios, without texts that may quote the task or its grading.
 
-All that is made of results is without them then: reports, the history, exports, the terminal. The logs in the
-trial's own directory stay, for whoever ran it.
+Reports, the history, exports and the terminal are made from results, so they have no such texts either. The logs in the
+trial's own directory stay.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..model.result import AgentEnd, Failure, ScorerResult
 
 HELD_BACK = "(confidential)"
 _PLAIN = re.compile(r"[a-z][a-z0-9_]{0,31}")
-"""Names of numbers that scorers give."""
+"""Valid names of metrics of scorers."""
 _LOG = "see agent.log in the trial's directory"
 _SAID = {
     # failed
@@ -66,11 +66,11 @@ _SAID = {
     "infrastructure": "the trial could not be run or graded; run it again",
     "internal": "an unexpected error of this package, of an agent or of a scorer; run it again",
 }
-"""Class of a failure -> all that is said of one. Messages quote endpoints, containers, engines, commands and agents."""
+"""Class of a failure -> its only message. Original messages quote endpoints, containers, commands and agents."""
 
 
 def held_back(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Copy what was found out about a trial, without such texts."""
+    """Copy the findings of a trial, without such texts."""
     held = dict(found)
     if (failure := held.get("failure")) is not None:
         held["failure"] = failure_held_back(failure)
@@ -84,7 +84,7 @@ def held_back(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def failure_held_back(failure: Failure) -> Failure:
-    """Return a failure with a message that is of its class alone."""
+    """Return a failure with the message of its class."""
     detail = None if failure.detail is None else HELD_BACK
     return failure.model_copy(update={"message": _SAID.get(failure.class_, HELD_BACK), "detail": detail})
 
@@ -103,12 +103,12 @@ def _scorer(scorer: ScorerResult) -> ScorerResult:
 
 
 def _number(value: Any) -> Any:
-    """Return a value that is no text and holds none."""
+    """Return a value if it is a number; hold anything else back."""
     return value if value is None or isinstance(value, bool | int | float) else HELD_BACK
 
 
 def _end(end: AgentEnd) -> AgentEnd:
-    """Commands of processes can have the prompt in their arguments, and an agent can give any name to a file."""
+    """Hold back commands and paths: commands may have the prompt in their arguments, and agents choose file names."""
     texts = {
         name: (HELD_BACK,) * len(commands)
         for name in ("leftovers", "killed", "tampered", "elsewhere")

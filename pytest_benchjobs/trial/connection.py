@@ -1,4 +1,4 @@
-"""The connection of a trial with its models: a route through the gateway, and the door that lets the agent reach it."""
+"""Connection of a trial to its models: a route through the gateway, and the door by which the agent reaches it."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ from ..store.text import clean
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Models:
-    """The gateway, as all trials of a process share it."""
+    """The gateway, shared by all trials of a process."""
 
     address: str
-    """Of the gateway's control socket."""
+    """Address of the gateway's control socket."""
     key_of: Callable[[str], str | None]
-    """Value of a variable with a key, wherever on this machine it is kept."""
+    """Looks up the value of a variable with a key, anywhere on this machine."""
     limits: SpendingLimits = dataclasses.field(default_factory=SpendingLimits)
-    """Of each trial."""
+    """Limits of each trial."""
     replayed: bool = False
-    """Answers come from a recording: no key is needed."""
+    """True if answers come from a recording, which needs no key."""
     allowed_models: tuple[str, ...] = ()
-    """Of every trial, beside the model it is about and those its agent declares."""
+    """Models that every trial may call, beside its own and those its agent declares."""
     known_keys: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Variable -> key, of every provider that has one here. Redacted wherever we write."""
+    """Variable -> key, of every provider with a key here. Redacted wherever we write."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Connection:
-    """The route of one trial, open while its agent works."""
+    """The route of one trial, open while its agent runs."""
 
     route: Route
     keys: Mapping[str, str]
-    """Variable -> key, of its endpoints: an answer may repeat one."""
+    """Variable -> key of its endpoints. An answer may repeat one."""
 
     @property
     def mount(self) -> Mount:
-        """The way to the route for the door in the container."""
+        """Mount that connects the door in the container with the route."""
         return Mount(self.route.socket, SOCKET)
 
 
 def key_of(endpoint: Endpoint, models: Models, given: Mapping[str, str]) -> str | None:
-    """Return the real key of an endpoint, of those `given` or of this machine; None where it needs none.
+    """Return the real key of an endpoint, from `given` or this machine; None where it needs none.
 
     Raises:
         AgentSetupFailed: it is missing.
@@ -81,8 +81,8 @@ def connected(
 ) -> Iterator[Connection | None]:
     """Open a connection for a command that needs models; None for any other.
 
-    `given` are keys that were given to the agent. `secrets` are not recorded. `carried` is of the report of the trial's
-    last try: limits and usage are of all tries.
+    `given` are keys that were given to the agent. `secrets` are not recorded. `carried` is from the report of the
+    trial's last try: limits and usage are those of all tries together.
 
     Raises:
         AgentSetupFailed: a key is missing.
@@ -129,7 +129,7 @@ def _names(models: Sequence[str]) -> str:
 
 
 def _callable_models(command: AgentCommand, models: Models, trial: Trial) -> tuple[str, ...]:
-    """Return names of the models a trial may call; none at all where it is about none, as that of any command."""
+    """Return names of the models a trial may call; none where its agent has no model, such as a command."""
     about = command.models
     if not about and trial.agent.model and trial.agent.name != COMMAND:
         about = (trial.agent.model,)
@@ -137,6 +137,6 @@ def _callable_models(command: AgentCommand, models: Models, trial: Trial) -> tup
 
 
 def trial_name(trial: Trial) -> str:
-    """Return the name of a trial in recordings: the same in every job, whatever the machine."""
+    """Return the name of a trial in recordings: the same in every job and on every machine."""
     agent = slug(trial.agent.label.replace(":", "_", 1))
     return f"{agent}/{slug(trial.scenario.benchmark)}/{slug(trial.scenario.id)}/{trial.attempt}"

@@ -23,10 +23,10 @@ from .secrets import env_file_secrets, secrets_of, together
 
 
 class TrialContext:
-    """One try of a trial: what it is about, what it has found out, what must not be let out.
+    """One try of a trial: its subject, its findings, and its secrets.
 
-    `original` is the result of a trial that was kept and is graded anew; None: an agent works. `before` is the try
-    before this one, of the trial that began with `clock`.
+    `original` is the result of a kept trial that is graded again; None: an agent runs. `before` is the previous try of
+    the trial, which began with `clock`.
     """
 
     def __init__(
@@ -51,13 +51,13 @@ class TrialContext:
         self.phases = Phases(clock, cancellation, functools.partial(services.on_phase, trial))
         self.findings = Findings() if original is None else Findings.graded_anew(original)
         self.counted: Mapping[str, Any] | None = None
-        """The gateway's count so far: limits and usage are of all tries."""
+        """The gateway's count so far: limits and usage are those of all tries together."""
         if before is not None:
             self.findings.usage, self.findings.models = before.findings.usage, before.findings.models
             self.counted = before.counted
         self.secrets: Mapping[str, str] = {}
         self.redactor = Redactor({})
-        # Keys of models may come back in an answer. They are given to nothing in a sandbox.
+        # Keys of models may come back in an answer. Nothing in a sandbox gets them.
         keys = {} if services.models is None else services.models.known_keys
         self.keep_secret(secrets_of(trial.scenario, self.config, services.secrets), keys, env_file_secrets())
         self.is_question = (
@@ -65,42 +65,42 @@ class TrialContext:
             if original is None
             else was_question(original)
         )
-        """True if it needs no container."""
+        """True if the trial needs no container."""
         self.network: Network = trial.scenario.environment.network
-        """Of the sandbox in which something runs now."""
+        """Setup of the sandbox in use."""
         self.suspects_agent = False
-        """The agent may be the cause of what scorers and the engine break on."""
+        """True if the agent may be the cause when scorers or the engine break."""
         self.tells_usage = False
-        """The agent is asked to report what it used, because no gateway counts it."""
+        """True if usage is read from the agent's report, because no gateway counts it."""
         self.ended: Ended | None = None
-        """Processes and programs that were found when the agent was ended, once it was."""
+        """Processes and programs found at the end of the agent, once it has ended."""
         self.is_ended = False
-        """True once the step that ends the agent is done as a whole, services of the set-up included."""
+        """True once the step that ends the agent is complete, including restarted services."""
         self.put_back: tuple[str, ...] = ()
-        """Programs that were put back so far."""
+        """Programs restored so far."""
         self.spoiled: str | None = None
-        """The reason why nothing can be graded of what the agent left."""
+        """Reason why nothing that the agent left can be graded."""
         self.turn = 1
         """Number of the agent's turn, where the scenario gives feedback."""
         self.prepared: Prepared | None = None
-        """The trial as it was prepared, where that was done before this try."""
+        """The prepared trial, if it was prepared before this try."""
         self.retryable = False
-        """Another try may fare better."""
+        """True if another try may succeed."""
 
     @property
     def params(self) -> dict[str, Any]:
-        """Parameters of the job, and of this cell of the matrix."""
+        """Parameters of the job and of this agent in the matrix."""
         return {**self.config.params, **self.trial.agent.params}
 
     @property
     def has_another_turn(self) -> bool:
-        """True if the agent may work once more in its sandbox, should this turn not pass."""
+        """True if the agent gets another turn in its sandbox if this one does not pass."""
         feedback = self.scenario.feedback
         may = self.original is None and self.suspects_agent  # `oracle` and `nop` would do the same again
         return feedback is not None and may and self.turn < feedback.turns
 
     def begin_turn(self) -> None:
-        """Forget what is known of the agent's turn, for the next one. Usage, notes and scores of turns stay."""
+        """Reset the findings about the agent's turn for the next one. Usage, notes and scores of turns stay."""
         self.turn += 1
         self.findings.score = None
         self.findings.scorers.clear()
@@ -109,23 +109,23 @@ class TrialContext:
         self.spoiled = None
 
     def keep_secret(self, *tables: Mapping[str, str]) -> None:
-        """Redact these values, too, wherever anything is written."""
+        """Also redact these values wherever anything is written."""
         self.secrets = together(self.secrets, *tables)
         self.redactor = Redactor(self.secrets)
 
     def note(self, text: str, error: Exception | None = None) -> None:
-        """Add a note to the result, and what an error says."""
+        """Add a note to the result, with the message of an error."""
         self.findings.notes.append(text if error is None else f"{text}: {clean(one_line(str(error), 300))}")
 
     def switch_network(self, sandbox: Sandbox, network: Network | None) -> None:
-        """Give a sandbox the network that a step asks for, else the one of the scenario."""
+        """Give a sandbox the network that a step requests, else that of the scenario."""
         wanted = network or self.scenario.environment.network
         if wanted != self.network:
             sandbox.set_network(wanted)
             self.network = wanted
 
     def drop_kept(self) -> None:
-        """Remove what was kept of this trial, if this trial kept it."""
+        """Remove the kept file system of this trial, if this trial kept it."""
         if self.findings.kept is not None and self.original is None and not self.is_question:
             self.services.provider.forget_kept(self.findings.kept)
             self.findings.kept = None

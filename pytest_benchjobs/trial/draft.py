@@ -1,4 +1,4 @@
-"""The result of a trial in the making. Here, and nowhere else, a `TrialResult` is put together."""
+"""The result of a trial in the making. Only this module assembles a `TrialResult`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Clock:
 
     @property
     def seconds(self) -> float:
-        """Seconds since the trial began, whatever becomes of the machine's time of day."""
+        """Seconds since the trial began, by a monotonic clock."""
         return time.monotonic() - self._zero
 
 
@@ -74,7 +74,7 @@ class Draft:
         clock: Clock | None = None,
         ran_because: str | None = None,
     ) -> Draft:
-        """Return the draft of a trial of `job`; `config` is the job's, as it is for the scenario's benchmark."""
+        """Return the draft of a trial of `job`; `config` is the job's configuration for the scenario's benchmark."""
         scenario = trial.scenario
         return cls(
             job=job,
@@ -94,7 +94,7 @@ class Draft:
         )
 
     def result(self, outcome: Outcome, **found: object) -> TrialResult:
-        """Return the result as it is now, with what was found out beside what the draft says."""
+        """Return the result now: the draft with the findings."""
         found = held_back(found) if self.confidential else found
         drafted = {name: getattr(self, name) for name in _DRAFTED}
         return TrialResult.model_validate(
@@ -114,7 +114,7 @@ _DRAFTED = tuple(field.name for field in dataclasses.fields(Draft) if field.name
 
 @dataclasses.dataclass(slots=True)
 class Findings:
-    """Facts that one try of a trial finds out, under the names that a result has for them."""
+    """Findings of one try of a trial, with the names of a result's fields."""
 
     score: float | None = None
     turns: list[float] = dataclasses.field(default_factory=list)
@@ -125,7 +125,7 @@ class Findings:
     image: ImageRecord | None = None
     signature: Signature | None = None
     usage: Usage = dataclasses.field(default_factory=Usage)
-    """Of all tries so far: what was used is used, whichever try it was."""
+    """Usage of all tries so far."""
     models: Mapping[str, int] = dataclasses.field(default_factory=dict)
     kept: str | None = None
     rescored: Origin | None = None
@@ -134,7 +134,7 @@ class Findings:
 
     @classmethod
     def graded_anew(cls, original: TrialResult) -> Findings:
-        """Return what is known of a trial whose agent has worked in an earlier job."""
+        """Return the findings about a trial whose agent ran in an earlier job."""
         return cls(
             agent_version=original.agent_version,
             usage=original.usage,
@@ -144,7 +144,7 @@ class Findings:
         )
 
     def without_secrets(self, redactor: Redactor, phases: tuple[Phase, ...] = ()) -> dict[str, Any]:
-        """Return all of it and the phases for `Draft.result`, redacted."""
+        """Return the findings and the phases for `Draft.result`, redacted."""
         found = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         found["phases"] = phases
         lists = {name: tuple(value) for name, value in found.items() if isinstance(value, list)}

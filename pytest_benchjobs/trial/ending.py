@@ -1,8 +1,8 @@
 """Step 4: the end of an agent, by the same steps for every agent.
 
-strict      every process ends: nothing the agent started, or got into, sees how it is graded. What the ENTRYPOINT and
-            the set-up had running is started again
-contract    what still hangs on the agent itself ends; what outlived it, or was made a daemon, lives on
+strict      every process ends: nothing that the agent started, or got into, sees how it is graded. Services of the
+            ENTRYPOINT and the set-up are started again
+contract    the agent's process tree ends; daemons and processes that detached from it live on
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _SHARE = 0.5
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ended:
-    """Processes and changed programs that were found when an agent had ended, and what became of them."""
+    """Processes and changed programs found at the end of an agent, and their fate."""
 
     leftovers: tuple[str, ...] = ()
-    """Command lines of what it had left running."""
+    """Command lines of processes that the agent left running."""
     killed: tuple[str, ...] = ()
-    """Those of them that were killed."""
+    """Command lines of the processes that were killed."""
     tampered: tuple[str, ...] = ()
-    """Paths of programs, and of what they load by themselves, that were changed and put back."""
+    """Paths of programs and their libraries that were changed, and restored."""
     elsewhere: tuple[str, ...] | None = None
-    """Changed paths that a patch of the workdir would not have; None: they were not looked for."""
+    """Changed paths that a patch of the workdir would not include; None: they were not looked for."""
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return the same in sentences, for the notes of a result."""
+        """Return sentences for the notes of a result."""
         kept = tuple((Counter(self.leftovers) - Counter(self.killed)).elements())
         return tuple(
             f"{fate} {len(commands)} process(es) the agent had left running: {some(commands)}"
@@ -48,20 +48,20 @@ class Ended:
 
     @property
     def loss(self) -> str | None:
-        """Return the processes for want of which a trial may have failed, in a line; None: there were none."""
+        """Return a line with the killed processes that the scorers may have needed; None if there were none."""
         if not self.killed:
             return None
         return f"left running, and killed before grading: {some(self.killed)}"
 
 
 def end_agent(sandbox: Sandbox, grading: Grading, *, carried: bool = False, most: int | None = None) -> Ended:
-    """End an agent, and put back programs that it may have changed.
+    """End an agent, and restore programs that it may have changed.
 
-    `grading` says what lives on; no daemons if they are more than half of the `most` processes there may be. `carried`:
-    it is graded elsewhere.
+    `grading` says what lives on; no daemons if they are more than half of the `most` allowed processes. `carried` means
+    that grading is in another container.
 
     Raises:
-        Ungradable: it left nothing that can be graded.
+        Ungradable: the agent left nothing that can be graded.
         InfrastructureError: the engine failed.
     """
     running = sandbox.processes()
@@ -70,7 +70,7 @@ def end_agent(sandbox: Sandbox, grading: Grading, *, carried: bool = False, most
         sandbox.end_processes()
         killed = leftovers
     else:
-        # What ends them is a shell of the container's: the image's own, not the agent's.
+        # A shell of the container ends them: restore the image's own first.
         sandbox.restore_programs()
         killed = _listed(sandbox.end_commands(PROBLEM_VARIABLE))
     tampered = put_back(sandbox)
@@ -79,7 +79,7 @@ def end_agent(sandbox: Sandbox, grading: Grading, *, carried: bool = False, most
 
 
 def put_back(sandbox: Sandbox, before: Sequence[str] = ()) -> tuple[str, ...]:
-    """Put programs back; returns the paths that are not among those which had been put back `before`."""
+    """Restore programs; return the paths that were not already restored `before`."""
     return tuple(path for path in _listed(sandbox.restore_programs(), _PATHS) if path not in before)
 
 
@@ -88,7 +88,7 @@ def _listed(names: Sequence[str], limit: int = _LISTED) -> tuple[str, ...]:
 
 
 def some(commands: Sequence[str]) -> str:
-    """Return the first of a list for people, and how many more there are."""
+    """Format the first items of a list, and the number of the others."""
     shown = ", ".join(one_line(command, 60) for command in commands[:_SHOWN])
     more = len(commands) - _SHOWN
     return f"{shown} and {more} more" if more > 0 else shown

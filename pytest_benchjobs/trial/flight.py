@@ -1,4 +1,4 @@
-"""Many trials in flight, one result at a time.
+"""Flight: many trials at a time, one result at a time.
 
 A trial is minutes of waiting for a container, so each gets a thread and no process: a thread costs 16 KiB resident
 where an xdist worker costs 40 MiB. pytest stays in the main thread and takes results in the order they land.
@@ -27,7 +27,7 @@ from .cancellation import Cancellation
 
 _TOKEN_POLL = 0.05
 _INSTANT = 0.05
-"""Seconds. A trial this short never saw an engine, and handing its token round would cost more than the trial."""
+"""Seconds. A shorter trial used no engine, and passing its token on would cost more than the trial."""
 _SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 Ticket = TypeVar("Ticket")
@@ -35,10 +35,10 @@ _Launch = tuple[Ticket, Cancellation, int]
 
 
 class Tokens:
-    """At most `limit` holders among all processes that name the same directory.
+    """Tokens with at most `limit` holders among all processes that use the same directory.
 
-    Where the directory cannot hold locks (it is gone, its disk is full, its file system knows none), the limit is kept
-    within this process only: a job that runs a little too wide is better than one that waits for ever.
+    Where the directory cannot have locks (it is gone, its disk is full, its file system has none), the limit holds
+    within this process only: exceeding it is better than waiting for ever.
     """
 
     def __init__(self, directory: Path, limit: int) -> None:
@@ -48,7 +48,7 @@ class Tokens:
         self._held: dict[int, int | None] = {}
 
     def take(self) -> int | None:
-        """A token, or None when all are held. Call from one thread only; `give_back` may come from any."""
+        """Return a token, or None when all are held. Call from one thread only; `give_back` may be called from any."""
         for _ in range(len(self._free)):
             number = self._free.popleft()
             try:
@@ -69,7 +69,7 @@ class Tokens:
         """Release a token, for any process."""
         descriptor = self._held.pop(number)
         if descriptor is not None:
-            # A child that was forked meanwhile has the descriptor too: closing ours would not be enough.
+            # A child forked meanwhile has the descriptor too, so closing ours would not release the lock.
             with contextlib.suppress(OSError):
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
             os.close(descriptor)
@@ -89,8 +89,8 @@ def _locked(path: Path) -> int:
 class Flight(Generic[Ticket]):
     """Runs trials in threads, each under a token, and hands their results back one by one.
 
-    `run` should not raise: what goes wrong in a trial belongs in its result. What it raises nevertheless comes out of
-    `next`: no caller waits for a trial that will never land.
+    `run` should not raise, as errors of a trial belong in its result. If it does, `next` raises the exception, so that
+    no caller waits for a trial that never lands.
     """
 
     def __init__(self, run: Callable[[Ticket, Cancellation], TrialResult], tokens: Tokens) -> None:
@@ -101,11 +101,11 @@ class Flight(Generic[Ticket]):
         self._landed: queue.SimpleQueue[tuple[Ticket, TrialResult | BaseException]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._nudges: queue.SimpleQueue[None] = queue.SimpleQueue()
-        """Something has changed. No `Event`: where Ctrl-C interrupts its Python code, its lock stays locked."""
+        """Wakes waiting threads. Not an `Event`: if Ctrl-C interrupts its Python code, its lock stays locked."""
         self._stopping = False
         self._in_flight = 0
         self._quick: dict[int, float] = {}
-        """Tokens of threads that go from one instant trial to the next, and when that began."""
+        """Tokens of threads that run one instant trial after another -> the time that began."""
         self._threads = 0
         self._idle = 0
         self._next_for_idle: queue.SimpleQueue[_Launch[Ticket] | None] = queue.SimpleQueue()
@@ -114,22 +114,22 @@ class Flight(Generic[Ticket]):
 
     @property
     def outstanding(self) -> int:
-        """Trials submitted whose result was not handed out yet."""
+        """Number of submitted trials whose result was not returned yet."""
         with self._lock:
             return len(self._waiting) + self._in_flight + self._landed.qsize()
 
     def submit(self, ticket: Ticket) -> None:
-        """Start it as soon as there is a token."""
+        """Start a trial as soon as there is a token."""
         with self._lock:
             self._waiting.append(ticket)
         self._nudges.put(None)
 
     def land(self, ticket: Ticket, result: TrialResult) -> None:
-        """Hand out a result that is known, without a flight."""
+        """Land a known result without running anything."""
         self._landed.put((ticket, result))
 
     def next(self, timeout: float | None = None) -> tuple[Ticket, TrialResult] | None:
-        """The next result to land, or None after `timeout` seconds."""
+        """Return the next result to land, or None after `timeout` seconds."""
         try:
             ticket, result = self._landed.get(timeout=timeout)
         except queue.Empty:
@@ -139,14 +139,14 @@ class Flight(Generic[Ticket]):
         return ticket, result
 
     def withdraw(self) -> list[Ticket]:
-        """Take back whatever has not started."""
+        """Remove trials that have not started."""
         with self._lock:
             withdrawn = list(self._waiting)
             self._waiting.clear()
         return withdrawn
 
     def cancel(self) -> None:
-        """Withdraw what has not started and ask what runs to stop. Their results still land."""
+        """Remove trials that have not started, and ask running ones to stop. Results of these still land."""
         self.withdraw()
         with self._lock:
             running = list(self._cancellations)
@@ -177,7 +177,7 @@ class Flight(Generic[Ticket]):
             try:
                 self._launch(launch)
             except (RuntimeError, MemoryError):
-                # The machine gives no more threads just now. Others end.
+                # No more threads at present. Others will end.
                 self._tokens.give_back(token)
                 ticket, cancellation, _ = launch
                 with self._lock:
@@ -188,14 +188,14 @@ class Flight(Generic[Ticket]):
                 time.sleep(_TOKEN_POLL)
 
     def _rest(self, seconds: float | None) -> None:
-        """Wait for a nudge, and take all there are."""
+        """Wait until something changes, and clear all wake-ups."""
         with contextlib.suppress(queue.Empty):
             self._nudges.get(timeout=seconds)
             while True:
                 self._nudges.get_nowait()
 
     def _take(self, token: int) -> _Launch[Ticket] | None:
-        """The next that waits, as one in flight. Call with the lock held."""
+        """Move the next waiting trial into flight. Call with the lock held."""
         if not self._waiting:
             return None
         cancellation = Cancellation()
@@ -204,15 +204,15 @@ class Flight(Generic[Ticket]):
         return self._waiting.popleft(), cancellation, token
 
     def _is_enough(self) -> bool:
-        """Tell whether another thread would only take pytest's turns at the interpreter. Call with the lock held.
+        """Return whether another thread would only compete with pytest for the interpreter. Call with the lock held.
 
-        So it is where a thread goes from one instant trial to the next, and pytest lags behind with its reports.
+        That is so while a thread runs one instant trial after another, and pytest lags behind with its reports.
         """
         soon = time.monotonic() - _INSTANT
         return not self._landed.empty() and any(began > soon for began in self._quick.values())
 
     def _launch(self, launch: _Launch[Ticket]) -> None:
-        """Give it to a thread that has nothing to do, or else to a new one: starting one takes 100 us."""
+        """Hand a trial to an idle thread, or else to a new one: starting one takes 100 us."""
         with self._lock:
             waits = self._idle > 0
             self._idle -= waits
@@ -229,7 +229,7 @@ class Flight(Generic[Ticket]):
                 launch = self._next_for_idle.get()
 
     def _fly(self, ticket: Ticket, cancellation: Cancellation, token: int) -> _Launch[Ticket] | None:
-        """Run one trial. Returns the next for this thread, if there is one and the token need not go round."""
+        """Run one trial; return the next one for this thread, if there is one and the token need not be passed on."""
         started = time.monotonic()
         try:
             result: TrialResult | BaseException = self._run(ticket, cancellation)

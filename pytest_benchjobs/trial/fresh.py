@@ -1,4 +1,4 @@
-"""Step 5, in a sandbox of its own: what the agent left is carried there as files, and nothing else of the agent is."""
+"""Step 5 in a fresh sandbox: files that the agent left are copied there, and nothing else of the agent."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from ..sandbox.protocol import Sandbox, Taken
 from ..scoring.output import Tail
 
 CARRIED_LIMIT = 2 << 30
-"""Bytes that come along at most."""
+"""Most bytes that are copied."""
 _ARGUMENTS = 50_000
 _REMOVAL_TIMEOUT = 300.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Carried:
-    """The part of what an agent left that is graded."""
+    """The files of an agent that are graded in a fresh sandbox."""
 
     taken: Taken
     gone: tuple[str, ...] = ()
-    """Paths of the image that are not there any more."""
+    """Paths of the image that were removed."""
 
 
 def collect(sandbox: Sandbox, fresh: FreshContainer) -> Carried:
-    """Take from the agent's sandbox what the scenario names. Close `taken.archive` after use.
+    """Collect from the agent's sandbox the files that the scenario names. Close `taken.archive` after use.
 
     Raises:
-        ImageMissing: a patch is wanted of a container that was kept: how it began is unknown.
+        ImageMissing: a patch is requested of a kept container, whose initial state is unknown.
         InfrastructureError: the engine failed.
     """
     if not fresh.patch:
@@ -53,10 +53,10 @@ def collect(sandbox: Sandbox, fresh: FreshContainer) -> Carried:
 
 
 def deliver(carried: Carried, sandbox: Sandbox) -> None:
-    """Put into a container what was collected from another.
+    """Copy collected files into another container.
 
     Raises:
-        EnvironmentFailed: what is gone cannot be removed there.
+        EnvironmentFailed: removed paths cannot be removed there.
         InfrastructureError: the engine failed.
     """
     for paths in _batches(carried.gone):

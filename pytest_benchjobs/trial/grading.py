@@ -1,8 +1,8 @@
 """Step 5: scorers grade what the agent left, in its own sandbox or in a fresh one.
 
-What a scorer, or the engine, breaks on may be the agent's doing: a pipe in place of a file, a link to /dev/zero, a
-directory that leads to itself. To find out, the same is tried in a sandbox that the agent has never been in. What
-breaks there too is broken. What breaks only on the agent's work, and again, is worth 0.
+The agent may be the cause if a scorer, or the engine, breaks: a pipe in place of a file, a link to /dev/zero, a
+directory that leads to itself. To find out, the same is tried in an untouched sandbox, in which no agent was. If that
+breaks too, it is an infrastructure error. If only the agent's work breaks it, twice, the score is 0.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .start import untouched_sandbox
 
 
 def grade(context: TrialContext, sandbox: Sandbox, setup: Setup) -> None:
-    """Run the scorers in their order; the score is in the findings."""
+    """Run the scorers in order; the score is in the findings."""
     scorers = context.scenario.scorers
     for number, spec in enumerate(scorers, 1):
         context.phases.enter_unless_cancelled(f"score:{spec.name}")
@@ -41,17 +41,17 @@ def grade(context: TrialContext, sandbox: Sandbox, setup: Setup) -> None:
 
 
 def grade_afresh(context: TrialContext, sandbox: Sandbox, carried: Carried) -> None:
-    """Grade what was collected from `sandbox`, which is removed, in one that the agent has never been in."""
+    """Grade the files collected from `sandbox`, which is removed, in an untouched sandbox."""
     context.findings.notes += carried.taken.notes
     with contextlib.closing(carried.taken.archive):
         if not context.has_another_turn:
-            # Its memory and its processors are for the next one.
+            # Frees memory and processors for the next sandbox.
             sandbox.remove()
         with untouched_sandbox(context, "fresh") as (grader, setup):
             context.phases.enter_unless_cancelled("carry")
             try:
                 _carry(context, carried, grader)
-                grader.settle()  # what was carried is not undone between scorers
+                grader.settle()  # files that were copied in are not restored between scorers
             except EngineError as error:
                 if not context.suspects_agent:
                     raise
@@ -62,7 +62,7 @@ def grade_afresh(context: TrialContext, sandbox: Sandbox, carried: Carried) -> N
 
 
 def _carry(context: TrialContext, carried: Carried, grader: Sandbox) -> None:
-    """Put what was collected into the container for grading, as far as the scenario wants it there."""
+    """Copy the collected files into the container for grading, as far as the scenario wants."""
     fresh = context.scenario.fresh_container
     if fresh is not None and fresh.patch and not fresh.ignored:
         carried = without_ignored(carried, grader)
@@ -71,7 +71,7 @@ def _carry(context: TrialContext, carried: Carried, grader: Sandbox) -> None:
 
 
 def grade_untouched(context: TrialContext) -> None:
-    """Do to a sandbox that the agent has never been in what is done to one that is graded; no result is kept.
+    """Grade an untouched sandbox in the same way; no result is kept.
 
     Raises:
         InfrastructureError: that fails, too.
@@ -102,7 +102,7 @@ def _run_scorer(context: TrialContext, sandbox: Sandbox, spec: ScorerSpec, direc
 def _attribute(
     context: TrialContext, sandbox: Sandbox, setup: Setup, spec: ScorerSpec, broken: ScorerResult
 ) -> ScorerResult:
-    """Find out whose doing it is that a scorer broke; returns its result, or one worth 0 if it is the agent's."""
+    """Find the cause of a broken scorer; return its result, or a score of 0 if the agent is the cause."""
     assert broken.error is not None  # noqa: S101  callers have looked
     try:
         with untouched_sandbox(context, f"control:{spec.name}") as (control, _):
@@ -128,10 +128,10 @@ def _attribute(
 
 
 def _end_scorer(context: TrialContext, sandbox: Sandbox, setup: Setup, graded: ScorerResult) -> None:
-    """End what a scorer started, or the agent's code that it ran, and undo what that did to programs."""
+    """End the processes of a scorer, including the agent's code it ran, and restore changed programs."""
     timed_out = graded.error is not None and graded.error.class_ == ScorerTimeout.code
     if context.limits.grading is Grading.CONTRACT:
-        _put_programs_back(context, sandbox, graded)  # the shell that ends the commands is one of them
+        _put_programs_back(context, sandbox, graded)  # the shell that ends them, too
         sandbox.end_commands(SCORER_VARIABLE)
         _put_programs_back(context, sandbox, graded)
         return
@@ -144,7 +144,7 @@ def _end_scorer(context: TrialContext, sandbox: Sandbox, setup: Setup, graded: S
 
 
 def _put_programs_back(context: TrialContext, sandbox: Sandbox, graded: ScorerResult) -> None:
-    """Put programs back that code of the agent may have changed when a scorer ran it."""
+    """Restore programs that the agent's code may have changed when a scorer ran it."""
     if not context.suspects_agent:
         return
     if undone := put_back(sandbox, context.put_back):

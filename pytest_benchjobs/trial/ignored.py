@@ -1,7 +1,7 @@
-"""Leaving out what git ignores: the agent's changes as a diff of its repository would have them.
+"""Exclusion of files that git ignores: the agent's changes as a diff of its repository would have them.
 
-The repository is asked in the container for grading, before anything is put there: its rules are those the agent
-began with, and no program or configuration of the agent's has a say.
+git runs in the container for grading, before anything is copied there: so the ignore rules are those the agent began
+with, and no program or configuration of the agent has any influence.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _TIMEOUT = 300.0
 _SPOOL = 8 * 1024 * 1024
 _OUTPUT = 64 * 1024 * 1024
 _TOLD = (0, 1)
-"""Exit statuses of git: some are ignored, none is."""
+"""Exit statuses of git: some paths are ignored, none is."""
 _GIT = "git -c safe.directory='*'"
 
 
 def without_ignored(carried: Carried, sandbox: Sandbox) -> Carried:
-    """Return what is carried without what git ignores in the workdir of `sandbox`, which is untouched.
+    """Return the collected files without those that git ignores in the workdir of `sandbox`, which is untouched.
 
     Raises:
-        EnvironmentFailed: git cannot tell.
+        EnvironmentFailed: git fails.
         InfrastructureError: the engine failed.
 
     """
@@ -48,7 +48,7 @@ def without_ignored(carried: Carried, sandbox: Sandbox) -> Carried:
 
 
 def _members(taken: Taken) -> list[str]:
-    """Absolute paths; of a directory, with a slash at the end, as git knows one."""
+    """Return absolute paths; those of directories end with a slash, as git expects."""
     with tarfile.open(fileobj=taken.archive, mode="r:") as tar:
         found = [f"/{member.name}{'/' if member.isdir() else ''}" for member in tar]
     taken.archive.seek(0)
@@ -60,8 +60,8 @@ def _ignored(sandbox: Sandbox, names: Collection[str]) -> frozenset[str]:
     status, found, said = _check(sandbox, names)
     if status in _TOLD:
         return found
-    # Git gives up on a path behind a link, for which the link is asked then: the agent put a directory in its place.
-    # It also does on one within a submodule, of which no diff has anything.
+    # Git fails on a path behind a link; ask for the link then, which the agent replaced by a directory.
+    # It also fails on a path within a submodule, which is in no diff.
     links, submodules = _links(sandbox), _submodules(sandbox)
     within = {name for name in names if any(way in submodules for way in directories_above(name))}
     asked = {
@@ -79,7 +79,7 @@ def _ignored(sandbox: Sandbox, names: Collection[str]) -> frozenset[str]:
 
 
 def _check(sandbox: Sandbox, names: Iterable[str]) -> tuple[int | None, frozenset[str], str]:
-    """Have git tell which of the paths it ignores; returns its exit status, the paths, and what it said."""
+    """Run git to find ignored paths; return its exit status, the paths, and its messages."""
     listed = "\0".join(sorted(set(names))).encode("utf-8", "surrogateescape")
     sandbox.put([File(_LIST, content=listed, clean=True)])
     return _listed(sandbox, f"{_GIT} check-ignore -z --stdin <{_LIST}")
@@ -96,7 +96,7 @@ def _submodules(sandbox: Sandbox) -> frozenset[str]:
 
 
 def _listed(sandbox: Sandbox, command: str) -> tuple[int | None, frozenset[str], str]:
-    """Run a shell command as root; returns its exit status, the entries it printed, and the end of all it said."""
+    """Run a shell command as root; return its exit status, the printed entries, and the end of its output."""
     printed, said = Tail(_OUTPUT), Tail()
     result = sandbox.exec(
         ("/bin/sh", "-c", command), timeout=_TIMEOUT, sink=said, stdout=printed, user="root"
@@ -121,7 +121,7 @@ def _without(taken: Taken, ignored: frozenset[str]) -> Taken:
 def _with_content(
     source: tarfile.TarFile, member: tarfile.TarInfo, ignored: frozenset[str]
 ) -> tuple[tarfile.TarInfo, IO[bytes] | None]:
-    """Return a member and its content; a hard link to what is left out becomes a file."""
+    """Return a member and its content; a hard link to an excluded file becomes a file."""
     if member.islnk() and f"/{member.linkname}" in ignored:
         target = source.getmember(member.linkname)
         member = copy.copy(member)

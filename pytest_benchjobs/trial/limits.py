@@ -1,4 +1,4 @@
-"""Timeouts of a trial, and the score it has to reach: scenario, job and multiplier together."""
+"""Timeouts and pass threshold of a trial, from scenario, job and multiplier."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Limits:
 
     scenario: Scenario
     config: JobConfig
-    """As it is for the scenario's benchmark."""
+    """The job's configuration for the scenario's benchmark."""
 
     @property
     def threshold(self) -> float:
@@ -34,7 +34,7 @@ class Limits:
 
     @property
     def answer_timeout(self) -> float:
-        """Timeout of an agent that is asked without a container: its timeout for each question that it is asked."""
+        """Timeout of an agent without a container: the agent's timeout for each question."""
         questions = () if self.scenario.answer is None else self.scenario.answer.questions
         return self.agent_timeout * max(1, len(questions))
 
@@ -56,23 +56,23 @@ class Limits:
 
     @property
     def grading(self) -> Grading:
-        """The rule for which processes live on while the trial is graded."""
+        """Rule for processes that live on while the trial is graded."""
         return self.config.grading_of(self.scenario.id, self.scenario.environment.grading)
 
     def deadline(self, kinds: Mapping[str, Scorer]) -> float:
-        """Return the time after which the container ends itself: everything it may take, and some grace."""
+        """Return the time after which the container ends itself: the sum of all timeouts, and some grace."""
         environment = self.scenario.environment
         health = environment.healthcheck
         multiplier = self.config.timeout_multiplier
-        # Two more, for the ENTRYPOINT and the owner of the files. What serves is started again before grading,
-        # and a container that a broken scorer is tried in is set up as well.
+        # Two more, for the ENTRYPOINT and the owner of the files. Services are started again before grading,
+        # and a container in which a broken scorer is tried is set up as well.
         steps = 3 * self.setup_timeout * (len(environment.setup) + 2)
         waiting = pauses = 0.0
         if health is not None:
             waiting = 3 * (health.start_period + health.timeout * (health.retries + 1)) * multiplier
             pauses = 3 * (health.start_interval + health.interval * health.retries)
         collects = multiplier * sum(one.timeout for one in collecting(self.scenario.scorers, kinds))
-        # One that breaks is tried elsewhere, and then once more.
+        # A broken scorer is tried in an untouched container, and then again.
         scoring = 3 * sum(self.scorer_timeout(spec) for spec in self.scenario.scorers)
         feedback = self.scenario.feedback
         turns = 1 if feedback is None else feedback.turns

@@ -1,4 +1,4 @@
-"""Outcome of a trial: from its score, its threshold and how its agent ended. The table is in `model.ending`."""
+"""Outcome of a trial, from its score, its threshold and its agent's ending. The table is in `model.ending`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ERRORS: dict[Ending, type[InfrastructureError]] = {
     Ending.RATE_LIMITED: RateLimited,
     Ending.ENDPOINT_DOWN: EndpointDown,
 }
-"""Endings that are not the agent's doing. The trial has no score then."""
+"""Endings that the agent did not cause. The trial has no score then."""
 _FAILURES: dict[Ending, tuple[FailureClass, str]] = {
     Ending.NO_LAST_WORD: (FailureClass.AGENT_CRASHED, "the agent crashed"),
     Ending.TURN_LIMIT: (FailureClass.TURN_LIMIT, "the agent reached its limit of turns"),
@@ -61,9 +61,9 @@ def ending_of(
     report: RouteReport | None,
     agent_timeout: float = math.inf,
 ) -> tuple[Ending | None, str | None]:
-    """Return how an agent ended, and more about it in a line. None: only its exit status is known, and it is 0.
+    """Return the ending of an agent, and details in a line. None: only its exit status is known, and it is 0.
 
-    What the gateway saw is certain; of what the agent says, success outweighs a call that failed on the way.
+    The gateway's observations are certain; of the agent's own reports, success outweighs a failed call.
     """
     seen = None if report is None else report.ending
     said = None if reading is None else reading.ending
@@ -80,7 +80,7 @@ def ending_of(
     if result.exit_status == _KILLED:
         return Ending.KILLED, None
     if said in ERRORS and report is not None:
-        # It would be a way out of a failure: who says that the world is to blame, and nobody saw it, has failed.
+        # Otherwise an agent could avoid a failure by blaming the endpoint: without the gateway's evidence it failed.
         return Ending.CRASHED, f"it reported {said}, which the gateway did not see"
     if said is Ending.NO_LAST_WORD and reading is not None and result.exit_status:
         return Ending.CRASHED, reading.message
@@ -94,15 +94,15 @@ def ending_of(
 def _kept_waiting(result: ExecResult, report: RouteReport, agent_timeout: float) -> bool:
     """Return True if the endpoint left the agent's last call unanswered for at least half of its time.
 
-    An agent that gives up before its time has to have waited for minutes: it must not blame the endpoint at will.
+    An agent that gives up early must have waited for minutes, so that it cannot blame the endpoint at will.
     """
     least = _LEAST_SILENCE if result.timed_out else _LONG_SILENCE
-    ending = max(result.seconds - agent_timeout, 0.0)  # seconds that it took to end it
+    ending = max(result.seconds - agent_timeout, 0.0)  # seconds needed to end the agent
     return report.waited - ending >= max(least, (result.seconds - ending) / 2)
 
 
 def infrastructure_error(ending: Ending | None, message: str | None) -> InfrastructureError | None:
-    """Return the error that an ending is; None: it is none."""
+    """Return the infrastructure error of an ending; None if it is not one."""
     kind = None if ending is None else ERRORS.get(ending)
     return None if kind is None else kind(message or str(ending))
 
@@ -116,7 +116,7 @@ def failing(
     silent_timeout: float | None,
     memory: int | None = None,
 ) -> tuple[FailureClass, str] | None:
-    """Return why a trial has failed by how its agent ended; None: it has not. `passed`: the score alone would do."""
+    """Return why a trial failed by its agent's ending; None if it did not. `passed`: the score is sufficient."""
     if end is None:
         return None
     if end.limit is not None:
@@ -133,7 +133,7 @@ def failing(
 
 
 def _reference_failed(context: TrialContext) -> Failure | None:
-    """Return the error that a reference solution ended with; None: it ended in order, and is merely wrong."""
+    """Return the error of a reference solution; None: it ended normally, and is merely wrong."""
     end = context.findings.agent_end
     if end is None or not end.exit_status:
         return None
@@ -150,7 +150,7 @@ def _reference_failed(context: TrialContext) -> Failure | None:
 
 
 def decide(context: TrialContext, agent: Agent) -> Outcome:
-    """Return the outcome that follows from score and ending; why it is no pass is in the findings."""
+    """Return the outcome from score and ending; the reason of a failure is in the findings."""
     findings, limits = context.findings, context.limits
     broken = next((score.error for score in findings.scorers if score.error is not None), None)
     if broken is None and findings.score is None:

@@ -1,4 +1,4 @@
-"""The phases of a trial: each has its name, its time in the result, and the error class of what goes wrong in it.
+"""The phases of a trial, each with its name, its time in the result, and the class of its errors.
 
 Their timeouts are in `limits.py`.
 """
@@ -24,7 +24,7 @@ _BEFORE_THE_AGENT = (_FIRST, "image", "start")
 
 
 class Phases:
-    """The phases of one try, which follow each other without a gap. Times are seconds since the trial began.
+    """The phases of one try, without gaps. Times are seconds since the trial began.
 
     `on_phase` is called with the name of each phase that begins.
     """
@@ -32,7 +32,7 @@ class Phases:
     def __init__(self, clock: Clock, cancellation: Cancellation, on_phase: Callable[[str], None]) -> None:
         self.ended: list[Phase] = []
         self.reached = _FIRST
-        """The last phase in which something was done. Errors are of this one."""
+        """The last phase with any work. Errors belong to it."""
         self._clock = clock
         self._cancellation = cancellation
         self._on_phase = on_phase
@@ -40,11 +40,11 @@ class Phases:
         self._since = clock.seconds
 
     def begin(self) -> None:
-        """Tell that the first phase has begun."""
+        """Begin the first phase."""
         self._on_phase(self._now)
 
     def enter(self, phase: str) -> None:
-        """End the phase that is going on, and begin another; nothing if it is the same."""
+        """End the current phase, and begin another; do nothing if it is the same."""
         now = self._clock.seconds
         if phase == self._now:
             return
@@ -56,17 +56,17 @@ class Phases:
             self._on_phase(phase)
 
     def enter_unless_cancelled(self, phase: str) -> None:
-        """Begin a phase; raises `Cancelled` if the trial was asked to stop."""
+        """Begin a phase; raise `Cancelled` if the trial was asked to stop."""
         self._cancellation.check()
         self.enter(phase)
 
     def end(self) -> None:
-        """End the phase that is going on. No other follows."""
+        """End the last phase."""
         self.enter(_LAST)
 
 
 def classify(error: BaseException, phase: str, results: Path) -> BaseException:
-    """Return what an error of the operating system means in a phase; any other error as it is.
+    """Convert an error of the operating system into the error it means in a phase; return others as they are.
 
     `results` is where the trial writes.
     """
@@ -75,13 +75,13 @@ def classify(error: BaseException, phase: str, results: Path) -> BaseException:
     if error.errno in DISK_ERRORS:
         return write_error(results, error)
     if phase in _BEFORE_THE_AGENT and error.filename is not None:
-        # A file of the scenario, there when it was collected.
+        # A file of the scenario, which existed when it was collected.
         return InputError(f"cannot be read: {error.strerror}", path=os.fsdecode(error.filename))
     return error
 
 
 def explain(error: BaseException, phase: str) -> Failure:
-    """Return an error, classified, as a result has it."""
+    """Return the failure for a result from an error, classified."""
     if isinstance(error, InfrastructureError):
         return failure(error, phase)
     if isinstance(error, InputError):

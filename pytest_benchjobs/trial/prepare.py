@@ -1,4 +1,4 @@
-"""Step 0: look for what a trial needs, before anything is spent on it, and for what decides its result."""
+"""Step 0: check that everything a trial needs is there, before anything is spent, and compute its signature."""
 
 from __future__ import annotations
 
@@ -40,40 +40,40 @@ class Services:
     agents: Mapping[str, Agent]
     scorers: Mapping[str, Scorer]
     secrets: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Variable of the agent -> value. Values are redacted wherever we write."""
+    """Variable for the agent -> value. Values are redacted wherever we write."""
     models: Models | None = None
     """The gateway; None: this session has none."""
     on_spent: Callable[[str], None] = lambda _why: None
-    """Called when a limit of the whole job is reached: no more may be spent."""
+    """Called when a limit of the whole job is reached."""
     check_room: Callable[[], None] = lambda: None
-    """Called before an agent starts; raises `DiskFull` where its result could not be kept."""
+    """Called before an agent starts; raises `DiskFull` if its result could not be stored."""
     on_phase: Callable[[Trial, str], None] = lambda _trial, _phase: None
     """Called when a trial enters a phase, in its thread."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Prepared:
-    """A trial that can start."""
+    """A trial that is ready to start."""
 
     agent: Agent
     command: AgentCommand | None
     env: Mapping[str, str]
-    """For the agent, filled in from the host."""
+    """Variables for the agent, filled in from the host."""
     keys: Mapping[str, str]
-    """Keys of models that were meant for it. It gets to the models without them."""
+    """Keys of models that were given for the agent, which reaches models without them."""
     secrets: Mapping[str, str]
     parts: Mapping[str, str]
-    """Of its signature; all but the image's."""
+    """Parts of its signature, all but the image's."""
     statement: str = ""
     """Problem statement of a turn after the first."""
 
 
 def prepare(trial: Trial, services: Services) -> Prepared:
-    """Look for everything a trial needs, and ask the agent how it wants to be called.
+    """Check everything a trial needs, and get the agent's command.
 
     Raises:
-        InputError: there is no such agent or kind of scorer, or a variable of the host is missing.
-        AgentSetupFailed: a requirement of the scenario, or something the agent needs, is missing.
+        InputError: the agent or a scorer's type is unknown, or a variable of the host is missing.
+        AgentSetupFailed: a requirement of the scenario, or of the agent, is missing.
         OSError: a file of the scenario cannot be read.
     """
     scenario, spec = trial.scenario, trial.agent
@@ -91,7 +91,7 @@ def prepare(trial: Trial, services: Services) -> Prepared:
     known = model_keys(config)
     env, keys = split(without_keys(tables, known), known)
     for name, variable in (keys_taken(scenario.environment.env, known) | keys_taken(tables, known)).items():
-        # Whatever the manifest calls it: it reaches the models by the gateway, which has the key.
+        # Whatever its name in the manifest: the agent reaches models through the gateway, which has the key.
         keys.pop(name, None)
         keys[variable] = HOST[variable]
     asked = scenario
@@ -105,10 +105,10 @@ def prepare(trial: Trial, services: Services) -> Prepared:
 
 
 def prepare_turn(trial: Trial, services: Services, prepared: Prepared, statement: str) -> Prepared:
-    """Ask the agent how it wants to be called for another turn, with a problem statement of its own.
+    """Get the agent's command for another turn, with its own problem statement.
 
     Raises:
-        AgentSetupFailed: something that the agent needs is missing.
+        AgentSetupFailed: a requirement of the agent is missing.
     """
     asked = _saying(trial.scenario, statement)
     command = _command(asked, trial, services, prepared.agent, prepared.env, prepared.keys)
@@ -123,7 +123,7 @@ def _command(
     env: Mapping[str, str],
     keys: Mapping[str, str],
 ) -> AgentCommand | None:
-    """Return the command of an agent that is `asked` so; None to do nothing."""
+    """Return the agent's command for the problem statement `asked`; None to do nothing."""
     config = services.config.of(trial.scenario.benchmark)
     call = AgentCall(
         scenario=asked,
@@ -146,7 +146,7 @@ def _saying(scenario: Scenario, statement: str) -> Scenario:
 
 
 def _replies(scenario: Scenario, agent: Agent, params: Mapping[str, Any]) -> bool:
-    """Return True if the agent's reply is put into a container, which it does not work in."""
+    """Return True if the agent works outside of a container, and its reply is put into one."""
     answer = scenario.answer
     return answer is not None and answer.reply_file is not None and can_answer(agent, params)
 
@@ -168,9 +168,9 @@ def _check_scorers(trial: Trial, services: Services) -> None:
 
 
 def _check_keys(trial: Trial, config: JobConfig) -> None:
-    """See that nothing of the manifest puts a key of a model into the container unless the user said that it may.
+    """Check that the manifest puts no key of a model into the container unless the user allowed it.
 
-    What the agent left there could read it.
+    Processes of the agent could read it there.
     """
     scenario = trial.scenario
     for whose, table in tables_after_agent(scenario):

@@ -1,4 +1,4 @@
-"""Redaction of the files of a try: what came out of a sandbox may hold what went in."""
+"""Redaction of the files of a try, which may have secrets that went into the sandbox."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .secrets import redact_files
 
 
 def redact_output(context: TrialContext) -> None:
-    """Redact what came out of the sandbox. Rather no file than one with a secret."""
+    """Redact files from the sandbox. Remove those that cannot be redacted."""
     if not context.secrets:
         return
     findings, redactor = context.findings, Redactor(context.secrets, patterns=())

@@ -1,6 +1,6 @@
-"""A trial: its tries, what becomes of an error in one, and the one result that is committed to the bundle.
+"""A trial: its tries, the handling of errors, and the one result that is committed to the bundle.
 
-`run_trial` never raises: what goes wrong is in the result, with the class of error it deserves.
+`run_trial` never raises: errors are in the result, with their class.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def run_trial(
 ) -> TrialResult:
     """Run a trial, with new tries after infrastructure errors, and commit its directory to the bundle.
 
-    With `original`, the result of a trial that was kept, no agent runs: what that one left is graded anew. The first
-    try starts from `prepared`, if given.
+    With `original`, the result of a kept trial, no agent runs: the kept file system is graded again. The first try
+    starts from `prepared`, if given.
     """
     clock = Clock()
     draft = Draft.of(
@@ -57,7 +57,7 @@ def run_trial(
         outcome = _run_try(context)
         if not context.retryable or tries > services.config.retry_errors:
             break
-        # There is another try to come, so whoever asks to stop now stops a trial that has not ended.
+        # Another try follows, so a request to stop cancels a trial that has not ended.
         if cancellation.requested or not _set_aside(context, tries):
             break
         if cancellation.wait(_RETRY_PAUSE):
@@ -76,13 +76,13 @@ def run_trial(
 def _commit(
     result: TrialResult, draft: Draft, trial: Trial, services: Services, directory: TrialDirectory
 ) -> TrialResult:
-    """Write a result into the bundle; returns what was written, or why that could not be."""
+    """Write a result into the bundle; return the written result, or one with the reason why it was not."""
     try:
         return directory.commit(result)
     except InfrastructureError as error:
         directory.discard()
         result = draft.result(Outcome.ERROR, failure=failure(error, "results"))
-    # What was discarded may have made room for a few lines that say so.
+    # Discarding the files may have made room for a short result.
     with contextlib.suppress(InfrastructureError):
         directory = services.bundle.begin(trial)
         try:
@@ -93,7 +93,7 @@ def _commit(
 
 
 def _set_aside(context: TrialContext, number: int) -> bool:
-    """Keep what a try left, with the reason it failed. False: there is no room for that, nor for another try."""
+    """Keep the files of a failed try, with the reason. False if there is no room, nor for another try."""
     directory = context.directory
     try:
         if why := context.findings.without_secrets(context.redactor)["failure"]:
@@ -106,7 +106,7 @@ def _set_aside(context: TrialContext, number: int) -> bool:
 
 
 def _run_try(context: TrialContext) -> Outcome:
-    """Run the steps once; what goes wrong is in the findings."""
+    """Run the steps once; errors are in the findings."""
     context.phases.begin()
     try:
         return run_steps(context)
@@ -120,9 +120,9 @@ def _run_try(context: TrialContext) -> Outcome:
 
 
 def _outcome_of(context: TrialContext, error: BaseException) -> Outcome:
-    """Return how a try ended that raised; the reason is in the findings."""
+    """Return the outcome of a try that raised; the reason is in the findings."""
     findings, reached = context.findings, context.phases.reached
-    # A sandbox that is killed to stop a trial fails in whatever call it was: that is no error.
+    # Killing the sandbox to stop a trial makes the current call fail: that is not an error.
     if isinstance(error, Cancelled) or context.cancellation.requested:
         context.drop_kept()
         return Outcome.CANCELLED
@@ -132,7 +132,7 @@ def _outcome_of(context: TrialContext, error: BaseException) -> Outcome:
         findings.failure = Failure(class_=FailureClass.UNGRADABLE, message=why, phase=reached)
         return Outcome.FAILED
     if context.original is not None and isinstance(error, ImageMissing):
-        # It cannot be graded anew, and is as if nothing had been kept.
+        # It cannot be graded again: the same as if nothing had been kept.
         findings.failure = Failure(class_="not_kept", message=clean(str(error), 2000), phase=reached)
         findings.rescored = findings.kept = None
         findings.usage = Usage()

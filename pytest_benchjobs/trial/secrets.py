@@ -1,4 +1,4 @@
-"""Secrets of a trial: which they are, and redacting them wherever they might be."""
+"""Secrets of a trial: finding them, and redacting them wherever they may be."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ MODEL_KEYS = frozenset(
         *_ALIASES,
     )
 )
-"""Variables with the keys of known providers of models, and other names that agents have for them."""
+"""Variables with keys of known model providers, and other names that agents use for them."""
 _UNMISTAKABLE = 16
 _CHUNK = 256 * 1024
 
 
 class Split(NamedTuple):
-    """Secrets of a job, by who gets them."""
+    """Secrets of a job, by recipient."""
 
     passed: dict[str, str]
-    """For the agent."""
+    """Secrets for the agent."""
     keys: dict[str, str]
-    """Keys of models: for the gateway, and for nothing in a sandbox."""
+    """Keys of models, for the gateway only."""
 
 
 def model_keys(config: JobConfig) -> frozenset[str]:
-    """Variables with keys of models: known ones, those of the job's providers, and those it names for an address."""
+    """Return variables with keys of models: known ones, and those that the job names for providers and addresses."""
     named = {
         value
         for table in (config.params, *(agent.params for agent in config.agents))
@@ -58,7 +58,7 @@ def model_keys(config: JobConfig) -> frozenset[str]:
 
 
 def split(given: Mapping[str, str], keys: Iterable[str] = ()) -> Split:
-    """Tell what an agent gets from keys of models: variables of `MODEL_KEYS`, and of `keys`."""
+    """Separate the agent's secrets from keys of models, which are in `MODEL_KEYS` and `keys`."""
     withheld = {*MODEL_KEYS, *keys}
     return Split(
         {name: value for name, value in given.items() if name not in withheld},
@@ -67,7 +67,7 @@ def split(given: Mapping[str, str], keys: Iterable[str] = ()) -> Split:
 
 
 def keys_taken(table: Mapping[str, str], keys: Container[str] = MODEL_KEYS) -> dict[str, str]:
-    """Variables of a table of a manifest that would have one of `keys`, really -> the variable here that has it."""
+    """Return variables of a manifest's table that would get one of `keys` -> the variable here that has it."""
     return {
         name: variable
         for name, value in table.items()
@@ -76,7 +76,7 @@ def keys_taken(table: Mapping[str, str], keys: Container[str] = MODEL_KEYS) -> d
 
 
 def without_keys(table: Mapping[str, str], keys: Container[str] = MODEL_KEYS) -> dict[str, str]:
-    """A table of a manifest, filled in from the host, with a placeholder for each of `keys`.
+    """Fill in a manifest's table from the host, with a placeholder for each of `keys`.
 
     Raises:
         InputError: variables of the host are missing.
@@ -85,9 +85,9 @@ def without_keys(table: Mapping[str, str], keys: Container[str] = MODEL_KEYS) ->
 
 
 def known_keys(given: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Keys of models by variable: those among the secrets `given` to the job, else those of this machine.
+    """Return keys of models by variable: from the secrets `given` to the job, else from this machine.
 
-    What cannot be read is left out. Whoever needs it will say so.
+    Unreadable ones are left out. A trial that needs one reports the error.
     """
     known = split(given or {}).keys
     for name in sorted(MODEL_KEYS - known.keys()):
@@ -98,7 +98,7 @@ def known_keys(given: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def others_of_host() -> dict[str, str]:
-    """Return keys and other secrets of this machine whose values cannot mean anything else."""
+    """Return keys and other secrets of this machine that are unmistakable."""
     keys = {name: HOST[name] for name in MODEL_KEYS if name in HOST}
     return {
         name: value for name, value in together(keys, env_file_secrets()).items() if is_unmistakable(value)
@@ -106,12 +106,12 @@ def others_of_host() -> dict[str, str]:
 
 
 def is_unmistakable(value: str) -> bool:
-    """Return True for a value so long that it is no word which happens to be a password as well."""
+    """Return True for a value too long to be an ordinary word that is also a password."""
     return len(value) >= _UNMISTAKABLE
 
 
 def env_file_secrets() -> dict[str, str]:
-    """Return what env files have under names of secrets, requested or not."""
+    """Return the values in env files with names of secrets, requested or not."""
     return {
         name: variable.value
         for name, variable in HOST.below.items()
@@ -120,16 +120,16 @@ def env_file_secrets() -> dict[str, str]:
 
 
 def secrets_of(scenario: Scenario, config: JobConfig, given: Mapping[str, str]) -> dict[str, str]:
-    """Values of a trial's variables that are secret, as they are once filled in from the host, by name.
+    """Return the secret values of a trial's variables by name, filled in from the host.
 
-    What a manifest says itself is none. What it takes from the host, or the job is given, under such a name is one.
+    A literal value in a manifest is not a secret. One taken from the host, or given to the job, under such a name is.
     """
     pairs = [*given.items()]
     tables = (table for _, table in tables_after_agent(scenario))
     for table in (config.env, scenario.environment.env, scenario.agent_env, *tables):
         for name, value in table.items():
             filled = value
-            with contextlib.suppress(InputError):  # which `fill` will say again where it matters
+            with contextlib.suppress(InputError):  # `fill` reports it where it matters
                 filled = fill({name: value}, HOST)[name]
             variable = value.removeprefix("${").rstrip("}").partition(":")[0]
             if filled == value:
@@ -142,7 +142,7 @@ def secrets_of(scenario: Scenario, config: JobConfig, given: Mapping[str, str]) 
 
 
 def tables_after_agent(scenario: Scenario) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Variables of what runs in a container that an agent has been in, or instead of one: whose, and the table."""
+    """Yield the tables of variables for processes that run after an agent, or instead of one, with their names."""
     for scorer in scenario.scorers:
         yield f"scorer {scorer.name!r}", scorer.env
     if (fresh := scenario.fresh_container) is not None and fresh.environment is not None:
@@ -152,7 +152,7 @@ def tables_after_agent(scenario: Scenario) -> Iterator[tuple[str, Mapping[str, s
 
 
 def together(*tables: Mapping[str, str]) -> dict[str, str]:
-    """All values of all tables, by name; of two values of one name, the second gets a name of its own."""
+    """Merge tables by name; a second value of a name gets a new name."""
     return _by_name(pair for table in tables for pair in table.items())
 
 
@@ -166,7 +166,7 @@ def _by_name(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def redacted(fact: Any, redactor: Redactor) -> Any:
-    """Copy a value of a result without secrets."""
+    """Copy a value of a result, redacted."""
     if isinstance(fact, str) and not isinstance(fact, enum.Enum):
         return redactor.redact_text(fact)
     if isinstance(fact, BaseModel):
@@ -181,8 +181,8 @@ def redacted(fact: Any, redactor: Redactor) -> Any:
 def redact_files(directory: Path, redactor: Redactor, names: Redactor) -> dict[str, str]:
     """Rewrite the files below `directory` without secrets, and rename those whose names hold one.
 
-    A link whose name or target holds one is removed: `names` redacts these, `redactor` what is in files. Returns path
-    below `directory` -> the one it has now, of those whose name held a secret.
+    A link whose name or target holds a secret is removed: `names` redacts these, `redactor` the content of files.
+    Returns old path -> new path below `directory`, of renamed files.
 
     Raises:
         OSError: one cannot be rewritten.
@@ -194,7 +194,7 @@ def redact_files(directory: Path, redactor: Redactor, names: Redactor) -> dict[s
                 path.unlink()
         elif path.is_file():
             redact_file(path, redactor)
-    # The deepest first: so a directory that is renamed is empty, or has names without secrets in it.
+    # The deepest first, so that a renamed directory has only redacted names in it.
     for path in sorted(directory.rglob("*"), key=lambda path: len(path.parts), reverse=True):
         name = str(path.relative_to(directory))
         harmless = names.redact_text(name)
@@ -210,7 +210,7 @@ def redact_files(directory: Path, redactor: Redactor, names: Redactor) -> dict[s
 
 
 def _renamed(path: Path, directory: Path, name: str) -> str:
-    """Move a file to `name` below `directory`, or to one like it that is free."""
+    """Move a file to `name` below `directory`, or to a similar free name."""
     target = directory / name
     for number in itertools.count(2):
         if not target.exists():

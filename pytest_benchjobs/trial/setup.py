@@ -1,10 +1,10 @@
 """Step 3, its first half: make a sandbox ready for the agent, and again for scorers if every process had to end.
 
-A sandbox is ready when the image's own ENTRYPOINT is (the sandbox sees to that, whenever it starts one), all set-up
-steps have ended well, and the health check passes.
+A sandbox is ready when the image's own ENTRYPOINT is ready (the sandbox waits for it), all set-up steps have ended
+with status 0, and the health check passes.
 
-A set-up step that left something running is one that starts a service, and runs again before grading. What fails then
-is noted, and left to the scorers: an agent may well break a service, and that is no error of ours.
+A set-up step that left processes running is a service, and runs again before grading. A failure then is only noted, and
+left to the scorers: an agent may break a service, which is not an infrastructure error.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OUTPUT = 1000
 
 
 class Setup:
-    """The set-up of one sandbox, for a scenario that is the trial's, or has another environment."""
+    """The set-up of one sandbox, for the trial's scenario, or with another environment."""
 
     def __init__(self, context: TrialContext, sandbox: Sandbox, scenario: Scenario) -> None:
         self._context = context
@@ -52,7 +52,7 @@ class Setup:
         self._wait_until_healthy()
 
     def again(self) -> Iterator[str]:
-        """Make the sandbox ready for scorers, after every process was ended; yields what did not go well."""
+        """Make the sandbox ready for scorers, after every process was ended; yield notes on failures."""
         for step in self._services:
             try:
                 self._step(step, self._scenario.environment.user)

@@ -1,8 +1,7 @@
-"""The signature of a trial: a digest of what decides its result. Trials with the same one are samples of one thing.
+"""The signature of a trial: a digest of what decides its result. Trials with the same signature are repeats.
 
-Content decides, and never a path, a clock, an order or a secret. A file is its bytes and whether it may be executed; a
-variable that holds a secret is its name. What the agent is, is what it would run: the command it prepared and every
-file that comes with it.
+Content counts, never a path, a clock, an order or a secret. A file counts by its bytes and its executable flag, a
+variable with a secret by its name, and an agent by the command it prepared and every file that comes with it.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from ..store.redact import looks_secret
 from .limits import Limits
 
 _VERSION = 2
-"""Counted up when the same content is graded in another way: nothing from before is reused then."""
+"""Increased when the same content is graded differently, so that no earlier result is reused."""
 _CHUNK = 1 << 20
 _LIMITS = ("cpus", "memory", "storage", "pids", "gpus")
 _IMAGE_OR_LIMIT = {
@@ -48,7 +47,7 @@ _IMAGE_OR_LIMIT = {
 }
 _SPENDING = tuple(setting.name for setting in MODELS if setting.signed)
 _OF_BOTH = ("environment", "parameters", "limits")
-"""Parts that decide what the agent does, and what its scorers do as well."""
+"""Parts that decide the agent's work, and the scorers' work as well."""
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str).encode
 
 
@@ -64,7 +63,7 @@ def parts_of(
 ) -> dict[str, str]:
     """Return the digests of all parts but `image`, which only the engine knows.
 
-    `secrets` are all values that are secret, by name; `given`, the names of those which the agent gets from the job.
+    `secrets` are all secret values, by name; `given`, the names of those that the agent gets from the job.
 
     Raises:
         OSError: a file of the scenario cannot be read.
@@ -84,9 +83,9 @@ def parts_of(
 
 
 def signature(scenario: Scenario, parts: Mapping[str, str], image_key: str) -> Signature:
-    """Return the signature, from `parts_of` and what decides the image.
+    """Return the signature, from `parts_of` and the identity of the image.
 
-    Where a question is answered is the agent's affair: a bare model and an agent in a container are compared.
+    Where a question is answered does not count, so that a bare model and an agent in a container can be compared.
     """
     if scenario.is_question:
         whole = {**parts, "agent": _digest([parts["agent"], image_key]), "image": _digest("question")}
@@ -96,22 +95,22 @@ def signature(scenario: Scenario, parts: Mapping[str, str], image_key: str) -> S
 
 
 def graded_anew(before: Signature | None, now: Signature) -> Signature | None:
-    """Return the signature of a trial that is graded again: its agent worked under `before`, scorers are of `now`.
+    """Return the signature of a rescored trial: its agent ran with the parts `before`, its scorers with `now`.
 
-    None where the one of before is unknown: then that of the new result is unknown, too.
+    None where the earlier signature is unknown.
     """
     if before is None:
         return None
     parts = {**before.parts, "scorers": now.parts["scorers"]}
     for part in _OF_BOTH:
         if parts.get(part) != now.parts[part]:
-            # The agent had the old one, scorers had the new one: like no trial of one piece.
+            # The agent had the old part, scorers the new one: unlike any trial in one piece.
             parts[part] = _digest([parts.get(part), now.parts[part]])
     return Signature(value=_digest(parts, 32), parts=parts)
 
 
 def content_of(path: Path) -> str:
-    """Digest of a file, or of a directory: names, bytes, and what may be executed. Bytecode is left out, as in `pack`.
+    """Return the digest of a file or directory: names, bytes, executable flags. Bytecode is left out, as in `pack`.
 
     Raises:
         OSError: it cannot be read.
@@ -136,10 +135,10 @@ _lock = threading.Lock()
 
 
 def _file(path: Path) -> str:
-    """Digest of one file; read once, until it changes."""
+    """Return the digest of one file; it is read again only when it changes."""
     about = path.lstat()
     if stat.S_ISLNK(about.st_mode):
-        # What a link of the scenario points to is put in with it, if it is inside.
+        # The target of a scenario's link counts, if it is inside the scenario.
         return _file(path.resolve()) if path.is_file() else f"link:{path.readlink()}"
     key = (about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
     with _lock:
@@ -159,15 +158,15 @@ def _file(path: Path) -> str:
 
 
 def _agent(spec: AgentSpec) -> dict[str, Any]:
-    """Return who the agent is. Where its files are decides nothing: what is in them does, and `prepare` says that."""
+    """Return the identity of the agent. The place of its files does not count; their content does, in `prepare`."""
     written = spec.model_dump(mode="json", exclude={"params", "path"})
     if spec.command is None:
-        del written["command"]  # so that results of before stay what they are
+        del written["command"]  # keeps the signatures of earlier results
     return written
 
 
 def _scenario(scenario: Scenario, secrets: Mapping[str, str]) -> list[Any]:
-    """Return what the agent is asked to do, and with what."""
+    """Return the task of the agent and its environment."""
     return [
         scenario.benchmark,
         scenario.id,
@@ -202,7 +201,7 @@ def _limits(limits: Limits) -> list[Any]:
         limits.setup_timeout,
         [limits.scorer_timeout(one) for one in scenario.scorers],
         [getattr(scenario.environment, name) for name in _LIMITS],
-        # Only where there are any, so that results of before stay what they are.
+        # Only where there are any, which keeps the signatures of earlier results.
         *([spending] if any(spending) else []),
     ]
 
@@ -219,7 +218,7 @@ def _scorer(spec: ScorerSpec, scorers: Mapping[str, Scorer], secrets: Mapping[st
 
 
 def _where_graded(scenario: Scenario, secrets: Mapping[str, str]) -> list[Any]:
-    """Return what is graded, where that is not everything in the agent's own container."""
+    """Return what is graded, if it is not everything in the agent's own container."""
     fresh = scenario.fresh_container
     where: list[Any] = [["keep_changes", *scenario.keep_changes]] if scenario.keep_changes else []
     if fresh is not None:
@@ -232,7 +231,7 @@ def _where_graded(scenario: Scenario, secrets: Mapping[str, str]) -> list[Any]:
 
 
 def _source(thing: object) -> str | None:
-    """Return what a scorer of a plugin, or an agent, is made of: its `fingerprint`, else its code."""
+    """Return the identity of a plugin's scorer or agent: its `fingerprint`, else its code."""
     fingerprint = getattr(thing, "fingerprint", None)
     if isinstance(fingerprint, str):
         return fingerprint
@@ -262,7 +261,7 @@ def _command(
 
 
 def _host_code(host: object, agent: Agent) -> list[str | None]:
-    """Return the code of an agent that works on this machine: its function, the owner of that, the agent itself."""
+    """Return the code of an agent that runs on this machine: its function, the function's owner, the agent itself."""
     while isinstance(host, functools.partial):
         host = host.func
     owner = getattr(host, "__self__", None)
@@ -276,16 +275,16 @@ def _put(file: File) -> str | None:
 
 
 def _from_host(table: Mapping[str, str], secrets: Mapping[str, str]) -> dict[str, str | None]:
-    """As `_variables`, of values that may name variables of this machine: what those hold is what decides."""
+    """Like `_variables`, for values that may refer to variables of this machine: their content counts."""
     filled = dict(table)
     for name, value in table.items():
-        with contextlib.suppress(InputError):  # overridden, or a trial will say it
+        with contextlib.suppress(InputError):  # overridden, or a trial reports it
             filled |= fill({name: value}, HOST)
     return _variables(filled, secrets)
 
 
 def _variables(table: Mapping[str, str], secrets: Mapping[str, str]) -> dict[str, str | None]:
-    """Names and values; of what is secret, names."""
+    """Return names and values; of secrets only names."""
     return {
         name: None if name in secrets else _unless_secret(value, secrets) for name, value in table.items()
     }
@@ -294,9 +293,9 @@ def _variables(table: Mapping[str, str], secrets: Mapping[str, str]) -> dict[str
 def _prepared(
     env: Mapping[str, str], secrets: Mapping[str, str], reference: Reference | None
 ) -> dict[str, str | None]:
-    """As `_variables`, of those that an agent prepared: they may be from anywhere, so their names tell what is secret.
+    """Like `_variables`, for those that an agent prepared: they may come from anywhere, so names tell what is secret.
 
-    What the reference of the scenario says literally is none, as elsewhere in a manifest.
+    Literal values of the scenario's reference are not secret, as elsewhere in a manifest.
     """
     said = {} if reference is None else reference.env
     unknown = [name for name, value in env.items() if looks_secret(name, value) and said.get(name) != value]
@@ -304,7 +303,7 @@ def _prepared(
 
 
 def _unless_secret(text: str, secrets: Mapping[str, str]) -> str:
-    """Replace secrets only, and keep what is around them: a secret may be as short as `1`."""
+    """Replace secrets in a text, and keep the rest: a secret may be as short as `1`."""
     if not secrets:
         return text
     for value in sorted(

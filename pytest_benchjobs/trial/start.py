@@ -1,7 +1,6 @@
 """Steps 1 and 2: the sandboxes of a trial, resolved, created and started.
 
-There is one that the agent works in, and others that no agent has ever been in: to be graded in, or to find out whose
-fault something is.
+One is the agent's. Others are untouched, without any agent: for grading, or to find the cause of an error.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ from .setup import Setup
 def agent_sandbox(
     context: TrialContext, command: AgentCommand | None, connection: Connection | None
 ) -> Iterator[Sandbox]:
-    """Start the sandbox that the agent works in, and remove it at the end, whatever happened.
+    """Start the agent's sandbox, and remove it at the end, whatever happened.
 
-    A try that grades anew starts from what was kept. `command` is None where no agent works.
+    A rescore starts from the kept file system. `command` is None where no agent runs.
     """
     if context.is_question:
         yield from _in_memory(context)
@@ -62,7 +61,7 @@ def agent_sandbox(
 
 
 def _in_memory(context: TrialContext) -> Iterator[Sandbox]:
-    """Yield the sandbox of a question: no engine is asked."""
+    """Yield the sandbox of a question, which needs no engine."""
     if context.original is None:
         yield MemorySandbox()
     else:
@@ -71,7 +70,7 @@ def _in_memory(context: TrialContext) -> Iterator[Sandbox]:
 
 @contextlib.contextmanager
 def untouched_sandbox(context: TrialContext, phase: str) -> Iterator[tuple[Sandbox, Setup]]:
-    """Start a sandbox that the agent has never been in, set up as the scenario says, and remove it at the end."""
+    """Start an untouched sandbox with the scenario's set-up, and remove it at the end."""
     fresh = context.scenario.fresh_container or FreshContainer()
     scenario = context.scenario
     if context.is_question:
@@ -81,7 +80,7 @@ def untouched_sandbox(context: TrialContext, phase: str) -> Iterator[tuple[Sandb
     if fresh.environment is not None:
         scenario = scenario.model_copy(update={"environment": fresh.environment, "files": {}})
     environment = scenario.environment
-    # Of its own, `prepare` has seen that it holds no key that it may not have.
+    # `prepare` has checked the own variables of a fresh container for keys.
     withheld = model_keys(context.config) if fresh.environment is None else ()
     files = [*_open_directories(LOG_DIRECTORIES), *_given(scenario.files)]
     spec = _spec(context, environment, without_keys(environment.env, withheld), files)
@@ -103,7 +102,7 @@ def untouched_sandbox(context: TrialContext, phase: str) -> Iterator[tuple[Sandb
 def _files(
     context: TrialContext, command: AgentCommand | None, connection: Connection | None
 ) -> Iterator[File]:
-    """Yield what is put in before the agent starts."""
+    """Yield the files to put in before the agent starts."""
     scenario = context.scenario
     yield from _given(scenario.files)
     yield File(PROBLEM_FILE, content=scenario.statement_in_container.encode("utf-8", "replace"))
@@ -121,7 +120,7 @@ def _given(files: Mapping[str, Path]) -> list[File]:
 
 
 def _open_directories(paths: Iterable[str]) -> list[File]:
-    """Directories in which everybody may write."""
+    """Return directories with write permission for everybody."""
     return [File(path, mode=0o777) for path in paths]
 
 
@@ -134,7 +133,7 @@ def _mounts(command: AgentCommand | None, connection: Connection | None) -> tupl
 def _spec(
     context: TrialContext, environment: Environment, env: Mapping[str, str], files: Iterable[File]
 ) -> SandboxSpec:
-    """Return what to start for this trial, with such variables and files."""
+    """Return the sandbox spec of this trial, with these variables and files."""
     limits, services = context.limits, context.services
     return SandboxSpec(
         environment=environment.model_copy(update={"env": dict(env), "setup_timeout": limits.setup_timeout}),

@@ -1,20 +1,20 @@
 """The steps of a trial, in their order.
 
-    0. prepare    prepare.py     look for all it needs, ask the agent how it wants to be called; nothing is spent yet
+    0. prepare    prepare.py     check everything it needs, get the agent's command; nothing is spent yet
     1. image      start.py       resolve the image: found, pulled, or built once per machine
     2. start      start.py       create, fill and start a sandbox, with its limits and a deadline of its own
     3. work       setup.py       run the scenario's set-up steps, wait for its health check
                   work.py        run the agent until it ends, times out or exceeds a limit
-    4. end        ending.py      kill every process of the agent, put programs back; read usage, keep the file system
-    5. grade      artifacts.py   fetch what the scenario wants kept, before scorers can change it
+    4. end        ending.py      kill every process of the agent, restore programs; read usage, keep the file system
+    5. grade      artifacts.py   fetch artifacts, before scorers can change them
                   grading.py     put scorers in, never earlier, and run them in order
-                  fresh.py       the same in a sandbox of their own, where the scenario says so
-                  ignored.py     there without what git ignores
+                  fresh.py       the same in a fresh sandbox, where the scenario says so
+                  ignored.py     without files that git ignores
     6. again      turns.py       where the scenario gives feedback, and the score does not pass: 3 to 5 once more
     7. commit     outcome.py     score and ending -> outcome
                   run.py         redact, write the result
 
-The sandbox is removed, and the connection with models closed, whatever happens.
+The sandbox is removed, and the connection to models closed, whatever happens.
 """
 
 from __future__ import annotations
@@ -54,18 +54,18 @@ from .work import connection_of, read_usage, run_agent
 
 
 def run_steps(context: TrialContext) -> Outcome:
-    """Run one try of a trial, from its start to its score; what is found out is in `context.findings`.
+    """Run one try of a trial, from its start to its score; the results are in `context.findings`.
 
     Raises:
         Cancelled: the trial was asked to stop.
-        Ungradable: it is the agent's doing that nothing can be graded.
-        InfrastructureError: something of ours, or of the world, failed.
-        Exception: agents and scorers of others may raise anything.
+        Ungradable: nothing can be graded, and the agent is the cause.
+        InfrastructureError: anything else failed.
+        Exception: agents and scorers of plugins may raise anything.
     """
     prepared = context.prepared or prepare(context.trial, context.services)
     command = None if context.original is not None else prepared.command
     trusted = prepared.agent.trusted
-    # What the author wrote is no reason to believe that a scorer is sound; and nothing done breaks nothing.
+    # The reference is the author's own work, and `nop` does nothing: neither is the cause of a broken scorer.
     context.suspects_agent = prepared.command is not None and not trusted
     context.tells_usage = command is not None and not command.endpoints and not trusted
     if command is not None:
@@ -94,7 +94,7 @@ def _work(
     prepared: Prepared,
     connection: Connection | None,
 ) -> None:
-    """Set the sandbox up and run the agent in it; or take both over from the trial that is graded anew."""
+    """Set the sandbox up and run the agent in it; for a rescore, take both from the kept trial."""
     if connection is not None:
         context.keep_secret(connection.keys)
     findings = context.findings
@@ -109,7 +109,7 @@ def _work(
 
 
 def _grade(context: TrialContext, sandbox: Sandbox, setup: Setup) -> None:
-    """End the agent, and grade what it left, here or in a fresh sandbox."""
+    """End the agent, and grade its work, here or in a fresh sandbox."""
     try:
         carried = _end_and_grade(context, sandbox, setup)
     except (EngineError, EngineLost, EnvironmentFailed) as error:
@@ -119,7 +119,7 @@ def _grade(context: TrialContext, sandbox: Sandbox, setup: Setup) -> None:
 
 
 def _end_and_grade(context: TrialContext, sandbox: Sandbox, setup: Setup) -> Carried | None:
-    """End the agent, and grade what it left; returns what is to be graded elsewhere."""
+    """End the agent, and grade its work; return the files to grade in a fresh sandbox."""
     if context.original is None and not context.is_ended:
         _end(context, sandbox, setup)
         read_usage(context, sandbox)
@@ -140,10 +140,10 @@ def _end_and_grade(context: TrialContext, sandbox: Sandbox, setup: Setup) -> Car
 def _end_and_grade_again(
     context: TrialContext, sandbox: Sandbox, setup: Setup, error: InfrastructureError
 ) -> Carried | None:
-    """Find out whose doing it is that the engine failed while the agent's work was ended and graded.
+    """Find the cause of a failure of the engine while the agent was ended and graded.
 
-    The engine has to do the same with what the agent never touched. If it can, and fails here again, it is the agent's
-    doing: a directory that leads to itself, paths too long to be listed, no user root.
+    The engine repeats the same on an untouched sandbox. If that works, and it fails here again, the agent is the cause:
+    a directory that leads to itself, paths too long to be listed, no user root.
     """
     if not context.suspects_agent or context.original is not None:
         raise error
@@ -166,7 +166,7 @@ def _end_and_grade_again(
 
 
 def _end(context: TrialContext, sandbox: Sandbox, setup: Setup) -> None:
-    """End the agent: nothing it started may see, or touch, how it is graded, but for what the grading lets live on."""
+    """End the agent, so that nothing it started sees or touches the grading, except what the rule lets live on."""
     context.phases.enter_unless_cancelled("end")
     findings, grading = context.findings, context.limits.grading
     carried = context.scenario.fresh_container is not None
@@ -182,9 +182,9 @@ def _end(context: TrialContext, sandbox: Sandbox, setup: Setup) -> None:
 
 
 def _keep(context: TrialContext, sandbox: Sandbox) -> None:
-    """Keep the file system as the agent left it, before anything is graded: the outcome is not known yet.
+    """Keep the file system as the agent left it, before grading, when the outcome is not known yet.
 
-    An answer is kept in any case, also of a trial that is graded anew.
+    An answer is always kept, also in a rescore.
     """
     if context.is_question:
         context.findings.kept = keep_answer(context.scenario, sandbox, context.layout, context.redactor)
@@ -196,12 +196,12 @@ def _keep(context: TrialContext, sandbox: Sandbox) -> None:
     try:
         context.findings.kept = sandbox.keep(f"{context.services.bundle.id}-{node}")
     except InfrastructureError as error:
-        # The trial is paid for: it is graded whether or not anybody can look at it later.
+        # The trial is paid for: grade it even if it cannot be kept.
         context.note(f"could not be kept: {clean(str(error), 500)}")
 
 
 def _collect(context: TrialContext, sandbox: Sandbox) -> None:
-    """Run what scorers need run before anything is graded, and fetch the artifacts of the scenario."""
+    """Run the collect commands of scorers before grading, and fetch the artifacts of the scenario."""
     for command in collecting(context.scenario.scorers, context.services.scorers):
         context.phases.enter_unless_cancelled("collect")
         timeout = command.timeout * context.config.timeout_multiplier

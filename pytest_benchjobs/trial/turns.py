@@ -1,12 +1,11 @@
 """Further turns of an agent whose work does not pass, where the scenario gives feedback.
 
-The agent goes on in its own sandbox, in which no scorer has been: each turn is graded in a fresh one. It is a new
-process, which knows what its problem statement says. Limits and usage of models are of all turns together, timeouts of
-each.
+The agent continues in its own sandbox, in which no scorer ran: each turn is graded in a fresh one. Each turn is a new
+process, which knows only its problem statement. Limits and usage of models are those of all turns together, timeouts
+apply to each turn.
 
-A turn that does not end by itself is the last one, and so is one that breaks. There is one turn alone for `oracle` and
-`nop`, which would do the same again, and for a trial that is graded anew: it is the state of the last turn that was
-kept.
+A turn that does not end by itself is the last one, and so is one that breaks. `oracle` and `nop` have one turn, as they
+would do the same again, and so has a rescore, of the kept state of the last turn.
 """
 
 from __future__ import annotations
@@ -36,10 +35,10 @@ _PLACEHOLDER = re.compile(r"\{(problem|output)\}")
 
 
 def next_turn(context: TrialContext, prepared: Prepared) -> Prepared | None:
-    """Note the score of this turn; returns how the agent is called in the next one, None: there is none.
+    """Note the score of this turn; return the prepared next turn, None if there is none.
 
     Raises:
-        AgentSetupFailed: something that the agent needs is missing.
+        AgentSetupFailed: a requirement of the agent is missing.
     """
     findings, feedback = context.findings, context.scenario.feedback
     if feedback is None or context.original is not None or findings.score is None:
@@ -62,12 +61,12 @@ def begin_turn(
     prepared: Prepared,
     connection: Connection | None,
 ) -> None:
-    """Make the sandbox ready for another turn, and forget what is known of the last one but its score.
+    """Make the sandbox ready for another turn, and reset the findings about the last one except its score.
 
     Raises:
         GatewayLost: the gateway is gone.
         InfrastructureError: the engine failed.
-        Ungradable: it failed for what the agent left.
+        Ungradable: the agent's work made it fail.
     """
     context.phases.enter_unless_cancelled("feedback")
     command = prepared.command
@@ -79,7 +78,7 @@ def begin_turn(
             files.append(door_file(context.services.provider.machine()))
     if context.tells_usage:
         files.append(File(USAGE_DIRECTORY, mode=0o777))
-    # Whatever the agent left in their place is removed first.
+    # Remove anything the agent left at their paths first.
     _put(context, sandbox, [dataclasses.replace(file, clean=True) for file in files])
     context.drop_kept()
     redact_output(context)
@@ -89,7 +88,7 @@ def begin_turn(
 
 
 def _put(context: TrialContext, sandbox: Sandbox, files: Sequence[File]) -> None:
-    """Put files in; if that fails, find out whose doing it is: the engine has to do it where no agent has been."""
+    """Put files in; if that fails, find the cause by the same in an untouched sandbox."""
     try:
         sandbox.put(files)
     except (EngineError, EngineLost, EnvironmentFailed):
@@ -104,7 +103,7 @@ def _put(context: TrialContext, sandbox: Sandbox, files: Sequence[File]) -> None
 
 
 def statement_of(feedback: Feedback, problem: str, output: str) -> str:
-    """Return the problem statement of another turn, by the first one and what the scorer printed."""
+    """Return the problem statement of another turn, from the first one and the scorer's output."""
     for pattern, text in feedback.replace:
         output = re.sub(pattern, text, output)
     shown = output.strip("\n")[-feedback.characters :] or _NOTHING
@@ -113,7 +112,7 @@ def statement_of(feedback: Feedback, problem: str, output: str) -> str:
 
 
 def _output(context: TrialContext, feedback: Feedback) -> str:
-    """Return all that is kept of what the scorer printed; of its result it is only the end."""
+    """Return the scorer's whole kept output; its result has only the end."""
     name = feedback.scorer or context.scenario.scorers[0].name
     try:
         return (context.layout.scorer(name) / "output.log").read_text("utf-8", "replace")
@@ -122,7 +121,7 @@ def _output(context: TrialContext, feedback: Feedback) -> str:
 
 
 def _is_cut_short(end: AgentEnd | None) -> bool:
-    """Return True if the agent did not end by itself: its trial has failed, whatever it would do next."""
+    """Return True if the agent did not end by itself, so that its trial has failed."""
     return end is not None and (
         end.timed_out or end.silent or end.limit is not None or end.ending is Ending.TRIAL_LIMIT
     )

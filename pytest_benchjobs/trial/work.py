@@ -1,4 +1,4 @@
-"""Step 3, its second half: the agent at work, in its sandbox or on this machine, and what it used of models."""
+"""Step 3, its second half: run the agent, in its sandbox or on this machine, and count its model usage."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from .secrets import model_keys, redact_file, split
 def connection_of(
     context: TrialContext, command: AgentCommand | None, keys: Mapping[str, str]
 ) -> Iterator[Connection | None]:
-    """Connect the agent with its models, and count at the end what it used; None where it needs no connection.
+    """Connect the agent to its models, and count its usage at the end; None where it needs no connection.
 
-    `command` is None where no agent works; `keys` of models were given to the agent.
+    `command` is None where no agent runs; `keys` are keys of models that were given to the agent.
     """
     connection: Connection | None = None
     models, trial = context.services.models, context.trial
@@ -54,10 +54,10 @@ def connection_of(
 def run_agent(
     context: TrialContext, sandbox: Sandbox, prepared: Prepared, connection: Connection | None
 ) -> None:
-    """Run the agent until it ends, its time is up or it exceeds a limit; how it ended is in the findings.
+    """Run the agent until it ends, times out or exceeds a limit; its ending is in the findings.
 
     Raises:
-        InfrastructureError: it could not be run, or ended for what is not its own doing.
+        InfrastructureError: it could not be run, or ended for a reason it did not cause.
     """
     command = prepared.command
     context.switch_network(sandbox, context.scenario.agent_network)
@@ -74,7 +74,7 @@ def run_agent(
         why = f"the agent could not be started: {log.tail(500).strip()}"
         if context.turn == 1:
             raise AgentSetupFailed(why)
-        # It could in its first turn, so that is its own doing.
+        # It started in its first turn, so the agent is the cause.
         context.findings.agent_end = AgentEnd(ending=Ending.CRASHED, message=clean(one_line(why, 500)))
         return
     end = context.findings.agent_end = work.end(result)
@@ -86,7 +86,7 @@ def run_agent(
 
 
 def read_usage(context: TrialContext, sandbox: Sandbox) -> None:
-    """Read what an agent says it used, if no gateway has counted it."""
+    """Read the usage that an agent reports, if no gateway has counted it."""
     if not context.tells_usage:
         return
     try:
@@ -97,12 +97,12 @@ def read_usage(context: TrialContext, sandbox: Sandbox) -> None:
                 update={"source": said.source or findings.usage.source}
             )
     except (ValueError, InfrastructureError) as error:
-        # Its work is done and paid for. An engine that is gone will be missed by what comes next.
+        # The work is done and paid for. If the engine is gone, the next step reports it.
         context.note("the usage the agent reported cannot be read", error)
 
 
 def _count(context: TrialContext, connection: Connection) -> None:
-    """Take what the gateway has counted into the findings."""
+    """Take the gateway's count into the findings."""
     findings = context.findings
     try:
         report = connection.route.close()
@@ -130,7 +130,7 @@ def _variables(context: TrialContext, prepared: Prepared, command: AgentCommand)
 
 
 def _about_the_job(context: TrialContext, agent: str, command: AgentCommand) -> dict[str, str]:
-    """Return what an agent is told of its job: nothing of it is secret."""
+    """Return variables that tell an agent about its job. None is secret."""
     spec = context.trial.agent
     seen = GATEWAY_URL[command.endpoints[0].wire] if command.endpoints else spec.base_url
     about = {
@@ -147,7 +147,7 @@ def _about_the_job(context: TrialContext, agent: str, command: AgentCommand) -> 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Work:
-    """An agent at work."""
+    """A running agent."""
 
     context: TrialContext
     sandbox: Sandbox
@@ -185,7 +185,7 @@ class _Work:
         )
 
     def on_this_machine(self, agent: Callable[[Shell], int]) -> ExecResult:
-        """Run the function of an agent that works from here."""
+        """Run the function of an agent that works from this machine."""
         started = time.monotonic()
         host = _HostShell(self)
         status = agent(host)
@@ -200,7 +200,7 @@ class _Work:
         )
 
     def end(self, result: ExecResult) -> AgentEnd:
-        """Find out how the agent ended: from its command, its own words, and the gateway."""
+        """Determine the ending of the agent, from its command, its output, and the gateway."""
         limit = self.sandbox.limit_hit()
         reading = _read(self.context, self.command)
         pid, report = (None, None) if self.route is None else (self.route.pid(), self.route.close())
@@ -254,7 +254,7 @@ class _HostShell:
         timeout = max(0.1, min(timeout, self._left()))
         result = work.sandbox.exec(shell(command), timeout=timeout, sink=tail, user=work.user, env=work.env)
         if result.timed_out:
-            # It runs on, and would be in the way of what comes next.
+            # It is still running, and would interfere with the next step.
             work.sandbox.end_commands(PROBLEM_VARIABLE)
         return result.exit_status, tail.text()
 
@@ -277,12 +277,12 @@ class _HostShell:
 
 
 def _read(context: TrialContext, command: AgentCommand) -> AgentReading | None:
-    """Read what the agent's output says of it; its trajectory is written on the way."""
+    """Read the agent's output; write its trajectory on the way."""
     if command.read is None:
         return None
     trajectory = context.layout.trajectory
     reading = command.read(context.layout.agent_log, trajectory)
     if trajectory.exists():
-        # The log is without secrets. But one that came in pieces is put together here.
+        # The log is redacted. But a secret in several pieces may be joined here.
         redact_file(trajectory, context.redactor)
     return reading

@@ -1,7 +1,7 @@
 """Models of the output of `-o json` and `-o yaml`, each versioned. `benchjobs schema NAME` prints its schema.
 
-A model goes into a module of this package, derives from `Document`, and gets a line in `DOCUMENTS`. Where it has the
-fields of what it is made of, `mirror` fills them. The row of `export` stands beside what writes it.
+A model goes into a module of this package, derives from `Document`, and gets a line in `DOCUMENTS`. `mirror` fills the
+fields that it shares with its source. The row of `export` is defined in `report/export.py`.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ DOCUMENTS = {
     "images": ("pytest_benchjobs.report.documents.images", "ImagesDocument"),
     "benchmarks": ("pytest_benchjobs.report.documents.benchmarks", "BenchmarksDocument"),
 }
-"""Name -> module and class. The module is imported when its schema is asked for."""
+"""Name -> module and class. A module is imported when its schema is requested."""
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _Kind = TypeVar("_Kind", bound=Model)
 
 
 class Document(Model):
-    """One document on stdout. A key that changes its meaning, or goes, makes a new `schema_version`."""
+    """A document on stdout. A key that is removed or changes its meaning needs a new `schema_version`."""
 
     schema_version: int = 1
 
 
 def mirror(kind: type[_Kind], source: object, **others: Any) -> _Kind:
-    """Make a document of `others`, and of what `source` has under the names of the other fields."""
+    """Make a document from `others`, and from the attributes of `source` for all other fields."""
     names = kind.model_fields.keys() - others.keys() - {"schema_version"}  # which each kind counts by itself
     return kind(**others, **{name: getattr(source, name) for name in names if hasattr(source, name)})
 
@@ -75,7 +75,7 @@ def document_class(name: str) -> type[BaseModel]:
 
 
 def schema_of(name: str) -> dict[str, Any]:
-    """JSON Schema of what is printed under a name of `DOCUMENTS`.
+    """Return the JSON Schema of the document with a name of `DOCUMENTS`.
 
     Raises:
         KeyError: there is none.

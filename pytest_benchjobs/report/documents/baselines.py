@@ -14,7 +14,7 @@ from . import Document
 
 
 class BaselinesDocument(Document):
-    """`benchjobs baseline list`: by name."""
+    """`benchjobs baseline list`: baselines, sorted by name."""
 
     baselines: tuple[BaselineEntry, ...]
 
@@ -26,31 +26,31 @@ class BaselineFigures(Model):
     agent: str
     scenarios: int
     attempts: int
-    """Those that passed or failed."""
+    """Attempts that passed or failed."""
     passed: int
     errors: int
-    """Attempts that ended in an error, and count for nothing."""
+    """Attempts that ended in an error; they do not count."""
     mean: float | None
-    """Of the mean scores of its scenarios; None: no scenario has a score."""
+    """Mean over the mean scores of the scenarios; null: no scenario has a score."""
 
 
 class BaselineDocument(Document):
-    """`benchjobs baseline show`: what a job would be judged against."""
+    """`benchjobs baseline show`: the results that a job would be judged against."""
 
     baseline: str
-    """As it was asked for."""
+    """The spec as given."""
     jobs: tuple[str, ...]
-    """Ids of those it is made of, the newest first."""
+    """Ids of the jobs it is made of, the newest first."""
     branch: str | None
     commit: str | None
     set_at: datetime.datetime | None
-    """None for one that was never set: the last job, those of a branch, a file."""
+    """null for a baseline that was never set: the last job, those of a branch, a file."""
     set_by: str | None
     reason: str | None
     figures: tuple[BaselineFigures, ...]
     scenarios: tuple[BaselineScenario, ...]
     past: tuple[BaselineEntry, ...]
-    """Earlier settings of it, the latest first; one without jobs says when it was deleted."""
+    """Earlier jobs of this baseline, the latest first; an entry without jobs is a deletion."""
     notes: tuple[str, ...]
     """Jobs that were left out, and the reasons."""
 
@@ -63,7 +63,7 @@ def baseline_document(
     git: object = None,
     notes: Sequence[str] = (),
 ) -> BaselineDocument:
-    """Describe a baseline. Where it was never set, it has no `entry`, and `git` of the newest of its jobs counts."""
+    """Describe a baseline. One that was never set has no `entry`; `git` of its newest job counts then."""
     known = git if isinstance(git, dict) else {}
     branch, commit = known.get("branch"), known.get("commit")
     return BaselineDocument(

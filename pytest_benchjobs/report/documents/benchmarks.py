@@ -13,16 +13,16 @@ class BenchmarkItem(Model):
 
     benchmark: str
     versions: tuple[str, ...]
-    """Of its manifests, if they give any."""
+    """Version in its manifests, if they have one."""
     sources: tuple[str, ...]
-    """Manifests and task directories."""
+    """Its manifests and task directories."""
     scenarios: tuple[str, ...]
     archived: tuple[str, ...]
-    """Those of `scenarios` that are never run."""
+    """Scenarios that are never run."""
 
 
 class Gap(Model):
-    """Something that keeps a scenario, or a whole file, from being of use."""
+    """A problem that makes a scenario, or a whole file, unusable."""
 
     source: str
     line: int | None
@@ -42,13 +42,13 @@ class CheckProblem(Model):
 
     agent: str
     attempt: int | None
-    """None: it is about all of them together."""
+    """null: the problem is about all attempts together."""
     expected: str
     found: str
     files: str | None
-    """The trial's directory, with its log and what its scorers said."""
+    """The trial's directory, with its logs."""
     logs: tuple[str, ...] = ()
-    """Last lines of these, of the first problem of an agent."""
+    """Last lines of the logs, for the first problem of each agent."""
 
 
 class CheckedScenario(Model):
@@ -60,14 +60,14 @@ class CheckedScenario(Model):
     verdict: Verdict
     problems: tuple[CheckProblem, ...]
     advice: str | None = None
-    """Advice that would make a sound scenario better."""
+    """A suggestion that would improve a sound scenario."""
 
 
 class CheckDocument(Document):
     """`benchjobs check`."""
 
     directory: str | None
-    """Directory of the results; None: nothing was wrong, and they were removed."""
+    """Directory of the results; null: there was no problem, and they were removed."""
     attempts: int
     ok: bool
     scenarios: tuple[CheckedScenario, ...]
@@ -79,17 +79,17 @@ class BenchmarkCalibration(Model):
     benchmark: str
     status: Status
     suspicious: bool
-    """Something is wrong with the benchmark."""
+    """True if something is wrong with the benchmark."""
     why: str
-    """In a line."""
+    """Explanation in one line."""
     scores: dict[str, float]
-    """Agent whose results are certain -> mean score."""
+    """Agent with certain results -> mean score."""
     mismatches: tuple[str, ...]
-    """`scenario [agent]` of results that are not what is certain."""
+    """`scenario [agent]` of results that differ from the certain ones."""
     pattern: Pattern
-    """Of the mean scores of all other agents."""
+    """Lowest and highest mean score of all other agents."""
     agents: int
-    """Number of these scenarios."""
+    """Number of scenarios."""
 
 
 class CalibrationDocument(Document):

@@ -17,11 +17,11 @@ class CatalogueItem(Model):
     title: str
     aliases: tuple[str, ...] = ()
     scenarios: int | None
-    """As its authors count them; None: unknown."""
+    """Number of scenarios according to its authors; null: unknown."""
     fetched: bool | None
-    """True if all of it is on this machine; None: nothing is fetched."""
+    """True if all of it is on this machine; null: there is nothing to fetch."""
     here: int | None = None
-    """Number of scenarios of it on this machine."""
+    """Number of its scenarios on this machine."""
 
 
 class CatalogueDocument(Document):
@@ -47,11 +47,11 @@ class CatalogueEntryDocument(Document):
     published: dict[str, float] = {}
     directory: str | None = None
     trouble: str | None = None
-    """Reason why it cannot be used from there."""
+    """Reason why the fetched directory cannot be used."""
     origin: str | None = None
-    """Place that it came from."""
+    """Source it was fetched from."""
     fetched_at: datetime.datetime | None = None
     bytes: int | None = None
     checked: Verdicts | None = None
     run: str = ""
-    """Command that runs it."""
+    """Command that runs the benchmark."""

@@ -17,9 +17,9 @@ class ImageTotal(Model):
     state: ImageState
     images: int
     bytes: int
-    """Sum of the known sizes: on disk; of what is to be pulled as it is sent, where that is known."""
+    """Sum of the known sizes: on disk; for images to pull the compressed size, where that is known."""
     unknown: int
-    """Images that are in no sum."""
+    """Images of unknown size, not in the sum."""
 
 
 class ListedImage(ImageSize):
@@ -27,7 +27,7 @@ class ListedImage(ImageSize):
 
     scenarios: int
     error: str | None = None
-    """Reason why it could not be weighed, or brought."""
+    """Reason why its size could not be found, or why it could not be pulled or built."""
 
 
 class ImagesDocument(Document):
@@ -37,7 +37,7 @@ class ImagesDocument(Document):
     scenarios: int
     """Scenarios that need images."""
     without: int
-    """Scenarios that need none: they are questions, or would be skipped."""
+    """Scenarios that need no image: they are questions, or would be skipped."""
     problems: dict[str, int] = {}
     """Reason why a scenario cannot run -> scenarios."""
     images: tuple[ListedImage, ...]
@@ -57,5 +57,5 @@ def totals(images: Iterable[ImageSize]) -> Iterator[ImageTotal]:
 
 
 def to_count(image: ImageSize) -> int | None:
-    """Return the size that counts: as it is sent, where it is to be pulled and that is known, else on disk."""
+    """Return the size to count: compressed for an image to pull, where that is known, else on disk."""
     return image.bytes if image.download is None else image.download

@@ -15,10 +15,10 @@ from . import Document
 
 
 class Counts(Model):
-    """Counts of trials by outcome, and their cost. Of reused ones neither time nor cost counts."""
+    """Counts of trials by outcome, and their cost. Time and cost of reused trials do not count."""
 
     trials: int
-    """Those that ended, or were reused."""
+    """Trials that ended, or were reused."""
     passed: int
     failed: int
     error: int
@@ -26,9 +26,9 @@ class Counts(Model):
     skipped: int
     reused: int
     mean_score: float | None
-    """Over the trials with a score. Errors have none."""
+    """Mean over the trials with a score. Errors have none."""
     cost_usd: float | None
-    """None: unknown."""
+    """null: unknown."""
 
 
 class JobHead(Model):
@@ -48,14 +48,14 @@ class JobHead(Model):
 
 
 class JobItem(Counts, JobHead):
-    """A job. Its `mean_score` is over all agents, of which one may be a reference: see `scores`."""
+    """A job. Its `mean_score` is over all agents, one of which may be a reference: see `scores`."""
 
     selection: bool = False
     """It has no name and ran a selection of scenarios: `-k`, `-m`, `--lf`, ids."""
     scores: dict[str, float] = {}
-    """Agent -> mean score of its trials; without agents that have none."""
+    """Agent -> mean score of its trials; agents without one are left out."""
     dead: bool = False
-    """Its process died: it has the status of a job that goes on until `recover`, or the next job, closes it."""
+    """True if its process died. The status stays that of a running job until `recover`, or the next job, closes it."""
 
 
 class ListDocument(Document):
@@ -91,7 +91,7 @@ class RunItem(Counts, RunHead):
     seconds: float
     """Sum over the trials that ran in this job."""
     dead: bool = False
-    """The process of its job died."""
+    """True if the process of its job died."""
 
 
 class RunsDocument(Document):
@@ -106,61 +106,61 @@ class DetachDocument(Document):
     job: str
     name: str | None = None
     status: JobStatus
-    """`initializing` until pytest has found out what there is to run."""
+    """`initializing` until pytest has collected the trials."""
     planned: int | None = None
-    """Trials, once that is known."""
+    """Number of trials, once known."""
     agent_timeout: float | None = None
-    """Seconds; None: each scenario's own, else 7200."""
+    """Seconds; null: each scenario's own, else 7200."""
     message: str | None = None
     """Reason why it failed at once."""
     pid: int
     directory: str
-    """The files of the job."""
+    """Directory of the job."""
     log: str
     """Log with the output of pytest."""
 
 
 class CancelDocument(Document):
-    """`benchjobs cancel`: how the job stands now."""
+    """`benchjobs cancel`: the state of the job now."""
 
     job: str
     name: str | None
     status: JobStatus
-    """Still `running` when its end was not waited for, or not long enough."""
+    """Still `running` if the command did not wait for the end, or not long enough."""
     changed: bool
-    """False: it had ended before."""
+    """False if the job had already ended."""
     planned: int | None
     totals: Totals
 
 
 class RecoveredJob(Model):
-    """A job for which something was done, and what."""
+    """A job that was recovered, and how."""
 
     job: str
     message: str
 
 
 class RecoverDocument(Document):
-    """`benchjobs recover`: what was closed."""
+    """`benchjobs recover`: the recovered jobs."""
 
     recovered: tuple[RecoveredJob, ...]
     repaired: tuple[RecoveredJob, ...]
-    """Jobs that had ended, and lacked something."""
+    """Jobs that had ended without reports, which were completed."""
     problems: tuple[str, ...]
     """Jobs that could not be closed, and why."""
 
 
 class MergedJob(Model):
-    """Fate of a job that came in."""
+    """Result of the import of one job."""
 
     job: str
-    """Its id; of one that cannot be read the name of its directory, of a history its path."""
+    """Its id; for an unreadable job the name of its directory, for a history its path."""
     name: str | None
     action: Literal["added", "updated", "unchanged", "refused"]
     trials: int
-    """That it has here now; of a refused one, that it has where it comes from."""
+    """Number of its trials here now; for a refused job, at its source."""
     message: str | None
-    """Reason why it was refused."""
+    """Reason why the job was refused."""
 
 
 class MergedJUnit(Model):
@@ -168,7 +168,7 @@ class MergedJUnit(Model):
 
     path: str
     files: int
-    """That were merged."""
+    """Number of merged files."""
     cases: int
 
 
@@ -176,7 +176,7 @@ class MergeDocument(Document):
     """`benchjobs merge`."""
 
     directory: str | None
-    """Directory of the jobs now; None when only JUnit files were merged."""
+    """Directory of the merged jobs; null when only JUnit files were merged."""
     jobs: tuple[MergedJob, ...]
     problems: tuple[str, ...]
     """Files that were left out, and why."""
@@ -189,7 +189,7 @@ class RemovedJob(Model):
     job: str
     trials: int
     bytes: int
-    """Of its files."""
+    """Size of its files."""
 
 
 class RemovedDocument(Document):
@@ -197,7 +197,7 @@ class RemovedDocument(Document):
 
     jobs: tuple[RemovedJob, ...]
     kept: int
-    """File systems of their trials that were removed from the engine."""
+    """Kept file systems of trials that were removed from the engine."""
 
 
 class Reason(Model):
@@ -216,7 +216,7 @@ class ScorerLog(Model):
     score: float | None
     status: Literal["complete", "error"]
     output: str
-    """The tail of what it printed."""
+    """The end of its output."""
     error: Reason | None
 
 
@@ -239,21 +239,21 @@ class TrialLog(Document):
     failure: Reason | None
     scorers: tuple[ScorerLog, ...]
     reused: str | None
-    """The job that ran it; its logs are those of that one."""
+    """The job that ran the trial, and has its logs."""
 
 
 class CopiedTrial(Model):
-    """A trial and where its logs are now."""
+    """A trial and the directory with the copy of its logs."""
 
     node_id: str
     run: str
     status: Literal["copied", "incomplete"]
     directory: str
-    """Relative to the document's."""
+    """Relative to the document's directory."""
     files: int
     bytes: int
     problem: str | None
-    """The first thing that could not be copied."""
+    """The first problem of copying."""
 
 
 class LogsDocument(Document):
@@ -262,5 +262,5 @@ class LogsDocument(Document):
     job: str
     directory: str
     copied: int
-    """Trials of which everything is there."""
+    """Trials copied without a problem."""
     trials: tuple[CopiedTrial, ...]

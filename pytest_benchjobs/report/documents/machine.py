@@ -11,19 +11,19 @@ from . import Document
 
 
 class AgentItem(Model):
-    """An agent there is."""
+    """An agent."""
 
     name: str
     needs_model: bool
     about: str = ""
     version: str | None = None
-    """Fetched if no other is asked for; None: nothing is fetched."""
+    """Version that is fetched by default; null: there is nothing to fetch."""
     fetched: bool | None = None
-    """True if all of it is on this machine; None: nothing is fetched."""
+    """True if all of it is on this machine; null: there is nothing to fetch."""
     key_variables: tuple[str, ...] = ()
-    """With the keys it may need; which of them, its model decides."""
+    """Variables with keys that it may need, depending on its model."""
     keys_set: tuple[str, ...] = ()
-    """Those of them that have a value here."""
+    """Variables of `keys` that have a value here."""
 
 
 class AgentsDocument(Document):
@@ -33,7 +33,7 @@ class AgentsDocument(Document):
 
 
 class PackageItem(Model):
-    """Something that is fetched for an agent."""
+    """A package that is fetched for an agent."""
 
     name: str
     version: str
@@ -41,12 +41,12 @@ class PackageItem(Model):
     platform: str
     directory: str
     trouble: str | None
-    """Reason why it cannot be used."""
+    """Reason why the fetched package cannot be used."""
     bytes: int | None
     archive_sha256: str | None
     fetched_at: datetime.datetime | None
     changed: tuple[str, ...] | None
-    """Files whose content is not what was fetched; None: not checked."""
+    """Files changed since they were fetched; null: not checked."""
 
 
 class AgentDocument(Document):
@@ -54,36 +54,36 @@ class AgentDocument(Document):
 
     agent: AgentItem
     wires: tuple[str, ...] = ()
-    """Wires it can speak to a model."""
+    """Protocols it can use to call a model."""
     provider: str | None = None
     """Default provider of its models."""
     parameters: tuple[str, ...] = ()
     capabilities: tuple[str, ...] | None = None
-    """All it can do of what scenarios may require; None: nothing is known."""
+    """Capabilities it has, of those that scenarios may require; null: unknown."""
     packages: tuple[PackageItem, ...] = ()
     argv: tuple[str, ...] = ()
-    """The program and its arguments, with placeholders, as its description has them."""
+    """The program and its arguments, with placeholders, from its description."""
     files: str | None = None
-    """Copy of its own files that sandboxes see; None: it has none."""
+    """Copy of its own files that sandboxes see; null: it has none."""
     files_bytes: int | None = None
     files_sha256: str | None = None
 
 
 class SecretItem(Model):
-    """A secret that is kept, without its value."""
+    """A stored secret, without its value."""
 
     name: str
     kept: Literal["keyring", "file"]
     set_at: datetime.datetime
     fingerprint: str | None
-    """The same for the same value on this machine, and of no other use. None: the keyring has it no more."""
+    """Equal for equal values on this machine; useless otherwise. null: the keyring no longer has the secret."""
 
 
 class SecretsDocument(Document):
     """`benchjobs secret list`."""
 
     file: str
-    """File with the names of all secrets, and with those values that are not in the keyring."""
+    """File with the names of all secrets, and the values that are not in the keyring."""
     secrets: tuple[SecretItem, ...]
 
 
@@ -93,7 +93,7 @@ class Health(StrEnum):
     OK = "ok"
     PROBLEM = "problem"
     SKIPPED = "skipped"
-    """It cannot be told from here; `found` says why."""
+    """It cannot be checked from here; `found` says why."""
 
 
 class Finding(Model):
@@ -103,7 +103,7 @@ class Finding(Model):
     health: Health
     found: str
     cure: str | None = None
-    """Remedy of a problem, if possible a command."""
+    """How to fix a problem, if possible a command."""
 
 
 class DoctorDocument(Document):

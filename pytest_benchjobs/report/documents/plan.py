@@ -11,7 +11,7 @@ from .images import ImageTotal
 
 
 class PlannedTrial(Model):
-    """A trial that was selected."""
+    """A selected trial."""
 
     node_id: str
     benchmark: str
@@ -19,19 +19,19 @@ class PlannedTrial(Model):
     agent: str
     attempt: int
     reused: bool
-    """It would not run: a result of an earlier job would be taken over."""
+    """True if it would not run, but reuse the result of an earlier job."""
     why: str
-    """Reason why it is reused or not; empty without reuse."""
+    """Reason why a result is reused or not; empty without reuse."""
     incompatible: str | None = None
     """Reason why it would be skipped: a missing capability of its agent, a mark of pytest, or a known failure."""
     problem: str | None
     """Reason why it would end in an error."""
     images: tuple[ImageSize, ...] = ()
-    """Those it needs, that of the agent first. None of one that is reused, or would end in an error."""
+    """Images it needs, that of the agent first; empty for a trial that is reused, or would end in an error."""
     validation: Validation
     has_reference: bool
     timeout: float
-    """Seconds after which it ends in any case."""
+    """Seconds after which the trial ends in any case."""
 
 
 class PlannedRun(Model):
@@ -42,17 +42,17 @@ class PlannedRun(Model):
     trials: int
     reused: int
     skipped: int
-    """Those whose agent lacks what the scenario requires, or that a mark or a known failure leaves out."""
+    """Trials whose agent lacks a required capability, or that a mark or a known failure skips."""
     runs: int
     problems: int
-    """Those of `runs` that would end in an error."""
+    """Trials of `runs` that would end in an error."""
     expected_seconds: float | None
-    """Sum of what its trials took when they ran before; None: unknown."""
+    """Sum of the times of its trials' last runs; null: unknown."""
     expected_usd: float | None
 
 
 class Reason(Model):
-    """Reasons why trials are reused or run."""
+    """A reason why trials are reused or run."""
 
     reused: bool
     why: str
@@ -66,27 +66,27 @@ class PlannedImage(ImageSize):
 
 
 class PlannedTime(Model):
-    """Time it takes, in seconds, with as many trials at a time as the job has."""
+    """Time of the job in seconds, at its concurrency."""
 
     at_most: float
-    """Time if every trial uses all the time it has. Pulling and building images comes on top."""
+    """Upper bound, if every trial uses its whole timeout; without pulling and building of images."""
     expected: float | None
-    """From what the same trials took before."""
+    """Estimate from the last runs of the same trials."""
     unknown: int
-    """Trials that are in no expectation: they have not run before, or ended in an error."""
+    """Trials not in the estimate: they never ran, or ended in an error."""
 
 
 class PlannedCost(Model):
     """Cost in USD."""
 
     expected: float | None
-    """From what the same trials cost before."""
+    """Estimate from the last runs of the same trials."""
     unknown: int
-    """Trials that are in no expectation: their cost is unknown."""
+    """Trials not in the estimate: their cost is unknown."""
 
 
 class PlanDocument(Document):
-    """`benchjobs plan`: what would run. Nothing has."""
+    """`benchjobs plan`: the trials that would run, without running them."""
 
     trials: int
     reused: int
@@ -98,7 +98,7 @@ class PlanDocument(Document):
     reasons: tuple[Reason, ...]
     images: tuple[PlannedImage, ...]
     image_totals: tuple[ImageTotal, ...]
-    """A total for each state there is."""
+    """A total for each state of images."""
     time: PlannedTime
     cost: PlannedCost
     config: JobConfig

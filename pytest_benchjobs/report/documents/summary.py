@@ -13,87 +13,87 @@ from .jobs import Reason, RunHead
 
 
 class AtK(Model):
-    """Worth of k attempts, estimated without bias from all attempts; a mean over scenarios."""
+    """Unbiased estimates for k attempts, from all attempts; means over scenarios."""
 
     k: int
     pass_at_k: float | None
-    """Chance that at least one of k attempts passes. None: no scenario has k attempts that passed or failed."""
+    """Chance that at least one of k attempts passes. null: no scenario has k attempts that passed or failed."""
     pass_hat_k: float | None
     """Chance that all of k attempts pass: pass^k."""
     scenarios: int
-    """Those with k attempts that passed or failed; the others do not count."""
+    """Scenarios with k attempts that passed or failed; the others do not count."""
 
 
 class VerdictFigures(Model):
-    """Scenarios by their verdict, where the attempt policy makes one of several attempts."""
+    """Counts of scenarios by verdict, where the attempt policy makes one verdict of several attempts."""
 
     total: int
     passed: int
     failed: int
     partial: int
-    """Those of `failed` with a mean score above 0."""
+    """Failed scenarios with a mean score above 0."""
     zero: int
-    """The others of `failed`."""
+    """Failed scenarios with a mean score of 0."""
     error: int
-    """Open: errors, or attempts that did not run, might have changed the verdict."""
+    """Scenarios without a verdict: errors or missing attempts might have changed it."""
     skipped: int
     mean_score: float | None
-    """Over the scenarios that passed or failed, of the mean over their attempts."""
+    """Mean over the scenarios that passed or failed, each with the mean of its attempts."""
 
 
 class Figures(Model):
-    """Figures of a set of trials. Time, tokens and cost are those spent in this job."""
+    """Figures of a set of trials. Time, tokens and cost are those of this job."""
 
     scenarios: int
     total: int
     passed: int
     failed: int
     partial: int
-    """Those of `failed` with a score above 0."""
+    """Failed trials with a score above 0."""
     zero: int
-    """The others of `failed`."""
+    """Failed trials with a score of 0, or none."""
     error: int
     timeouts: int
-    """Those of `failed` whose agent did not end in time."""
+    """Failed trials whose agent did not end in time."""
     cancelled: int
     skipped: int
     reused: int
     pass_rate: float | None
-    """Passed among those that passed or failed."""
+    """Share that passed among the trials that passed or failed."""
     mean_scored: float | None
     """Mean score of the trials that have one."""
     mean_all: float | None
-    """Sum of scores over all trials but skipped ones: what is certain even if every error hides a 0."""
+    """Sum of scores divided by all trials but skipped ones: a lower bound, as if every error hid a 0."""
     cost_usd: float | None
     unpriced: int
-    """Trials whose agent worked here at an unknown cost; `cost_usd` is without them."""
+    """Trials whose agent ran in this job at an unknown cost; they are not in `cost_usd`."""
     input_tokens: int | None
     output_tokens: int | None
     cached_tokens: int | None
     seconds: float
     p50_seconds: float | None
-    """Of the trials that passed or failed here; so is p95."""
+    """Median time of the trials that passed or failed in this job; p95 likewise."""
     p95_seconds: float | None
     classes: dict[str, int]
     """Class of failure or error -> trials."""
     at_k: tuple[AtK, ...]
-    """For k = 1, 2, ... up to the number of attempts, where that is above 1."""
+    """pass@k and pass^k for k = 1, 2, ... up to the number of attempts, if that is above 1."""
     flaky: tuple[str, ...]
     """Node ids of scenarios with attempts that passed and attempts that failed."""
     verdicts: VerdictFigures | None
-    """With an attempt policy other than `each`."""
+    """Present with an attempt policy other than `each`."""
 
 
 class AgentHead(Model):
-    """An agent, and how far it is."""
+    """An agent and its progress."""
 
     agent: str
     planned: int | None
-    """Trials that are to run, while the job runs."""
+    """Planned trials, while the job runs."""
     ended: int
-    """Trials that ended; while the job runs, the history may not have the latest yet, and so `total`."""
+    """Trials that ended. While the job runs, `total` may lack the latest, which the history does not have yet."""
     running: int
-    """Trials in flight."""
+    """Running trials."""
 
 
 class AgentFigures(Figures, AgentHead):
@@ -113,27 +113,27 @@ class SummaryTrial(Model):
     cost_usd: float | None
     failure: Reason | None
     reused: str | None
-    """The job it was taken over from."""
+    """The job whose result is reused."""
     rescored: str | None
-    """The job whose trial was graded anew."""
+    """The job whose trial was graded again."""
     kept: str | None
-    """Image with the file system the agent left."""
+    """Image with the file system as the agent left it."""
     known: str | None
-    """Mode of the known failure it is: `expected-fail`, `quarantine` or `skip`."""
+    """Mode of its known-failure entry: `expected-fail`, `quarantine` or `skip`."""
     path: str
-    """Of its files, relative to the job's directory."""
+    """Path of its files, relative to the job's directory."""
 
 
 class SummaryScenario(Model):
     """All attempts of a scenario in a run."""
 
     node_id: str
-    """Of the attempts, without their number."""
+    """Node id of the attempts, without their number."""
     scenario: str
     outcome: str
     """The verdict of the attempt policy; with `each`, passed only if every attempt did; `error` while it is open."""
     attempts: int
-    """That were meant to run; `trials` are those that ended."""
+    """Number of planned attempts; `trials` are those that ended."""
     passed: int
     failed: int
     error: int
@@ -153,7 +153,7 @@ class RunFigures(Figures, RunHead):
 
 
 class InFlight(Model):
-    """A trial that runs now."""
+    """A running trial."""
 
     node_id: str
     scenario: str
@@ -165,7 +165,7 @@ class InFlight(Model):
 
     @classmethod
     def of(cls, trial: Flying) -> InFlight:
-        """Describe a trial that runs."""
+        """Describe a running trial."""
         started, since = (
             datetime.datetime.fromtimestamp(seconds, datetime.UTC) for seconds in (trial.started, trial.since)
         )
@@ -179,17 +179,17 @@ class SummaryDocument(Document):
     name: str | None
     status: str
     message: str | None
-    """Reason for its status, if that is not plain."""
+    """Reason for the status, where it needs one."""
     created_at: datetime.datetime
     finished_at: datetime.datetime | None
     resumed_at: tuple[datetime.datetime, ...]
     parent: str | None
     metadata: dict[str, str]
     directory: str
-    """Of its files."""
+    """Directory of its files."""
     planned: int | None
     attempts: int
-    """The most of any benchmark."""
+    """Number of attempts; where benchmarks differ, the largest."""
     attempt_policy: str
     totals: Totals
     agents: tuple[AgentFigures, ...]
@@ -197,12 +197,12 @@ class SummaryDocument(Document):
     left_out: int
     """Scenarios beyond `--limit`."""
     silent_seconds: float | None
-    """While it runs: since its process last said that it is alive."""
+    """While it runs: seconds since the last heartbeat of its process."""
     dead: bool = False
-    """Its process died: it has the status of a job that goes on until `recover`, or the next job, closes it."""
+    """True if its process died. The status stays that of a running job until `recover`, or the next job, closes it."""
     in_flight: tuple[InFlight, ...]
     rescored: str | None = None
-    """Of a job that graded a part of another one anew: the means of the same trials, then and now."""
+    """For a rescore of only a part of a job: the means of the same trials, then and now."""
     config: JobConfig
     reproducibility: dict[str, Any]
     """argv, git commit and state, versions, platform."""

@@ -8,14 +8,14 @@ from . import Document
 
 
 class AgentCommand(Model):
-    """A call of a tool by the agent, as its trajectory has it."""
+    """A tool call of the agent, from its trajectory."""
 
     step: int
     tool: str
     command: str
-    """In a line: the command of a shell, else the arguments."""
+    """The shell command, else the arguments, in one line."""
     output: str | None
-    """End of what came back, in a line."""
+    """End of the tool's output, in one line."""
 
 
 class LogEnd(Model):
@@ -39,13 +39,13 @@ class ShowDocument(Document):
     result: TrialResult
     job_name: str | None
     statement: str | None
-    """The task as the benchmark has it now. None: the benchmark is not here, or it is confidential."""
+    """The task as the benchmark has it now. null: the benchmark is not here, or it is confidential."""
     commands: tuple[AgentCommand, ...]
-    """The last ones, in order."""
+    """The last commands, in order."""
     commands_left_out: int
-    """Commands before those."""
+    """Number of earlier commands."""
     logs: tuple[LogEnd, ...]
     directory: str | None
-    """Directory of its files; None: they are gone."""
+    """Directory of its files; null: they are gone."""
     files: tuple[TrialFile, ...]
     files_left_out: int

@@ -1,4 +1,4 @@
-"""The document of `watch`: a job as it stands at a moment."""
+"""The document of `watch`: a snapshot of a job."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _LATELY = 10
 
 
 class WatchTotals(Model):
-    """Counts of trials by outcome. Of reused ones neither cost nor tokens count."""
+    """Counts of trials by outcome. Cost and tokens of reused trials do not count."""
 
     planned: int | None
-    """Trials selected to run; null until that is known."""
+    """Trials selected to run; null until known."""
     done: int
     """Trials that have ended."""
     passed: int
@@ -30,17 +30,17 @@ class WatchTotals(Model):
     skipped: int
     reused: int
     before: int
-    """Those that had ended before the job was resumed."""
+    """Trials that ended before the job was resumed."""
     mean_score: float | None
-    """Over the trials with a score. Errors have none."""
+    """Mean over the trials with a score. Errors have none."""
     cost_usd: float | None
-    """null: unknown. So are tokens."""
+    """null: unknown; tokens likewise."""
     input_tokens: int | None
     output_tokens: int | None
 
 
 class WatchAgent(WatchTotals):
-    """The same for one agent."""
+    """Counts for one agent."""
 
     agent: str
 
@@ -66,32 +66,32 @@ class WatchDocument(Document):
     name: str | None
     status: str
     message: str | None
-    """Reason for its status, if that is not plain."""
+    """Reason for the status, where it needs one."""
     died: bool
-    """Whoever ran it is gone, though its status says that it runs."""
+    """True if its process is dead, though its status is that of a running job."""
     at: datetime.datetime
     created_at: datetime.datetime
     resumed_at: tuple[datetime.datetime, ...]
     finished_at: datetime.datetime | None
     elapsed: float
-    """Seconds since it was begun, or last resumed, until now or its end."""
+    """Seconds from its start, or last resume, until now or its end."""
     eta: float | None
-    """Seconds until the last trial ends, as far as anybody can tell; null until then, and at the end."""
+    """Estimated seconds until the last trial ends; null while unknown, and at the end."""
     concurrency: int
     totals: WatchTotals
     agents: tuple[WatchAgent, ...]
     in_flight: tuple[InFlight, ...]
-    """The oldest first."""
+    """Running trials, the oldest first."""
     lately: tuple[WatchEnded, ...]
-    """The last trials that ended, the newest last."""
+    """The trials that ended last, the newest at the end."""
     log: tuple[str, ...]
-    """Before the first trial: the last lines of what pytest printed."""
+    """Last lines of pytest's output, before the first trial."""
 
 
 def watch_document(
     record: JobRecord, live: Live, now: datetime.datetime, *, died: bool = False, log: tuple[str, ...] = ()
 ) -> WatchDocument:
-    """Return a job as it stands `now`. Texts of agents are in it as they came: clean them before they are shown."""
+    """Return a snapshot of a job. Texts of agents in it are raw: clean them before they are shown."""
     over = died or record.status.ended
     return mirror(
         WatchDocument,
@@ -115,7 +115,7 @@ def watch_document(
 
 
 def elapsed(record: JobRecord, now: datetime.datetime) -> float:
-    """Seconds since the job was begun, or last resumed, until it ended."""
+    """Return the seconds from the job's start, or last resume, until now or its end."""
     begun = max((record.created_at, *record.resumed_at))
     return max(0.0, ((record.finished_at or now) - begun).total_seconds())
 
