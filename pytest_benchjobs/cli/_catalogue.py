@@ -12,7 +12,7 @@ import click
 from ..model.errors import InputError
 from ..report.documents.catalogue import CatalogueEntryDocument, CatalogueItem
 from ..report.table import Cell, Column, render, width
-from ..report.units import counted
+from ..report.units import counted, number
 from ..sources.catalogue.installed import installed, opened
 from ..sources.catalogue.kept import State, recipe, state_of
 from ..sources.catalogue.lookup import Lookup, version_of
@@ -206,7 +206,7 @@ def lines_of(document: CatalogueEntryDocument) -> Iterator[str]:
     for scenario, reason in document.exceptions.items():
         yield one_line(f"exception: {scenario}: {reason}", 1000)
     for who, score in document.published.items():
-        yield one_line(f"published: {who}: {score:.2%}", 1000)
+        yield one_line(f"published: {who}: {number(score)}", 1000)
     if document.directory is not None:
         state = (
             document.trouble or f"{item.here} scenarios, {size(document.bytes or 0)}, from {document.origin}"

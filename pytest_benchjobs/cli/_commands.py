@@ -22,7 +22,7 @@ _SECTIONS = {
         "list": "List jobs.",
         "runs": "List runs: one benchmark and one agent in one job.",
         "summary": "Show the results of a job.",
-        "show": "Show one trial whole, and what to type next.",
+        "show": "Show everything about one trial, and what to type next.",
         "logs": "Copy the logs of a job, or of one trial.",
         "shell": "Open a shell in a kept trial.",
         "export": "Write the trials of a job as CSV or JSON lines.",
@@ -30,9 +30,9 @@ _SECTIONS = {
     "Compare and decide": {
         "compare": "Compare two jobs, agents or models.",
         "view-comparison": "Show a comparison again.",
-        "ab": "Run two agents in turns, and judge one by the other.",
-        "baseline": "Set, move, list and show baselines: what jobs are judged against.",
-        "gate": "Judge a job by a baseline and by floors.",
+        "ab": "Run two agents in turns, and judge one against the other.",
+        "baseline": "Set, move, list and show baselines, which jobs are judged against.",
+        "gate": "Judge a job against a baseline, and by floors.",
         "calibrate": "Measure how far the scores of benchmarks can be trusted.",
     },
     "Set up": {

@@ -31,6 +31,6 @@ def warn_of_dead(job_ids: Iterable[str]) -> None:
 
 def _message(job_id: str) -> str:
     return (
-        f"job {job_id} is no longer running: its process died: `benchjobs resume {job_id}` finishes it, "
+        f"job {job_id} is no longer running: its process died; `benchjobs resume {job_id}` finishes it, "
         "`benchjobs recover` closes it"
     )

@@ -277,7 +277,7 @@ def agents() -> Finding:
     try:
         known = all_agents((Path.cwd(), Path("benchmarks")))
     except InputError as error:
-        return problem("agents", str(error), "mend the file")
+        return problem("agents", str(error), "fix the file")
     fetched = [
         agent.name
         for agent in known.values()
@@ -297,7 +297,7 @@ def data(paths: Sequence[Path]) -> Iterator[Finding]:
             found = find_sources(path)
         except InputError as error:
             broken += 1
-            yield problem("data", str(error), "mend the file, or name another path")
+            yield problem("data", str(error), "fix the file, or name another path")
             continue
         for source in found:
             sources += 1
@@ -310,7 +310,7 @@ def data(paths: Sequence[Path]) -> Iterator[Finding]:
                 mistakes = error.errors if isinstance(error, InputErrors) else [error]
                 broken += len(mistakes)
                 for mistake in mistakes:
-                    yield problem("data", str(mistake), "mend the file")
+                    yield problem("data", str(mistake), "fix the file")
     if not broken:
         where = f"{counted(scenarios, 'scenario')} in {counted(sources, 'file or task', 'files and tasks')}"
         yield ok("data", where) if sources else skipped("data", "no benchmarks here; name a PATH")
@@ -326,14 +326,14 @@ def known(path: Path, today: datetime.date) -> Iterator[Finding]:
         entries = read_known(path, path.name, today).entries
     except InputError as error:
         for mistake in error.errors if isinstance(error, InputErrors) else [error]:
-            yield problem("known", str(mistake), "mend the file")
+            yield problem("known", str(mistake), "fix the file")
         return
     soon = [
         f"{entry.known.place} on {entry.known.until}"
         for entry in entries
         if entry.known.until is not None and entry.known.until <= today + _SOON
     ]
-    ends = f"; soon to end: {', '.join(soon)}" if soon else ""
+    ends = f"; expiring soon: {', '.join(soon)}" if soon else ""
     yield ok("known", f"{counted(len(entries), 'known failure')} in {path.name}{ends}")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from ..model.errors import InfrastructureError
 from ..sandbox.providers import keeper
 
-GONE = "`benchjobs gc --kept` or someone else removed it, or the job ran on another machine"
+GONE = "removed by `benchjobs gc --kept` or by hand, or on another machine"
 
 
 def gone(references: Iterable[str | None]) -> set[str]:

@@ -11,7 +11,7 @@ import click
 
 from ..analysis.attempts import shown
 from ..report.table import Cell, Column, marks, render, tabulate
-from ..report.units import cost, counted, duration, number, percent
+from ..report.units import cost, counted, duration, mean_text, number
 from ..store.text import clean, one_line
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def _cell(count: int, colour: str) -> Cell:
 
 def _mean(row: _Row) -> str:
     mean = row[1].verdicts.mean_score if row[1].verdicts else row[1].mean_scored
-    return "-" if mean is None else f"{mean:.3f}"
+    return "-" if mean is None else mean_text(mean)
 
 
 _COUNTS = (
@@ -199,7 +199,7 @@ def _progress(document: SummaryDocument, room: int) -> Iterator[str]:
         if figures.error:
             parts.append(f"{figures.error} errors")
         if figures.mean_scored is not None:
-            parts.append(f"score {percent(figures.mean_scored)}")
+            parts.append(f"mean {mean_text(figures.mean_scored)}")
         yield f"  {label:<{longest}}  {', '.join(parts)}"
     now = datetime.datetime.now(datetime.UTC)
     for trial in document.in_flight[:_SHOWN_IN_FLIGHT]:

@@ -17,7 +17,7 @@ from ..model.job import JobRecord
 from ..model.result import Outcome
 from ..report.documents.watch import elapsed
 from ..report.table import Cell, Column, Shown, marks, tabulate
-from ..report.units import cost, duration, number
+from ..report.units import cost, duration, mean_text, number
 from ..store.text import one_line
 
 _SILENT_SECONDS = 30.0
@@ -129,7 +129,7 @@ def _count(outcome: Outcome, row: tuple[str, Tally]) -> Cell:
 
 
 def _mean(tally: Tally) -> str:
-    return "-" if tally.mean_score is None else f"{tally.mean_score:.3f}"
+    return "-" if tally.mean_score is None else mean_text(tally.mean_score)
 
 
 def _means(live: Live) -> str:

@@ -10,7 +10,7 @@ import click
 
 from ..model.baseline import DEFAULT_NAME, BaselineEntry, BaselineFile
 from ..report.table import Column, render, tabulate, width
-from ..report.units import counted, percent
+from ..report.units import counted, mean_text
 from ..store.files import write_atomically
 from ..store.layout import Layout
 from ..store.text import clean, one_line
@@ -31,7 +31,7 @@ _SCENARIOS = (
     (Column("ERRORS", number=True), lambda one: str(one.errors)),
     (
         Column("MEAN", number=True),
-        lambda one: percent(sum(one.scores) / len(one.scores)) if one.scores else "N/A",
+        lambda one: mean_text(sum(one.scores) / len(one.scores)) if one.scores else "N/A",
     ),
 )
 
@@ -294,7 +294,7 @@ def _lines(document: BaselineDocument, *, extended: bool) -> Iterator[str]:
         (Column("ATTEMPTS", number=True), lambda row: str(row.attempts)),
         (Column("PASSED", number=True), lambda row: str(row.passed)),
         (Column("ERRORS", number=True), lambda row: str(row.errors)),
-        (Column("MEAN", number=True), lambda row: "N/A" if row.mean is None else percent(row.mean)),
+        (Column("MEAN", number=True), lambda row: "N/A" if row.mean is None else mean_text(row.mean)),
     ]
     yield from tabulate(document.figures, width(), figures)
     if extended:

@@ -59,7 +59,7 @@ def cancel(job: str, no_wait: bool, timeout: float, directory: Path, output: str
     if after.status.ended or no_wait:
         return 0
     click.echo(
-        f"it has not ended within {timeout:g} s: process {after.owner.pid} of {after.owner.host} still owns the job; "
+        f"the job has not ended within {timeout:g} s: process {after.owner.pid} of {after.owner.host} still owns it; "
         f"see `benchjobs watch {after.id}`",
         err=True,
     )

@@ -1,4 +1,4 @@
-"""`check`: check that a benchmark tells solving a task from doing nothing, before agents are measured with it."""
+"""`check`: check that the reference of each scenario passes, and doing nothing does not."""
 
 from __future__ import annotations
 

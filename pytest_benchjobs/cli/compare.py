@@ -49,7 +49,11 @@ class _Model(NamedTuple):
 @click.option("--a-agent", metavar="PATTERN", help="Only agents of side A whose label matches.")
 @click.option("--b-agent", metavar="PATTERN", help="Only agents of side B whose label matches.")
 @click.option(
-    "--level", type=click.FloatRange(50, 100, True, True), default=95, show_default=True, help="In percent."
+    "--level",
+    type=click.FloatRange(50, 100, True, True),
+    default=95,
+    show_default=True,
+    help="Confidence of intervals, in percent.",
 )
 @click.option(
     "--high-scores",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..report.table import Cell, Column, tabulate, width
-from ..report.units import ago, counted, percent
+from ..report.units import ago, counted, mean_text
 from ._dead_jobs import dead_jobs, warn_of_dead
 from ._directory import directory_option
 from ._job_tables import errors_cell, parse_statuses, read_page, status_cell
@@ -117,6 +117,6 @@ def _score(job: JobItem) -> str | Cell:
             return "N/A"
         # Say how many trials have a score where others were skipped.
         scored = f" of {job.passed + job.failed}" if job.skipped else ""
-        return Cell(f"{percent(job.mean_score)}{scored}", "green" if job.mean_score >= 0.5 else None)
+        return Cell(f"{mean_text(job.mean_score)}{scored}", "green" if job.mean_score >= 0.5 else None)
     shown = [job.scores.get(agent) for agent in job.agents[:_SHOWN]]
-    return " / ".join("N/A" if mean is None else percent(mean) for mean in shown)
+    return " / ".join("N/A" if score is None else mean_text(score) for score in shown)

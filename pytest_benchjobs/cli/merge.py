@@ -40,7 +40,9 @@ class _Sources:
 @click.argument(
     "sources", nargs=-1, required=True, metavar="SOURCE...", type=click.Path(exists=True, path_type=Path)
 )
-@click.option("--as-job", metavar="NAME", help="Make one job of them: shards of a benchmark, or a CI matrix.")
+@click.option(
+    "--as-job", metavar="NAME", help="Merge them into one job: shards of a benchmark, or a CI matrix."
+)
 @click.option(
     "--junit", type=FILE, metavar="OUT.xml", help="Join the JUnit files of all SOURCEs into this one."
 )

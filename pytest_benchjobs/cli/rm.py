@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
-@click.option("--force", is_flag=True, help="Also those that a baseline or other jobs need.")
+@click.option("--force", is_flag=True, help="Also remove jobs that a baseline or other jobs need.")
 @directory_option
 @output_option
 def rm(jobs: tuple[str, ...], force: bool, directory: Path, output: str) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..report.table import Column, tabulate, width
-from ..report.units import cost, counted, duration, percent
+from ..report.units import cost, counted, duration, mean_text
 from ..store.text import one_line
 from ._dead_jobs import dead_jobs, warn_of_dead
 from ._directory import directory_option
@@ -130,7 +130,7 @@ def _run_lines(items: tuple[RunItem, ...]) -> Iterator[str]:
         (Column("STATUS"), status_cell),
         (Column("PASSED", number=True), lambda run: f"{run.passed}/{run.trials}"),
         (Column("ERRORS", number=True, spare=True), errors_cell),
-        (score, lambda run: "N/A" if run.mean_score is None else percent(run.mean_score)),
+        (score, lambda run: "N/A" if run.mean_score is None else mean_text(run.mean_score)),
         (Column("REUSED", number=True, spare=True, rare=True), lambda run: str(run.reused)),
         (Column("COST", number=True, spare=True), lambda run: cost(run.cost_usd)),
         (Column("TIME", number=True, spare=True), lambda run: duration(run.seconds)),

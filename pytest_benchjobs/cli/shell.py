@@ -30,9 +30,9 @@ _START_SHELL = "if command -v bash >/dev/null 2>&1; then exec bash; else exec sh
 @click.command()
 @click.argument("what", metavar="TRIAL|JOB")
 @click.argument("command", nargs=-1, metavar="[-- COMMAND...]", type=click.UNPROCESSED)
-@click.option("--scenario", metavar="ID", help="Of the job's trials, the one of this scenario.")
-@click.option("--agent", metavar="AGENT", help="... and of this agent.")
-@click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="... and of this attempt.")
+@click.option("--scenario", metavar="ID", help="Choose among the trials of JOB by scenario.")
+@click.option("--agent", metavar="AGENT", help="Choose by agent.")
+@click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="Choose by attempt.")
 @click.option("--user", metavar="USER", help="User to run as.  [default: the user of the set-up steps]")
 @click.option("--env", "given", multiple=True, metavar="KEY=VALUE", help="Variable to set, repeatable.")
 @click.option(

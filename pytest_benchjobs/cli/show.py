@@ -1,4 +1,4 @@
-"""`show`: show one trial whole."""
+"""`show`: show everything about one trial."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LISTED = 10
 @directory_option
 @output_option
 def show(trial: str, job: str | None, directory: Path, output: str) -> None:
-    """Show one TRIAL whole: the task, what the agent did, what scorers said, its files, and what to type next.
+    """Show everything about one TRIAL: task, steps of the agent, output of scorers, files, and what to type next.
 
     TRIAL is an id as pytest and other commands print it (`ops.bench.yaml::fix[codex]`), one with the name of the
     benchmark (`ops::fix[codex]`), the id of a scenario, or the path of a trial's files.

@@ -45,7 +45,7 @@ _INTERRUPTED = 130
     default=_INTERVAL,
     show_default=True,
     metavar="SECONDS",
-    help="Between progress lines, or documents of -o json and yaml. No effect on the full-screen view.",
+    help="Time between progress lines, or between documents of -o json and yaml. No effect on the full-screen view.",
 )
 @click.option("--fail-on-unsolved", is_flag=True, help="Exit with status 1 if a scenario did not pass.")
 def watch(job: str, directory: Path, output: str, interval: float, fail_on_unsolved: bool) -> int:

@@ -19,9 +19,10 @@ import pytest
 
 
 class _AsWritten:
-    """Finds what belongs to this package before pytest does, which rewrites the assertions in all modules of plugins.
+    """Import finder for this package, ahead of pytest's, which rewrites the assertions in all modules of plugins.
 
-    Ours are no tests, and a rewritten module takes thrice as long to read: a tenth of a run in which all is reused.
+    Our modules have no tests, and a rewritten module takes three times as long to load: a tenth of a run in which
+    everything is reused.
     """
 
     @staticmethod
@@ -44,13 +45,13 @@ MANIFESTS = (".bench.yaml", ".bench.yml", ".bench.toml")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Options `--bench*` and ini keys `bench_*`."""
+    """Register the options `--bench*` and the ini keys `bench_*`."""
     options.add(parser)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
-    """Show the help for all our options, if that is what was asked for."""
+    """Show the help for all our options, if `--bench-help` was given."""
     return 0 if options.show_help(config) else None
 
 
@@ -60,7 +61,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Validate the options early: a mistake on the command line ends the run before anything is collected."""
+    """Validate the options early: an error on the command line ends the run before anything is collected."""
     config.addinivalue_line(
         "markers", "bench_trial: a trial of a benchmark; `-m 'not bench_trial'` leaves trials out"
     )
@@ -71,7 +72,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if _is_odd(str(config.rootpath)):
         from ..model.escape import escaped
 
-        # pytest shows node ids from the current directory, so the name of the rootdir comes into them.
+        # pytest shows node ids relative to the current directory, so they may include the name of the rootdir.
         relative = config.cwd_relative_nodeid
         vars(config)["cwd_relative_nodeid"] = lambda nodeid: escaped(str(relative(nodeid)))
     if options.given(config):
@@ -84,9 +85,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_load_initial_conftests(
     early_config: pytest.Config, parser: pytest.Parser, args: list[str]
 ) -> Generator[None]:
-    """Keep a `conftest.py` of a task, which is meant for its container, from being run on this machine.
+    """Prevent pytest from running a task's `conftest.py`, which is for the task's container, on this machine.
 
-    Afterwards every option is known: one of ours that is misspelt is told with the one that was meant.
+    All options are registered after that, so a misspelt one of ours is reported with a suggestion.
     """
     asked = early_config.known_args_namespace
     asked.file_or_dir = _outside_tasks(early_config.invocation_params.dir, asked.file_or_dir)
@@ -95,13 +96,13 @@ def pytest_load_initial_conftests(
 
 
 def _outside_tasks(start: Path, arguments: list[str]) -> list[str]:
-    """Return the paths; one in a task directory is replaced by the directory that holds the task.
+    """Return the paths; one inside a task directory is replaced by the parent of the task.
 
-    pytest only looks for conftest.py files there; what to collect, it reads once more from the command line.
+    pytest uses them only to find conftest.py files; it reads the paths to collect from the command line again.
     """
     found = []
     for argument in arguments or ["."]:
-        # os.path, as an option's value can be among them that is no path at all: it answers no instead of raising.
+        # os.path returns False instead of raising for values of options, which may not be valid paths.
         path = Path(os.path.abspath(start / argument.partition("::")[0]))  # noqa: PTH100
         places = (path, *path.parents)
         task = next((place for place in places if os.path.isfile(place / "task.toml")), None)  # noqa: PTH113
@@ -116,7 +117,7 @@ def _outside_tasks(start: Path, arguments: list[str]) -> list[str]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    """Find what `--bench`, a job file or a profile names."""
+    """Find the benchmarks that `--bench`, a job file or a profile names."""
     if {"tests", "solution"}.intersection(session.config.rootpath.parts):
         from .collect import refuse_to_start_inside_a_task
 
@@ -135,7 +136,7 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Never look into results: what an agent wrote is there, and must not be run on this machine."""
+    """Ignore results: files of agents are there, and must not be run on this machine."""
     if collection_path.name != "jobs":
         return None
     from ..store.layout import MARKER
@@ -144,7 +145,7 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """A manifest."""
+    """Return a collector for a manifest."""
     if not file_path.name.endswith(MANIFESTS):
         return None
     from .collect import BenchFile
@@ -155,7 +156,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """A Harbor task directory is one collector: nothing inside it is an ordinary test."""
+    """Return a collector for a Harbor task directory: nothing inside it is an ordinary test."""
     task = (path / "task.toml").is_file()
     odd = _is_odd(path.name)
     if not task and (not odd or (path / "__init__.py").is_file()):
@@ -170,7 +171,7 @@ def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Col
 
 @pytest.hookimpl(wrapper=True)
 def pytest_report_header(config: pytest.Config) -> Generator[None, Any, Any]:
-    """Show the rootdir on one line, however it is called."""
+    """Show the rootdir on one line, whatever its name."""
     found = yield
     root = str(config.rootpath)
     if not _is_odd(root):
@@ -185,7 +186,7 @@ def pytest_report_header(config: pytest.Config) -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Node) -> None:
-    """Prepare the controller for a worker of xdist, which may collect a benchmark."""
+    """Prepare the controller for an xdist worker, which may collect a benchmark."""
     from .controller import prepare_node
 
     if _names_benchmarks(node.config):
@@ -207,17 +208,17 @@ def _names_benchmarks(config: pytest.Config) -> bool:
 
 
 def _has_ids(config: pytest.Config) -> bool:
-    """Tell whether an argument may be the id of a trial: it has a `::`, and is no test of Python."""
+    """Return whether an argument may be the id of a trial: it has a `::`, and is not a Python test."""
     return any("::" in argument and ".py::" not in argument for argument in config.args)
 
 
 def _activate(config: pytest.Config) -> None:
-    """Register the hooks that trials need: a benchmark was collected."""
+    """Register the hooks for trials, as a benchmark was collected."""
     from .hooks import activate
 
     activate(config)
 
 
 def _is_odd(path: str) -> bool:
-    """Tell whether a path has to be escaped for display; see `model.escape`, which stays unimported here."""
+    """Return whether a path must be escaped for display; see `model.escape`, which is not imported here."""
     return not path.isprintable() or "::" in path or "##" in path

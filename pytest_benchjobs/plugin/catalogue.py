@@ -1,4 +1,4 @@
-"""Benchmarks that `--bench` knows by name."""
+"""Lookup of benchmarks by name for `--bench`."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Named:
     paths: tuple[Path, ...]
-    """Several manifests may say that they are of one benchmark."""
+    """Name -> sources: several manifests may belong to one benchmark."""
     version: str | None = None
     name: str | None = None
     """Benchmark of the task directories at or directly under the paths."""
     given: tuple[Source, ...] = ()
-    """Sources that a hook made itself."""
+    """Sources made by a hook."""
     entry: Entry | None = None
-    """Entry of a catalogue of the user's own."""
+    """Entry of the user's own catalogue."""
 
     def sources(self, config: pytest.Config) -> list[Source]:
         return [
@@ -50,7 +50,7 @@ _SHOWN = 3
 
 
 def resolve(config: pytest.Config, benchmarks: Sequence[str]) -> None:
-    """Find all that is named, once in a session; what has to be fetched is fetched now.
+    """Find the named benchmarks, once in a session; fetch those that are not here.
 
     Raises:
         pytest.UsageError: there is no such benchmark, or it cannot be read.
@@ -61,7 +61,7 @@ def resolve(config: pytest.Config, benchmarks: Sequence[str]) -> None:
 
 
 def fetch_named(config: pytest.Config, benchmarks: Sequence[str]) -> None:
-    """Fetch what is named and is not here, before a worker of xdist looks for it. Mistakes are told when it is opened.
+    """Fetch named benchmarks that are not here, before an xdist worker looks for them. Other errors are reported later.
 
     Raises:
         pytest.UsageError: it cannot be fetched, or a line of the ini file is wrong.
@@ -84,7 +84,7 @@ def fetch_named(config: pytest.Config, benchmarks: Sequence[str]) -> None:
 
 
 def _entry(config: pytest.Config, text: str) -> Entry | None:
-    """The entry that a name means in the catalogue, if it is one that has to be fetched."""
+    """Return the catalogue's entry of a name, if it is one that has to be fetched."""
     from ..sources.catalogue.entry import Entry
     from ..sources.catalogue.kept import trouble
 
@@ -109,7 +109,7 @@ def find(config: pytest.Config, text: str) -> tuple[str | None, list[Source]]:
             raise pytest.UsageError(
                 "--bench: no benchmark is registered; give a PATH, or see ini key bench_benchmarks"
             )
-        # The collector reports the mistakes of the broken ones.
+        # The collector reports the errors of broken ones.
         every = [source for entry in known.values() for source in entry.sources(config)]
         return None, [*every, *(source for source, _ in broken)]
     name, at, version = text.partition("@")
@@ -138,7 +138,7 @@ def find(config: pytest.Config, text: str) -> tuple[str | None, list[Source]]:
 
 
 def is_known(config: pytest.Config, name: str) -> bool:
-    """Tell whether a benchmark has this name, without opening it.
+    """Return whether a benchmark has this name, without opening it.
 
     Raises:
         pytest.UsageError: a line of the ini file is wrong.
@@ -158,11 +158,11 @@ class _NoSuch(Exception):
 
 
 def _in_catalogue(config: pytest.Config, text: str) -> tuple[str, list[Source]]:
-    """Resolve a name by the catalogue; what is not here is fetched.
+    """Resolve a name by the catalogue; fetch the benchmark if it is not here.
 
     Raises:
-        _NoSuch: it has no such name.
-        pytest.UsageError: what it has is wrong, or cannot be fetched.
+        _NoSuch: the catalogue has no such name.
+        pytest.UsageError: the entry is wrong, or cannot be fetched.
     """
     try:
         lookup = _lookup(config)
@@ -189,7 +189,7 @@ def _lookup(config: pytest.Config) -> Lookup:
 
 
 def _of_version(entry: _Named, sources: list[Source], name: str, version: str | None) -> list[Source]:
-    """Those of a version; None: any. One that a benchmark is registered with stands for those of its manifests.
+    """Return the sources of a version; None: any. A version given at registration overrides those of manifests.
 
     Raises:
         pytest.UsageError: there is none of that version, or a manifest is wrong.
@@ -207,9 +207,9 @@ def _of_version(entry: _Named, sources: list[Source], name: str, version: str | 
 
 
 def registered(config: pytest.Config) -> tuple[dict[str, _Named], _Broken]:
-    """Every benchmark with a name: of ini `bench_benchmarks`, of hooks, of manifests in `bench_paths` and rootdir.
+    """Return every named benchmark: of the ini key `bench_benchmarks`, hooks, manifests in `bench_paths` and rootdir.
 
-    And the manifests there whose name cannot be told, each with its mistakes.
+    Also return manifests there whose name is unknown, with their errors.
     """
     known: dict[str, _Named] = {}
     broken: _Broken = []
@@ -226,7 +226,7 @@ def registered(config: pytest.Config) -> tuple[dict[str, _Named], _Broken]:
 
 
 def _given(config: pytest.Config) -> dict[str, _Named]:
-    """Benchmarks that a hook or the ini file names."""
+    """Return benchmarks that a hook or the ini file names."""
     known: dict[str, _Named] = {}
     for added in config.hook.pytest_benchjobs_benchmarks(config=config):
         if added is None:
@@ -255,7 +255,7 @@ def _given(config: pytest.Config) -> dict[str, _Named]:
 
 
 def _at(path: Path, version: str | None, name: str) -> _Named:
-    """Return what a path names: a manifest, a directory, or a file with an entry of the catalogue."""
+    """Return the sources or the entry at a path: a manifest, a directory, or a file with an entry of the catalogue."""
     if not path.name.endswith(ENTRY_SUFFIX):
         return _Named((path,), version, name)
     from ..sources.catalogue.entry import entry_at
@@ -268,7 +268,7 @@ def _at(path: Path, version: str | None, name: str) -> _Named:
 
 
 def _is_benchmark(value: object) -> bool:
-    """Tell whether a hook may return this: a path, an entry, a source, or several sources."""
+    """Return whether a hook may return this value: a path, an entry, a source, or several sources."""
     from ..sources.catalogue.entry import Entry
     from ..sources.catalogue.installed import is_source
 
@@ -278,10 +278,10 @@ def _is_benchmark(value: object) -> bool:
 
 
 def name_of(config: pytest.Config, task: Path) -> str | None:
-    """Name of the benchmark a task directory was given by a hook or the ini file: its own, or that of its parent.
+    """Return the benchmark name that a hook or the ini file gave a task directory, or its parent.
 
     Raises:
-        pytest.UsageError: a line of the ini file is none.
+        pytest.UsageError: a line of the ini file is invalid.
     """
     state = state_of(config)
     if state.benchmark_names is None:
@@ -295,12 +295,12 @@ def name_of(config: pytest.Config, task: Path) -> str | None:
 
 
 def _add_manifest(known: dict[str, _Named], broken: _Broken, source: Source) -> None:
-    # A task is known by what holds it: a directory of tasks is a benchmark.
+    # A directory of tasks is a benchmark, so a task has the name of its parent.
     path = source.path.parent if source.path.is_dir() else source.path
     try:
         before = known.get(source.benchmark, _Named(()))
     except InputError as error:
-        # A broken source fails only a request for it, not for other benchmarks.
+        # A broken source fails only requests for it, not for other benchmarks.
         broken.append((source, error))
         return
     if path not in before.paths:
@@ -308,7 +308,7 @@ def _add_manifest(known: dict[str, _Named], broken: _Broken, source: Source) -> 
 
 
 def _unread(config: pytest.Config, broken: _Broken) -> str:
-    """Say which files were not searched for a name, and the first mistake of each, in one line."""
+    """Return a phrase with the files that could not be read, and the first error of each."""
     if not broken:
         return ""
     first = [in_words(config, error).partition("\n")[0] for _, error in broken[:_SHOWN]]
@@ -317,7 +317,7 @@ def _unread(config: pytest.Config, broken: _Broken) -> str:
 
 
 def _fetched(config: pytest.Config, entry: Entry) -> list[Source]:
-    """Open a benchmark of the catalogue, and fetch it before if it is not here.
+    """Open a benchmark of the catalogue; fetch it first if it is not here.
 
     Raises:
         pytest.UsageError: it cannot be fetched, or its files are damaged.
@@ -330,7 +330,7 @@ def _fetched(config: pytest.Config, entry: Entry) -> list[Source]:
 
 
 def _place(config: pytest.Config, entry: Entry) -> Path:
-    """Return the directory of its files, once they are here. A worker of xdist never fetches.
+    """Return the directory of its files; fetch them first if needed. An xdist worker never fetches.
 
     Raises:
         pytest.UsageError: it cannot be fetched.

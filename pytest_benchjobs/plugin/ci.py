@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 def host_of(config: pytest.Config) -> Host | None:
-    """The CI system this process runs in, if something is to be written for it."""
+    """Return the CI system this process runs in, if output for it is wanted."""
     return Host.find(read(config).ci, os.environ)
 
 
 def write_files(config: pytest.Config, job: Job) -> None:
-    """Write what `--bench-markdown` and `--bench-metrics` name. What goes wrong is a line in the summary."""
+    """Write the files of `--bench-markdown` and `--bench-metrics`. Errors become lines in the summary."""
     asked = read(config)
     record, results = job.ended, job.results
     if record is None:
@@ -52,7 +52,7 @@ def _write(job: Job, option: str, path: Path, text: str) -> None:
 
 
 def tell(config: pytest.Config, job: Job) -> None:
-    """Give the CI system its files, and print the lines it obeys: also with `-q`, and nothing after them."""
+    """Write the files for the CI system, and print its command lines: also with `-q`, and as the last lines."""
     session, host, record = state_of(config).session, host_of(config), job.ended
     if host is None or session is None or record is None:
         return
@@ -74,7 +74,7 @@ def tell(config: pytest.Config, job: Job) -> None:
 
 
 def _places(session: pytest.Session) -> Places:
-    """Lines of scenarios in their files, as collected by this process. The controller of xdist collects none."""
+    """Return the places of scenarios collected by this process. The xdist controller collects none."""
     lines = {
         (item.nodeid.partition("::")[0], item.ref.id): item.ref.line
         for item in session.items

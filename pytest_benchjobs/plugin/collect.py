@@ -1,4 +1,4 @@
-"""Collection: from manifests, task directories and `--bench` to items. Reads what selection needs, and no content."""
+"""Collection: from manifests, task directories and `--bench` to items. Reads only what selection needs."""
 
 from __future__ import annotations
 
@@ -54,22 +54,22 @@ class _Benchmark:
 
 
 class _File(_Benchmark, pytest.File):
-    """A file or directory, whose path is escaped to stay on one line."""
+    """A file or directory; its path is escaped to stay on one line."""
 
     @classmethod
     def from_parent(cls, parent: Any, *, fspath: None = None, path: Path | None = None, **more: Any) -> Self:
-        """Make one, with the node id that pytest would give it where its path is an ordinary one."""
+        """Make a collector, with pytest's node id if its path needs no escaping."""
         assert path is not None  # noqa: S101  files have one
         return super().from_parent(parent, fspath=fspath, path=path, **{**_named(parent, path), **more})
 
 
-# It is final, but nothing else makes pytest show another name.
+# `nodeid` is final, but nothing else makes pytest show another name.
 class OddDirectory(pytest.Dir):  # type: ignore[misc]
-    """A directory whose name, printed as it is, would be several lines, or a command to a CI system."""
+    """A directory whose raw name would print several lines, or a command to a CI system."""
 
     @classmethod
     def from_parent(cls, parent: pytest.Collector, *, path: Path) -> Self:  # type: ignore[override]
-        """Make one."""
+        """Make a collector."""
         more: dict[str, Any] = {**_named(parent, path)}
         return super(pytest.Dir, cls).from_parent(parent, path=path, **more)
 
@@ -79,7 +79,7 @@ class BenchFile(_File):
 
     @gc_paused()
     def collect(self) -> Iterable[TrialItem]:
-        """Trials of the file."""
+        """Return the trials of the file."""
         source = open_source(self.path)
         return self._trials([source] if source else [])
 
@@ -89,7 +89,7 @@ class TaskDirectory(_File):
 
     @gc_paused()
     def collect(self) -> Iterable[TrialItem]:
-        """Trials of the directory; nothing else in it is for pytest."""
+        """Return the trials of the directory; pytest collects nothing else in it."""
         from .catalogue import name_of
 
         source = open_source(self.path, name_of(self.config, self.path))
@@ -103,12 +103,12 @@ class NamedBenchmark(_Benchmark, pytest.Collector):
 
     @gc_paused()
     def collect(self) -> Iterable[TrialItem]:
-        """The trials of all its manifests and task directories."""
+        """Return the trials of all its manifests and task directories."""
         return self._trials(self.sources)
 
 
 def _named(parent: pytest.Collector, path: Path) -> dict[str, str]:
-    """Name and node id of a path that cannot be shown as it is."""
+    """Return name and node id of a path that cannot be shown raw."""
     node_id = node_path(parent.config, path)
     if node_id == _from_root(parent.config, path):
         return {}
@@ -121,22 +121,22 @@ def node_path(config: pytest.Config, path: Path) -> str:
 
 
 def _from_root(config: pytest.Config, path: Path) -> str:
-    """A path from the rootdir."""
+    """Return a path relative to the rootdir."""
     return Path(os.path.relpath(path, config.rootpath)).as_posix()
 
 
 def task_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """A collector for a Harbor task directory; None when its `task.toml` means something else."""
+    """Return a collector for a Harbor task directory; None if its `task.toml` is another tool's."""
     return TaskDirectory.from_parent(parent, path=path) if is_task(path) else None
 
 
 def is_task(path: Path) -> bool:
-    """Tell whether a directory is a Harbor task, and not another tool's with a `task.toml`."""
+    """Return whether a directory is a Harbor task, and not another tool's with a `task.toml`."""
     return open_source(path) is not None
 
 
 def refuse_to_start_inside_a_task(config: pytest.Config) -> None:
-    """Refuse a rootdir inside a task: pytest looks no higher, and would collect the task's tests as ordinary ones.
+    """Refuse a rootdir inside a task, where pytest would collect the task's tests as ordinary ones.
 
     Raises:
         pytest.UsageError: rootdir is among the tests or the solution of a task.
@@ -153,7 +153,7 @@ def refuse_to_start_inside_a_task(config: pytest.Config) -> None:
 
 
 def prepare(session: pytest.Session) -> bool:
-    """Find what `--bench`, a job file or a profile names, if any does. Without path arguments, that is all there is.
+    """Find benchmarks named by `--bench`, a job file or a profile. Without path arguments, nothing else is collected.
 
     Raises:
         pytest.UsageError: an unknown benchmark, or one that cannot be read.
@@ -171,7 +171,7 @@ def prepare(session: pytest.Session) -> bool:
 
 
 def named_collectors(session: pytest.Session) -> list[pytest.Collector]:
-    """A collector for each thing that `--bench` names."""
+    """Return a collector for each benchmark that `--bench` names."""
     collectors: dict[str, pytest.Collector] = {}
     for name, sources in state_of(session.config).named:
         if name is not None:
@@ -188,7 +188,7 @@ def named_collectors(session: pytest.Session) -> list[pytest.Collector]:
 
 
 def problem(session: pytest.Session) -> str | None:
-    """A contradiction between the options and what was collected."""
+    """Return a contradiction between the options and the collected items."""
     config = session.config
     trials = any(isinstance(item, TrialItem) for item in session.items)
     if trials and (config.getoption("stepwise", False) or config.getoption("stepwise_skip", False)):
@@ -223,7 +223,7 @@ def choose(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def check(session: pytest.Session) -> None:
-    """Raise the contradiction there is. A worker of xdist reports it instead: the controller raises it."""
+    """Raise a contradiction, if there is one. An xdist worker reports it, and the controller raises it."""
     found = (
         state_of(session.config).problem
         or _not_collected(session.config)
@@ -242,7 +242,7 @@ def check(session: pytest.Session) -> None:
 
 
 def _not_collected(config: pytest.Config) -> str | None:
-    """The error of pytest on its way, for which nothing was collected: a path is not there."""
+    """Return pytest's pending error about a missing path, because of which nothing was collected."""
     error = sys.exc_info()[1]
     if not isinstance(error, pytest.UsageError):
         return None
@@ -255,14 +255,14 @@ def _not_collected(config: pytest.Config) -> str | None:
 
 
 def _tell_controller(config: pytest.Config, problem: str) -> None:
-    """Make the controller of xdist end the run with a usage error."""
+    """Make the xdist controller end the run with a usage error."""
     report = pytest.CollectReport(nodeid="", outcome="failed", longrepr=problem, result=[])
     vars(report)["bench_usage"] = problem
     config.hook.pytest_collectreport(report=report)
 
 
 def _nothing_fits(config: pytest.Config) -> str | None:
-    """Warn that `--bench-filter` matched nothing; the message, where warnings are errors."""
+    """Warn that `--bench-filter` matched nothing; return the message where warnings are errors."""
     filters = state_of(config).filters
     nothing = filters.nothing() if filters is not None else None
     if nothing is None:
@@ -325,7 +325,7 @@ def _items(collector: pytest.Collector, sources: Sequence[Source], asked: Wanted
 
 
 def _refs(source: Source, asked: Wanted) -> tuple[list[ScenarioRef], Unsupported | None]:
-    """Scenarios of a source. An unsupported one becomes a trial that reports that, and the others run."""
+    """Return the scenarios of a source. An unsupported one becomes a trial that reports that, and the others run."""
     from ..sources.protocol import Unsupported
 
     try:
@@ -335,11 +335,11 @@ def _refs(source: Source, asked: Wanted) -> tuple[list[ScenarioRef], Unsupported
 
 
 def _mark(collector: pytest.Collector) -> None:
-    """Put the marks of all trials on their parent: a user's mark on the trial itself overrides them."""
+    """Put the marks of all trials on their collector, so that a user's mark on a trial overrides them."""
     collector.add_marker(pytest.mark.bench_trial)
     plugins = collector.config.pluginmanager
-    # A trial has time limits and retries of its own; those of a whole test run would cut a report short or run a
-    # trial again at full cost.
+    # A trial has its own timeouts and retries; those of plugins would cut a report short or run a trial again at
+    # full cost.
     if plugins.has_plugin("timeout"):
         collector.add_marker(pytest.mark.timeout(0))
     if plugins.has_plugin("rerunfailures"):

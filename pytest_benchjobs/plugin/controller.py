@@ -1,4 +1,4 @@
-"""The process that distributes tests to workers of pytest-xdist; see `distribution`."""
+"""Controller of pytest-xdist, which distributes tests to workers; see `distribution`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CONTROLLER = "benchjobs-controller"
 
 
 def prepare_node(node: Node) -> None:
-    """Give a worker what it needs to find us. Plain types only: they travel."""
+    """Give a worker the data to join the job, in plain types, which xdist can send."""
     controller = node.config.pluginmanager.get_plugin(_CONTROLLER)
     if controller is None:
         controller = Controller(node.config, node.workerinput["testrunuid"])
@@ -30,7 +30,7 @@ def prepare_node(node: Node) -> None:
 
 
 class Controller:
-    """Hooks of the process that distributes."""
+    """Hooks of the controller."""
 
     def __init__(self, config: pytest.Config, run: str) -> None:
         self.config = config
@@ -41,7 +41,7 @@ class Controller:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtestloop(self) -> Generator[None, object, object]:
-        """Signals do what Ctrl-C does; what they would not clean up is then ours to find."""
+        """Handle signals like Ctrl-C during the loop."""
         interrupts = interrupts_of(self.config)
         interrupts.take()
         try:
@@ -53,7 +53,7 @@ class Controller:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """A worker found that the options contradict what there is."""
+        """Take a contradiction that a worker found."""
         usage = getattr(report, "bench_usage", None)
         if usage is not None:
             raise pytest.UsageError(usage)
@@ -67,7 +67,7 @@ class Controller:
         from . import terminal as reporting
         from .session import begin_job
 
-        hold(self.meeting)  # until this process ends
+        hold(self.meeting)  # held until this process ends
         word = json.loads((self.meeting / "collected.json").read_text("utf-8"))
         hooks.activate(self.config)
         state = state_of(self.config)
@@ -95,7 +95,7 @@ class Controller:
         self._take_over(node.config.getoption("dist"), ordinary=word["ordinary"])
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Write a result into the history."""
+        """Queue a result for the history."""
         bench: dict[str, Any] | None = getattr(report, "bench", None)
         if bench is None or self.job is None:
             return
@@ -118,13 +118,13 @@ class Controller:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
-        """Leave no meeting place behind."""
+        """Remove the meeting place."""
         shutil.rmtree(self.meeting, ignore_errors=True)
 
     def lost(self, node: Node) -> tuple[set[str], int | None]:
-        """Report, in place of a worker that died, the items it had trials of in flight.
+        """Report the items with trials in flight of a dead worker, in its place.
 
-        Returns their ids, and the index of the ordinary test it was running, if it was.
+        Returns their ids, and the index of the ordinary test it was running, if any.
         """
         assert self.job is not None  # noqa: S101  the scheduling that asks was made with it
         from ..analysis.verdict import verdict
@@ -155,7 +155,7 @@ class Controller:
         return set(items), int(ordinary.read_text()) if ordinary.is_file() else None
 
     def _landed(self, lost: Sequence[Trial], will: dict[str, Any], why: Failure) -> list[TrialResult]:
-        """Results of an item's trials: of those that were lost, and of those that had landed before."""
+        """Return the results of an item's trials: the lost ones, and those that had landed before."""
         assert self.job is not None  # noqa: S101
         results = {trial.attempt: self.job.trials.lost(trial, why) for trial in lost}
         for attempt in range(will["first"], will["first"] + will["attempts"]):
@@ -179,7 +179,7 @@ class Controller:
         hook.pytest_runtest_logfinish(nodeid=result.node_id, location=location)
 
     def _take_over(self, dist: str, *, ordinary: int) -> None:
-        """Schedule ourselves: xdist knows of one test at a time in a worker, and of one to blame when it dies."""
+        """Replace the scheduler: xdist's expects one running test per worker, and blames one when the worker dies."""
         if dist == "each" and ordinary:
             raise pytest.UsageError(
                 "--dist each runs every test in every worker, and a trial runs once: run trials and ordinary "

@@ -17,7 +17,7 @@ class Filters:
         self._any = False
 
     def fit(self, metadata: Mapping[str, object]) -> bool:
-        """Tell whether the metadata of a scenario match all filters."""
+        """Return whether the metadata of a scenario match all filters."""
         self._keys.update(metadata)
         fits = [key in metadata and _same(metadata[key], value) for key, value in self._filters]
         for pair, one in zip(self._filters, fits, strict=True):
@@ -26,7 +26,7 @@ class Filters:
         return all(fits)
 
     def nothing(self) -> str | None:
-        """Message that no scenario matched, with a hint; None if one did."""
+        """Return a message that no scenario matched, with a hint; None if one did."""
         if self._any or not self._filters:
             return None
         missed = next((pair for pair, met in self._met.items() if not met), None)

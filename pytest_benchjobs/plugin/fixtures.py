@@ -1,11 +1,11 @@
 """Fixtures around trials: autouse fixtures of conftest.py files, `usefixtures`, `bench_env` and `bench_files`.
 
 pytest sets fixtures up in one stack, for one test at a time. Many trials are in flight at once, so fixtures of trials
-have finalizers of their own, kept for each node and counted: a node's are run when the last trial below it has landed.
-A fixture of scope session or package is set up before the first trial it covers flies. A trial with a narrower one
-flies alone, for such fixtures change things of the process: its environment, its working directory.
+have their own finalizers, kept for each node: they run when the last trial below the node has landed. A fixture of
+scope session or package is set up before the first trial it covers flies. A trial with a narrower one flies alone, as
+such fixtures change the process: its environment, its working directory.
 
-Autouse fixtures of installed plugins are for tests in Python, and are left alone; `usefixtures` takes any.
+Autouse fixtures of installed plugins are for Python tests, and are ignored; `usefixtures` may name any fixture.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ if TYPE_CHECKING:
     from .items import ItemTicket
 
 ENV, FILES = "bench_env", "bench_files"
-"""Fixtures that give variables and files to trials, where a project has such."""
+"""Fixtures that provide variables and files for trials, if a project has them."""
 _GIVING = (ENV, FILES)
 _LIMIT = 8000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Needs:
-    """Fixtures of some trials."""
+    """The fixtures of a trial."""
 
     info: FuncFixtureInfo
     alone: tuple[str, ...]
-    """Those because of which a trial flies alone."""
+    """Fixtures because of which a trial flies alone."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -60,12 +60,12 @@ class Hindrance:
 
 
 class Fixtures:
-    """Fixtures around the trials of one process. Everything happens in the main thread.
+    """Fixtures around the trials of one process. Everything runs in the main thread.
 
     Args:
         session: The session.
-        tickets: Trials that are to run.
-        captures: What fixtures print becomes a section of the report. False: pytest captures it already.
+        tickets: Trials to run.
+        captures: True to put the output of fixtures into a section of the report. False: pytest captures it already.
     """
 
     def __init__(
@@ -75,26 +75,26 @@ class Fixtures:
         self._captures = captures
         self._known: dict[tuple[pytest.Collector | None, tuple[str, ...]], Needs | None] = {}
         self._left: Counter[Any] = Counter()
-        """Trials below a node that have not landed."""
+        """Node -> trials below it that have not landed."""
         self._holder = _Holder()
         self._stack = contextlib.ExitStack()
         self._directory: Path | None = None
         self._number = 0
         self.last: TrialItem | None = None
-        """Item of the trial that landed last."""
+        """Item of the last landed trial."""
         self.any = False
         """True if any trial has fixtures."""
         self.expect(tickets)
 
     def expect(self, tickets: Iterable[ItemTicket]) -> None:
-        """Take note of trials that are to run."""
+        """Note trials that are to run."""
         for ticket in tickets:
             if self.needs(ticket.item) is not None:
                 self.any = True
                 self._left.update(ticket.item.listchain())
 
     def needs(self, item: TrialItem) -> Needs | None:
-        """Return the fixtures of an item; None: it has none."""
+        """Return the fixtures of an item; None if it has none."""
         # Looked up once for each file: there may be 100,000 items, and nearly none has fixtures.
         marked = tuple(
             name for mark in item.own_markers if mark.name == "usefixtures" for name in map(str, mark.args)
@@ -105,7 +105,7 @@ class Fixtures:
         return self._known[key]
 
     def first(self, items: Iterable[pytest.Item]) -> TrialItem | None:
-        """Return the first of these that is a trial with fixtures; None: no trial has any."""
+        """Return the first item that is a trial with fixtures; None if there is none."""
         if not self.any:
             return None
         return next(
@@ -113,7 +113,7 @@ class Fixtures:
         )
 
     def alone(self, tickets: Iterable[ItemTicket]) -> tuple[int, tuple[str, ...]]:
-        """Return how many of these trials fly alone, and the fixtures because of which they do."""
+        """Return the number of trials that fly alone, and the fixtures that cause it."""
         found = [
             needs.alone
             for ticket in tickets
@@ -122,12 +122,12 @@ class Fixtures:
         return len(found), tuple(dict.fromkeys(name for names in found for name in names))
 
     def flies_alone(self, ticket: ItemTicket) -> bool:
-        """Tell whether a trial has to wait until no other is in flight."""
+        """Return whether a trial has to wait until no other is in flight."""
         needs = self.needs(ticket.item)
         return needs is not None and bool(needs.alone)
 
     def enter(self, ticket: ItemTicket) -> Hindrance | None:
-        """Set up the fixtures of a trial that is to fly; returns why it cannot, if one failed."""
+        """Set up the fixtures of a trial before it flies; return why it cannot, if one failed."""
         item = ticket.item
         needs = self.needs(item)
         if needs is None or item.unwanted() is not None:
@@ -143,12 +143,12 @@ class Fixtures:
         return None
 
     def leave(self, ticket: ItemTicket, *, passed: bool) -> None:
-        """Tear down the fixtures that no other trial needs, when a trial has landed. Its item reports what fails."""
+        """Tear down fixtures that no other trial needs, when a trial has landed. Its item reports errors."""
         item = self.last = ticket.item
         if self.needs(item) is None:
             return
         item.provided = None
-        # As `tmp_path` expects it, which keeps the directories of tests that failed.
+        # As expected by `tmp_path`, which keeps the directories of failed tests.
         item.stash.setdefault(tmppath_result_key, {})["call"] = passed
         ended = []
         for node in reversed(item.listchain()):
@@ -162,7 +162,7 @@ class Fixtures:
             item.teardown_error = errors[0] if len(errors) == 1 else _group(errors)
 
     def close(self) -> list[str]:
-        """Tear down whatever is left, when nothing flies any more; returns what failed, in a line each."""
+        """Tear down the remaining fixtures, when no trial is in flight; return a line for each error."""
         with self._swapped():
             errors = [error for node in self._holder.nodes() for error in self._holder.finish(node)]
         self._stack.close()
@@ -170,14 +170,14 @@ class Fixtures:
 
     @contextlib.contextmanager
     def _in_turn(self, item: TrialItem, when: str) -> Iterator[None]:
-        """Have what fixtures print among the sections of an item's report."""
+        """Capture the output of fixtures as a section of an item's report."""
         capture = item.config.pluginmanager.get_plugin("capturemanager") if self._captures else None
         with self._swapped(), capture.item_capture(when, item) if capture else contextlib.nullcontext():
             yield
 
     @contextlib.contextmanager
     def _swapped(self) -> Iterator[None]:
-        """Have pytest hand finalizers to us."""
+        """Make pytest pass finalizers to this module."""
         before, self._session._setupstate = self._session._setupstate, self._holder
         try:
             yield
@@ -198,7 +198,7 @@ class Fixtures:
         )
 
     def _variable(self, name: str, value: str) -> str:
-        """The value as a manifest has it. A secret is looked up when it is needed, and so redacted everywhere."""
+        """Return the value for a manifest. A secret is looked up when it is needed, and so redacted everywhere."""
         if not looks_secret(name, value):
             return value
         self._number += 1
@@ -226,7 +226,7 @@ class Fixtures:
 
 
 class _Holder(SetupState):
-    """Takes finalizers for any node, at any time: pytest's own wants its nodes in one stack."""
+    """Takes finalizers for any node at any time, where pytest's own `SetupState` requires a stack of nodes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -245,7 +245,7 @@ class _Holder(SetupState):
         return sorted(self._finalizers, key=lambda node: len(node.listchain()), reverse=True)
 
     def finish(self, node: Any) -> list[BaseException]:
-        """Run the finalizers of a node, the last first; returns what they raised."""
+        """Run the finalizers of a node, the last first; return the exceptions."""
         errors: list[BaseException] = []
         finalizers = self._finalizers.pop(node, [])
         while finalizers:
@@ -280,7 +280,7 @@ def _needs_of(item: TrialItem) -> Needs | None:
 
 
 def _is_of_project(item: TrialItem, name: str) -> bool:
-    """Tell whether a fixture is of a conftest.py or of a plugin in the project, and not of an installed one."""
+    """Return whether a fixture is of a conftest.py or plugin in the project, and not of an installed plugin."""
     session: Any = item.session
     root = item.config.rootpath
     for definition in session._fixturemanager.getfixturedefs(name, item) or ():
@@ -293,7 +293,7 @@ def _is_of_project(item: TrialItem, name: str) -> bool:
 
 
 def _filled(item: Any, info: FuncFixtureInfo) -> Mapping[str, object]:
-    """Set up fixtures for an item; returns their values."""
+    """Set up fixtures for an item; return their values."""
     item._fixtureinfo, item.fixturenames, item.funcargs = info, info.names_closure, {}
     try:
         TopRequest(item, _ispytest=True)._fillfixtures()
@@ -314,7 +314,7 @@ def _table(name: str, value: object) -> Mapping[str, object]:
 
 
 def _failure(error: BaseException) -> Failure:
-    """A failed fixture as a result has it."""
+    """Convert a failed fixture into a failure for the result."""
     name = type(error).__name__
     frames = traceback.extract_tb(error.__traceback__)
     own = next((place for place in range(len(frames)) if "_pytest" not in frames[place].filename

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .state import Job
 
 BUDGET_SPENT = 13
-"""Exit status of a job that a limit on money, tokens or calls has stopped."""
+"""Exit status of a job stopped by a limit on money, tokens or calls."""
 _INVALID = 12
 _FIRST = frozenset(
     {
@@ -26,11 +26,11 @@ _FIRST = frozenset(
         pytest.ExitCode.NO_TESTS_COLLECTED,
     }
 )
-"""Exit statuses of pytest's own that override the verdict on a job."""
+"""pytest's own exit statuses that override the verdict on a job."""
 
 
 class FailedTrials:
-    """Counts the failures of a session that are those of trials: with a gate they do not decide the exit status."""
+    """Counts failures of trials in a session. With a gate they do not decide the exit status."""
 
     NAME = "benchjobs-failed-trials"
 
@@ -38,21 +38,21 @@ class FailedTrials:
         self.count = 0
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Count the failure of a trial. A pass against a strict `xfail` is not counted, and fails the session."""
+        """Count a failed trial. A pass against a strict `xfail` is not counted, and fails the session."""
         bench = getattr(report, "bench", None)
         if bench is not None and report.failed and not hasattr(report, "wasxfail"):
             self.count += bench["outcome"] != "passed"
 
 
 def set_exit_status(job: Job, session: pytest.Session) -> None:
-    """Set the exit status of the session to that of its results."""
+    """Set the exit status of the session."""
     session.exitstatus = state_of(session.config).exit_status = _exit_status(job, session)
 
 
 def _exit_status(job: Job, session: pytest.Session) -> int:
-    """Exit status of a session that has ended: 2, 3, 4 and 5 of pytest, then 12, 13, 10, 11, then 1 or 0.
+    """Return the exit status of an ended session: 2, 3, 4 and 5 of pytest, then 12, 13, 10, 11, then 1 or 0.
 
-    What fails besides trials, such as an ordinary test, is never forgiven.
+    Other failures, such as of ordinary tests, always count.
     """
     status = int(session.exitstatus)
     if status in _FIRST:
@@ -75,7 +75,7 @@ def _exit_status(job: Job, session: pytest.Session) -> int:
 
 
 def summarise(job: Job, terminal: TerminalReporter) -> None:
-    """The section of the terminal summary that is about gates. pytest's own last line knows nothing of them."""
+    """Print the section of the terminal summary about gates, of which pytest's own last line knows nothing."""
     if not job.gate.judges or (job.judged is not None and job.judged.shown is None):
         return
     from ..report.gate_console import gate_lines

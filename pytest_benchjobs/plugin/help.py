@@ -1,4 +1,4 @@
-"""The page of `pytest --bench-help`: every option in its group, and every ini key."""
+"""The help page of `pytest --bench-help`: every option in its group, and every ini key."""
 
 from __future__ import annotations
 

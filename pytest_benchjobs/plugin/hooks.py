@@ -1,4 +1,4 @@
-"""The hooks that trials need. Registered with the first benchmark, so other sessions do not pay for them."""
+"""The hooks for trials. They are registered with the first benchmark, so other sessions do not pay for them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def activate(config: pytest.Config) -> None:
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Add what `--bench` names to what the session collects."""
+    """Add the benchmarks that `--bench` names to the session's collection."""
     report = yield
     if isinstance(collector, pytest.Session) and report.passed:
         report.result = [*(report.result or ()), *collect.named_collectors(collector)]
@@ -42,20 +42,20 @@ def pytest_make_collect_report(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out trials that are archived or collected twice."""
+    """Deselect trials that are archived, collected twice, or not requested."""
     collect.choose(config, items)
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
-    """Remember that a job is of a part of its benchmarks only."""
+    """Note that the job has only a part of its benchmarks."""
     selection.note_deselected(items)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Look for contradictions between the options and what was collected."""
+    """Check for contradictions between the options and the collected items."""
     collect.check(session)
-    # A stable sort after every plugin that shuffles. Ordinary tests go first, so that they can share fixtures.
+    # A stable sort, after plugins that shuffle. Ordinary tests go first, so that they can share fixtures.
     session.items.sort(key=lambda item: isinstance(item, TrialItem))
     if any(isinstance(item, TrialItem) for item in session.items) and read(session.config).job.interleave:
         selection.interleave(session.items)
@@ -67,7 +67,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
-    """Our loop, when there are trials to run."""
+    """Run our loop, if there are trials."""
     option = session.config.option
     if (
         option.collectonly
@@ -90,7 +90,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Run a trial that has not run: in another loop than ours, or for a plugin that runs an item again."""
+    """Run a trial that has not run yet: in another plugin's loop, or for a plugin that runs an item again."""
     if isinstance(item, TrialItem) and item.result is None and not item.config.option.setuponly:
         from .session import run_now
 
@@ -99,7 +99,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, object]:
-    """End the job. Last, so that the workers of xdist have ended before; and whatever happens to others."""
+    """End the job. Runs last, after the xdist workers have ended, even if other hooks fail."""
     try:
         return (yield)
     finally:
@@ -108,7 +108,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
 
 def _finish(session: pytest.Session) -> None:
     if all(isinstance(item, TrialItem) for item in session.items):
-        # Spare the last collections of pytest and Python: there is nothing that they would close.
+        # Skip the last garbage collections of pytest and Python: there is nothing for them to close.
         gc.freeze()
     config = session.config
     job = state_of(config).job
@@ -127,7 +127,7 @@ def _finish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:
-    """Summary: results of the agents, problems, and the directory of the results."""
+    """Print the summary: results of the agents, problems, and the directory of the results."""
     job = state_of(config).job
     if job is not None:
         from . import terminal as reporting
@@ -139,7 +139,7 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.C
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Tell the CI system, behind everything else that is printed."""
+    """Write for the CI system, after all other output."""
     job = state_of(config).job
     if job is not None and not is_worker(config):
         from . import ci

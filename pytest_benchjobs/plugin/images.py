@@ -1,11 +1,11 @@
-"""Images that trials would need, for `benchjobs benchmarks images`: found, weighed, brought. Runs no trial.
+"""Images that trials would need, for `benchjobs benchmarks images`: list, sizes, pull. Runs no trial.
 
-It is a `--bench-plan` with a pipe for what is found, as JSON lines: each an object with a single key.
+It is a `--bench-plan` that writes to a pipe, in JSON lines, each an object with a single key.
 
-    asking     number of images whose registries are asked
-    bringing   number of images to bring
-    ended      an image that was brought, or not: `ListedImage`
-    found      everything, at the end: `ImagesDocument` but for the benchmark's name
+asking     number of images whose registries are asked for sizes
+bringing   number of images to pull or build
+ended      an image that was pulled or built, or failed: `ListedImage`
+found      everything, at the end: `ImagesDocument` without the benchmark's name
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from .items import TrialItem
 from .planning import Look, looking, planned_items, trial_of
 
 OUT = "BENCHJOBS_IMAGES_OUT"
-"""Variable with the number of the pipe. With it, `--bench-plan` is about images."""
+"""Variable with the descriptor of the pipe. With it, `--bench-plan` is about images."""
 PULL = "BENCHJOBS_IMAGES_PULL"
-"""Variable that is there if images are to be brought."""
+"""Variable that is set if images are to be pulled or built."""
 
 _AT_ONCE = 4
 _LOOK = 0.2
@@ -54,10 +54,10 @@ class _Need:
     environment: Environment
     scenarios: set[Scenario]
     size: ImageSize | None = None
-    """None: it could not be weighed."""
+    """None: its size could not be found."""
     error: str | None = None
     has_room: bool = True
-    """False if it was tried, and there was no room for it then."""
+    """False if a pull was tried without room for it."""
 
     @property
     def shown(self) -> ImageSize:
@@ -69,24 +69,24 @@ class _Need:
 
     @property
     def key(self) -> object:
-        """Images with the same key are one, whatever else their environments say."""
+        """Images with the same key are one, even if their environments differ otherwise."""
         return self.environment.image_source if self.environment.image is None else self.shown.image
 
 
 class _Stopped(Exception):
-    """Nobody wants an image any more."""
+    """The reader of the pipe is gone."""
 
 
 def list_images(session: pytest.Session) -> bool:
-    """Find the images of the session's trials, and bring them if that is wanted.
+    """Find the images of the session's trials, and pull or build them if requested.
 
     Raises:
         pytest.UsageError: something is wrong, or the engine does not answer.
-        KeyboardInterrupt: it was interrupted. Whatever was being brought is broken off.
+        KeyboardInterrupt: it was interrupted. Current pulls and builds are aborted.
     """
     items = planned_items(session)
     pull = PULL in os.environ
-    # SIGTERM as well as Ctrl-C: what is half built is removed by us.
+    # Handle SIGTERM like Ctrl-C, to remove half-built images.
     Interrupts(session.config).take()
     with os.fdopen(int(os.environ[OUT]), "w", encoding="utf-8") as pipe, looking(session.config) as look:
         work = _Work(look, pipe)
@@ -116,7 +116,7 @@ def list_images(session: pytest.Session) -> bool:
 
 
 def _needs(look: Look, items: Sequence[TrialItem], problems: dict[Scenario, str]) -> list[_Need]:
-    """Return the images that are needed, in the order of their trials.
+    """Return the needed images, in the order of their trials.
 
     `problems` gets the reasons why scenarios cannot run.
     """
@@ -142,7 +142,7 @@ def _needs(look: Look, items: Sequence[TrialItem], problems: dict[Scenario, str]
 
 
 def _listed(needs: Sequence[_Need]) -> Iterator[ListedImage]:
-    """Yield a line for each image: environments that differ in what is built instead may name the same."""
+    """Yield a row for each image. Different environments may name the same image."""
     same: dict[object, list[_Need]] = {}
     for need in needs:
         same.setdefault(need.key, []).append(need)
@@ -157,11 +157,11 @@ def _listed(needs: Sequence[_Need]) -> Iterator[ListedImage]:
 
 
 class _Work:
-    """Weighs and brings images, a few at a time.
+    """Finds sizes of images, and pulls or builds them, a few at a time.
 
     Args:
         look: Access to the provider.
-        pipe: Whoever wants to know.
+        pipe: Descriptor for progress.
     """
 
     def __init__(self, look: Look, pipe: IO[str]) -> None:
@@ -171,7 +171,7 @@ class _Work:
         self._stopped = threading.Event()
 
     def tell(self, **what: Any) -> None:
-        """Write a line. If nobody reads it, nobody wants anything any more."""
+        """Write a line. If the reader is gone, stop."""
         try:
             with self._lock:
                 self._pipe.write(json.dumps(what) + "\n")
@@ -180,7 +180,7 @@ class _Work:
             self._stopped.set()
 
     def weigh(self, needs: Sequence[_Need], *, ask: bool) -> list[_Need]:
-        """Weigh images; returns those that such sandboxes have at all."""
+        """Find the sizes of images; return those that this kind of sandbox has."""
         self._each(lambda need: self._weigh(need, ask=False), needs)
         unknown = [need for need in needs if need.size is not None and _is_unknown(need.size)]
         if ask and unknown:
@@ -189,13 +189,13 @@ class _Work:
         return [need for need in needs if need.size is not None or need.error is not None]
 
     def bring(self, needs: Sequence[_Need]) -> None:
-        """Bring images."""
+        """Pull or build images."""
         supply = self._look.provider.supply(new_job_id(), self._look.job) if needs else None
         if supply is None:
             return
         self.tell(bringing=len(needs))
         for place, need in enumerate(needs):
-            # What is brought first does not make way for what is brought next.
+            # An image that was pulled first is not removed for the next one.
             supply.expect(place, [need.environment])
         left = list(needs)
         while left:
@@ -206,14 +206,14 @@ class _Work:
                     need.error = _NO_ROOM
                     self._tell_ended(need)
                 return
-            # There may be room now: before it is here, an image may seem larger than it is.
+            # There may be room now: estimated sizes may be too large.
             left = again
 
     def _weigh(self, need: _Need, *, ask: bool) -> None:
         job = self._look.job
         try:
             need.size = self._look.provider.weigh(need.environment, job.image_map, job.build_args, ask=ask)
-        except Exception as error:  # the others are weighed all the same
+        except Exception as error:  # continue with the others
             need.error = clean(str(error) or type(error).__name__, _REASON)
 
     def _bring(self, supply: ImageSupply, need: _Need) -> None:
@@ -221,7 +221,7 @@ class _Work:
             need.has_room = supply.bring(need.environment, self._check)
         except _Stopped:
             return
-        except Exception as error:  # the others are brought all the same
+        except Exception as error:  # continue with the others
             need.has_room = True
             need.error = clean(str(error) or type(error).__name__, _REASON)
         else:
@@ -242,10 +242,10 @@ class _Work:
             raise _Stopped
 
     def _each(self, work: Callable[[_Need], None], needs: Sequence[_Need]) -> None:
-        """Do something with each of them, a few at a time.
+        """Process the images, a few at a time.
 
         Raises:
-            KeyboardInterrupt: it was interrupted, or nobody reads what is told.
+            KeyboardInterrupt: it was interrupted, or the reader is gone.
         """
         waiting = deque(needs)
 
@@ -257,7 +257,7 @@ class _Work:
                     return
                 work(need)
 
-        # No pool: a thread that asks a registry must not hold up the end of the process.
+        # No pool: a thread that waits for a registry must not delay the end of the process.
         threads = [threading.Thread(target=take, daemon=True) for _ in range(min(_AT_ONCE, len(needs)))]
         for thread in threads:
             thread.start()

@@ -1,4 +1,4 @@
-"""Settings that ids of trials imply: whoever pastes an id need not name its agent, and how many attempts there were."""
+"""Settings implied by pasted ids of trials: the agents and the number of attempts."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def layer_of(config: pytest.Config) -> Layer | None:
-    """Settings that ids among the arguments imply: their agents, and how many attempts there were.
+    """Return the settings implied by ids among the arguments: agents and number of attempts.
 
-    None: there are no such ids, or places beside them, whose agents are for the options to say.
+    None without such ids, or if other arguments need the agents of the options.
     """
     ids = [argument for argument in config.args if "::" in argument and argument.endswith("]")]
     if not ids or not all(argument in ids or _is_ordinary(argument) for argument in config.args):
@@ -40,16 +40,16 @@ def layer_of(config: pytest.Config) -> Layer | None:
 
 
 def _is_ordinary(argument: str) -> bool:
-    """Tell whether an argument is a test of Python, or a file of them."""
+    """Return whether an argument is a Python test, or a file of them."""
     return argument.partition("::")[0].endswith(".py")
 
 
 _Implied = tuple["AgentSpec", int, Any]
-"""Agent, number of attempts, and their policy if it is known."""
+"""Agent, number of attempts, and attempt policy if known."""
 
 
 def _remembered(config: pytest.Config, argument: str) -> _Implied | None:
-    """What the newest job that has a trial says of it."""
+    """Return the settings of the newest job with the trial."""
     text = config.getoption(BY_NAME["dir"].option) or options.ini(config, BY_NAME["dir"].option)
     base = config.invocation_params.dir if config.getoption(BY_NAME["dir"].option) else config.rootpath
     directory = base / (text or "reports")
@@ -64,7 +64,7 @@ def _remembered(config: pytest.Config, argument: str) -> _Implied | None:
             record = history.job(rows[0].job)
     except InputError:
         try:
-            # All attempts have one verdict, whose id has no number.
+            # All attempts share one verdict, whose id has no number.
             with HistoryReader.of(directory) as history:
                 rows = trials_named(history, f"{argument[:-1]}-1]")
                 record = history.job(rows[0].job)
@@ -80,7 +80,7 @@ def _remembered(config: pytest.Config, argument: str) -> _Implied | None:
 
 
 def _guessed(argument: str) -> _Implied | None:
-    """What an id says by itself."""
+    """Return the settings in the id itself."""
     from ..model.agent import AgentSpec
 
     label = argument[:-1].rpartition("[")[2]

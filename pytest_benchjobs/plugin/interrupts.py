@@ -1,9 +1,8 @@
 """Signals that end a session with a job. They interrupt running trials, and are deferred while a job is written.
 
 SIGTERM and SIGHUP act like Ctrl-C; pytest alone would die of them without cleaning up. The first signal is deferred
-while the record of a job is made, and again from the end of the run loop on: a job interrupted there would stay
-`running`.
-The second signal interrupts, except in the short moment in which results are written.
+while the record of a job is made, and again after the run loop: a job interrupted there would stay `running`. The
+second signal interrupts, except in the short moment when results are written.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ class Interrupts:
         self._noted: int | None = None
 
     def take(self) -> None:
-        """Handle them from here on, to the end of pytest. Does nothing in a thread, or a second time."""
+        """Install the handlers, until pytest ends. Does nothing in a thread, or a second time."""
         if self._before or threading.current_thread() is not threading.main_thread():
             return
         for number in _TAKEN:
-            if signal.getsignal(number) is not signal.SIG_IGN:  # which is what nohup, or a shell, wants
+            if signal.getsignal(number) is not signal.SIG_IGN:  # ignored by nohup or a shell: keep it so
                 self._before[number] = signal.signal(number, self._handle)
         self._config.add_cleanup(self._give_back)
 
@@ -51,7 +50,7 @@ class Interrupts:
             raise _interrupt(self._noted)
 
     def closing(self) -> None:
-        """Ignore the first signal: everything that it could stop has ended."""
+        """Ignore the first signal, as all trials have ended."""
         self._put_off, self._noted = True, None
 
     @contextlib.contextmanager

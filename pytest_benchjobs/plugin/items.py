@@ -1,4 +1,4 @@
-"""A trial as pytest sees it: light until it has run, then the replay of a result."""
+"""Items: trials as pytest sees them, light until they have run, then the replay of a result."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
 
 
 class BenchWarning(pytest.PytestWarning):
-    """Something odd in a manifest or task directory that is not wrong."""
+    """Warning about something odd, but valid, in a manifest or task directory."""
 
     __module__ = "pytest_benchjobs"
 
 
-# Outcomes of pytest rather than plain exceptions: pytest then makes no traceback.
+# Subclasses of pytest's outcomes, so that pytest makes no traceback.
 class Unsolved(Failed):
-    """The agent fell short. To pytest a failure; in the terminal a category of its own."""
+    """Failure of the agent: a failure in pytest, with its own category in the terminal."""
 
 
 class TrialError(Failed):
-    """The trial could not be run or graded, through no fault of the agent."""
+    """Error: the trial could not be run or graded, and the agent is not the cause."""
 
 
 class Provided(NamedTuple):
-    """Additions of fixtures to a scenario."""
+    """Variables and files that fixtures add to a scenario."""
 
     env: Mapping[str, str]
     """Variables for the agent."""
     files: Mapping[str, Path]
-    """Path in the sandbox -> file or directory of this machine."""
+    """Path in the sandbox -> file or directory on this machine."""
 
 
 class ItemTicket(NamedTuple):
@@ -73,22 +73,22 @@ class ItemTicket(NamedTuple):
 
     @property
     def known(self) -> Known | None:
-        """Known failure of the trial, if there is one."""
+        """Known-failure entry of the trial, if there is one."""
         return self.item.known
 
     @property
     def confidential(self) -> bool:
-        """True if its source says that all of its scenarios are."""
+        """True if all scenarios of its source are confidential."""
         return bool(getattr(self.item.source, "confidential", False))
 
     @property
     def shares_verdict(self) -> bool:
-        """True where several attempts have one verdict."""
+        """True if several attempts share one verdict."""
         return self.item.attempts > 1
 
     @property
     def is_fresh(self) -> bool:
-        """True for an attempt that was added while the session ran."""
+        """True for a fresh attempt, added while the session ran."""
         return self.item.fresh
 
     def trial(self) -> Trial:
@@ -96,7 +96,7 @@ class ItemTicket(NamedTuple):
         return self.item.trial(self.attempt)
 
     def unwanted(self) -> str | None:
-        """Return the reason why the trial is not to run, if a mark gives one."""
+        """Return why the trial is not to run, if a mark says so."""
         return self.item.unwanted()
 
     def another(self, attempts: int, number: int) -> ItemTicket:
@@ -122,16 +122,16 @@ class ItemTicket(NamedTuple):
 class TrialItem(pytest.Item):
     """Scenario x agent x attempt; under a policy that makes one verdict of several attempts, scenario x agent.
 
-    It holds references to what it shares with its neighbours, and no content: 100,000 of them must fit.
+    It holds references to data shared with its neighbours, and no content: 100,000 of them must fit into memory.
     """
 
     __slots__ = ("agent", "attempt", "attempts", "known", "landed", "properties", "ref", "result", "source")
     fresh = False
-    """True if it was made while the session ran, to confirm that a scenario became worse."""
+    """True for a fresh attempt, made while the session ran to confirm that a scenario became worse."""
     provided: Provided | None = None
-    """Additions of fixtures, while they are set up."""
+    """Variables and files of fixtures, while they are set up."""
     teardown_error: BaseException | None = None
-    """Error of a fixture that was torn down after the trial."""
+    """Error of a fixture's teardown after the trial."""
 
     def __init__(
         self,
@@ -144,19 +144,19 @@ class TrialItem(pytest.Item):
         name: str,
         parent: pytest.Collector,
     ) -> None:
-        # The id is given as a str: an id that pytest 9.2 derives from a name with `[` in it is not equal to the same
-        # id read back from the cache, and `--lf` finds nothing (pytest#15045).
+        # The id is passed as a str: an id that pytest 9.2 derives from a name with `[` does not equal the same id
+        # from the cache, and `--lf` finds nothing (pytest#15045).
         super().__init__(name, parent, nodeid=f"{parent.nodeid}::{name}")
-        # Both are empty, and a sixth of an item's size. They are made again on access.
+        # Both are empty, and a sixth of an item's size. They are recreated on access.
         del self.__dict__["extra_keyword_matches"], self.__dict__["user_properties"]
         self.source = source
         self.ref = ref
         self.agent = agent
         self.attempt = attempt
         self.attempts = attempts
-        """Number of its attempts, counted from `attempt`."""
+        """Number of its attempts, starting at `attempt`."""
         self.known: Known | None = None
-        """Known failure of the trial, set once everything is collected."""
+        """Known-failure entry of the trial, set after collection."""
         self.landed: Sequence[TrialResult] = ()
         """Results of its attempts so far."""
         self.result: TrialResult | None = None
@@ -165,7 +165,7 @@ class TrialItem(pytest.Item):
 
     @functools.cached_property
     def extra_keyword_matches(self) -> set[str]:  # type: ignore[override]
-        """More words for `-k`."""
+        """Further words for `-k`."""
         return set()
 
     @functools.cached_property
@@ -174,18 +174,18 @@ class TrialItem(pytest.Item):
         return []
 
     def tickets(self) -> list[ItemTicket]:
-        """Tickets of its trials."""
+        """Return the tickets of its trials."""
         return [ItemTicket(self, self.attempt + number) for number in range(self.attempts)]
 
     def trial_id(self, attempt: int) -> str:
-        """The node id of one of its attempts."""
+        """Return the node id of one of its attempts."""
         return self.nodeid if self.attempts == 1 else f"{self.nodeid[:-1]}-{attempt}]"
 
     def trial(self, attempt: int) -> Trial:
-        """Trial of one of its attempts. Reads the scenario.
+        """Return the trial of one of its attempts. Reads the scenario.
 
         Raises:
-            InputError: the scenario has changed since it was collected, and not for the better.
+            InputError: the scenario has changed since it was collected, and is invalid now.
         """
         from ..model.result import Trial
 
@@ -198,7 +198,7 @@ class TrialItem(pytest.Item):
         )
 
     def _scenario(self) -> Scenario:
-        """Read the scenario, with what fixtures add to it."""
+        """Read the scenario, and add variables and files of fixtures."""
         scenario = self.source.load(self.ref.id)
         if self.provided is None:
             return scenario
@@ -208,18 +208,18 @@ class TrialItem(pytest.Item):
         )
 
     def unwanted(self) -> str | None:
-        """Reason why it is not to run, by a mark: `skip`, `skipif`, or `xfail(run=False)`."""
+        """Return why it is not to run, by a mark: `skip`, `skipif`, or `xfail(run=False)`."""
         try:
             skipped = evaluate_skip_marks(self)
             if skipped is not None:
                 return skipped.reason
             xfailed = None if self.config.option.runxfail else evaluate_xfail_marks(self)
         except Failed as error:
-            return f"its marker is invalid: {error}"  # which pytest will say too
+            return f"its marker is invalid: {error}"  # pytest reports it too
         return None if xfailed is None or xfailed.run else f"marked not to run: {xfailed.reason}"
 
     def land(self, result: TrialResult, policy: Policy) -> bool:
-        """Take the result of an attempt; whether it was the last one, so that there is a verdict."""
+        """Take the result of an attempt; return whether it was the last one, so that there is a verdict."""
         self.landed = (*self.landed, result)
         if len(self.landed) < self.attempts:
             return False
@@ -232,9 +232,9 @@ class TrialItem(pytest.Item):
         return True
 
     def setup(self) -> None:
-        """Raise what was not the agent's doing."""
+        """Raise an error that the agent did not cause."""
         if self.result is None:
-            return  # --setup-only and --setup-plan: a trial has no fixtures to show, and costs too much to just try
+            return  # --setup-only and --setup-plan: a trial has no fixtures to show, and is too expensive for a try
         failure = self.result.failure
         if self.result.outcome == "error":
             raise TrialError(failure.message if failure else "error", pytrace=False)
@@ -253,19 +253,19 @@ class TrialItem(pytest.Item):
         return super().repr_failure(excinfo, style)
 
     def teardown(self) -> None:
-        """Raise what a fixture raised when it was torn down."""
+        """Raise the error of a fixture's teardown."""
         error, self.teardown_error = self.teardown_error, None
         if error is not None:
             raise error
 
     def getparent(self, cls: type[Any]) -> Any:
-        """The closest parent of a class. To fixtures of scope module, the file of the benchmark is the module."""
+        """Return the closest parent of a class. For fixtures of scope module, the benchmark's file is the module."""
         found = super().getparent(cls)
         return self.parent if found is None and cls is pytest.Module and "funcargs" in vars(self) else found
 
     def reportinfo(self) -> tuple[os.PathLike[str], int, str]:
-        """Location of the scenario: file, line and name."""
-        # pytest skips nothing that has no line, and sources need not give one.
+        """Return the location of the scenario: file, line and name."""
+        # pytest cannot skip an item without a line, and sources may have none.
         return _shown_path(self.source.path), (self.ref.line or 1) - 1, self.name
 
 
@@ -278,6 +278,6 @@ def _shown_path(path: Path) -> Path:
 
 
 class FreshTrial(TrialItem):
-    """A further attempt at a scenario, without a report of pytest."""
+    """Ticket of a fresh attempt at a scenario, which pytest does not report."""
 
     fresh = True

@@ -1,4 +1,4 @@
-"""Known failures: from entries and the marker `bench_known` to `xfail` and `skip` marks of pytest itself."""
+"""Known failures: turns entries and the marker `bench_known` into pytest's `xfail` and `skip` marks."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def selector(asked: Wanted, benchmark: str) -> Callable[[str], bool]:
 
 
 def mark(item: TrialItem, entries: Iterable[Entry]) -> None:
-    """Put the marker of the first entry that is about an item's agent on it."""
+    """Put the marker of the first entry that matches an item's agent on it."""
     for entry in entries:
         if entry.fits(item.agent):
             item.add_marker(_markers(item.config).of(entry))
@@ -58,10 +58,10 @@ def mark(item: TrialItem, entries: Iterable[Entry]) -> None:
 
 
 def apply(session: pytest.Session) -> str | None:
-    """Put `xfail` and `skip` marks on trials with the marker `bench_known`; returns a problem of a marker.
+    """Put `xfail` and `skip` marks on trials with the marker `bench_known`; return a problem of a marker.
 
-    An `xfail` expects `Unsolved` alone, so an infrastructure error stays one. A closer marker wins, and of those on
-    the item itself the last: what conftest.py files add comes after what the file says.
+    An `xfail` expects only `Unsolved`, so an infrastructure error stays one. The closest marker wins, and of those on
+    the item itself the last one: those that conftest.py files add come after those of the file.
     """
     marks = _markers(session.config)
     inherited: dict[int, pytest.Mark | None] = {}
@@ -86,7 +86,7 @@ def apply(session: pytest.Session) -> str | None:
         if known.mode is KnownMode.SKIP:
             item.add_marker(pytest.mark.skip(reason=reason))
         elif session.config.option.runxfail:
-            # As if there were no mark, for pytest as for our results and gates.
+            # Ignore the mark in pytest, results and gates.
             ignored += 1
             continue
         else:
@@ -98,14 +98,14 @@ def apply(session: pytest.Session) -> str | None:
 
 
 def note_unmatched(session: pytest.Session) -> None:
-    """Note entries about none of the scenarios of the benchmarks collected, unless only parts of them were."""
+    """Note entries that match no scenario of the collected benchmarks, unless only parts of these were collected."""
     failures = read(session.config).known
     if failures is None or session.testsfailed or _is_part(session.config):
         return
     seen = read(session.config).seen
     unmatched = failures.unmatched()
     for entry in unmatched[:_SHOWN]:
-        # The search for a similar id takes a second among 100,000.
+        # The search for a similar id among 100,000 takes a second.
         hint = did_you_mean(entry.id, seen) if len(seen) <= _LIKE else ""
         if not hint and entry.benchmark is None and "/" not in entry.scenario:
             hint = " name the benchmark if it is for another one"
@@ -129,7 +129,7 @@ def summarise(terminal: TerminalReporter, config: pytest.Config, verdicts: Itera
 
 
 def _is_part(config: pytest.Config) -> bool:
-    """Tell whether the command line picks single trials, tasks or files. Other scenarios are unknown then."""
+    """Return whether the command line names single trials, tasks or files. Other scenarios are unknown then."""
     option = config.option
     if state_of(config).chosen or option.ignore or option.ignore_glob or getattr(option, "lf", False):
         return True

@@ -1,4 +1,4 @@
-"""The marker `bench_known`: made from an entry in the file of known failures, and read back."""
+"""The marker `bench_known`: made from entries of the known-failures file, and parsed again."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ MARK = "bench_known"
 
 
 class KnownMarkers:
-    """Contents of markers `bench_known`, each read once: one may be on many items."""
+    """Parsed markers `bench_known`. Each is parsed once, as it may be on many items."""
 
     def __init__(self) -> None:
         self._of_entries: dict[int, pytest.MarkDecorator] = {}
         self._said: dict[int, tuple[pytest.Mark, Known]] = {}
-        """Marks and their contents, by `id()` of the mark, which is kept to keep the id unique."""
+        """Mark and content by `id()` of the mark. The reference to the mark keeps the id unique."""
 
     def of(self, entry: Entry) -> pytest.MarkDecorator:
         """Return the marker of an entry."""
@@ -40,7 +40,7 @@ class KnownMarkers:
         return self._of_entries[id(entry)]
 
     def read(self, mark: pytest.Mark) -> Known:
-        """Return the contents of a marker.
+        """Return the content of a marker.
 
         Raises:
             InputError: it is wrong.

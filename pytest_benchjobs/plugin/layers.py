@@ -1,4 +1,4 @@
-"""Layers of settings from pytest: the ini file, files that are named, and the command line."""
+"""Layers of settings from pytest: the ini file, profiles and job files, and the command line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def said(config: pytest.Config) -> Said:
     """Return all given settings, and their places.
 
     Raises:
-        pytest.UsageError: any of it is wrong.
+        pytest.UsageError: a setting is wrong.
     """
     line = {setting.name: config.getoption(setting.option) for setting in SETTINGS if setting.on_line}
     return Said(
@@ -38,13 +38,13 @@ def said(config: pytest.Config) -> Said:
 
 
 def _layers(config: pytest.Config) -> list[Layer]:
-    """Return a layer for each place of settings, the weakest first.
+    """Return a layer for each place of settings, the lowest first.
 
     Raises:
-        pytest.UsageError: any of it is wrong.
+        pytest.UsageError: a setting is wrong.
     """
     here, root = config.invocation_params.dir, config.rootpath
-    # A path on the command line is from where that was typed, one of the ini file from the rootdir.
+    # Paths on the command line are relative to the working directory, those in the ini file to the rootdir.
     named = [(name, here) for name in config.getoption("bench_profile") or ()]
     profiles = named or [(name, root) for name in ini(config, "bench_profile")]
     files = [
@@ -59,7 +59,7 @@ def _layers(config: pytest.Config) -> list[Layer]:
     between: list[Layer] = []
     try:
         if profiles or files or lines or extra:
-            # Files have models of their own, which take time to build.
+            # Files need pydantic models, which take time to build.
             from ..settings.extra import extra_layer
             from ..settings.files import read_job_file, read_profile
 
@@ -82,7 +82,7 @@ def env_files(config: pytest.Config) -> dict[str, Variable]:
     """Return the variables of env files; the last file wins.
 
     Raises:
-        pytest.UsageError: one cannot be read; every mistake in it.
+        pytest.UsageError: one cannot be read, or has errors, all of which are reported.
     """
     here, root = config.invocation_params.dir, config.rootpath
     written = [(origin(config, "bench_env_file"), root, name) for name in ini(config, "bench_env_file")]
@@ -101,9 +101,9 @@ def env_files(config: pytest.Config) -> dict[str, Variable]:
 
 
 def call_arguments(config: pytest.Config) -> list[str]:
-    """Return the arguments of pytest, with variables from the environment as if they had been typed."""
+    """Return the arguments of pytest, including those from environment variables."""
     arguments = [str(argument) for argument in config.invocation_params.args]
-    # First: behind a `--` they would be paths.
+    # First: after a `--` they would be paths.
     return [*(f"--bench-env={name}={value}" for name, value in _from_environment().items()), *arguments]
 
 
@@ -134,7 +134,7 @@ def _place(config: pytest.Config, setting: Setting, *, from_line: bool) -> str:
 
 
 def _read(setting: Setting, written: Any, blame: str, directory: Path) -> Any:
-    from ..settings.parse import parse  # it has types, which take time to build
+    from ..settings.parse import parse  # imports types, which take time to build
 
     try:
         return parse(setting, written, blame, directory)
@@ -143,7 +143,7 @@ def _read(setting: Setting, written: Any, blame: str, directory: Path) -> Any:
 
 
 def _from_environment() -> dict[str, str]:
-    """Variables for agents that `benchjobs run` handed over."""
+    """Return the variables for agents that `benchjobs run` passed on."""
     setting = BY_NAME["env"]
     name = setting.variable or ""
     text = os.environ.get(name)

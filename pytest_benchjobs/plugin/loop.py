@@ -2,13 +2,13 @@
 
 Trials run in threads (see `trial.flight`). pytest stays serial in the main thread: when a trial lands, the ordinary
 `pytest_runtest_protocol` runs for its item, which replays the result. So capture, `-x`, `--maxfail`, `--lf`, JUnit and
-every plugin keep working, and none of them ever meets concurrency. Running the protocol itself in threads breaks at
-once (pytest has one stack of set-ups, one `PYTEST_CURRENT_TEST`, one capture), and waiting for trials in the order of
-their items delays reports by the slowest trial and makes `-x` late.
+every plugin keep working, without any concurrency. Running the protocol itself in threads breaks at once (pytest has
+one stack of set-ups, one `PYTEST_CURRENT_TEST`, one capture), and waiting for trials in the order of their items delays
+reports by the slowest trial and makes `-x` late.
 
-Reports come in the order trials end. `nextitem=None` is right for trials: their nodes set nothing up, and fixtures
-around them are apart from pytest's stack (see `fixtures`). Ordinary tests of the same session run first, with their
-real `nextitem`, so that their fixtures live as long as always.
+Reports come in the order trials end. `nextitem=None` is right for trials: their nodes set nothing up, and their
+fixtures are not in pytest's stack (see `fixtures`). Ordinary tests of the same session run first, with their real
+`nextitem`, so that their fixtures live as long as usual.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def run(session: pytest.Session) -> bool:
             tickets = [ticket for item in trials for ticket in item.tickets()]
             fixtures = Fixtures(session, tickets)
             _announce_alone(session.config, fixtures, tickets)
-            # Where trials have fixtures, those of the session outlive the last ordinary test: they may be the same.
+            # If trials have fixtures, session fixtures must outlive the last ordinary test: they may be shared.
             first = fixtures.first(trials)
             for item, following in zip(ordinary, [*ordinary[1:], first], strict=False):
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
@@ -82,16 +82,18 @@ def run(session: pytest.Session) -> bool:
 
 
 def _announce_alone(config: pytest.Config, fixtures: Fixtures, tickets: Iterable[ItemTicket]) -> None:
-    """Say which trials cannot run side by side with others, and why."""
+    """Print which trials cannot run concurrently, and why."""
     count, names = fixtures.alone(tickets) if fixtures.any else (0, ())
     if count:
         several = f"{count} trials run one at a time" if count > 1 else "1 trial runs alone"
         listed = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
-        reporting.say(config, f"bench: {several}: of fixtures with scope function, class or module: {listed}")
+        reporting.say(
+            config, f"bench: {several}, because of fixtures with scope function, class or module: {listed}"
+        )
 
 
 def by_agent(trials: Iterable[TrialItem]) -> dict[str, int]:
-    """Number of trials, by label of the agent."""
+    """Count trials by label of the agent."""
     counts: Counter[str] = Counter()
     for item in trials:
         counts[item.agent.label] += item.attempts
@@ -99,7 +101,7 @@ def by_agent(trials: Iterable[TrialItem]) -> dict[str, int]:
 
 
 def need_sandboxes(config: pytest.Config, trials: Iterable[TrialItem]) -> bool:
-    """Tell whether any of them needs a sandbox, as far as that can be known before scenarios are read."""
+    """Return whether any trial needs a sandbox, as far as known before scenarios are read."""
     agents, scorers = agents_of(config), scorers_of(config)
 
     def answers(source: str, agent: AgentSpec) -> bool:
@@ -120,12 +122,12 @@ def need_sandboxes(config: pytest.Config, trials: Iterable[TrialItem]) -> bool:
 
 
 def benchmarks(trials: Iterable[TrialItem]) -> frozenset[str]:
-    """Names of the benchmarks they are of."""
+    """Return the names of the trials' benchmarks."""
     return frozenset(item.source.benchmark for item in trials)
 
 
 def chosen(config: pytest.Config, trials: Iterable[TrialItem]) -> frozenset[str]:
-    """Node ids of the selected trials. Only for a resumed job, which may have others."""
+    """Return the node ids of the selected trials; only for a resumed job, which may have others."""
     if read(config).resume is None:
         return frozenset()
     return frozenset(item.trial_id(ticket.attempt) for item in trials for ticket in item.tickets())
@@ -163,7 +165,7 @@ def _fly_batch(
     report: Callable[[tuple[ItemTicket, TrialResult]], None],
     fixtures: Fixtures,
 ) -> None:
-    """Run trials, and report each as it lands. Those that have to be alone come last, one after the other."""
+    """Run trials, and report each as it lands. Those that fly alone come last, one after the other."""
 
     def landed(one: tuple[ItemTicket, TrialResult]) -> None:
         if fixtures.any:
@@ -187,7 +189,7 @@ def _fly_batch(
 
 @contextlib.contextmanager
 def around(session: pytest.Session, fixtures: Fixtures) -> Iterator[None]:
-    """Tear down all fixtures at the end, those of ordinary tests that trials share included."""
+    """Tear down all fixtures at the end, including those shared with ordinary tests."""
     if not fixtures.any:
         yield
         return
@@ -206,7 +208,7 @@ def around(session: pytest.Session, fixtures: Fixtures) -> Iterator[None]:
 
 @contextlib.contextmanager
 def apart(session: pytest.Session, fixtures: Fixtures) -> Iterator[None]:
-    """Have pytest report trials without tearing down what ordinary tests set up, which trials in flight may share."""
+    """Prevent pytest from tearing down fixtures of ordinary tests, which trials in flight may share."""
     if not fixtures.any:
         yield
         return
@@ -219,7 +221,7 @@ def apart(session: pytest.Session, fixtures: Fixtures) -> Iterator[None]:
 
 
 def _report_teardown(session: pytest.Session, last: pytest.Item | None, why: str) -> None:
-    """Report what failed after the last trial as pytest does: as an error of the test that ended last."""
+    """Report an error after the last trial as pytest does: as an error of the last test."""
     if last is None:
         session.testsfailed += 1
         state_of(session.config).notes.append(clean(why, 500))
@@ -238,7 +240,7 @@ def _report_teardown(session: pytest.Session, last: pytest.Item | None, why: str
 def _report_landed(
     flight: Flight[ItemTicket], report: Callable[[tuple[ItemTicket, TrialResult]], None]
 ) -> int:
-    """Report what has landed; how many that were."""
+    """Report landed trials; return their number."""
     count = 0
     while landed := flight.next(timeout=0):
         report(landed)
@@ -254,7 +256,7 @@ def _report(session: pytest.Session, landed: tuple[ItemTicket, TrialResult], pol
 
 
 def stop_if_asked(session: pytest.Session) -> None:
-    """Raise what pytest's own loop raises after `-x`, `--maxfail` or `session.shouldstop`."""
+    """Raise the exception of pytest's own loop after `-x`, `--maxfail` or `session.shouldstop`."""
     if session.shouldfail:
         raise session.Failed(session.shouldfail)
     if session.shouldstop:
@@ -263,7 +265,7 @@ def stop_if_asked(session: pytest.Session) -> None:
 
 @contextlib.contextmanager
 def quiet_trial_threads(config: pytest.Config) -> Iterator[None]:
-    """Keep what trial threads log out of the report of whichever item is being reported meanwhile."""
+    """Keep log records of trial threads out of the report of the current item."""
     plugin = config.pluginmanager.get_plugin("logging-plugin")
     handlers = [
         handler

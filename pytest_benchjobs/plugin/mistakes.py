@@ -1,4 +1,4 @@
-"""Mistakes in files, as their authors see them."""
+"""Messages about mistakes in files, with excerpts."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     import pytest
 
 _WIDTH = 110
-"""Characters of a line that are shown."""
+"""Most characters shown of a line."""
 _BEFORE = 70
-"""At most so many of them before what is wrong."""
+"""Most characters shown before the mistake."""
 
 
 def in_words(config: pytest.Config, error: InputError) -> str:
-    """Every mistake in a line, with file and line number, and the part of the file that is wrong below it."""
+    """Format every mistake: a line with file and line number, and an excerpt below it."""
     errors = error.errors if isinstance(error, InputErrors) else [error]
     lines = []
     for each in errors:
@@ -34,7 +34,7 @@ def in_words(config: pytest.Config, error: InputError) -> str:
 
 
 def _excerpt(error: InputError) -> list[str]:
-    """Return the line of a mistake with a mark below what is wrong."""
+    """Return the line of a mistake with carets below the mistake."""
     if error.path is None or error.line is None or error.column is None:
         return []
     try:
@@ -51,7 +51,7 @@ def _excerpt(error: InputError) -> list[str]:
 
 
 def shown(config: pytest.Config, path: Path) -> str:
-    """A path as pytest shows it: from the rootdir, where it is below."""
+    """Return a path as pytest shows it: relative to the rootdir if it is below."""
     try:
         return escaped(path.relative_to(config.rootpath).as_posix())
     except ValueError:

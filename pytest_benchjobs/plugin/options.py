@@ -1,6 +1,6 @@
-"""The options `--bench*` and the ini keys `bench*`, made from the table of settings; `asked` reads them.
+"""The options `--bench*` and the ini keys `bench*`, made from the table of settings.
 
-Part of every pytest run of everyone who installed the package, so it imports next to nothing.
+Part of every pytest run of everyone who installed the package, so it imports hardly anything.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ INI_ALONE: dict[str, tuple[str, Any, Any]] = {
 
 
 def add(parser: pytest.Parser) -> None:
-    """Register every option, and the ini key of the same name. `--help` shows the usual options alone."""
+    """Register every option, and the ini key of the same name. `--help` shows only the usual options."""
     group = parser.getgroup("benchjobs", "agent benchmarks (usual options; see --bench-help for all)")
     group.addoption(
         ALL_HELP, dest=_HELP, action="store_true", help="show all options for benchmarks, and exit"
@@ -46,16 +46,16 @@ def add(parser: pytest.Parser) -> None:
 
 
 def show_help(config: pytest.Config) -> bool:
-    """Print the help for all options, if that was asked for; and keep that of pytest short.
+    """Print the help for all options if `--bench-help` was given; otherwise keep that of pytest short.
 
-    Returns whether it printed anything: then there is nothing else to do.
+    Returns whether the help was printed, so that nothing else is to be done.
     """
     if config.getoption(_HELP):
         from .help import lines
 
         sys.stdout.write("".join(f"{line}\n" for line in lines()))
         return True
-    # Seventy keys of ours would bury those of pytest. Where pytest keeps them elsewhere, they are all shown.
+    # Our seventy keys would bury those of pytest. If pytest stores them differently, all are shown.
     keys = getattr(getattr(config, "_parser", None), "_inidict", None)
     if getattr(config.option, "help", False) and isinstance(keys, dict):
         usual = {setting.option for setting in SETTINGS if setting.usual} | {*INI_ALONE}
@@ -69,7 +69,7 @@ def how(setting: Setting) -> dict[str, Any]:
     if setting.hidden:
         return {"help": argparse.SUPPRESS, **({"action": "append"} if setting.many else {})}
     if setting.kind == "flag":
-        # Not False: that would be a value.
+        # Not False, which would count as a value.
         return {"action": "store_true", "default": None, "help": setting.help}
     if setting.option == "bench":
         return {
@@ -80,10 +80,10 @@ def how(setting: Setting) -> dict[str, Any]:
 
 
 def refuse_misspelt(parser: pytest.Parser, args: Sequence[str]) -> None:
-    """Refuse what looks like an option of ours, and is none of anybody.
+    """Refuse an unknown option that looks like one of ours.
 
     Raises:
-        pytest.UsageError: with the option that was meant.
+        pytest.UsageError: there is one; the message suggests a similar option.
     """
     ours = [arg for arg in itertools.takewhile("--".__ne__, args) if arg.startswith("--bench-")]
     if all(arg.partition("=")[0] in BY_FLAG for arg in ours):
@@ -109,21 +109,21 @@ def given(config: pytest.Config) -> bool:
 
 
 def ini(config: pytest.Config, key: str) -> Any:
-    """An ini value.
+    """Return an ini value.
 
     Raises:
-        pytest.UsageError: of the wrong type.
+        pytest.UsageError: it has the wrong type.
     """
     try:
         return config.getini(key)
-    except (TypeError, ValueError, pytest.UsageError) as error:  # which of them depends on pytest's version
+    except (TypeError, ValueError, pytest.UsageError) as error:  # the exception depends on pytest's version
         expected = BY_OPTION[key].expected if key in BY_OPTION else "a list"
         found = str(error).rpartition(": ")[2].removeprefix("invalid truth value ")
         raise pytest.UsageError(f"{origin(config, key)}: {expected} is expected, not {found}") from None
 
 
 def origin(config: pytest.Config, key: str) -> str:
-    """Return the place an ini key has its value from, for messages: `pytest.ini: bench_attempts`."""
+    """Return the place of an ini value, for messages: `pytest.ini: bench_attempts`."""
     overridden = any(text.startswith(f"{key}=") for text in config.getoption("override_ini") or ())
     if overridden or config.inipath is None:
         return f"-o {key}"

@@ -1,7 +1,7 @@
-"""Ids of trials that are given to pytest as they were printed: the files and benchmarks that they name.
+"""Pasted ids of trials among pytest's arguments: the files and benchmarks that they name.
 
-pytest itself knows no `::` behind a directory, in a name, or behind what is no path. What ids say of agents and
-attempts is in `implied`.
+pytest itself accepts no `::` after a directory, in a name, or after anything but a path. Agents and attempts of ids are
+handled in `implied`.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ _CONTROLS = {"n": "\n", "r": "\r", "t": "\t"}
 
 
 class _Place(NamedTuple):
-    """The first part of an id, which is before a `::`, and the rest."""
+    """The first part of an id, before a `::`, and the rest."""
 
     text: str
     name: str
 
 
 def _splits(argument: str) -> Iterator[_Place]:
-    """Ways to split an id, the longest place first. A label has no `::`."""
+    """Yield ways to split an id, the longest place first. A label has no `::`."""
     parts = argument.split("::")
     for split in range(len(parts) - 1, 0, -1):
         yield _Place("::".join(parts[:split]), "::".join(parts[split:]))
 
 
 def take_node_ids(config: pytest.Config) -> bool:
-    """Take ids that pytest cannot look up out of its arguments; returns whether one names a benchmark.
+    """Remove ids that pytest cannot look up from its arguments; return whether one names a benchmark.
 
     Raises:
         pytest.UsageError: the benchmark cannot be read.
@@ -52,13 +52,13 @@ def take_node_ids(config: pytest.Config) -> bool:
         if kept is not None and kept not in arguments:
             arguments.append(kept)
     if arguments != config.args:
-        read(config)  # while the arguments still say which agents
+        read(config)  # before the ids are removed from the arguments
         config.args = arguments
     return len(state.named) > before
 
 
 def _kept(config: pytest.Config, argument: str) -> str | None:
-    """Return what remains for pytest to look up; None: nothing."""
+    """Return the argument that remains for pytest; None for none."""
     state = state_of(config)
     here = config.invocation_params.dir
     named = {name for name, _ in state.named if name is not None}
@@ -91,7 +91,7 @@ def _kept(config: pytest.Config, argument: str) -> str | None:
 
 
 def benchmarks_of(config: pytest.Config) -> list[str]:
-    """Benchmarks that ids among the arguments begin with."""
+    """Return the benchmarks that ids among the arguments name."""
     found = []
     for argument in config.args:
         if "::" not in argument or (config.invocation_params.dir / argument.partition("::")[0]).exists():
@@ -105,7 +105,7 @@ def _is_benchmark(config: pytest.Config, name: str) -> bool:
 
 
 def _path(here: Path, text: str) -> Path | None:
-    """Return the file or directory that a text names, as it is or as it is shown; see `model.escape`."""
+    """Return the file or directory that a text names, raw or escaped; see `model.escape`."""
 
     def meant(found: re.Match[str]) -> str:
         return _CONTROLS.get(found[3] or "") or chr(int(found[1] or found[2], 16))

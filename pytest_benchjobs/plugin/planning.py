@@ -1,4 +1,4 @@
-"""Dry run of `--bench-plan`: trials that would run, and reused results. Runs nothing, and writes nothing."""
+"""Dry run of `--bench-plan`: the trials that would run, and results that would be reused. Runs and writes nothing."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Without it the plan is printed."""
 
 
 def plan(session: pytest.Session) -> bool:
-    """Decide about every trial of the session.
+    """Decide the fate of every trial of the session.
 
     Raises:
         pytest.UsageError: under xdist; there is no such sandbox.
@@ -70,7 +70,7 @@ def plan(session: pytest.Session) -> bool:
 
 
 def planned_items(session: pytest.Session) -> list[TrialItem]:
-    """Return the items of a session that runs nothing.
+    """Return the items of a dry run.
 
     Raises:
         pytest.UsageError: under xdist; there is no such sandbox.
@@ -85,7 +85,7 @@ def trial_of(ticket: ItemTicket) -> Trial:
 
     Raises:
         pytest.UsageError: its file has changed since it was collected.
-        Unsupported: it wants what there is not.
+        Unsupported: it needs an unsupported feature.
     """
     try:
         return ticket.trial()
@@ -108,7 +108,7 @@ class Seen:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Look:
-    """Access to all that tells of a trial before it runs."""
+    """Access to everything known about a trial before it runs."""
 
     job: JobConfig
     provider: LateProvider
@@ -117,7 +117,7 @@ class Look:
     _weighed: dict[object, ImageSize | None] = dataclasses.field(default_factory=dict)
 
     def see(self, ticket: ItemTicket, trial: Trial) -> Seen:
-        """Look at a trial."""
+        """Return the facts about a trial."""
         fate = self.fates.decide(ticket, trial)
         if isinstance(fate, Skip):
             return Seen(incompatible=fate.why.message)
@@ -140,7 +140,7 @@ class Look:
         )
 
     def _images(self, trial: Trial) -> tuple[ImageSize, ...]:
-        """Return the sizes of the images of a trial, as far as they are known; each is weighed once."""
+        """Return the images of a trial with their known sizes; each is looked up once."""
         found = []
         for environment in self.fates.environments(trial):
             source = environment.image_source
@@ -153,10 +153,10 @@ class Look:
 
 @contextlib.contextmanager
 def looking(config: pytest.Config) -> Iterator[Look]:
-    """Open the engine and the history, to look at trials.
+    """Open the engine and the history for a dry run.
 
     Raises:
-        pytest.UsageError: something in them is wrong.
+        pytest.UsageError: one of them has a problem.
     """
     asked = read(config)
     job = asked.job

@@ -1,4 +1,4 @@
-"""Lines about what takes a while before the first trial."""
+"""Progress lines before the first trial."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..store.text import clean
 
 
 def show(config: pytest.Config, line: str) -> None:
-    """Print a line, where pytest prints anything."""
+    """Print a line, if pytest has a terminal reporter."""
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     if terminal is not None:
         terminal.ensure_newline()

@@ -1,4 +1,4 @@
-"""Registry of a pytest session: agents, scorers and sandboxes, built in and of plugins; and its job, if it has one."""
+"""Registry of a pytest session: its agents, scorers and sandboxes, built in and from plugins."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 def agents_of(config: pytest.Config) -> dict[str, Agent]:
-    """Every agent by name: built in, installed, described in files, of plugins, of conftest.py files, given by path.
+    """Return every agent by name: built in, installed, described in files, from plugins and conftest.py, given by path.
 
     Raises:
-        pytest.UsageError: a file is wrong, a path is not there, or a hook returned something else.
+        pytest.UsageError: a file is wrong, a path is missing, or a hook returned an invalid value.
     """
     state = state_of(config)
     if state.agents is None:
@@ -46,10 +46,10 @@ def agents_of(config: pytest.Config) -> dict[str, Agent]:
 
 
 def scorers_of(config: pytest.Config) -> dict[str, Scorer]:
-    """Every kind of scorer by name.
+    """Return every type of scorer by name.
 
     Raises:
-        pytest.UsageError: a hook returned something else.
+        pytest.UsageError: a hook returned an invalid value.
     """
     state = state_of(config)
     if state.scorers is None:
@@ -63,10 +63,10 @@ def scorers_of(config: pytest.Config) -> dict[str, Scorer]:
 
 
 def sandbox_of(config: pytest.Config, name: str) -> Callable[[Owner], SandboxProvider]:
-    """Return what makes a provider of the sandboxes that `--bench-sandbox` names.
+    """Return the factory of the sandbox provider that `--bench-sandbox` names.
 
     Raises:
-        pytest.UsageError: no such sandboxes, or a hook returned something else.
+        pytest.UsageError: it is unknown, or a hook returned an invalid value.
     """
     from ..sandbox.providers import builtin_providers
     from ..sources import did_you_mean
@@ -81,10 +81,10 @@ def sandbox_of(config: pytest.Config, name: str) -> Callable[[Owner], SandboxPro
 
 
 def provider_of(config: pytest.Config, name: str) -> SandboxProvider:
-    """Make a provider of the sandboxes that `--bench-sandbox` names.
+    """Make the sandbox provider that `--bench-sandbox` names.
 
     Raises:
-        pytest.UsageError: no such sandboxes.
+        pytest.UsageError: it is unknown.
         InfrastructureError: the engine does not answer.
     """
     from ..model.owner import current_owner
@@ -96,7 +96,7 @@ def named(hook: str, added: object, fits: Callable[[object], bool], what: str) -
     """Validate a mapping of names that a hook returned; empty for None.
 
     Raises:
-        pytest.UsageError: it is no mapping of names to `what`.
+        pytest.UsageError: it is not a mapping of names to `what`.
     """
     if added is None:
         return {}
@@ -113,7 +113,7 @@ def named(hook: str, added: object, fits: Callable[[object], bool], what: str) -
 
 
 def is_path(value: object) -> bool:
-    """Tell whether a hook may return the value for a path."""
+    """Return whether a hook's value is a path."""
     return isinstance(value, str | Path)
 
 
@@ -145,7 +145,7 @@ def _agents(added: object) -> dict[str, Agent]:
 
 
 def _kind(value: object) -> str:
-    """Kind of a value, for messages. The value itself may be long, or break when it is printed."""
+    """Describe the type of a value, for messages. The value itself may be long, or raise when it is printed."""
     return (
         f"the class {value.__name__}"
         if isinstance(value, type)

@@ -1,4 +1,4 @@
-"""Reports of trials: what pytest and its other plugins are told. A plugin of its own, registered when a job begins."""
+"""Reports of trials for pytest and its plugins. A separate plugin, registered when a job begins."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from .state import Job
 
 _EXPLAINED = 1000
-"""Failures in a process that quote logs: what all 10,000 quote nobody reads, and it would be kept in memory."""
+"""Most failures of a process that quote logs: pytest keeps reports in memory, and 10,000 quotes are not read."""
 _Status = tuple[str, str, str | tuple[str, dict[str, bool]]]
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Say what happened in the words of a benchmark."""
+    """Put the result of a trial into its report."""
     report = yield
     if isinstance(item, TrialItem):
         _dress(item, report)
@@ -39,9 +39,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def _dress(item: TrialItem, report: pytest.TestReport) -> None:
-    """Put the trial into the report: its time, its verdict, its properties. Nothing in it can break on its way.
+    """Put time, verdict and properties of a trial into the report, in a form that xdist can send.
 
-    xdist ends the whole session at one value it cannot send, and what an agent printed may hold anything.
+    xdist ends the whole session at one value it cannot send, and an agent may print anything.
     """
     if report.user_properties:
         report.user_properties = [
@@ -75,7 +75,7 @@ def _dress(item: TrialItem, report: pytest.TestReport) -> None:
 
 
 def _explained(item: TrialItem, result: TrialResult) -> str:
-    """Explain a failure, with the last lines of its logs: read now, and for so many trials as anybody looks at."""
+    """Return the text of a failure, with the last lines of its logs for the first failures only."""
     state = state_of(item.config)
     assert state.job is not None  # noqa: S101  a result is there, so a job has begun
     root = state.job.bundle.root
@@ -87,7 +87,7 @@ def _explained(item: TrialItem, result: TrialResult) -> str:
 
 
 def shown_root(config: pytest.Config, root: Path) -> Path:
-    """Return the directory of a job as it can be typed where pytest was started."""
+    """Return the directory of a job relative to where pytest was started, for commands."""
     with contextlib.suppress(ValueError):
         return root.relative_to(config.invocation_params.dir)
     return root
@@ -96,7 +96,7 @@ def shown_root(config: pytest.Config, root: Path) -> Path:
 def reports_of(
     result: TrialResult, landed: Sequence[TrialResult], location: tuple[str, int | None, str]
 ) -> list[pytest.TestReport]:
-    """Reports of pytest for an item whose worker is lost, from the results of its trials."""
+    """Make pytest's reports for an item whose worker died, from the results of its trials."""
     error = result.outcome == "error"
     verdict: dict[str, Any] = {
         "outcome": "passed" if result.outcome == "passed" else "failed",
@@ -138,13 +138,13 @@ def _remember(item: TrialItem) -> None:
 
 
 def _is_surprise(report: pytest.TestReport) -> bool:
-    """Tell whether the trial passed against a strict `xfail`."""
+    """Return whether the trial passed against a strict `xfail`."""
     bench: Mapping[str, Any] = vars(report)["bench"]
     return report.when == "call" and report.failed and bench["outcome"] == "passed"
 
 
 def _brief(result: TrialResult, landed: Sequence[TrialResult], job: Job | None) -> dict[str, Any]:
-    """A result in plain values, for the controller of xdist."""
+    """Return a result in plain values, for the xdist controller."""
     return {
         "node_id": clean(result.node_id),
         "outcome": result.outcome.value,
@@ -173,8 +173,8 @@ def _brief(result: TrialResult, landed: Sequence[TrialResult], job: Job | None) 
 def pytest_report_teststatus(report: pytest.TestReport) -> _Status | None:
     """Return category, letter and word of a trial; None for anything else.
 
-    A trial that fell short is *unsolved*: among `failed`, 10,000 of them would bury the errors, and pytest's summary
-    takes time that grows with the square of their number.
+    A failed trial is *unsolved*: in the category `failed`, 10,000 of them would bury the errors, and the time of
+    pytest's summary grows with the square of their number.
     """
     bench: Mapping[str, Any] | None = getattr(report, "bench", None)
     if bench is None or hasattr(report, "wasxfail") or report.outcome not in ("passed", "failed"):
@@ -188,6 +188,6 @@ def pytest_report_teststatus(report: pytest.TestReport) -> _Status | None:
             return None
         return "unsolved", "u", (f"UNSOLVED{score}", {"red": True})
     if bench["class"] == "engine_unavailable":
-        # One engine, one problem: the summary says it once.
+        # The summary reports the engine's problem once.
         return "no engine", "E", ("ERROR engine_unavailable", {"red": True})
     return "error", "E", (f"ERROR {bench['class']}", {"red": True})

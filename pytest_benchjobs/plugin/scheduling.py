@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class FlightScheduling(LoadScheduling):  # type: ignore[misc]
-    """Keeps the window of every worker full, so that no token of the job is idle while trials wait.
+    """Scheduler that keeps the window of every worker full, so that no token of the job is idle while trials wait.
 
-    It takes the place of `before`. The first `ordinary` tests keep together as `before` would keep them. `lost` reports
-    what a worker that died had in flight: it returns ids of items, and the index of the ordinary test it was running.
+    It replaces the scheduler `before`, which decides the grouping of the first `ordinary` tests. `lost` reports the
+    trials in flight of a dead worker: it returns ids of items, and the index of the ordinary test it was running.
     """
 
     collection: Any
@@ -33,15 +33,15 @@ class FlightScheduling(LoadScheduling):  # type: ignore[misc]
     ) -> None:
         super().__init__(config, before.log)
         self._scope: Callable[[str], str] = getattr(before, "_split_scope", str)
-        """Group of a test for `--dist loadscope` and its like; else each test is a group."""
+        """Returns the group of a test, for `--dist loadscope` and similar; else each test is a group."""
         self._ordinary = ordinary
         self._window = window
         self._lost = lost
 
     @property
     def tests_finished(self) -> bool:
-        """Tell whether workers may be shut down."""
-        # A worker that is told to shut down stops its trials: that may only come when none is left.
+        """Return whether workers may be shut down."""
+        # A worker stops its trials at shutdown, so shut down only when none is left.
         return self.collection_is_completed and not self.has_pending
 
     def check_schedule(self, node: Node, duration: float = 0) -> None:  # noqa: ARG002
@@ -67,7 +67,7 @@ class FlightScheduling(LoadScheduling):  # type: ignore[misc]
         node.send_runtest_some(sent)
 
     def schedule(self) -> None:
-        """Begin, once every worker has collected."""
+        """Start, once every worker has collected."""
         if self.collection is None:
             if not self._check_nodes_have_same_collection():
                 self.log("**Different tests collected, aborting run**")
@@ -85,10 +85,10 @@ class FlightScheduling(LoadScheduling):  # type: ignore[misc]
         return sorted(range(self._ordinary), key=lambda index: first[self._scope(self.collection[index])])
 
     def remove_node(self, node: Node) -> str | None:
-        """Give what a worker had left to others; returns the ordinary test that it died in."""
+        """Give the remaining tests of a worker to others; return the ordinary test that it died in."""
         sent = self.node2pending.pop(node)
         if not sent or hasattr(node, "workeroutput"):
-            # A worker with output ended by itself (-x): its remaining tests are not lost.
+            # A worker with output ended regularly (-x), so its remaining tests are not lost.
             return None
         ids, running = self._lost(node)
         self.pending[:0] = [index for index in sent if index != running and self.collection[index] not in ids]

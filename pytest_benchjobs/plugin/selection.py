@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def select(config: pytest.Config, items: list[pytest.Item]) -> str | None:
-    """Deselect items; returns the problem of the selection, if there is one."""
+    """Deselect items; return a problem of the selection, if there is one."""
     kept, deselected = _without_copies(config, items)
     asked = read(config)
     try:
@@ -51,7 +51,7 @@ _Split = tuple[list[pytest.Item], list[pytest.Item]]
 
 
 def _without_copies(config: pytest.Config, items: Sequence[pytest.Item]) -> _Split:
-    """Split off trials that are archived; drop copies, and neighbours of trials requested by node id."""
+    """Deselect archived trials; drop copies, and neighbours of trials requested by node id."""
     kept: list[pytest.Item] = []
     archived: list[pytest.Item] = []
     chosen = state_of(config).chosen
@@ -74,13 +74,13 @@ def _without_copies(config: pytest.Config, items: Sequence[pytest.Item]) -> _Spl
 def _comes_first(
     item: TrialItem, twice: Mapping[int, str], first: dict[tuple[str, str], pytest.Collector | None]
 ) -> bool:
-    """Tell whether this collector is the first with the scenario."""
+    """Return whether this collector is the first with the scenario."""
     place = twice.get(id(item.source))
     return place is None or first.setdefault((place, item.ref.id), item.parent) is item.parent
 
 
 def _met_twice(items: Sequence[pytest.Item]) -> dict[int, str]:
-    """Sources of which several collectors made trials, by `id()`, and where they are: by path, and by `--bench`."""
+    """Return sources collected several times, by path and by `--bench`: `id()` of the source -> its path."""
     if len({id(item.parent) for item in items}) < 2:
         return {}
     met: dict[tuple[int, int], TrialItem] = {}
@@ -93,13 +93,13 @@ def _met_twice(items: Sequence[pytest.Item]) -> dict[int, str]:
 
 
 def _is_chosen(chosen: dict[str, set[str]], item: TrialItem) -> bool:
-    """Tell whether the trial was requested by its node id, or no trial of its place was."""
+    """Return whether the trial was requested by its node id, or none of its collector was."""
     names = chosen.get(item.parent.nodeid) if item.parent is not None else None
     return names is None or item.name in names or item.ref.id in names
 
 
 def _from_job(asked: Wanted, items: list[pytest.Item]) -> _Split:
-    """Split off trials that `--bench-from` does not select."""
+    """Deselect trials that `--bench-from` does not select."""
     if asked.from_job is None:
         return items, []
     from ..store.reader import HistoryReader
@@ -127,7 +127,7 @@ def _from_job(asked: Wanted, items: list[pytest.Item]) -> _Split:
 
 
 def _drawn(asked: Wanted, items: list[pytest.Item]) -> _Split:
-    """The sample, and the first ones of it."""
+    """Apply --bench-sample, then --bench-max-examples."""
     job = asked.job
     changed = [changes for changes in job.per_benchmark.values() if changes.sample or changes.max_examples]
     if not (job.sample or job.max_examples or changed):
@@ -147,7 +147,7 @@ def _drawn(asked: Wanted, items: list[pytest.Item]) -> _Split:
 
 
 def _of_shard(asked: Wanted, items: list[pytest.Item]) -> _Split:
-    """The part of them that is ours."""
+    """Select the trials of our shard."""
     shard = asked.job.shard
     if shard is None:
         return items, []
@@ -155,7 +155,7 @@ def _of_shard(asked: Wanted, items: list[pytest.Item]) -> _Split:
 
 
 def _parted(items: Iterable[pytest.Item], wanted: Callable[[TrialItem], bool]) -> _Split:
-    """Split off the trials that are not `wanted`; ordinary tests stay."""
+    """Split items into selected and deselected ones; ordinary tests stay selected."""
     kept: list[pytest.Item] = []
     rest: list[pytest.Item] = []
     for item in items:
@@ -164,7 +164,7 @@ def _parted(items: Iterable[pytest.Item], wanted: Callable[[TrialItem], bool]) -
 
 
 def note_deselected(items: Sequence[pytest.Item]) -> None:
-    """Remember that trials were left out, by whatever plugin. What is archived belongs to no benchmark any more."""
+    """Note that trials were deselected, by any plugin. Archived scenarios do not count as part of a benchmark."""
     for item in items:
         if isinstance(item, TrialItem) and not item.ref.archived:
             state = state_of(item.config)
@@ -174,26 +174,26 @@ def note_deselected(items: Sequence[pytest.Item]) -> None:
 
 
 def is_partial(config: pytest.Config) -> bool:
-    """Tell whether less than all scenarios of the benchmarks are to run."""
+    """Return whether fewer than all scenarios of the benchmarks are to run."""
     return state_of(config).partial or bool(read(config).job.shard) or is_narrowed(config)
 
 
 def is_narrowed(config: pytest.Config) -> bool:
-    """Tell whether anything but a shard leaves scenarios out, so that all shards together lack them as well."""
+    """Return whether anything but sharding leaves scenarios out, so that all shards together lack them as well."""
     asked = read(config)
     job = asked.job
     return bool(
         state_of(config).narrowed
         or state_of(config).chosen
         or any("::" in argument or is_task_file(argument) for argument in config.args)
-        or getattr(config.option, "lf", False)  # leaves out without deselecting
+        or getattr(config.option, "lf", False)  # limits without deselecting
         or any((job.scenarios, job.sample, job.max_examples, asked.filters, asked.from_job))
         or any(changes.sample or changes.max_examples for changes in job.per_benchmark.values())
     )
 
 
 def is_named(config: pytest.Config) -> bool:
-    """Tell whether benchmarks were named one by one, by `--bench` or as files, and not found below a directory."""
+    """Return whether benchmarks were named one by one, by `--bench` or as files, instead of by a directory."""
     if read(config).benchmarks:
         return True
     places = [config.invocation_params.dir / argument.partition("::")[0] for argument in config.args]
@@ -201,7 +201,7 @@ def is_named(config: pytest.Config) -> bool:
 
 
 def is_task_file(argument: str) -> bool:
-    """Tell whether an argument of pytest is one task directory, or its `task.toml`: a part of its benchmark."""
+    """Return whether an argument is one task directory, or its `task.toml`: a part of a benchmark."""
     from ..sources.harbor import TASK_FILE
 
     place = Path(argument)
@@ -209,7 +209,7 @@ def is_task_file(argument: str) -> bool:
 
 
 def not_found(session: pytest.Session) -> str | None:
-    """Return a message about a trial that was requested by its node id, and does not exist."""
+    """Return a message about a trial that was requested by its node id but does not exist."""
     state, option = state_of(session.config), session.config.option
     chosen = state.chosen
     if (
@@ -229,7 +229,7 @@ def not_found(session: pytest.Session) -> str | None:
 
 
 def same_name(session: pytest.Session) -> str | None:
-    """Two different tasks of one name: to the history and to gates they would be one, and hide each other."""
+    """Return a message about two different tasks with one name, which history and gates could not tell apart."""
     trials = [item for item in session.items if isinstance(item, TrialItem)]
     if len({id(item.source) for item in trials}) < 2:
         return None
@@ -248,10 +248,9 @@ def same_name(session: pytest.Session) -> str | None:
 
 
 def interleave(items: list[pytest.Item]) -> None:
-    """Order trials so that agents take turns: the first attempt of all scenarios, then the second; who begins changes.
+    """Order trials so that agents take turns: all scenarios' first attempts, then the second; the first agent rotates.
 
-    What drifts while the job runs (a provider that is slow at noon, a model that is replaced) then meets all agents
-    alike.
+    Drift during the job (a provider that is slow at noon, a model that is replaced) then affects all agents equally.
     """
     trials = [item for item in items if isinstance(item, TrialItem)]
     labels = {label: place for place, label in enumerate(dict.fromkeys(item.agent.label for item in trials))}
@@ -274,7 +273,7 @@ def leave_out(config: pytest.Config, benchmark: str, labels: Iterable[str]) -> N
 
 
 def all_left_out(config: pytest.Config) -> str | None:
-    """Message if the matrix left nothing to run."""
+    """Return a message if the matrix left nothing to run."""
     asked = read(config)
     left_out = state_of(config).left_out
     if not left_out or any(asked.of(benchmark).agents for benchmark, _ in left_out):
@@ -285,7 +284,7 @@ def all_left_out(config: pytest.Config) -> str | None:
 def tell_left_out(
     terminal: TerminalReporter, config: pytest.Config, results: Iterable[TrialResult] = ()
 ) -> None:
-    """Print trials left out by the matrix or by capabilities: counts, or all with `--bench-show-incompatible`."""
+    """Print trials excluded by the matrix or by capabilities: counts, or all with `--bench-show-incompatible`."""
     from ..model.result import INCOMPATIBLE
 
     cells = state_of(config).left_out

@@ -1,4 +1,4 @@
-"""Session: begins, runs and ends the job of a pytest session; translates between pytest and the running job."""
+"""Job of a pytest session: begin, run, end; translates between pytest and the running job."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ def begin_job(
     *,
     sandboxes: bool = True,
 ) -> Job:
-    """Begin a job, or resume one: end what died, make a bundle, check that the engine answers.
+    """Begin or resume a job: close dead jobs, make a bundle, check that the engine answers.
 
     Args:
-        config: Of the session.
+        config: Config of the session.
         planned: Number of trials by label of the agent.
-        chosen: Their node ids, for a job that is resumed.
-        sandboxes: Some trial is known to need one. Otherwise no engine is asked until one does.
+        chosen: Node ids of the trials, for a resumed job.
+        sandboxes: True if a trial is known to need a sandbox. Else the engine is not contacted until one does.
 
     Raises:
-        pytest.UsageError: there is no such sandbox or job; the results directory refuses, or belongs to a newer
-            version; another process runs the job.
+        pytest.UsageError: there is no such sandbox or job; the results directory cannot be written, or belongs to a
+            newer version; another process runs the job.
     """
     asked = read(config)
     try:
@@ -69,7 +69,7 @@ def begin_job(
 def join_job(
     config: pytest.Config, job_id: str, engine_problem: str | None, gateway: str | None, *, sandboxes: bool
 ) -> Job:
-    """Take part, as a worker, in a job that another process began."""
+    """Join, as a worker, a job that another process began."""
     bundle = JobBundle.open(read(config).job.directory, job_id)
     job = _enter(config, bundle, supplies_of(config))
     problem = None if engine_problem is None else Failure.model_validate_json(engine_problem)
@@ -78,7 +78,7 @@ def join_job(
 
 
 def _enter(config: pytest.Config, bundle: JobBundle, supplies: Supplies, begun: Begun | None = None) -> Job:
-    """Make the job that of the session, and have its trials reported."""
+    """Make the job that of the session, and register its reports."""
     asked = read(config)
     job = state_of(config).job = RunningJob[ItemTicket](
         asked.job, bundle, supplies, begun, resumed=asked.resume is not None, rescore=asked.rescore
@@ -88,7 +88,7 @@ def _enter(config: pytest.Config, bundle: JobBundle, supplies: Supplies, begun: 
 
 
 def run_now(item: TrialItem) -> None:
-    """Run all trials of an item here and now, for another loop than ours; begins a job if there is none."""
+    """Run all trials of an item at once, for another plugin's loop; begin a job if there is none."""
     from .fixtures import Fixtures
 
     job = state_of(item.config).job or begin_job(item.config, {})

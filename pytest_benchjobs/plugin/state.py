@@ -1,4 +1,4 @@
-"""State of a pytest session, in one place: the plugin keeps nothing else on a config, and nothing in globals."""
+"""State of a pytest session: the only data that the plugin keeps on a config. There are no globals."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(slots=True)
 class State:
-    """Facts about a session that hooks leave for later hooks."""
+    """Data of a session that hooks share."""
 
     wanted: Wanted | None = None
-    """Everything that is requested; None: the options are not read yet."""
+    """The requested job; None: the options are not read yet."""
     named: list[tuple[str | None, list[Source]]] = dataclasses.field(default_factory=list)
     """Sources that `--bench` names, by the name of the benchmark; None for a path."""
     is_fetched: bool = False
-    """What `--bench` names was fetched for the workers of xdist."""
+    """True once benchmarks of `--bench` were fetched for xdist workers."""
     benchmark_names: dict[str, str] | None = None
     """Directory -> name of the benchmark that a hook or the ini file gave it; None: not read yet."""
     agents: dict[str, Agent] | None = None
@@ -39,37 +39,37 @@ class State:
     are_agents_checked: bool = False
     filters: Filters | None = None
     tags: dict[str, pytest.MarkDecorator | None] = dataclasses.field(default_factory=dict)
-    """Tag of a scenario -> its mark; None: it cannot be one."""
+    """Tag of a scenario -> its mark; None: it cannot be a mark."""
     known_markers: KnownMarkers | None = None
     notes: list[str] = dataclasses.field(default_factory=list)
-    """Lines for the terminal summary: known failures that match nothing, marks that do not hold."""
+    """Lines for the terminal summary about known failures: unmatched entries, ignored marks."""
     problem: str | None = None
-    """A contradiction between the options and what was collected."""
+    """A contradiction between the options and the collected items."""
 
     chosen: dict[str, set[str]] = dataclasses.field(default_factory=dict)
-    """Node id of a task directory or a benchmark -> names of the trials that were selected by their own node ids."""
+    """Node id of a task directory or a benchmark -> names of the trials selected by their node ids."""
     left_out: dict[tuple[str, str], None] = dataclasses.field(default_factory=dict)
-    """Benchmark and agent of every cell that the matrix excludes."""
+    """Benchmark and agent of every excluded cell of the matrix."""
     partial: bool = False
-    """Trials were deselected."""
+    """True if trials were deselected."""
     narrowed: bool = False
-    """Trials were deselected by anything but a shard."""
+    """True if trials were deselected by anything but sharding."""
     is_sharding: bool = False
-    """Trials of another shard are being deselected just now."""
+    """True while trials of other shards are deselected."""
     has_unselected: bool = False
-    """Trials were left out by anything but their node ids."""
+    """True if trials were left out by anything but node ids."""
     benchmarks: Collection[str] = ()
-    """Names of the benchmarks of which trials are going to run."""
+    """Names of the benchmarks with trials to run."""
     planned: int = 0
-    """Number of trials that are to run."""
+    """Number of trials to run."""
     explained: int = 0
-    """Failures reported so far with the last lines of their logs."""
+    """Number of failures reported with the last lines of their logs."""
 
     job: Job | None = None
     """The running job; None: no job has begun."""
     interrupts: Interrupts | None = None
     exit_status: int | None = None
-    """Exit status by results and gates; None: the session has not ended."""
+    """Exit status from results and gates; None: the session has not ended."""
     session: pytest.Session | None = None
     """The session, once it has ended."""
 
@@ -96,5 +96,5 @@ def interrupts_of(config: pytest.Config) -> Interrupts:
 
 
 def is_worker(config: pytest.Config) -> bool:
-    """Tell whether this process is a worker of pytest-xdist."""
+    """Return whether this process is a worker of pytest-xdist."""
     return hasattr(config, "workerinput")

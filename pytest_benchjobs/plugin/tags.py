@@ -1,4 +1,4 @@
-"""Tags of scenarios, as pytest knows them."""
+"""Tags of scenarios as pytest marks and keywords."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..store.text import clean
 from .state import state_of
 
 _TAG = re.compile(r"^[A-Za-z0-9][\w.+-]*$")
-# Markers that make pytest or a common plugin do something: a tag of a benchmark must not.
+# Markers with a meaning for pytest or a common plugin, which tags must not trigger.
 _BEHAVIOUR = frozenset((
     "parametrize", "usefixtures", "skip", "skipif", "xfail", "filterwarnings", "tryfirst", "trylast",
     "hookwrapper", "timeout", "flaky", "rerun_except", "only_on", "xdist_group", "asyncio", "anyio", "trio",
@@ -21,14 +21,14 @@ _BEHAVIOUR = frozenset((
 
 
 def tags(config: pytest.Config, of_scenario: Sequence[str]) -> tuple[list[pytest.MarkDecorator], list[str]]:
-    """Tags as marks where they can be marks, and else as words for `-k`."""
+    """Return tags as marks where possible, else as words for `-k`."""
     known = state_of(config).tags
     marks, words = [], []
     for tag in of_scenario:
         if tag not in known:
             fit = _TAG.match(tag) is not None and tag not in _BEHAVIOUR
             if fit:
-                # Registered first, so that --strict-markers has nothing to say.
+                # Register it first, for --strict-markers.
                 config.addinivalue_line("markers", f"{tag}: tag of a scenario")
             known[tag] = getattr(pytest.mark, tag) if fit else None
         mark = known[tag]

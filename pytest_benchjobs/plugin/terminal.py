@@ -1,4 +1,4 @@
-"""Terminal: lines before, while and after trials run."""
+"""Terminal output before, during and after trials."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ def say(config: pytest.Config, line: str) -> None:
 
 
 def planned(session: pytest.Session) -> int:
-    """Number of planned trials."""
+    """Return the number of planned trials."""
     return state_of(session.config).planned or sum(
         item.attempts for item in session.items if isinstance(item, TrialItem)
     )
 
 
 def why_stopped(session: pytest.Session, exitstatus: int) -> str | None:
-    """Reason why pytest did not run everything, if it gives one."""
+    """Return why pytest did not run everything, if known."""
     if session.shouldfail:
         return str(session.shouldfail)
     if session.shouldstop:
@@ -88,7 +88,7 @@ def why_stopped(session: pytest.Session, exitstatus: int) -> str | None:
 
 
 def summarise(job: Job, terminal: TerminalReporter) -> None:
-    """The part of the terminal summary that is about trials."""
+    """Print the part of the terminal summary about trials."""
     results = verdicts(job.results, job.config)
     unsolved = [result for result in results if result.outcome == "failed" and not waived(result)]
     explain(job, terminal, unsolved)
@@ -128,11 +128,11 @@ def _graded_again(job: Job, config: pytest.Config) -> str | None:
         with HistoryReader.of(job.config.directory) as history:
             return rescored_line(history, job.bundle.id, find_job(history, parent))
     except InputError:
-        return None  # the results are there, and that is a remark about them
+        return None  # only a remark: the results are complete
 
 
 def _list_reused(job: Job, terminal: TerminalReporter) -> None:
-    """Print how many results are reused, and with `--bench-explain-reuse` the reason for each trial."""
+    """Print the number of reused results, and with `--bench-explain-reuse` the reason for each trial."""
     jobs = Counter(result.reused.job for result in job.results if result.reused is not None)
     if jobs:
         origins = ", ".join(f"{count} of job {job}" for job, count in jobs.most_common(5))
@@ -153,7 +153,7 @@ def _list_reused(job: Job, terminal: TerminalReporter) -> None:
 
 
 def _list_changed(job: Job, terminal: TerminalReporter) -> None:
-    """Print results of a resumed job that a new job would not have."""
+    """Print the number of results in a resumed job that a new job would not have."""
     if job.unselected:
         terminal.write_line(f"{counted(job.unselected, 'result')} of trials that are not selected now, kept")
     if not job.trials.fates.changed:
@@ -176,7 +176,7 @@ def _list_unsolved(terminal: TerminalReporter, unsolved: Sequence[TrialResult]) 
     for result in unsolved[:_SHOWN]:
         line = f"  {clean(result.node_id)}: {describe(result)}"
         if result.failure is not None and result.failure.class_ != "below_threshold":
-            # The score does not say why: a time limit, a crash of the agent.
+            # The score does not tell why: a timeout, or a crash of the agent.
             line += f": {harmless(one_line(result.failure.message, 200))}"
         terminal.write_line(line)
     _and_more(terminal, len(unsolved))

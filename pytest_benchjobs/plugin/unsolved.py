@@ -1,6 +1,6 @@
-"""The section UNSOLVED of the terminal: why trials failed, as pytest's FAILURES has it for tests.
+"""The section UNSOLVED of the terminal: why trials failed, like pytest's section FAILURES for tests.
 
-pytest's own section would take time that grows with the square of the number of trials. This one is bounded.
+The time of pytest's own section would grow with the square of the number of trials. This one is bounded.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from .state import Job
 
 _SHOWN, _SHOWN_VERBOSE, _SHOWN_ALL = 10, 50, 1000
-"""Trials that are explained: by default, with `-v`, and with `-vv` or `-rA`."""
+"""Most trials explained: by default, with `-v`, and with `-vv` or `-rA`."""
 _LINES_SHORT = 5
 """Last lines of each log with `--tb=short`."""
 
 
 def explain(job: Job, terminal: TerminalReporter, unsolved: Sequence[TrialResult]) -> None:
-    """Print the section, as `--tb`, `-v`, `-q` and `-r` have it."""
+    """Print the section, according to `--tb`, `-v`, `-q` and `-r`."""
     config = terminal.config
     style, most = config.option.tbstyle, _most(config)
     # Not what a mark of pytest's own expected to fail.
@@ -55,7 +55,7 @@ def explain(job: Job, terminal: TerminalReporter, unsolved: Sequence[TrialResult
         terminal.write_line(f"... and {counted(left, 'more trial')} unsolved.{how}")
     example = clean(unsolved[0].node_id)
     terminal.write_line(
-        harmless(f"All of a trial: benchjobs show {shlex.quote(example)}{_where(config, job)}")
+        harmless(f"Everything about a trial: benchjobs show {shlex.quote(example)}{_where(config, job)}")
     )
 
 
@@ -70,7 +70,7 @@ def _most(config: pytest.Config) -> int:
 
 
 def _where(config: pytest.Config, job: Job) -> str:
-    """Return the option that leads `benchjobs` to the results, where it would look elsewhere."""
+    """Return the option `--dir` for `benchjobs` commands, where they would look for results elsewhere."""
     from ..settings.table import BY_NAME
 
     directory = job.config.directory

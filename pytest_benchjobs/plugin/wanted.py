@@ -1,4 +1,4 @@
-"""Job that a session of pytest asks for, read once."""
+"""The job that a pytest session requests, read once."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .state import state_of
 
 
 def asked(config: pytest.Config) -> Wanted:
-    """Return what the options, files and the ini file ask for.
+    """Return the job that options, files and the ini file request.
 
     Raises:
-        pytest.UsageError: any of it is wrong; mostly in one line.
+        pytest.UsageError: a setting is wrong; the message is mostly one line.
     """
     state = state_of(config)
     if state.wanted is None:

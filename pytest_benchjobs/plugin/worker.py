@@ -1,4 +1,4 @@
-"""Worker of pytest-xdist: tells the controller what it collected, runs what xdist sends it; see `distribution`."""
+"""Worker of pytest-xdist: reports collected trials to the controller, runs the tests it gets; see `distribution`."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from .state import Job
 
 _POLL_SECONDS = 0.05
-# xdist kills its workers some 5 s after Ctrl-C: whatever cleans up has to be done by then.
+# xdist kills its workers some 5 s after Ctrl-C, so clean-up must end by then.
 _CLEANUP_SECONDS = 4.0
 
 
 def leave_word(session: pytest.Session) -> None:
-    """Tell the controller that trials were collected. Comes before xdist reports the collection."""
+    """Leave a message for the controller that trials were collected, before xdist reports the collection."""
     trials = [item for item in session.items if isinstance(item, TrialItem)]
     if not trials:
         return
@@ -56,7 +56,7 @@ def leave_word(session: pytest.Session) -> None:
 
 
 def run_worker(session: pytest.Session) -> bool:
-    """Run what xdist sends to this worker."""
+    """Run the tests that xdist sends to this worker."""
     given = session.config.workerinput[INPUT]  # type: ignore[attr-defined]
     interactor = next(
         plugin
@@ -79,7 +79,7 @@ def run_worker(session: pytest.Session) -> bool:
 
 
 class _Loop:
-    """Takes indices from xdist's queue, runs ordinary tests at once and trials in flight."""
+    """Loop that takes indices from xdist's queue, and runs ordinary tests at once and trials in flight."""
 
     _job: Job
 
@@ -88,15 +88,15 @@ class _Loop:
         self._interactor = interactor
         self._next: Any = None
         self._held: int | None = None
-        """An ordinary test that waits to know its `nextitem`."""
+        """An ordinary test that waits for its `nextitem`."""
         self._index: dict[TrialItem, int] = {}
         self._wills = Path()
         self._policy = EACH
         self._fixtures = Fixtures(session, ())
 
     def wait_for_work(self) -> bool:
-        """Wait for the first index; whether there is one."""
-        # xdist sends its module to the worker as source: the `Marker` to import is not the one in use.
+        """Wait for the first index; return whether there is one."""
+        # xdist sends its module to the worker as source, so the imported `Marker` is not the one in use.
         marker = type(self._interactor).handle_command.__globals__["Marker"]
         self._interactor.channel.setcallback(self._interactor.handle_command, endmarker=marker.SHUTDOWN)
         self._next = self._interactor.torun.get()
@@ -110,7 +110,7 @@ class _Loop:
         self._wills.mkdir(parents=True, exist_ok=True)
         job.trials.before = self._leave_will
         trials = (item for item in self._session.items if isinstance(item, TrialItem))
-        # Which of them come to this worker is not known: fixtures that several share last until its end.
+        # It is unknown which tests come to this worker, so shared fixtures last until its end.
         self._fixtures.expect(ticket for item in trials for ticket in item.tickets())
         with (
             around(self._session, self._fixtures),
@@ -123,12 +123,12 @@ class _Loop:
         while not (session.shouldfail or session.shouldstop):
             taken = self._take()
             if taken is not None and not isinstance(taken, int):
-                # The controller, which schedules, ends the loop: all is done, or has to stop. Or it is gone.
+                # The controller ends the loop, when everything is done or has to stop; or it is gone.
                 break
             if taken is not None:
                 self._accept(taken, flight)
             elif self._held is not None:
-                # The window is empty, so nothing follows it here.
+                # The window is empty, so this worker has no next test.
                 self._run_held(self._fixtures.first(self._session.items))
             elif flight.outstanding:
                 landed = flight.next(timeout=_POLL_SECONDS)
@@ -138,7 +138,7 @@ class _Loop:
                 self._next = self._interactor.torun.get()
 
     def _take(self) -> Any:
-        """The next of the queue, or None if it is empty."""
+        """Return the next index of the queue, or None if it is empty."""
         if self._next is not None:
             taken, self._next = self._next, None
             return taken
@@ -162,7 +162,7 @@ class _Loop:
         self._held = index
 
     def _drain(self, flight: Flight[ItemTicket]) -> None:
-        """Wait until nothing is in flight, and report what lands."""
+        """Wait until no trial is in flight, and report landed trials."""
         while flight.outstanding and not (self._session.shouldfail or self._session.shouldstop):
             landed = flight.next(timeout=_POLL_SECONDS)
             if landed is not None:
@@ -189,14 +189,14 @@ class _Loop:
     def _leave_will(self, ticket: ItemTicket, trial: Trial) -> None:
         item = ticket.item
         will = {"item": item.nodeid, "first": item.attempt, "attempts": item.attempts}
-        # It stays in the job's directory if the machine stops.
+        # It stays in the job's directory after a crash of the machine.
         trial = trial.model_copy(update={"scenario": trial.scenario.without_content()})
         write(self._will(trial.node_id), json.dumps({**will, "trial": trial.model_dump(mode="json")}))
 
     def _protocol(self, index: int, item: pytest.Item, following: pytest.Item | None) -> None:
         self._interactor.item_index = index
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-        # A duration would make `--dist load` think that the worker is slow.
+        # With a duration, `--dist load` would consider the worker slow.
         self._interactor.sendevent("runtest_protocol_complete", item_index=index, duration=0)
 
     def _will(self, node_id: str) -> Path:

@@ -21,7 +21,7 @@ from ..model.result import Outcome, TrialResult
 from ..store.text import one_line
 from .gate_markdown import shown_change, why, worst_first
 from .summary import AgentRow, by_agent, totals
-from .units import number
+from .units import mean_text, number
 
 STEP_SUMMARY_LIMIT = 1024 * 1024
 """Bytes. GitHub drops a longer step summary altogether."""
@@ -190,7 +190,7 @@ def annotate(
 
 def _of_job(record: JobRecord, results: Sequence[TrialResult]) -> list[Annotation]:
     counts = totals(results)
-    mean = "" if counts.mean_score is None else f", mean score {counts.mean_score:.3f}"
+    mean = "" if counts.mean_score is None else f", mean score {mean_text(counts.mean_score)}"
     told = [
         Annotation(
             "notice",

@@ -152,12 +152,7 @@ def _to_high(row: ComparedRow) -> tuple[str, str, str]:
     high = row.high_score
     if high is None:
         return "-", "-", "-"
-    if high.unit == "%":
-        shown = [f"{100 * high.score:.1f} %"]
-        shown += ["-" if one is None else f"{100 * one:+.1f} pp" for one in (row.a_to_high, row.b_to_high)]
-    else:
-        shown = [_number(high.score), _signed(row.a_to_high), _signed(row.b_to_high)]
-    return shown[0], shown[1], shown[2]
+    return _number(high.score), _signed(row.a_to_high), _signed(row.b_to_high)
 
 
 def _or_dash(value: float | None, shown: Callable[[float], str]) -> str:

@@ -10,7 +10,7 @@ from ..store.text import clean, one_line
 from .excerpts import Excerpt, last_lines, of_scorers
 from .summary import AgentRow
 from .table import Column, render
-from .units import duration, number
+from .units import duration, mean_text, number
 
 _DETAIL_LIMIT = 4000
 _DETAIL_LINES = 30
@@ -90,7 +90,7 @@ def render_table(rows: Sequence[AgentRow], width: int = 80) -> list[str]:
         [
             row.label,
             *(str(getattr(row, title)) for title in counts),
-            "-" if row.mean_scored is None else f"{row.mean_scored:.3f}",
+            "-" if row.mean_scored is None else mean_text(row.mean_scored),
             duration(row.seconds),
         ]
         for row in rows

@@ -15,7 +15,7 @@ from .excerpts import Evidence
 from .gate_markdown import gate_markdown
 from .known_failures import known_line
 from .summary import AgentRow, by_agent, by_turn, totals
-from .units import duration, number, percent
+from .units import duration, mean_text, number, percent
 
 SIZE_LIMIT = 900 * 1024
 """Limit in bytes. GitHub refuses step summaries over 1 MiB."""
@@ -66,7 +66,7 @@ def _lines(
         + (f", {counts.cancelled} cancelled" if counts.cancelled else "")
         + (f", {counts.skipped} skipped" if counts.skipped else "")
         + (
-            f"; mean score {counts.mean_score:.3f} of those with a score"
+            f"; mean score {mean_text(counts.mean_score)} of those with a score"
             if counts.mean_score is not None
             else ""
         )
@@ -103,7 +103,7 @@ def _agents(rows: Sequence[AgentRow]) -> Iterator[str]:
     yield f"|---|--:|--:|--:|--:|{line}--:|--:|--:|--:|"
     for row in rows:
         rate = "-" if row.pass_rate is None else percent(row.pass_rate)
-        mean = "-" if row.mean_scored is None else f"{row.mean_scored:.3f}"
+        mean = "-" if row.mean_scored is None else mean_text(row.mean_scored)
         counts = f"{row.passed} | {row.partial} | {row.failed} | {row.errors}"
         counts += f" | {row.reused} | {row.total}" if reuses else f" | {row.total}"
         yield f"| {code(row.label)} | {counts} | {rate} | {mean} | {duration(row.seconds)} |"

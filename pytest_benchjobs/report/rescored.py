@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..store.reader import HistoryReader
-from .units import counted
+from .units import counted, mean_text
 
 NOT_KEPT = "not_kept"
 """Class of a trial that was skipped because its file system was not kept."""
@@ -24,8 +24,8 @@ def rescored_line(history: HistoryReader, job_id: str, parent: str) -> str | Non
     known = [score for row in graded if (score := before.get(row.node_id)) is not None]
     if known and len(known) == len(graded):
         then, mean = sum(known) / len(known), sum(row.score or 0.0 for row in graded) / len(graded)
-        line += f". Mean of the same {counted(len(graded), 'trial')}: {then:.3f} then, {mean:.3f} now"
+        line += f". Mean of the same {counted(len(graded), 'trial')}: {mean_text(then)} then, {mean_text(mean)} now"
     whole = [score for score in before.values() if score is not None]
     if whole:
-        line += f" (all of job {parent}: {sum(whole) / len(whole):.3f})"
+        line += f" (all of job {parent}: {mean_text(sum(whole) / len(whole))})"
     return line

@@ -46,6 +46,11 @@ def number(value: float) -> str:
     return f"{text}0" if text.endswith(".") else text
 
 
+def mean_text(score: float) -> str:
+    """A mean score, with three digits after the point: `0.667`."""
+    return f"{score:.3f}"
+
+
 def percent(part: float, whole: float = 1.0) -> str:
     """A share of a count: `66.7%`; `-` if `whole` is 0. Only the whole is `100.0%`, and only nothing is `0.0%`."""
     if not whole:

@@ -1,4 +1,4 @@
-"""Agents as settings name them, and what they are without a model of their own."""
+"""Agents as settings name them, and their default provider and model."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from .types import WrittenAgent
 
 WITHOUT_MODEL = frozenset({"oracle", "nop", "baseline", COMMAND})
-"""Agents for which a model means nothing."""
+"""Agents that take no model."""
 
 
 def read_agent(written: str | WrittenAgent, directory: Path) -> AgentSpec:
-    """The agent a file or option names. A relative path is from `directory`.
+    """Return the agent that a file or option names. A relative path is from `directory`.
 
     Raises:
-        InputError: it is no such thing.
+        InputError: the text is not an agent.
     """
     spec = _read(written)
     if spec.path is None:
         return spec
-    # Not resolved: where a link leads may change, and is looked at when the agent is needed.
+    # Not resolved: a link may change, and is followed when the agent is needed.
     return changed(spec, path=os.path.abspath(directory / Path(spec.path).expanduser()))  # noqa: PTH100
 
 
@@ -34,7 +34,7 @@ def _read(written: str | WrittenAgent) -> AgentSpec:
     if isinstance(written, str):
         return AgentSpec.parse(written)
     if written.agent == COMMAND and written.model:
-        # Without its shell command it is no agent at all.
+        # Without its shell command it is not an agent.
         written = written.model_copy(update={"agent": f"{COMMAND}:{written.model}", "model": None})
     name = AgentSpec.parse(written.agent)
     parts = name.model_dump()
@@ -49,14 +49,14 @@ def _read(written: str | WrittenAgent) -> AgentSpec:
 
 
 def takes_model(agent: AgentSpec) -> bool:
-    """True if a model means something for the agent."""
+    """Return whether the agent takes a model."""
     return agent.name not in WITHOUT_MODEL and agent.command is None
 
 
 def with_defaults(
     agents: Iterable[AgentSpec], provider: str | None, model: str | None
 ) -> tuple[AgentSpec, ...]:
-    """The agents, where those that name no provider or no model have these."""
+    """Return the agents; those that name no provider or model get these."""
     return tuple(
         agent
         if not takes_model(agent)
@@ -66,5 +66,5 @@ def with_defaults(
 
 
 def changed(agent: AgentSpec, **parts: Any) -> AgentSpec:
-    """The agent with other parts. Not a copy: that would keep the label."""
+    """Return the agent with other parts. Not by `model_copy`, which would keep the label."""
     return AgentSpec.model_validate({**agent.model_dump(), **parts})

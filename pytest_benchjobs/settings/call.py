@@ -1,4 +1,4 @@
-"""Calls of pytest as data: settings by name, and the words for them on a command line."""
+"""Calls of pytest as data: settings by name, and their command line."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from .setting import Setting, texts_of
 from .table import BY_FLAG, BY_NAME, EVERY, SETTINGS
 
 Written = bool | str | tuple[str, ...]
-"""The value of a setting as it is written: a text, several of one that may be repeated, or true for a flag."""
+"""The value of a setting as text: one, several for a repeatable setting, or true for a flag."""
 
 
 class Said(NamedTuple):
-    """The words of a command line, apart."""
+    """A command line, split into settings and other arguments."""
 
     settings: dict[str, Written]
-    """By the name of the setting."""
+    """Settings by name."""
     rest: tuple[str, ...]
-    """Words for pytest and its other plugins."""
+    """Arguments for pytest and its other plugins."""
 
 
 def split(words: Sequence[str]) -> Said:
-    """Take the settings out of a command line of pytest."""
+    """Separate the settings from a command line of pytest."""
     settings: dict[str, Written] = {}
     rest: list[str] = []
     left = list(words)
@@ -49,10 +49,10 @@ def split(words: Sequence[str]) -> Said:
 def words(
     settings: Mapping[str, Written], rest: Iterable[str] = (), last: Iterable[str] = ()
 ) -> tuple[str, ...]:
-    """Command line of these settings: the arguments of pytest itself, then settings in the order of the table.
+    """Make the command line of settings: pytest's own arguments, then settings in the order of the table.
 
-    `last` stands before the directory of results. An option and its value are one word: a path of its own pytest takes
-    for a place where tests are, and its rootdir from there, before it knows our options.
+    `last` comes before the results directory. An option and its value are one argument: pytest would take a separate
+    path for a place of tests, and determine its rootdir from it, before it knows our options.
     """
     before = tuple(rest)
     end = before.index("--") if "--" in before else len(before)

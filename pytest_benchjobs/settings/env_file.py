@@ -1,4 +1,4 @@
-"""Env files: `KEY=VALUE` lines, as a shell would read them. What two programs would read in two ways is refused."""
+"""Env files: `KEY=VALUE` lines, as a shell would read them. Anything that programs read differently is refused."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..sources.documents import read_text
 _LIMIT = 1 << 20
 _START = re.compile(r"[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)=")
 _BARE = re.compile(r"[^\s'\"\\]*")
-"""A `#` within a word is a part of it, and so is a `$` that names nothing."""
+"""Unquoted value. A `#` within a word is a part of it, and so is a `$` without a name."""
 _NAMING = re.compile(r"\$[A-Za-z_{(]|`")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "$": "$", "`": "`"}
@@ -22,9 +22,9 @@ _LITERALLY = "put the value into single quotes, which take everything literally"
 
 
 def read_env_file(path: Path, shown: str | None = None) -> dict[str, Variable]:
-    """Variable -> value and place. Nothing is filled in, and no command is run.
+    """Return variable -> value and place. Nothing is expanded, and no command is run.
 
-    `shown` is how to call the file, if not by its path.
+    `shown` is the file's name in messages, by default its path.
 
     Raises:
         InputError: it cannot be read.
@@ -58,10 +58,10 @@ def read_env_file(path: Path, shown: str | None = None) -> dict[str, Variable]:
 
 
 def _variable(text: str, position: int) -> tuple[str, str, int]:
-    """Name, value, and where the next line begins.
+    """Return name, value, and the position of the next line.
 
     Raises:
-        ValueError: no variable is there.
+        ValueError: there is no variable.
     """
     start = _START.match(text, position)
     if start is None:

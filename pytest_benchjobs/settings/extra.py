@@ -1,4 +1,4 @@
-"""`--bench-extra` and the like: one flat table in which some keys are options, and all others parameters."""
+"""`--bench-extra` and `extra` of files: a flat table in which known keys are options, and all others parameters."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def read_file(path: Path) -> Document:
 
     def line(place: Place) -> int | None:
         if not known:
-            # JSON is YAML, whose reader keeps lines; but for tabs.
+            # JSON is YAML, whose reader keeps lines, except for tabs.
             try:
                 known.append(read_document(path, keys="profiles.md"))
             except InputError:
@@ -69,7 +69,7 @@ def read_file(path: Path) -> Document:
 def read_extra(
     complaints: Complaints, data: Mapping[str, Any], place: Place
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """Return the values for all benchmarks, and those for single ones. Mistakes are noted."""
+    """Return the values for all benchmarks, and those for single ones. Mistakes go to `complaints`."""
     rest = {key: value for key, value in data.items() if key != PER_BENCHMARK}
     values = of_benchmark(complaints, rest, place)
     tables = data.get(PER_BENCHMARK, {})
@@ -82,7 +82,7 @@ def read_extra(
 def read_per_benchmark(
     complaints: Complaints, tables: Mapping[str, Any], place: Place
 ) -> dict[str, dict[str, Any]]:
-    """Return the values for single benchmarks. Mistakes are noted."""
+    """Return the values for single benchmarks. Mistakes go to `complaints`."""
     found = {}
     for name, table in tables.items():
         if isinstance(table, dict):
@@ -93,7 +93,7 @@ def read_per_benchmark(
 
 
 def of_benchmark(complaints: Complaints, data: Mapping[str, Any], place: Place) -> dict[str, Any]:
-    """Known keys under their own names, and the others as `params`. Mistakes are noted."""
+    """Return known keys by their names, and the others as `params`. Mistakes go to `complaints`."""
     known, written = canonical(complaints, WrittenBenchmark, data, place)
     params = {
         key: value
@@ -108,7 +108,7 @@ def of_benchmark(complaints: Complaints, data: Mapping[str, Any], place: Place) 
 def canonical(
     complaints: Complaints, model: type[Written], data: Mapping[str, Any], place: Place
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """The keys `model` knows, under its names; and how each is written. Null is as good as nothing."""
+    """Return the keys that `model` knows, by its names, and how each was written. Null counts as not given."""
     known: dict[str, Any] = {}
     written: dict[str, str] = {}
     for key, value in data.items():

@@ -1,4 +1,4 @@
-"""Profiles and job files: where they are found, and what they say."""
+"""Profiles and job files: lookup and parsing."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def read_profile(name: str, rootdir: Path, directory: Path) -> Layer:
 def names_benchmarks(
     profiles: Iterable[str], job_files: Iterable[Path], rootdir: Path, directory: Path
 ) -> bool:
-    """Return whether a profile or job file names benchmarks. Nothing else in them is looked at.
+    """Return whether a profile or job file names benchmarks, without validating anything else.
 
     Raises:
-        InputError: one is not there, or cannot be read.
+        InputError: one is missing, or cannot be read.
     """
     found = [_profile(name, rootdir, directory) for name in profiles]
     found += [(read_file(path), ()) for path in job_files]
@@ -58,7 +58,7 @@ def names_benchmarks(
 
 
 def _profile(name: str, rootdir: Path, directory: Path) -> tuple[Document, Place]:
-    """The file a profile is in, and its place there."""
+    """Return the file of a profile, and its place in it."""
     if "/" in name or name.endswith(_SUFFIXES):
         return read_file(directory / name), ()
     pyproject = rootdir / "pyproject.toml"
@@ -81,7 +81,7 @@ def _profile(name: str, rootdir: Path, directory: Path) -> tuple[Document, Place
 
 
 def _listed(pyproject: Path) -> list[str]:
-    """Names of the profiles in a pyproject.toml; a broken file has none, and pytest reports it."""
+    """Return the names of the profiles in a pyproject.toml; a broken file has none, and pytest reports it."""
     try:
         data: Any = tomllib.loads(pyproject.read_text("utf-8"))
     except (OSError, ValueError):
@@ -104,7 +104,7 @@ def _layer(document: Document, place: Place) -> Layer:
     known, written = canonical(complaints, Settings, data, place)
     found = complaints.check(Settings, known, lambda at: (*place, written[str(at[0])], *at[1:]))
     extra, benchmarks = read_extra(complaints, _table(known.get("extra")), (*place, "extra"))
-    # One that is no table was complained about above.
+    # A value that is not a table was reported above.
     tables = {
         name: table for name, table in _table(known.get(PER_BENCHMARK)).items() if isinstance(table, dict)
     }
@@ -151,7 +151,7 @@ def _values(
     directory: Path,
     place: Place,
 ) -> dict[str, Any]:
-    """The values of the file, under the names they have in layers."""
+    """Return the values of the file, by their names in layers."""
     values: dict[str, Any] = {}
     for key in sorted(known):
         setting, value = IN_FILES[key], getattr(found, key)
@@ -179,6 +179,6 @@ def _agents(
 
 
 def _from(directory: Path, text: str) -> str:
-    """A path beside the file, as one that means the same from anywhere; a name as it is."""
+    """Make a path relative to the file absolute; return a name as it is."""
     looks_like_a_path = "/" in text or text.endswith((".yaml", ".yml", ".toml"))
     return str(directory / text) if looks_like_a_path and (directory / text).exists() else text

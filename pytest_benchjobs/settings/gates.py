@@ -1,4 +1,4 @@
-"""Gates from settings: one `GateConfig` from the values of several settings."""
+"""Gates from settings: makes a `GateConfig` of the values of several settings."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from .rules import FLOORS, floor, parse_absence, parse_rule
 from .table import BY_NAME, SETTINGS
 
 EVERY = "*"
-"""Key of a floor that is for each benchmark and agent."""
+"""Key of a floor for every benchmark and agent."""
 KEYS = tuple(setting.name for setting in SETTINGS if setting.gate)
 """Names of the settings of gates."""
 DEFAULT_RULE = "mean:any"
-"""The rule of a baseline alone: no drop of the mean score that chance does not explain."""
+"""The rule of a baseline without other rules: no drop of the mean score that chance does not explain."""
 CHOICES = {"policy": GatePolicy, "exit": GateExit}
 _AS_THEY_ARE = ("policy", "exit", "regress_warn", "noise", "confirm")
 _FIELDS = {"regress_warn": "warn"}
-"""Setting -> field of the configuration, where that has another name."""
+"""Setting -> field of the configuration, if the name differs."""
 _OF_ALL = ("max_error_rate", "min_samples")
-"""Floors every gate has."""
+"""Floors of every gate."""
 _POINTS = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>pp|%)?")
 
 
 def gate_config(
     values: Mapping[str, Any], blame: Callable[[str], str] = str, asked: GateConfig | None = None
 ) -> GateConfig:
-    """Gates from the settings of `KEYS`, which override earlier ones.
+    """Make the gates from the settings of `KEYS`, which override earlier ones.
 
-    `blame` names the place that said something of a key.
+    `blame` returns the place of a key, for messages.
 
     Raises:
-        InputError: any of it is wrong, or contradicts something else.
+        InputError: a setting is wrong, or contradicts another.
     """
     asked = asked or GateConfig()
     said = _read(values, blame)
@@ -61,10 +61,10 @@ def gate_config(
         fields["allow_missing"] = tuple(dict.fromkeys((*asked.allow_missing, *said["allow_missing"])))
     fields |= {key: True for key in ("require_baseline", "until_decided") if said.get(key)}
     if "baseline" in said or said.get("first_run"):
-        # A new baseline has to exist: `first_run` was given for the earlier one.
+        # `first_run` was given for the earlier baseline: a new one has to exist.
         fields["first_run"] = bool(said.get("first_run"))
     if baseline == NO_BASELINE:
-        # Set for every call in an ini file, and not for this one.
+        # From an ini file, for every call: not for this one in particular.
         fields |= {"require_baseline": False, "first_run": False}
     return asked.model_copy(update={"baseline": baseline, "rules": tuple(rules), **fields})
 
@@ -81,7 +81,7 @@ def _read(values: Mapping[str, Any], blame: Callable[[str], str]) -> dict[str, A
 
 
 def gate_value(key: str, value: Any) -> Any:
-    """Parse the value of a setting of gates, as files have it: rules, absences, points, floors by name.
+    """Parse the value of a gate setting from a file: rules, absences, points, floors by name.
 
     Raises:
         ValueError: it is wrong.
@@ -106,7 +106,7 @@ def gate_value(key: str, value: Any) -> Any:
 
 
 def _sibling(blame: Callable[[str], str], key: str, other: str) -> str:
-    """Return the name of another key, in the form that `key` has where it was written."""
+    """Return the name of another key in the form of `key` at its place: an option or a key of a file."""
     here = blame(key)
     return here.replace(key.replace("_", "-"), other) if here.startswith("--") else f"`{other}`"
 
@@ -120,7 +120,7 @@ def _floor(metric: str, name: str, amount: object) -> Rule:
 
 
 def _points(value: object) -> float:
-    """Points of score: `0.02`, or `2pp`."""
+    """Parse points of a score: `0.02`, or `2pp`."""
     text = str(value).strip()
     match = _POINTS.fullmatch(text)
     number = math.nan if match is None else float(match["number"]) / (100 if match["unit"] else 1)

@@ -1,4 +1,4 @@
-"""Files of high scores: the best published score of a benchmark, to show beside a job's."""
+"""Files of high scores: published scores of benchmarks, shown beside those of jobs."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _SIZE_LIMIT = 1 << 20
 
 
 def read_high_scores(path: Path) -> dict[str, HighScore]:
-    """Benchmark -> high score, from a TOML or JSON file with a table for each benchmark.
+    """Return benchmark -> high score, from a TOML or JSON file with a table for each benchmark.
 
-    `score` is a number; `unit` is `score` (within 0 and 1, the default) or `%`; `direction` may say `higher`, the only
-    one that scores have; `source` is a text.
+    `score` is a number; `unit` is `score` (from 0 to 1, the default) or `%`; `direction` may only be `higher`; `source`
+    is a text.
 
     Raises:
-        InputError: the file cannot be read, or says something else.
+        InputError: the file cannot be read, or is invalid.
     """
     try:
         content = path.read_bytes()

@@ -1,4 +1,4 @@
-"""`bench-known.toml`: failures that the team knows of."""
+"""`bench-known.toml`: the file of known failures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WILD = frozenset("*?[")
 
 
 def _date(value: object) -> object:
-    """A day. TOML has dates of its own, which come as text; one with a time is none."""
+    """Parse a day. Dates of TOML arrive as text; a date with a time is refused."""
     if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
         return value
     if isinstance(value, str) and _DATE.fullmatch(value):
@@ -70,14 +70,14 @@ class WrittenKnown(WrittenReason):
 
 
 class WrittenKnownFile(Written):
-    """Failures that the team knows of."""
+    """The file of known failures."""
 
     known: list[WrittenKnown] = []
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Entry:
-    """Trials whose failure is known."""
+    """An entry: trials whose failure is known."""
 
     benchmark: str | None
     scenario: str
@@ -86,27 +86,27 @@ class Entry:
 
     @property
     def id(self) -> str:
-        """The part of `scenario` that is about ids."""
+        """The part of `scenario` that matches ids."""
         return self.scenario.partition("/")[2] or self.scenario
 
     def is_of(self, benchmark: str) -> bool:
-        """Tell whether it may be for scenarios of this benchmark, by its key and by the part before the `/`."""
+        """Return whether it may match scenarios of a benchmark, by its key and by the part before the `/`."""
         before, slash, _ = self.scenario.partition("/")
         patterns = (self.benchmark, before if slash else None)
         return all(pattern is None or _matches(benchmark, pattern) for pattern in patterns)
 
     def fits(self, agent: AgentSpec) -> bool:
-        """Tell whether it is for this agent."""
+        """Return whether it matches an agent."""
         return self.agent is None or _matches(agent.label, self.agent) or agent.name == self.agent
 
 
 class KnownFailures:
-    """Entries, and those that matched a collected scenario."""
+    """All entries, and those that matched a collected scenario."""
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self.entries = tuple(entries)
         self.benchmarks: set[str] = set()
-        """Benchmarks that were collected."""
+        """Collected benchmarks."""
         self._met: set[int] = set()
         self._named: dict[str, list[int]] = {}
         self._patterns: list[tuple[int, Callable[[str], object]]] = []
@@ -115,7 +115,7 @@ class KnownFailures:
                 self._named.setdefault(entry.id, []).append(number)
             else:
                 self._patterns.append((number, re.compile(fnmatch.translate(entry.id)).match))
-        # One pattern of all: most of up to 100,000 scenarios match none.
+        # One pattern for all entries: most of up to 100,000 scenarios match none.
         every = "|".join(fnmatch.translate(self.entries[number].id) for number, _ in self._patterns)
         self._any_pattern = re.compile(every).match if every else None
 
@@ -123,7 +123,7 @@ class KnownFailures:
         return bool(self.entries)
 
     def about(self, benchmark: str, scenario: str) -> list[Entry]:
-        """The entries about a scenario, in the order of the file: the first that fits the agent counts."""
+        """Return the entries about a scenario, in the order of the file: the first that matches the agent counts."""
         self.benchmarks.add(benchmark)
         found = [*self._named.get(scenario, ())]
         if self._any_pattern is not None and self._any_pattern(scenario):
@@ -135,7 +135,7 @@ class KnownFailures:
         return [self.entries[number] for number in fitting]
 
     def unmatched(self) -> list[Entry]:
-        """Entries that match no scenario, though they are for a collected benchmark, or for any."""
+        """Return entries that match no scenario, though they are for a collected benchmark, or for any."""
         return [
             entry
             for number, entry in enumerate(self.entries)
@@ -203,12 +203,12 @@ def read_marker(keywords: Mapping[str, object], today: datetime.date, place: str
 
 
 def as_known(written: WrittenReason, place: str | None) -> Known:
-    """Known failure as results have it."""
+    """Make the known failure for results."""
     return Known(**written.model_dump(include=set(WrittenReason.model_fields)), place=place)
 
 
 def what_is_wrong(written: WrittenReason, today: datetime.date) -> tuple[str, str] | None:
-    """The key that is wrong, and why, where each alone is right."""
+    """Return the key that is wrong, and why, where each key alone is valid."""
     if written.until < today:
         return "until", (
             f"its failure was accepted until {written.until}, which has passed; "
@@ -220,7 +220,7 @@ def what_is_wrong(written: WrittenReason, today: datetime.date) -> tuple[str, st
 
 
 def known_schema() -> dict[str, Any]:
-    """JSON Schema of the file, for editors and for `benchjobs schema`."""
+    """Return the JSON Schema of the file, for editors and for `benchjobs schema`."""
     schema = WrittenKnownFile.model_json_schema(mode="validation")
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 

@@ -1,7 +1,8 @@
 """Layers of settings, merged in order, and the origin of each value.
 
-Below are the defaults, then the ini file, profiles, the job file, `--bench-extra`, and on top the options of the
-command line. A later layer wins. Within a layer, what is said of one benchmark wins over what is said of all.
+The lowest layer has the defaults, then come the ini file, profiles, the job file, `--bench-extra`, and on top the
+options of the command line. A higher layer overrides a lower one. Within a layer, values for one benchmark override
+those for all.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from .table import BY_NAME, SETTINGS
 from .values import overlay
 
 PER_BENCHMARK = tuple(setting.name for setting in SETTINGS if setting.per_benchmark)
-"""Settings that may be otherwise for one benchmark, besides `params`."""
+"""Settings that may differ for one benchmark, besides `params`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Layer:
-    """Values that one place sets."""
+    """Values of one place."""
 
     values: Mapping[str, Any]
     per_benchmark: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
@@ -34,7 +35,7 @@ class Merged:
     values: dict[str, Any]
     per_benchmark: dict[str, dict[str, Any]]
     origins: dict[str, str]
-    """Key -> the place that had the last word on it."""
+    """Key -> place of its value."""
 
     def origin(self, key: str) -> str:
         """Return the name of the place a value is from."""
@@ -42,7 +43,7 @@ class Merged:
 
 
 def merge(layers: Iterable[Layer]) -> Merged:
-    """Lay each layer over those before it."""
+    """Merge layers: each overrides those before it."""
     values: dict[str, Any] = {}
     benchmarks: dict[str, dict[str, Any]] = {}
     origins: dict[str, str] = {}
@@ -57,7 +58,7 @@ def merge(layers: Iterable[Layer]) -> Merged:
 
 
 def as_one(layers: Sequence[Layer]) -> Layer:
-    """Merge several layers into one. Values for one benchmark override values for all, from whatever layer."""
+    """Merge several layers into one. Values for one benchmark override values for all, from any layer."""
     values: dict[str, Any] = {}
     benchmarks: dict[str, dict[str, Any]] = {}
     for layer in layers:
@@ -73,7 +74,7 @@ def as_one(layers: Sequence[Layer]) -> Layer:
 
 
 def _forget(changes: dict[str, Any], said: Mapping[str, Any]) -> None:
-    """Remove values of one benchmark that a stronger layer overrides for all."""
+    """Remove values of one benchmark that a higher layer overrides for all."""
     for key in PER_BENCHMARK:
         if key in said:
             changes.pop(key, None)

@@ -1,4 +1,4 @@
-"""The matrix: every agent with every combination of parameters, but for those that make no sense."""
+"""The matrix: every agent with every combination of parameters, without excluded cells."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Matrix:
     exclude: Sequence[Mapping[str, Any]] = ()
 
     def cells(self, agents: Iterable[AgentSpec]) -> tuple[AgentSpec, ...]:
-        """Every agent with every combination."""
+        """Yield every agent with every combination."""
         names = list(self.parameters)
         combinations = [
             dict(zip(names, values, strict=True)) for values in itertools.product(*self.parameters.values())
@@ -43,7 +43,7 @@ class Matrix:
         return any(_matches(cell, benchmark, agent) for cell in self.exclude)
 
     def check(self, agents: Sequence[AgentSpec]) -> None:
-        """See that it makes sense for these agents, before it is multiplied with them.
+        """Validate the matrix for these agents, before it is expanded.
 
         Raises:
             InputError: a value twice, no values, an exclusion that can never match, or far too many cells.
@@ -83,10 +83,10 @@ class Matrix:
 
 
 def parse_parameter(text: str) -> tuple[str, list[Any]]:
-    """Read `KEY=V1,V2`; each value is JSON where it can be, else text.
+    """Parse `KEY=V1,V2`; each value is JSON if it can be, else text.
 
     Raises:
-        InputError: no such form, or no value.
+        InputError: it has another form, or no value.
     """
     key, equals, rest = text.partition("=")
     if not equals or not key.strip():
@@ -101,7 +101,7 @@ def parse_parameter(text: str) -> tuple[str, list[Any]]:
 
 
 def parse_parameters(texts: Iterable[str]) -> dict[str, list[Any]]:
-    """Read several `KEY=V1,V2`.
+    """Parse several `KEY=V1,V2`.
 
     Raises:
         InputError: one is not of that form, or two have the same key.

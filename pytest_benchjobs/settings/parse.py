@@ -1,4 +1,4 @@
-"""Read the value of a setting as it is written on a command line or in an ini file: a text, or several."""
+"""Parser of values of settings on a command line or in an ini file: one text, or several."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from .values import read_number, read_value
 
 
 def parse(setting: Setting, written: Any, blame: str, directory: Path | None = None) -> Any:
-    """The value of a setting, as layers have it. `blame` is how the place is called where it is written.
+    """Parse the value of a setting for a layer. `blame` is the name of its place.
 
-    `directory` is where paths are from, where a value can name a file.
+    Paths in a value are relative to `directory`.
 
     Raises:
-        InputError: it is wrong; in a line that begins with `blame`.
+        InputError: it is wrong; the message begins with `blame`.
     """
     if any(not str(one).strip() for one in texts_of(written)):
         raise InputError(f"{blame}: it is empty; give a value, or leave it out")
     if setting.kind == "extra":
-        from .extra import extra_layer  # it imports the models of whole files
+        from .extra import extra_layer  # imports the models of whole files
 
         return [extra_layer(text, directory or Path(), blame) for text in written]
     try:
@@ -90,7 +90,7 @@ def _names(_setting: Setting, texts: Iterable[str]) -> list[str]:
 
 
 def _by_name(setting: Setting, texts: Iterable[str]) -> dict[str, str]:
-    """`X` for all, or `NAME=X` for one."""
+    """Parse `X` for all, or `NAME=X` for one."""
     found: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.rpartition("=")

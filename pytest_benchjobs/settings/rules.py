@@ -1,4 +1,4 @@
-"""Rules of gates: `METRIC[KEY=VALUE,...]:AMOUNT@LEVEL`, and floors. Explained in docs/gates.md."""
+"""Parser of gate rules, `METRIC[KEY=VALUE,...]:AMOUNT@LEVEL`, and floors. Explained in docs/gates.md."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..model.gate import Absence, Rule, Unit
 from ..sources import did_you_mean
 
 RATES = ("mean", "pass_rate", "pass@K", "pass^K")
-"""Within [0, 1]; more is better."""
+"""Metrics within [0, 1]; more is better."""
 SINGLE = ("scenario", "critical")
-"""Of one scenario at a time."""
+"""Metrics of one scenario at a time."""
 SPENT = {"cost": "USD", "tokens": "tokens", "duration": "seconds"}
-"""Per attempt, with their unit; less is better."""
+"""Metrics per attempt, with their unit; less is better."""
 METRICS = (*RATES, *SINGLE, *SPENT)
 FLOORS = {
     "min_score": "a score from 0 to 1",
@@ -24,14 +24,14 @@ FLOORS = {
     "min_samples": "a number of scenarios, 1 or more",
     "min_lift": "how many times the score of chance, above 0",
 }
-"""Limits of a job alone, and what they are given as."""
+"""Limits of a job without a baseline, and the form of their values."""
 _KEYS = ("benchmark", "agent", "tag", "alone")
 _YES = {"yes": True, "no": False}
 _ABSENT = ("benchmark", "scenario", "agent")
-"""Keys of a scenario of the baseline that the job may lack."""
+"""Keys that select scenarios of the baseline that the job may lack."""
 _LONGEST = 1000
 _MOST_ATTEMPTS = 10_000
-_LOWEST, _HIGHEST = 50.0, 99.99  # more than 99.99 could not be told from 20,000 random signs
+_LOWEST, _HIGHEST = 50.0, 99.99  # 20,000 random signs cannot resolve more than 99.99
 
 _WORD = re.compile(r"[^\[\]:@^,\s]*")
 _K = re.compile(r"[0-9]{1,6}")
@@ -41,21 +41,21 @@ _ANY = "any"
 
 
 def parse_rule(text: str) -> Rule:
-    """Read one gate, such as `mean:5pp`, `pass_rate[tag=easy]:3pp@90`, `cost:20%` or `critical:any`.
+    """Parse a rule, such as `mean:5pp`, `pass_rate[tag=easy]:3pp@90`, `cost:20%` or `critical:any`.
 
     Raises:
-        InputError: it is none; a line that says what is wrong, at which column, and what may stand there.
+        InputError: it is invalid; the message has the problem, its column, and the valid forms.
     """
     return _Reader(text.strip()).rule()
 
 
 def floor(metric: str, value: str | float, text: str) -> Rule:
-    """Read the limit of a floor: `X`, or `NAME=X` for one benchmark or agent only; NAME may be a pattern.
+    """Parse the limit of a floor: `X`, or `NAME=X` for one benchmark or agent only; NAME may be a pattern.
 
-    `metric` is a key of `FLOORS`; `text` is shown as what was written, such as `--bench-min-score 0.5`.
+    `metric` is a key of `FLOORS`; `text` is the source for messages, such as `--bench-min-score 0.5`.
 
     Raises:
-        InputError: it is no such limit.
+        InputError: it is invalid.
     """
     only, _, number = str(value).strip().rpartition("=")
     only, number = only.strip(), number.strip()
@@ -84,10 +84,10 @@ def floor(metric: str, value: str | float, text: str) -> Rule:
 
 
 def parse_absence(text: str) -> Absence:
-    """Read what a job need not have: the id of a scenario, or `KEY=PATTERN,...` with benchmark, scenario and agent.
+    """Parse what a job may lack: the id of a scenario, or `KEY=PATTERN,...` with benchmark, scenario and agent.
 
     Raises:
-        InputError: it names nothing, or by something else.
+        InputError: it names nothing, or has other keys.
     """
     text = text.strip()
     if not text or not text.isprintable() or len(text) > _LONGEST:
@@ -111,7 +111,7 @@ def parse_absence(text: str) -> Absence:
 
 
 class _Reader:
-    """Reads a rule from left to right."""
+    """Parser of a rule, from left to right."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -169,7 +169,7 @@ class _Reader:
         scope: dict[str, str] = {}
         if text[at : at + 1] != "[":
             return scope, at
-        # Patterns may hold brackets of their own; nothing behind the scope does.
+        # Patterns may have brackets; nothing after the scope does.
         end = text.rfind("]")
         if end < at:
             self._refuse(at, "the bracket is not closed. Write [KEY=VALUE,...]")
@@ -268,7 +268,7 @@ def _plain(text: str) -> str:
 
 
 def _shown(text: str) -> str:
-    """On a line, whatever it is."""
+    """Format any text on one line."""
     if text.isprintable():
         return repr(text[:100])
     return ascii(text if len(text) <= 100 else text[:97] + "...")

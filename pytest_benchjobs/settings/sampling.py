@@ -1,4 +1,4 @@
-"""Parts of a benchmark: samples and shards. The same for everybody, and almost the same after a scenario was added."""
+"""Parts of a benchmark: samples and shards. Deterministic, and almost unchanged after a scenario was added."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 
 def sampled(benchmark: str, tags: Mapping[str, tuple[str, ...]], sample: str, seed: int) -> list[str]:
-    """Draw scenarios alike from each group with the same tags, at least one in all; in the order they come.
+    """Draw a sample of scenarios, stratified by tags, with at least one; in their given order.
 
-    `tags` are those of each scenario, by its id; `sample` is `10%` or a number.
+    `tags` has those of each scenario, by its id; `sample` is `10%` or a number.
     """
     count = _size(sample, len(tags))
     groups: dict[tuple[str, ...], list[str]] = {}
@@ -18,7 +18,7 @@ def sampled(benchmark: str, tags: Mapping[str, tuple[str, ...]], sample: str, se
         groups.setdefault(tuple(sorted(set(of_scenario))), []).append(scenario)
     exact = {group: count * len(ids) / len(tags) for group, ids in groups.items()}
     quotas = {group: math.floor(share) for group, share in exact.items()}
-    # The largest remainders get what rounding left over. The seed breaks ties.
+    # Largest remainder method. The seed breaks ties.
     by_remainder = sorted(
         groups,
         key=lambda group: (round(quotas[group] - exact[group], 9), _hash(seed, benchmark, "\0".join(group))),
@@ -34,7 +34,7 @@ def sampled(benchmark: str, tags: Mapping[str, tuple[str, ...]], sample: str, se
 
 
 def in_shard(benchmark: str, scenario: str, shard: str) -> bool:
-    """Return whether a scenario belongs to a part such as `2/4`: its name decides, and nothing else."""
+    """Return whether a scenario belongs to a shard such as `2/4`, which depends on its name only."""
     part, _, parts = shard.partition("/")
     return int.from_bytes(_hash("shard", benchmark, scenario)[:8]) % int(parts) == int(part) - 1
 

@@ -1,7 +1,7 @@
-"""Secrets that are kept on this machine, and where a name is looked up: environment, env files, then here.
+"""Secrets stored on this machine, and the lookup of a name: environment, env files, then this store.
 
-A value is in the system's keyring, if the package `keyring` is installed and has a backend that is worth the name; else
-in a file which only its owner can read. What there is, and since when, the file says of both.
+A value is in the system's keyring, if the package `keyring` is installed and has a secure backend; else in a file that
+only its owner can read. The file lists the names and times of all secrets.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from ..model.environ import HOST, Variable
 from ..model.errors import InputError
 
 DIRECTORY = "BENCHJOBS_CONFIG"
-"""Variable with the directory, if not that of the user's configuration."""
+"""Variable with the directory; by default that of the user's configuration."""
 FILE = "secrets.json"
 MAX_LENGTH = 64 << 10
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _SERVICE = "benchjobs"
 _USABLE = 1.0
-"""Least priority that keyring gives to backends with real protection."""
+"""Lowest priority of keyring's secure backends."""
 
 
 class _Entry(Model, defer_build=True):
@@ -59,7 +59,7 @@ class Kept:
     in_keyring: bool
     set_at: datetime.datetime
     fingerprint: str | None
-    """The same for the same value, and means nothing on another machine. None: the keyring has it no more."""
+    """Equal for equal values on this machine. None: the keyring no longer has the secret."""
 
 
 class SecretStore:
@@ -70,18 +70,18 @@ class SecretStore:
         usual = platformdirs.user_config_path("benchjobs")
         directory = Path(named).absolute() if named else usual
         self.path = directory / FILE
-        # Another directory has other secrets, in the keyring too.
+        # Another directory has other secrets, also in the keyring.
         self._service = _SERVICE if directory == usual else f"{_SERVICE} {directory}"
 
     @functools.cached_property
     def _keyring(self) -> Any:
-        return usable_keyring()  # once it is needed: the package takes its time
+        return usable_keyring()  # on first use: the package is slow to import
 
     def get(self, name: str) -> Variable | None:
-        """A secret, if it is kept here.
+        """Return a secret, if it is stored here.
 
         Raises:
-            InputError: others can read the file, it is damaged, or the keyring refuses.
+            InputError: others can read the file, it is damaged, or the keyring refuses access.
         """
         entry = self._read().secrets.get(name)
         if entry is None:
@@ -90,7 +90,7 @@ class SecretStore:
         return None if value is None else Variable(value, self.place(in_keyring=entry.value is None))
 
     def kept(self) -> list[Kept]:
-        """Every secret, by name.
+        """Return every secret, by name.
 
         Raises:
             InputError: as `get`.
@@ -107,10 +107,10 @@ class SecretStore:
         ]
 
     def set(self, name: str, value: str) -> Kept:
-        """Keep a secret, in place of one of that name.
+        """Store a secret, in place of one of that name.
 
         Raises:
-            InputError: the name or the value cannot be one; as `get`; or the directory refuses.
+            InputError: the name or the value is invalid; as `get`; or the directory cannot be written.
         """
         check_name(name)
         _check_value(value)
@@ -123,7 +123,7 @@ class SecretStore:
         return next(kept for kept in self.kept() if kept.name == name)
 
     def delete(self, name: str) -> bool:
-        """Forget a secret; whether there was one.
+        """Delete a secret; return whether it existed.
 
         Raises:
             InputError: as `set`.
@@ -136,7 +136,7 @@ class SecretStore:
         return entry is not None
 
     def place(self, *, in_keyring: bool) -> str:
-        """Name of the place of secrets, for messages."""
+        """Return the name of the place of secrets, for messages."""
         return "the keyring" if in_keyring else str(self.path)
 
     def _value(self, name: str, entry: _Entry) -> str | None:
@@ -171,7 +171,7 @@ class SecretStore:
             )
         try:
             stored = _Stored.model_validate_json(content)
-        except ValidationError:  # whose words would show what is in it
+        except ValidationError:  # its message would quote the content
             stored = None
         if stored is None or stored.version != 1:
             raise InputError(
@@ -182,14 +182,14 @@ class SecretStore:
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[dict[str, _Entry]]:
-        """Entries of the file, to be changed under its lock, and written at the end in one step."""
+        """Yield the entries of the file under its lock, and write them at the end atomically."""
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = os.open(self.path.with_name(f".{FILE}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise InputError(f"cannot be written: {error.strerror}", path=self.path) from None
         try:
-            with contextlib.suppress(OSError):  # where the file system knows no locks
+            with contextlib.suppress(OSError):  # on file systems without locks
                 fcntl.flock(lock, fcntl.LOCK_EX)
             stored = self._read()
             entries = dict(stored.secrets)
@@ -216,7 +216,7 @@ class SecretStore:
 
 
 def find(name: str) -> Variable | None:
-    """Look up a value and its place: the environment, an env file, or the store. An empty one is none.
+    """Look up a value and its place: the environment, an env file, or the store. An empty value does not count.
 
     Raises:
         InputError: as `SecretStore.get`.
@@ -226,7 +226,7 @@ def find(name: str) -> Variable | None:
 
 
 def lookup(name: str) -> str | None:
-    """The value that `find` finds.
+    """Return the value that `find` returns.
 
     Raises:
         InputError: as `SecretStore.get`.
@@ -236,10 +236,10 @@ def lookup(name: str) -> str | None:
 
 
 def check_name(name: str) -> None:
-    """See that a secret can be called so.
+    """Validate the name of a secret.
 
     Raises:
-        InputError: it cannot.
+        InputError: it is invalid.
     """
     if not _NAME.fullmatch(name):
         raise InputError(
@@ -248,11 +248,11 @@ def check_name(name: str) -> None:
 
 
 def usable_keyring() -> Any:
-    """The keyring of this system, as the package `keyring` has it, if there is one that is worth the name."""
+    """Return the system's secure keyring by the package `keyring`, if there is one."""
     try:
         backend = importlib.import_module("keyring").get_keyring()
         usable = backend.priority >= _USABLE
-    except Exception:  # missing, or a backend that fails in its own way
+    except Exception:  # missing, or a backend that fails in any way
         return None
     return backend if usable else None
 
@@ -272,7 +272,7 @@ def _asking_keyring() -> Iterator[None]:
         yield
     except InputError:
         raise
-    except Exception as error:  # each backend has errors of its own, which may tell more than they should
+    except Exception as error:  # each backend has its own errors, which may reveal secrets
         raise InputError(
             f"the keyring refused access ({type(error).__name__}); unlock it, or keep secrets in a file instead: "
             "PYTHON_KEYRING_BACKEND=keyring.backends.fail.Keyring"
@@ -280,7 +280,7 @@ def _asking_keyring() -> Iterator[None]:
 
 
 def _fingerprint(salt: str, value: str | None) -> str | None:
-    """A few digits of a keyed digest: who does not have the salt cannot even try values."""
+    """Return a few digits of a keyed digest: without the salt, values cannot even be guessed."""
     if value is None:
         return None
     return hmac.new(salt.encode(), value.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()[:8]

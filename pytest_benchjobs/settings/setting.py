@@ -1,4 +1,4 @@
-"""A setting: one row of the table. Part of every pytest run, so it imports the standard library alone."""
+"""A setting: one row of the table. Part of every pytest run, so it imports only the standard library."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Merge = Literal["replace", "merge", "add"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Kind:
-    """Form of the values of a kind, on a command line and in layers. Their types are in `types`, by name."""
+    """A kind of value: its form on a command line and in layers. The types are in `types`, by name."""
 
     ini: IniType = "string"
     merge: Merge = "replace"
-    """Effect of a stronger layer on a weaker one: replace a value, merge tables key by key, or add to a list."""
+    """Effect of a higher layer on a lower one: replace a value, merge tables key by key, or add to a list."""
 
 
 KINDS = {
@@ -51,53 +51,53 @@ _INI_EXPECTED: dict[IniType, str] = {
 class Setting:
     """A setting of jobs, with all its names.
 
-    The bounds of a number and the words of a choice are those of the typed field, in `JobConfig` or `GateConfig`.
+    The bounds of a number and the values of a choice are in the typed field, in `JobConfig` or `GateConfig`.
     """
 
     name: str
-    """In layers, in `JobConfig` and, unless `key` differs, in files."""
+    """Name in layers, in `JobConfig` and, unless `key` differs, in files."""
     kind: str
     """One of `KINDS`."""
     metavar: str = ""
     help: str = ""
     _: dataclasses.KW_ONLY
     option: str = ""
-    """In an ini file and for pytest: `bench_` and the name, unless another one is given."""
+    """Name in an ini file and for pytest: by default `bench_` and the name."""
     on_line: bool = True
-    """Pytest has an option for it; if not, only files have it."""
+    """True if pytest has an option for it; otherwise only files have it."""
     once: bool = False
-    """Meant of one call, so it has no ini key."""
+    """True if it is for one call, so it has no ini key."""
     forgotten: bool = False
-    """It told what to do that time, so a job that is resumed or repeated does not have it again."""
+    """True if it was for that call only, so that a resumed or repeated job drops it."""
     usual: bool = False
-    """One of the twenty that most people need: `pytest --help` has it, `pytest --bench-help` has all."""
+    """True for one of the twenty usual settings in `pytest --help`; `pytest --bench-help` has all."""
     hidden: bool = False
-    """For the `benchjobs` commands alone."""
+    """True if only the `benchjobs` commands use it."""
     key: str = ""
-    """In profiles and job files; by default the name."""
+    """Key in profiles and job files; by default the name."""
     in_files: bool = True
     aliases: tuple[str, ...] = ()
-    """Other keys in files: words of other tools, and of our options."""
+    """Other keys in files: those of other tools, and names of our options."""
     console: tuple[str, ...] = ()
-    """Flags of `benchjobs run` besides the one that is named as the option."""
+    """Flags of `benchjobs run` besides the one named like the option."""
     on_console: bool = True
     apart: bool = False
-    """Read where it is needed, and no value of a layer."""
+    """True if it is read where it is needed, and is not a value of a layer."""
     per_benchmark: bool = False
     """True if it may differ for one benchmark."""
     signed: str | None = None
-    """Part of a trial's signature that it is in: a change of it prevents the reuse of earlier results."""
+    """Part of the trial's signature that it belongs to: a change prevents the reuse of earlier results."""
     resumable: bool = False
-    """True if a resume may override it, and record that: it decides how trials run, not what they are."""
+    """True if a resume may override and record it: it decides how trials run, not what they are."""
     gate: bool = False
     """True if gates depend on it."""
     afterwards: bool = False
-    """True if `benchjobs gate` may give it anew for a job that has ended."""
+    """True if `benchjobs gate` may override it for an ended job."""
     variable: str | None = None
-    """Variable of the environment that sets it, too."""
+    """Environment variable that sets it, too."""
 
     def __post_init__(self) -> None:
-        """Fill in the names that follow from others."""
+        """Fill in derived names."""
         object.__setattr__(self, "option", self.option or f"bench_{self.name}")
         object.__setattr__(self, "key", self.key or self.name)
 
@@ -121,7 +121,7 @@ class Setting:
 
     @property
     def written(self) -> Kind:
-        """The form of its values."""
+        """The kind of its values."""
         return KINDS[self.kind]
 
     @property
@@ -131,10 +131,10 @@ class Setting:
 
     @property
     def expected(self) -> str:
-        """The form that an ini file has to have, in words."""
+        """The form required in an ini file, as text."""
         return _INI_EXPECTED[self.written.ini]
 
 
 def texts_of(written: Any) -> list[Any]:
-    """Return the written values as a list: a setting that may not be repeated has one."""
+    """Return the texts as a list: a setting that may not be repeated has one."""
     return list(written) if isinstance(written, list | tuple) else [written]

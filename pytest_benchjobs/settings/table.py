@@ -1,8 +1,9 @@
 """Table of all settings of a job. Add a setting by a row here and a typed field.
 
-From it are made pytest's options and ini keys, the options of `benchjobs run` and its like, the keys of profiles and
-job files with their JSON Schema, how layers merge, the words a job is called with again, and the groups of `--help`.
-`docs/options.md` is checked against it. The typed field, in `JobConfig` or `GateConfig`, has the bounds.
+Made from it are pytest's options and ini keys, the options of `benchjobs run` and similar commands, the keys of
+profiles and job files with their JSON Schema, the rules for merging layers, the command line of a repeated job, and the
+groups of `--help`. `docs/options.md` is checked against it. The typed field, in `JobConfig` or `GateConfig`, has the
+bounds.
 
 Part of every pytest run of everyone who installed the package: plain data, and only the standard library.
 """
@@ -14,16 +15,16 @@ import functools
 from .setting import Setting
 
 EVERY = "*"
-"""The value of `--bench` that stands for every benchmark; so does `--bench` alone."""
+"""The value of `--bench` for every benchmark; the same as `--bench` without a value."""
 ALL = "all"
-"""The value of `--bench-max-examples` that lifts the limit which a weaker layer sets."""
+"""The value of `--bench-max-examples` that removes the limit of a lower layer."""
 LOCAL = "local"
 """The sandbox that needs no Docker."""
 _Gate = functools.partial(Setting, gate=True, resumable=True)
 _Later = functools.partial(_Gate, afterwards=True)
-"""A gate that `benchjobs gate` may set, too."""
+"""Makes a gate setting that `benchjobs gate` may set, too."""
 
-# A table is read as a table.
+# Formatted as a table.
 # fmt: off
 _SELECTION = (
     Setting("benchmarks", "texts", "NAME[@VERSION]|PATH",
@@ -222,7 +223,7 @@ _OF_COMMANDS = (
     ),
     Setting("trial", "texts", once=True, hidden=True, in_files=False, apart=True),
 )
-"""Options that the `benchjobs` commands give to pytest."""
+"""Settings that only the `benchjobs` commands pass to pytest."""
 # fmt: on
 GROUPS: tuple[tuple[str, tuple[Setting, ...]], ...] = (
     ("selection", _SELECTION),
@@ -236,13 +237,13 @@ GROUPS: tuple[tuple[str, tuple[Setting, ...]], ...] = (
     ("output", _OUTPUT),
     ("for the benchjobs commands", _OF_COMMANDS),
 )
-"""Title, as people see it, and the settings below it."""
+"""Title of a group, and its settings."""
 SETTINGS = tuple(setting for _, settings in GROUPS for setting in settings)
 BY_NAME = {setting.name: setting for setting in SETTINGS}
 BY_OPTION = {setting.option: setting for setting in SETTINGS if setting.on_line}
-"""Ini key, which is pytest's name of the option as well -> setting."""
+"""Ini key, which is also pytest's name of the option -> setting."""
 BY_FLAG = {setting.flag: setting for setting in BY_OPTION.values()}
 IN_FILES = {setting.key: setting for setting in SETTINGS if setting.in_files}
 """Key of a profile or job file -> setting."""
 ALIASES = {alias: setting.key for setting in SETTINGS for alias in setting.aliases}
-"""Other keys in files -> ours."""
+"""Other keys in files -> name of the setting."""

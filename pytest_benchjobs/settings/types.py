@@ -1,4 +1,4 @@
-"""Types of settings: the values of each kind, as files have them. Bounds are those of the typed field of a job."""
+"""Types of the values of settings in files, by kind. Bounds are those of the typed field of a job."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .values import CiSystem, JobName, Sample, Shard
 Text = Annotated[str, Field(min_length=1)]
 _Number = Annotated[float, Strict()]
 _Bound = _Number | Text
-"""A number, or a share as `90%`."""
+"""A number, or a share such as `90%`."""
 _SomeTexts = Annotated[list[Text], Field(min_length=1)]
 
 
@@ -38,19 +38,19 @@ def _one_or_more(value: object) -> object:
 
 
 def _parted(value: object) -> object:
-    """A text may be several, as on the command line."""
+    """Split a text into several values, as on the command line."""
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
 def _plain_text(value: object) -> object:
-    """A variable or note is a text, and is often written as a number."""
+    """Accept a number for a variable or note, which is a text."""
     if isinstance(value, bool):
         return str(value).lower()
     return str(value) if isinstance(value, int | float) else value
 
 
 def _for_all(value: object) -> object:
-    """A single number is for each benchmark and agent."""
+    """Convert a single number into one for each benchmark and agent."""
     return value if isinstance(value, dict) else {"*": value}
 
 
@@ -61,15 +61,15 @@ _Patterns = Annotated[list[Text], BeforeValidator(_one_or_more, json_schema_inpu
 
 
 class WrittenAgent(Written):
-    """An agent whose parts are written one by one, instead of `agent:model@url`."""
+    """An agent written in parts instead of as `agent:model@url`."""
 
     agent: Text
-    """Its name; or `name@version`."""
+    """Name of the agent, or `name@version`."""
     model: Text | None = None
     provider: Text | None = None
     base_url: Text | None = None
     params: dict[str, Any] = {}
-    """For the agent alone; they are part of its name in tables."""
+    """Parameters of this agent only; they are part of its name in tables."""
 
 
 class WrittenMatrix(Written):
@@ -77,7 +77,7 @@ class WrittenMatrix(Written):
 
     parameters: dict[Text, Annotated[list[Any], Field(min_length=1)]] = {}
     exclude: list[dict[str, Any]] = []
-    """Cells that make no sense: `agent`, `benchmark` (patterns allowed) and parameters, as many as tell them apart."""
+    """Excluded cells: any of `agent`, `benchmark` (patterns allowed) and parameters."""
 
 
 _Agent = Annotated[WrittenAgent | Text, Field(union_mode="left_to_right")]
@@ -120,7 +120,7 @@ _TYPES: dict[str, Any] = {
 
 @functools.cache
 def type_of(setting: Setting) -> Any:
-    """The type of a setting's value, as a file has it."""
+    """Return the type of a setting's value in files."""
     if setting.kind == "gate choice":
         kind: Any = Annotated[Text, WithJsonSchema({"enum": [str(word) for word in CHOICES[setting.name]]})]
     elif setting.kind in _TYPES:
@@ -133,7 +133,7 @@ def type_of(setting: Setting) -> Any:
 
 
 def _of_field(name: str, *, strict: bool) -> Any:
-    """The type of a typed field, without None; strict: a text or `true` is no number."""
+    """Return the type of a typed field, without None; strict: a text or `true` is not a number."""
     field = (JobConfig if name in JobConfig.model_fields else GateConfig).model_fields[name]
     parts = [part for part in get_args(field.annotation) if part is not type(None)]
     kind = parts[0] if type(None) in get_args(field.annotation) else field.annotation
@@ -148,22 +148,22 @@ def _gate_value(name: str, value: object) -> object:
 
 @functools.cache
 def _adapter(setting: Setting) -> TypeAdapter[Any]:
-    # These are made of models, which have a configuration of their own.
+    # These contain models, which have their own configuration.
     of_models = setting.kind in ("policy", "agents", "matrix")
     return TypeAdapter(type_of(setting), config=None if of_models else ConfigDict(allow_inf_nan=False))
 
 
 def validated(setting: Setting, value: Any) -> Any:
-    """The value of a setting, which is data of the form it has in files.
+    """Validate the value of a setting, in the form it has in files.
 
     Raises:
-        ValueError: it is wrong; in words for the person who wrote it.
+        ValueError: it is wrong; the message is for its author.
     """
     try:
         return _adapter(setting).validate_python(value)
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
-        # Of all that settings have, only variables have a pattern.
+        # Only variables have a pattern.
         if problem["type"] == "string_pattern_mismatch":
             raise ValueError(
                 f"{problem['input']!r} is not a name for a variable (letters, digits and '_')"

@@ -16,16 +16,16 @@ _UNSEEN = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]"
 )
 _JOB = re.compile(r"last(~\d+)?|\d{8}-(\d{1,6}|\d{6}-[0-9a-f]{0,6})")
-"""Names that stand for a job by its id or age, and are no names of their own."""
+"""Matches names that mean a job by its id or age, and cannot be names of jobs."""
 CI_SYSTEMS = ("auto", "off", "github", "gitlab", "jenkins")
 _OPENING, _CLOSING = "[{", "]}"
 
 
 def parse_sample(value: object) -> object:
-    """A sample as `10%` or `12`: from such a text, a whole number, or a share between 0 and 1.
+    """Parse a sample to `10%` or `12`: from such a text, a whole number, or a share between 0 and 1.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a sample.
     """
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError("a share such as 10% or a number of scenarios is expected")
@@ -38,18 +38,18 @@ def parse_sample(value: object) -> object:
         whole = text.isdecimal()
     if whole and isinstance(number, int) and number >= 1:
         return str(number)
-    # What is written as 0.0000001% is no longer quite that.
+    # Floating point does not keep 0.0000001% exactly.
     if isinstance(number, float) and 0.999e-9 <= number <= 1:
-        # Never in powers of ten, which `_SHARE` does not read.
+        # Without an exponent, which `_SHARE` does not match.
         return f"{number * 100:.9f}".rstrip("0").rstrip(".") + "%"
     raise ValueError(f"{number!r} is not a sample; write a share such as 10%, or a number of scenarios")
 
 
 def parse_shard(value: object) -> object:
-    """A shard as `2/4`.
+    """Parse a shard, such as `2/4`.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a shard.
     """
     match = _SHARD.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None or not 1 <= int(match["part"]) <= int(match["parts"]):
@@ -58,10 +58,10 @@ def parse_shard(value: object) -> object:
 
 
 def parse_job_name(value: object) -> object:
-    """Name of a job, to look it up by: without blanks around it, which a search may leave out.
+    """Parse the name of a job, without surrounding blanks.
 
     Raises:
-        ValueError: it could not be found by it.
+        ValueError: a job could not be looked up by it.
     """
     if not isinstance(value, str):
         return value
@@ -76,10 +76,10 @@ def parse_job_name(value: object) -> object:
 
 
 def parse_ci(value: object) -> object:
-    """A CI system by name.
+    """Parse the name of a CI system.
 
     Raises:
-        ValueError: there is no such one.
+        ValueError: it is unknown.
     """
     if value not in CI_SYSTEMS:
         raise ValueError(f"{value!r} is not a known CI system; known are: {', '.join(CI_SYSTEMS)}")
@@ -89,15 +89,15 @@ def parse_ci(value: object) -> object:
 Sample = Annotated[str, BeforeValidator(parse_sample, json_schema_input_type=str | int | float)]
 """`10%`, or a number of scenarios."""
 Shard = Annotated[str, BeforeValidator(parse_shard, json_schema_input_type=str)]
-"""`2/4`: the second of four parts."""
+"""`2/4`: the second of four shards."""
 JobName = Annotated[str, BeforeValidator(parse_job_name, json_schema_input_type=str)]
 """One line; neither `last` nor like an id."""
 CiSystem = Annotated[str, BeforeValidator(parse_ci), WithJsonSchema({"enum": list(CI_SYSTEMS)})]
-"""Reader of the output: `auto` for the one this runs in."""
+"""The CI system to write for; `auto`: the one this runs in."""
 
 
 def read_number(text: str) -> object:
-    """A number where the text is one, else the text."""
+    """Return a number if the text is one, else the text."""
     for kind in (int, float):
         try:
             return kind(text)
@@ -107,10 +107,10 @@ def read_number(text: str) -> object:
 
 
 def read_value(text: str) -> Any:
-    """JSON where the text is that, else the text.
+    """Parse JSON if the text is JSON, else return the text.
 
     Raises:
-        ValueError: it has something no file could have, such as NaN.
+        ValueError: it has a value that no file can have, such as NaN.
     """
     try:
         return read_json(text)
@@ -120,7 +120,7 @@ def read_value(text: str) -> Any:
 
 
 def read_json(text: str) -> Any:
-    """Read JSON that every parser reads alike.
+    """Parse JSON that every parser reads alike.
 
     Raises:
         ValueError: it is not JSON, or has a key twice, NaN, a number too large, or is nested too deeply.
@@ -143,10 +143,10 @@ def read_json(text: str) -> Any:
 
 
 def check_plain(data: object) -> None:
-    """See that data has nothing that others would read in another way.
+    """Check that data is portable.
 
     Raises:
-        ValueError: NaN, a number too large, NUL, or nested too deeply.
+        ValueError: it has NaN, a number too large or NUL, or is nested too deeply.
     """
     left: list[tuple[tuple[str | int, ...], object]] = [((), data)]
     while left:
@@ -163,12 +163,12 @@ def check_plain(data: object) -> None:
 
 
 def same(one: object, other: object) -> bool:
-    """Return whether two values of parameters are the same: 1 is 1.0, and is not true."""
+    """Return whether two values of parameters are the same: 1 is 1.0, but not true."""
     return one == other and isinstance(one, bool) == isinstance(other, bool)
 
 
 def split_values(text: str) -> list[str]:
-    """`a,b` at its commas, except those within brackets or quotes of JSON."""
+    """Split `a,b` at its commas, except those within brackets or quotes of JSON."""
     parts = [""]
     depth, quoted, escaped = 0, False, False
     for char in text:
@@ -188,7 +188,7 @@ def split_values(text: str) -> list[str]:
 
 
 def overlay(below: Any, above: Any) -> Any:
-    """`above` laid over `below`: tables are merged all the way down, anything else is replaced."""
+    """Merge `above` over `below`: tables are merged recursively, anything else is replaced."""
     if isinstance(below, dict) and isinstance(above, dict):
         return {**below, **{key: overlay(below.get(key), value) for key, value in above.items()}}
     return above

@@ -34,7 +34,7 @@ Settings = _model("Settings", "A profile or job file. The keys are those of the 
 
 
 def settings_schema() -> dict[str, Any]:
-    """JSON Schema of a profile or job file, for editors and for `benchjobs schema`."""
+    """Return the JSON Schema of a profile or job file, for editors and for `benchjobs schema`."""
     schema = Settings.model_json_schema(mode="validation")
     properties = schema["properties"]
     for alias, name in ALIASES.items():

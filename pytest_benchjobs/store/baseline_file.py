@@ -1,4 +1,4 @@
-"""`baseline.json`, a baseline that is committed: written so that a diff of it can be read, and read strictly."""
+"""`baseline.json`, a committed baseline: written for readable diffs, read strictly."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _AnyModel = TypeVar("_AnyModel", bound=BaseModel)
 
 
 class JsonFile:
-    """A JSON file with a table at the top, and the lines of its keys and of the items of lists in it."""
+    """A JSON file with an object at the top, with the line of each key and list item."""
 
     def __init__(self, path: Path) -> None:
-        """Read it.
+        """Read the file.
 
         Raises:
-            InputError: it cannot be read, is too large, or is no JSON; with the line.
+            InputError: it cannot be read, is too large, or is not JSON; with the line.
 
         """
         self.path = path
@@ -42,7 +42,7 @@ class JsonFile:
         self._read()
 
     def checked(self, model: type[_AnyModel], data: object = None, place: Place = ()) -> _AnyModel:
-        """The data, or a part of it, as a model.
+        """Validate the data, or a part of it, as a model.
 
         Raises:
             InputErrors: what is wrong with it, with lines.
@@ -62,7 +62,7 @@ class JsonFile:
             ) from None
 
     def wrong(self, mistakes: Iterable[tuple[Place, str]]) -> InputErrors:
-        """The error about mistakes at some places."""
+        """Return the error for mistakes at these places."""
         listed = list(mistakes)
         errors = [
             InputError(
@@ -77,7 +77,7 @@ class JsonFile:
         return InputErrors(errors)
 
     def line(self, place: Place) -> int:
-        """Line of a place, or of the nearest thing around it."""
+        """Return the line of a place, or of the nearest enclosing one."""
         for length in range(len(place), 0, -1):
             if place[:length] in self._places:
                 return self._line(self._places[place[:length]])
@@ -138,7 +138,7 @@ class JsonFile:
         except RecursionError:
             raise self._error("is nested too deeply", position) from None
         except ValueError as error:
-            # Of the hooks below; or a number with thousands of digits.
+            # Raised by the hooks below; or for a number with thousands of digits.
             raise self._error(one_line(str(error).partition(";")[0], 200), position) from None
 
     def _skip(self, position: int) -> int:
@@ -159,7 +159,7 @@ class JsonFile:
 
 
 def baseline_of(file: JsonFile) -> BaselineFile:
-    """Check what a `baseline.json` says.
+    """Validate the content of a `baseline.json`.
 
     Raises:
         InputErrors: everything that is wrong with it, with file and line.
@@ -186,7 +186,7 @@ def baseline_of(file: JsonFile) -> BaselineFile:
 
 
 def baseline_json(file: BaselineFile) -> bytes:
-    """The whole file, UTF-8: a line for each scenario, in the order of their names."""
+    """Return the whole file, UTF-8: a line for each scenario, sorted by name."""
     head = json.dumps(
         {
             "format": file.format,
@@ -205,7 +205,7 @@ def baseline_json(file: BaselineFile) -> bytes:
 
 
 def _is_clean(value: object) -> bool:
-    """Tell whether a text, or all in a list, is what the history would keep of it."""
+    """Return whether a text, or each in a list, is as the history would store it."""
     if isinstance(value, tuple):
         return all(map(_is_clean, value))
     return not isinstance(value, str) or clean(value) == value

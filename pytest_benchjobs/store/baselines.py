@@ -1,8 +1,8 @@
-"""Named baselines: rows of the history, and the file beside it from which they can be had again.
+"""Named baselines: rows of the history, and the file beside it from which they can be restored.
 
-The history is an index that may be deleted and rebuilt from job bundles, but no bundle says what somebody once
-declared to be the baseline. So every change is also written to `baselines.json` in the same directory, in the same
-transaction: a change of a baseline first restores what only the file has, as `benchjobs db rebuild` does.
+The history is an index that may be deleted and rebuilt from job bundles, but no bundle records which job was set as a
+baseline. So every change is also written to `baselines.json` in the same directory, in the same transaction: a change
+of a baseline first restores entries that only the file has, as `benchjobs db rebuild` does.
 """
 
 from __future__ import annotations
@@ -29,20 +29,19 @@ from .trials import what_is_wrong
 
 @functools.cache
 def _entries() -> TypeAdapter[list[BaselineEntry]]:
-    # Made when it is needed first: most sessions have no baseline.
+    # Made on first use: most sessions have no baseline.
     return TypeAdapter(list[BaselineEntry])
 
 
 def set_baseline(history: History, entry: BaselineEntry, *, moving: bool = False) -> BaselineEntry:
-    """Set a baseline, move it, or, without jobs, delete it; returns what was kept, with its time.
+    """Set a baseline, move it, or, without jobs, delete it; return the stored entry, with its time.
 
-    `history` is that of the directory of `baselines.json`. The time of the entry is moved on where an earlier one has a
-    later time. A baseline that is moved or deleted must be there already.
+    `history` is that of the directory of `baselines.json`. If an earlier entry has a later time, that of the new one is
+    moved after it. A baseline to move or delete must exist.
 
     Raises:
         InputError: there is no such baseline, the name is a reserved word, or `baselines.json` is damaged.
-        DiskFull, ResultsUnwritable: the directory refuses; nothing has changed.
-
+        DiskFull, ResultsUnwritable: the directory cannot be written; nothing has changed.
     """
     if entry.name in RESERVED:
         raise InputError(f"no baseline can be called {entry.name!r}, which is a reserved word")
@@ -52,7 +51,7 @@ def set_baseline(history: History, entry: BaselineEntry, *, moving: bool = False
         if (moving or not entry.jobs) and not (past and past[0].jobs):
             raise InputError(f"there is no baseline {entry.name!r}{near(entry.name, history.baselines())}")
         if past and entry.set_at <= past[0].set_at:
-            # By a clock that went back, or of another machine.
+            # Set by a clock that went back, or on another machine.
             later = past[0].set_at + datetime.timedelta(microseconds=1)
             entry = entry.model_copy(update={"set_at": later})
         _add(history, entry)
@@ -63,7 +62,7 @@ def set_baseline(history: History, entry: BaselineEntry, *, moving: bool = False
 
 
 def restore_baselines(history: History) -> int:
-    """Restore what only `baselines.json` has; returns how many entries that were.
+    """Restore entries that only `baselines.json` has; return their number.
 
     Raises:
         InputError: the file is damaged.
@@ -104,7 +103,7 @@ def _read(path: Path) -> list[BaselineEntry]:
 
 
 def near(name: str, entries: list[BaselineEntry]) -> str:
-    """The end of a line about a name that is not there: what may have been meant, and what there is."""
+    """Return the end of a message about an unknown name: similar names, or the known ones."""
     names = [entry.name for entry in entries]
     if not names:
         return ": no baseline is set yet"
@@ -115,7 +114,7 @@ def near(name: str, entries: list[BaselineEntry]) -> str:
 
 
 def _cleaned(entry: BaselineEntry) -> BaselineEntry:
-    """Without what a terminal would take for a command: anybody may have written the file."""
+    """Return the entry without control characters: the file is untrusted."""
     at = entry.set_at if entry.set_at.tzinfo else entry.set_at.replace(tzinfo=datetime.UTC)
     return entry.model_copy(
         update={

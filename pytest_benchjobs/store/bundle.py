@@ -1,7 +1,7 @@
 """Job bundles: the files of a job, which are the truth. `layout.py` has their paths.
 
-A trial is written into a hidden directory beside its place and renamed into it when it has ended, with
-`result.json` written last. So whatever is killed when, a reader finds a whole trial or none.
+A trial is written into a hidden directory beside its place and renamed when it has ended, with `result.json` written
+last. So a reader finds a whole trial or none, whenever a process is killed.
 """
 
 from __future__ import annotations
@@ -52,17 +52,17 @@ class BundleWarning:
 
 
 def new_job_id(now: datetime.datetime | None = None) -> str:
-    """Sorts by time and is unique: `20261121-054712-4f9a2c`. `now` is UTC."""
+    """Make a unique id that sorts by time: `20261121-054712-4f9a2c`. `now` is UTC."""
     return f"{now or datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
 
 
 def stored(record: JobRecord) -> JobRecord:
-    """Return the record as it is kept: without the values of variables for agents, which may be secrets."""
+    """Return the record as it is stored: without the values of variables for agents, which may be secrets."""
     return record.model_copy(update={"config": stored_config(record.config)})
 
 
 def stored_config(config: JobConfig) -> JobConfig:
-    """Return the configuration as it is kept and shown."""
+    """Return the configuration as it is stored and shown."""
     return config.model_copy(update={"env": {name: f"[redacted:{name}]" for name in config.env}})
 
 
@@ -100,7 +100,7 @@ class JobBundle:
 
     @classmethod
     def open(cls, directory: Path, job_id: str) -> JobBundle:
-        """Open the bundle of a job that is there.
+        """Open the bundle of an existing job.
 
         Raises:
             InputError: there is none, or it cannot be read.
@@ -113,13 +113,13 @@ class JobBundle:
 
     @classmethod
     def all(cls, directory: Path) -> Iterator[JobBundle]:
-        """Bundles of all jobs in a directory, the oldest first. Nothing is read."""
+        """Return the bundles of all jobs in a directory, the oldest first. Nothing is read."""
         for path in _visible(Layout(directory).jobs):
             if _JOB_ID.fullmatch(path.name):
                 yield cls(directory, path.name)
 
     def read(self) -> JobRecord:
-        """`job.json`.
+        """Read `job.json`.
 
         Raises:
             InputError: it is missing, damaged, or the record of another job.
@@ -139,18 +139,18 @@ class JobBundle:
         return record
 
     def write(self, record: JobRecord) -> None:
-        """Replace `job.json`. Values of variables for agents are left out: they may be secrets."""
+        """Replace `job.json`. Values of variables for agents are left out, as they may be secrets."""
         write_atomically(self.layout.record, as_json(stored(record)))
 
     def begin(self, trial: Trial) -> TrialDirectory:
-        """Make a place for the files of a trial that starts."""
+        """Make a directory for the files of a starting trial."""
         return TrialDirectory(self.root, trial)
 
     def put(self, trial: Trial, result: TrialResult) -> TrialResult:
-        """Put a result that was read elsewhere, and has no other files, in its place; returns it with its `path`."""
+        """Store a result from elsewhere, without other files; return it with its `path`."""
         path = trial_path(trial.agent.label, trial.scenario.id, trial.attempt)
         result = result.model_copy(update={"path": path})
-        # A rerun in which nothing changed does little else: no more calls of the system than it takes, and no `Path`.
+        # A rerun without changes does little else: as few system calls as possible, and no `Path`.
         place = f"{self.root}/{path}"
         parent, name = os.path.split(place)
         source = f"{parent}/{hidden_name(name)}"
@@ -179,7 +179,7 @@ class JobBundle:
         return None if found is None else found[1]
 
     def restate(self, trial: Trial, result: TrialResult) -> None:
-        """Write the result of a trial that has ended again, after a change of its facts."""
+        """Rewrite the result of an ended trial, after a change of its facts."""
         if (found := self._found(trial)) is not None:
             write_atomically(found[0] / RESULT, as_json(result))
 
@@ -188,9 +188,9 @@ class JobBundle:
         warnings: list[BundleWarning] | None = None,
         written: Mapping[str, TrialResult] = MappingProxyType({}),
     ) -> Iterator[TrialResult]:
-        """Read the trials that have ended, in order of their paths. What is damaged or misplaced goes to `warnings`.
+        """Read the ended trials, sorted by path. Damaged or misplaced ones go to `warnings`.
 
-        `written` are results by path that the caller has put there itself: they are not read.
+        `written` are results by path that the caller has stored itself; they are not read.
         """
 
         def refuse(directory: Path, why: str) -> None:
@@ -214,18 +214,18 @@ class JobBundle:
         warnings: list[BundleWarning] | None = None,
         written: Mapping[str, TrialResult] = MappingProxyType({}),
     ) -> list[TrialResult]:
-        """Read them for reports and gates: whole where they are few, else without what only their files need."""
+        """Read results for reports and gates: whole where they are few, else as outlines."""
         return outlined(self.results(warnings, written), details=config.attempt_policy.aggregates)
 
     def sweep(self) -> int:
-        """Clean up after writers that died; returns how many unfinished trials were removed. Never raises.
+        """Clean up after dead writers; return how many unfinished trials were removed. Never raises.
 
-        A trial that was complete is kept. Only call it when nobody writes trials any more.
+        Complete trials are kept. Only call it when no process writes trials any more.
         """
         removed = 0
         for agent in _visible(self.layout.trials):
             for scenario in _visible(agent):
-                # `.tmp` before `.old`: a complete new result replaces the one that had stepped aside for it.
+                # `.tmp` before `.old`: a complete new result replaces the old one that was moved aside for it.
                 for path in _hidden(scenario):
                     if match := HIDDEN_TRIAL.match(path.name):
                         removed += not self._rescue(path, scenario / match[1])
@@ -243,7 +243,7 @@ class JobBundle:
         return None
 
     def _rescue(self, path: Path, final: Path) -> bool:
-        """Put a complete trial in its place; remove anything else."""
+        """Move a complete trial to its place; remove any other directory."""
         try:
             if path.name.startswith(".old-") and final.exists():
                 raise InputError("replaced", path=path)
@@ -252,20 +252,20 @@ class JobBundle:
             remove_tree(path)
             return False
         except InfrastructureError:
-            # It is complete, so it stays until there is room for it.
+            # Complete, so it stays until there is room for it.
             return True
         return True
 
 
 def trial_directories(trials: Path, warnings: list[BundleWarning] | None = None) -> Iterator[Path]:
-    """Directories of the trials that have ended. What cannot be listed goes to `warnings`."""
+    """Yield the directories of ended trials. Those that cannot be listed go to `warnings`."""
     for agent in _visible(trials, warnings):
         for scenario in _visible(agent, warnings):
             yield from sorted(_visible(scenario, warnings), key=lambda path: (len(path.name), path.name))
 
 
 def another_job(root: Path, job_id: str) -> InputError:
-    """The error about a directory whose `job.json` is that of another job: a copy, or one that was renamed."""
+    """Return the error for a directory with the `job.json` of another job: a copy, or a renamed one."""
     own = one_line(job_id, 100)
     other = _JOB_ID.fullmatch(job_id) is not None and (root.parent / job_id).is_dir()
     cure = (

@@ -16,16 +16,15 @@ _LATEST = 5
 
 
 def new_comparison_id(now: datetime.datetime) -> str:
-    """`cmp_`, the time and something random. `now` is UTC."""
+    """Make an id from `cmp_`, the time and random characters. `now` is UTC."""
     return f"cmp_{now:%Y%m%dT%H%M%SZ}_{secrets.token_hex(4)}"
 
 
 def find_comparison(history: HistoryReader, text: str) -> Comparison:
-    """The comparison that `text` names: an id, the beginning of one, or `last`.
+    """Return the comparison that `text` names: an id, the beginning of one, or `last`.
 
     Raises:
-        InputError: there is none, several begin so, or it cannot be read.
-
+        InputError: none or several match, or it cannot be read.
     """
     text = text.strip()
     found = history.comparison_ids("" if text == "last" else text, _LATEST + 1)

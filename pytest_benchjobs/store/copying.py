@@ -1,6 +1,6 @@
-"""Copying what agents left to a place of the user's. Nothing leaves that place, and no link is followed.
+"""Copy of files that agents left to a directory of the user. Nothing is written outside of it, and no link is followed.
 
-Names and contents are an agent's: a file may be a link to a key of the user's, or a pipe that never ends.
+Names and contents are an agent's: a file may be a link to the user's keys, or a pipe that never ends.
 """
 
 from __future__ import annotations
@@ -27,25 +27,24 @@ _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @dataclasses.dataclass(slots=True)
 class Copied:
-    """Files that were copied, and files that were not. Sizes are in bytes."""
+    """Files that were copied, and those that were not. Sizes are in bytes."""
 
     files: int = 0
     bytes: int = 0
     problems: list[str] = dataclasses.field(default_factory=list)
     """Files that could not be copied, and why."""
     left_out: list[str] = dataclasses.field(default_factory=list)
-    """Links, pipes and the like, which nobody wants to be copied."""
+    """Links, pipes and the like, which are left out on purpose."""
 
 
 class Staging:
-    """A new directory that takes its place whole, over one that an earlier call put there.
+    """A new directory that is moved to its place whole, over one from an earlier call.
 
-    `marker` names a file that every such directory has: one without it is somebody else's, and stays.
+    `marker` names a file that every such directory has: a directory without it is never replaced.
 
     Raises:
-        InputError: something else is in its place.
-        DiskFull, ResultsUnwritable: the directory refuses.
-
+        InputError: something else is at its place.
+        DiskFull, ResultsUnwritable: the directory cannot be written.
     """
 
     def __init__(self, final: Path, marker: str) -> None:
@@ -58,7 +57,7 @@ class Staging:
             self.path.mkdir(parents=True)
 
     def commit(self) -> None:
-        """Move it to its place."""
+        """Move the directory to its place."""
         with writing(self._final):
             if os.path.lexists(self._final):
                 aside = self._final.with_name(f".old-{secrets.token_hex(4)}")
@@ -69,16 +68,15 @@ class Staging:
                 self.path.rename(self._final)
 
     def discard(self) -> None:
-        """Remove it, unless it was moved. Never raises."""
+        """Remove the directory, unless it was moved. Never raises."""
         remove_tree(self.path)
 
 
 def inside(root: Path, relative: str) -> Path:
-    """Resolve a path of a bundle, which must lead below `root` and through no link.
+    """Resolve a path of a bundle, which must be below `root`, without links.
 
     Raises:
         InputError: it is not.
-
     """
     parts = PurePosixPath(relative).parts
     place = root.joinpath(*parts)
@@ -93,13 +91,12 @@ def inside(root: Path, relative: str) -> Path:
 
 
 def copy_tree(source: Path, target: Path, copied: Copied, *, leave: frozenset[str] = frozenset()) -> None:
-    """Copy files and directories into `target`, which is there; `leave` names entries at the top that stay.
+    """Copy files and directories into the existing `target`; `leave` names entries at the top that are skipped.
 
-    What is neither goes to `copied.left_out`, and what cannot be read to `copied.problems`.
+    Anything else goes to `copied.left_out`, and unreadable files to `copied.problems`.
 
     Raises:
-        DiskFull, ResultsUnwritable: the target refuses.
-
+        DiskFull, ResultsUnwritable: the target cannot be written.
     """
     try:
         with os.scandir(source) as entries:
@@ -119,13 +116,12 @@ def copy_tree(source: Path, target: Path, copied: Copied, *, leave: frozenset[st
 
 
 def copy_file(source: Path, target: Path, copied: Copied) -> None:
-    """Copy an ordinary file to where there is none. Anything else goes to `copied.left_out`.
+    """Copy a regular file to a free place. Anything else goes to `copied.left_out`.
 
-    A file that cannot be read goes to `copied.problems`.
+    An unreadable file goes to `copied.problems`.
 
     Raises:
-        DiskFull, ResultsUnwritable: the target refuses.
-
+        DiskFull, ResultsUnwritable: the target cannot be written.
     """
     try:
         descriptor = os.open(source, _READ)
@@ -151,7 +147,7 @@ def copy_file(source: Path, target: Path, copied: Copied) -> None:
 
 
 def directory_name(text: str) -> str:
-    """Make one name of a directory: what file systems forbid becomes `_`, blanks become `-`."""
+    """Make the name of a directory: characters that file systems forbid become `_`, blanks become `-`."""
     name = _BLANKS.sub("-", _UNSAFE.sub("_", one_line(text))).strip()
     while len(name.encode()) > _NAME_BYTES:
         name = name[:-1]

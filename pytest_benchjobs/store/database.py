@@ -1,4 +1,4 @@
-"""SQLite as the history needs it: opening, migrations, the journal, errors in words."""
+"""SQLite for the history: opening, migrations, the journal, messages for errors."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from .files import write_error, writing
 from .filesystem import on_network, wal_works, why_no_locks
 
 BUSY_SECONDS = 30.0
-"""Time that a connection waits for another one to finish writing."""
+"""Seconds that a connection waits for another one to finish writing."""
 _UPGRADE_SECONDS = 600.0
-"""Time that it waits for another one to upgrade the history. A million trials take half a minute."""
+"""Seconds that it waits for another one to upgrade the history. A million trials take half a minute."""
 _OPEN_RETRY_SECONDS = 0.02
 _SWITCH_SECONDS = 1.0
 _REBUILD = "The results themselves are safe in jobs/: `benchjobs db rebuild` rebuilds the history from them"
 _MOST_STEPS = 9999
-"""Files of steps have four digits. A larger number is no version: the file is damaged."""
+"""Migrations are numbered with four digits. A larger version means a damaged file."""
 _STEP = re.compile(r"^(\d{4})_\w+\.sql$")
 
 
@@ -35,13 +35,12 @@ class NewerHistory(InputError):
 
 
 def connect(path: Path, *, readonly: bool) -> sqlite3.Connection:
-    """Open a history, made or brought up to date if need be. For one thread at a time.
+    """Open a history; create or upgrade it if needed. For one thread at a time.
 
     Raises:
-        InputError: there is none (`readonly`), or an empty one beside jobs (likewise), it is no history, or a newer
-            version wrote it; then it stays as it is.
-        DiskFull, ResultsUnwritable: the directory refuses writes, or knows no locks.
-
+        InputError: with `readonly`, there is none, or an empty one beside jobs; it is not a history, or a newer version
+            wrote it, and it stays as it is.
+        DiskFull, ResultsUnwritable: the directory cannot be written, or has no locks.
     """
     if not readonly:
         with writing(path):
@@ -61,18 +60,17 @@ def connect(path: Path, *, readonly: bool) -> sqlite3.Connection:
             with explained(path):
                 return _connect(path, readonly)
         except InfrastructureError as error:
-            # Whoever closes the file as the last one has it for itself for a moment, and lets nobody wait.
+            # The last process to close the file locks it for a moment, and no busy timeout applies to that.
             if not _is_busy(error) or time.monotonic() > deadline:
                 raise
             time.sleep(_OPEN_RETRY_SECONDS)
 
 
 def refuse_lost(path: Path, what: str) -> None:
-    """Refuse to take a history that is missing or empty for one of no jobs.
+    """Refuse a missing or empty history if there are jobs.
 
     Raises:
         InputError: there are jobs, which it should have.
-
     """
     if next(path.parent.glob("jobs/*/job.json"), None) is not None:
         raise InputError(f"{what}. {_REBUILD}", path=path)
@@ -80,7 +78,7 @@ def refuse_lost(path: Path, what: str) -> None:
 
 @cache
 def migrations() -> tuple[str, ...]:
-    """The steps of the schema, in order."""
+    """Return the migrations of the schema, in order."""
     files = sorted(
         (file for file in resources.files(f"{__package__}.migrations").iterdir() if _STEP.match(file.name)),
         key=lambda file: file.name,
@@ -92,7 +90,7 @@ def copy_database(source: Path, target: Path) -> None:
     """Copy a history that others may be writing, into a new file. Nothing is left beside the source.
 
     Raises:
-        InputError: it is no history, or a newer version wrote it.
+        InputError: it is not a history, or a newer version wrote it.
         DiskFull, ResultsUnwritable: the target cannot be written.
 
     """
@@ -110,10 +108,10 @@ def copy_database(source: Path, target: Path) -> None:
 
 @contextlib.contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All of it or nothing. One that waits for its turn is not overtaken by its own reads."""
+    """Run a transaction, which takes the write lock at its beginning, before any read."""
     try:
-        # IMMEDIATE: one that reads first and writes later fails at once when another one writes. Inside of `try`: a
-        # Ctrl-C that comes while it is begun is raised when it has begun, and nothing could be written ever after.
+        # IMMEDIATE: a transaction that reads before it writes fails at once when another process writes. Inside of
+        # `try`: Ctrl-C during BEGIN is raised after it, and an open transaction would block all later writes.
         connection.execute("BEGIN IMMEDIATE")
         yield
         connection.execute("COMMIT")
@@ -125,7 +123,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 @contextlib.contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Inside, an SQLite error becomes one that says what to do."""
+    """Convert SQLite errors inside the context into errors that say what to do."""
     try:
         yield
     except sqlite3.Error as error:
@@ -133,20 +131,20 @@ def explained(path: Path) -> Iterator[None]:
 
 
 def pragma(connection: sqlite3.Connection, pragma: str) -> Any:
-    """Run `PRAGMA ...`; returns the value of its first row."""
+    """Run `PRAGMA ...`; return the value of its first row."""
     row = connection.execute(f"PRAGMA {pragma}").fetchone()
     return None if row is None else row[0]
 
 
 def version_of(connection: sqlite3.Connection) -> int:
-    """Return the number of steps of the schema that a history has."""
+    """Return the number of migrations that a history has."""
     return int(pragma(connection, "user_version"))
 
 
 def _connect(path: Path, readonly: bool) -> sqlite3.Connection:
     connection = _open(path, readonly)
     try:
-        # Nothing of the file is read before this: a write-ahead log on a network file system may not even open.
+        # Before any read: a write-ahead log on a network file system may not even open.
         _choose_journal(connection, path, readonly=readonly)
         version = version_of(connection)
         _refuse(path, version)
@@ -155,7 +153,7 @@ def _connect(path: Path, readonly: bool) -> sqlite3.Connection:
         if readonly:
             pragma(connection, "query_only = ON")
         else:
-            # A rollback journal that is not synced fully can damage the file when the power fails.
+            # A rollback journal without full sync can damage the file when the power fails.
             wal = pragma(connection, "journal_mode") == "wal"
             pragma(connection, f"synchronous = {'NORMAL' if wal else 'FULL'}")
             pragma(connection, "foreign_keys = ON")
@@ -180,7 +178,7 @@ def _open(path: Path, readonly: bool) -> sqlite3.Connection:
     if not readonly:
         return opened("mode=rwc")
     if _writable(path):
-        # A connection that may not write at all leaves the files of the write-ahead log behind.
+        # A read-only connection leaves the files of the write-ahead log behind.
         return opened("mode=rw")
     connection = opened("mode=ro")
     try:
@@ -190,7 +188,7 @@ def _open(path: Path, readonly: bool) -> sqlite3.Connection:
         refused = error.sqlite_errorname.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY"))
         if not refused or path.with_name(f"{path.name}-wal").exists():
             raise
-        # There is no room for the files of a log, which nobody has open.
+        # There is no room for the files of a log, and no process has it open.
         return opened("mode=ro&immutable=1")
     return connection
 
@@ -210,10 +208,10 @@ def _upgrade(connection: sqlite3.Connection, path: Path, readonly: bool) -> None
         )
     pragma(connection, f"busy_timeout = {_UPGRADE_SECONDS * 1000:.0f}")
     with transaction(connection):
-        # Read again: another process may have been faster.
+        # Read again: another process may have upgraded it meanwhile.
         version = version_of(connection)
         _refuse(path, version)
-        if readonly and not version:  # whoever writes fills it
+        if readonly and not version:  # a writer fills it
             refuse_lost(path, "is empty")
         for number, script in enumerate(migrations()[version:], version + 1):
             for statement in _statements(script):
@@ -223,7 +221,7 @@ def _upgrade(connection: sqlite3.Connection, path: Path, readonly: bool) -> None
 
 
 def _choose_journal(connection: sqlite3.Connection, path: Path, *, readonly: bool) -> None:
-    """A write-ahead log where it works, else a rollback journal."""
+    """Choose a write-ahead log where it works, else a rollback journal."""
     if on_network(path.parent):
         if _writable(path):
             _leave_log(connection)
@@ -232,19 +230,19 @@ def _choose_journal(connection: sqlite3.Connection, path: Path, *, readonly: boo
 
 
 def _leave_log(connection: sqlite3.Connection) -> None:
-    """Give up a write-ahead log that came from elsewhere, unless others have the file open."""
-    # Opening a log needs memory shared with all others, which is what is missing here, unless one has the file alone.
+    """Leave the write-ahead log of a copied file, unless other processes have the file open."""
+    # Opening a log needs shared memory, which does not work here, unless a process has the file exclusively.
     pragma(connection, "locking_mode = EXCLUSIVE")
     try:
         _switch(connection, "DELETE")
     finally:
         pragma(connection, "locking_mode = NORMAL")
         with contextlib.suppress(sqlite3.OperationalError):
-            connection.execute("SELECT 1 FROM sqlite_master").fetchone()  # only now the lock is let go of
+            connection.execute("SELECT 1 FROM sqlite_master").fetchone()  # releases the lock
 
 
 def _switch(connection: sqlite3.Connection, mode: str) -> None:
-    """Change the journal. While others have the file open that is not possible: whoever comes later will."""
+    """Change the journal. That is not possible while other processes have the file open; a later one will do it."""
     deadline = time.monotonic() + _SWITCH_SECONDS
     pragma(connection, "busy_timeout = 0")
     try:
@@ -264,18 +262,18 @@ def _switched(connection: sqlite3.Connection, mode: str) -> bool:
 
 
 def _refuse_newer(path: Path) -> None:
-    """Refuse a history of a newer version without touching a byte of it."""
-    # Not by reading the file itself: closing it would drop all locks which this process has on it.
+    """Refuse a history of a newer version without changing a byte of it."""
+    # Not by reading the file itself: closing it would drop all locks of this process on it.
     version = _peek(path, "mode=ro&immutable=1")
     with contextlib.suppress(OSError):
         if path.with_name(f"{path.name}-wal").stat().st_size:
-            # The number may be in the log of a process that died. This way of reading leaves the log as it is.
+            # The version may be in the log of a dead process. This way of reading leaves the log as it is.
             version = max(version, _peek(path, "mode=ro"))
     _refuse(path, version)
 
 
 def _peek(path: Path, parameters: str) -> int:
-    """The version of a history; 0 if that cannot be told now."""
+    """Return the version of a history; 0 if it cannot be read now."""
     with contextlib.suppress(sqlite3.Error):
         uri = f"{path.absolute().as_uri()}?{parameters}"
         with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS)) as reader:
@@ -284,7 +282,7 @@ def _peek(path: Path, parameters: str) -> int:
 
 
 def _refuse(path: Path, version: int) -> None:
-    """Refuse the number of a version that this one does not know."""
+    """Refuse an unknown version."""
     if not 0 <= version <= _MOST_STEPS:
         raise InputError(f"is damaged: {version} is the version of no history. {_REBUILD}", path=path)
     if version <= len(migrations()):
@@ -297,7 +295,7 @@ def _refuse(path: Path, version: int) -> None:
 
 
 def _statements(script: str) -> Iterator[str]:
-    """The statements of a step."""
+    """Yield the statements of a migration."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line

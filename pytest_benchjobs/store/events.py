@@ -1,7 +1,7 @@
-"""Events of a running job, for those who watch it: a file of JSON lines for each of its processes.
+"""Events of a running job for watchers: a file of JSON lines for each of its processes.
 
-One `write` for each line, so that a reader sees whole lines, but for the last one of a process that was killed. The
-files are gone when the job has ended: then its results say everything.
+Each line is one `write`, so a reader sees whole lines, except for the last one of a killed process. The files are
+removed when the job has ended: its results have everything then.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from ..model.usage import Usage
 from .layout import JobLayout
 
 _BATCH = 1 << 20
-"""Bytes of a file that are read at once."""
+"""Bytes read at once."""
 
 
 @functools.cache
 def _event() -> TypeAdapter[Event]:
-    """Of those who read; whoever writes has no need of it."""
+    """Return the validator of events, which only readers need."""
     return TypeAdapter(Event)
 
 
 class EventLog:
-    """The file of this process. Thread-safe, and never raises: a job does not fail because nobody can watch it."""
+    """The events file of this process. Thread-safe, and never raises: a job must not fail because of its watchers."""
 
     def __init__(self, root: Path) -> None:
         directory = JobLayout(root).events
@@ -44,11 +44,11 @@ class EventLog:
             self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
     def planned(self, agents: dict[str, int]) -> None:
-        """Say how many trials there will be, by label of the agent."""
+        """Write the number of planned trials, by label of the agent."""
         self._write(Planned(at=time.time(), agents=agents))
 
     def phase(self, trial: Trial, phase: str) -> None:
-        """Say that a trial entered a phase."""
+        """Write that a trial entered a phase."""
         self._write(
             PhaseBegan(
                 at=time.time(),
@@ -62,7 +62,7 @@ class EventLog:
         )
 
     def ended(self, result: TrialResult, *, now: bool) -> None:
-        """Say that a trial has ended. `now`: it ran in this job since it was last begun."""
+        """Write that a trial has ended. `now`: it ran since the job was last begun or resumed."""
         usage = result.usage if result.reused is None and result.rescored is None else Usage()
         self._write(
             Ended(
@@ -84,7 +84,7 @@ class EventLog:
         )
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         with self._lock:
             descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
@@ -93,7 +93,7 @@ class EventLog:
     def _write(self, event: Event) -> None:
         with contextlib.suppress(OSError, ValueError):
             line = event.model_dump_json().encode("utf-8", "replace") + b"\n"
-            with self._lock:  # a number that was given back may be that of another file
+            with self._lock:  # a closed descriptor's number may be that of another file now
                 os.write(self._descriptor, line)
 
 
@@ -105,12 +105,12 @@ class EventReader:
         self._read: dict[Path, int] = {}
 
     def poll(self) -> list[Event]:
-        """Whatever is new since the last call, in order of time. Lines that are none are left out."""
+        """Return the events since the last call, in order of time. Invalid lines are left out."""
         events = [event for batch in self.batches() for event in batch]
         return sorted(events, key=lambda event: event.at)
 
     def batches(self) -> Iterator[list[Event]]:
-        """Whatever is new, in parts of bounded size. In order of time within each, and for each process over all."""
+        """Yield new events in batches of bounded size, sorted by time within a batch, and for each process over all."""
         while events := self._next():
             yield events
 
@@ -130,7 +130,7 @@ class EventReader:
                 new = file.read(_BATCH)
         except OSError:
             return []
-        # A line that is still being written is for the next time.
+        # An incomplete line is left for the next call.
         whole = new[: new.rfind(b"\n") + 1]
         self._read[path] = start + len(whole)
         return whole.splitlines()

@@ -1,4 +1,4 @@
-"""Atomic writes of files, and plain messages where a write fails."""
+"""Atomic writes of files, and clear messages where a write fails."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..system.keeping import replace_file
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 DISK_ERRORS = frozenset({*_FULL, errno.EROFS})
-"""Numbers of an `OSError` when the disk refuses, whatever was being written."""
+"""`errno` values that mean a problem of the disk, whatever was being written."""
 
 
 def write_error(path: Path | str, error: OSError) -> InfrastructureError:
@@ -31,15 +31,14 @@ def write_error(path: Path | str, error: OSError) -> InfrastructureError:
 
 
 _LEAST_ROOM = 1 << 20
-"""Bytes. Less than that holds no result worth paying for."""
+"""Bytes. With less free space, no further trial is paid for."""
 
 
 def check_room(directory: Path) -> None:
-    """Make sure that there is room for another result.
+    """Check that there is room for another result.
 
     Raises:
-        DiskFull: there is none. Where nobody can tell, writing will.
-
+        DiskFull: there is none. If the free space is unknown, the write will fail instead.
     """
     try:
         room = os.statvfs(directory)
@@ -50,11 +49,10 @@ def check_room(directory: Path) -> None:
 
 
 def is_file(path: Path | str) -> bool:
-    """Tell whether there is such a file. `Path.is_file` says no, or raises `OSError`, where that is unknown.
+    """Return whether a file exists. `Path.is_file` returns False, or raises `OSError`, where that is unknown.
 
     Raises:
-        InputError: that cannot be told; somebody else closed a directory above it.
-
+        InputError: it is unknown, as a directory above it is not accessible.
     """
     try:
         return stat.S_ISREG(os.stat(path).st_mode)  # noqa: PTH116  of each row of an export
@@ -68,7 +66,7 @@ def is_file(path: Path | str) -> bool:
 
 @contextlib.contextmanager
 def writing(path: Path | str) -> Iterator[None]:
-    """Inside, an `OSError` becomes `DiskFull` or `ResultsUnwritable` with the path and what to do."""
+    """Convert an `OSError` inside the context into `DiskFull` or `ResultsUnwritable`, with the path and what to do."""
     try:
         yield
     except OSError as error:
@@ -87,7 +85,7 @@ def write_atomically(path: Path, content: bytes | Iterable[bytes], *, durable: b
 
 
 def remove_leftovers(path: Path) -> None:
-    """Remove what writers of a file left beside it that were killed meanwhile. Never raises."""
+    """Remove temporary files that killed writers left beside a file. Never raises."""
     with contextlib.suppress(OSError):
         for temporary in path.parent.glob(f".{path.name}.{'[0-9a-f]' * 8}"):
             temporary.unlink(missing_ok=True)
@@ -104,7 +102,7 @@ def sync_directory(path: Path) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a directory and all in it, whatever permissions an agent's files came with. Never raises."""
+    """Remove a directory with its content, whatever the permissions of an agent's files. Never raises."""
 
     def unlock(function: Callable[..., Any], name: str, _: Any) -> None:
         with contextlib.suppress(OSError):

@@ -1,7 +1,7 @@
-"""File systems: which kind a directory is on, and whether locks and SQLite's write-ahead log work there.
+"""File systems: the kind of a directory's file system, and whether locks and SQLite's write-ahead log work there.
 
-A log needs memory shared between all who have the file open. On network file systems that is reported to be there,
-works on one machine, and loses data with two.
+The log needs memory shared by all processes that have the file open. Network file systems claim to have it; it works
+on one machine, and loses data with two.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _OCTAL = re.compile(rb"\\([0-7]{3})")
 
 
 def filesystem_of(path: Path, mounts: Path = _MOUNTS) -> str | None:
-    """Name of the file system a directory is on, as the kernel calls it (`ext4`, `nfs4`, `fuse.sshfs`).
+    """Return the kernel's name of a directory's file system (`ext4`, `nfs4`, `fuse.sshfs`).
 
-    None where the kernel does not tell (`/proc` is Linux's), or the path does not exist.
+    None where it is unknown (only Linux has `/proc`), or the path does not exist.
     """
     try:
         device = path.stat().st_dev
@@ -49,8 +49,8 @@ def filesystem_of(path: Path, mounts: Path = _MOUNTS) -> str | None:
         point = _OCTAL.sub(lambda match: bytes([int(match[1], 8)]), fields[4])
         if not (real == point or real.startswith(point.rstrip(b"/") + b"/")):
             continue
-        # The mount with the longest path wins, of several in one place the last. A device number that fits beats
-        # both: a mount may be hidden below another.
+        # The mount with the longest path wins, of several at one path the last. A matching device number beats
+        # both, as a mount may be hidden by another.
         major, _, minor = fields[2].partition(b":")
         exact = (int(major), int(minor)) == (os.major(device), os.minor(device))
         rank = len(point) + (1 << 20 if exact else 0)
@@ -60,7 +60,7 @@ def filesystem_of(path: Path, mounts: Path = _MOUNTS) -> str | None:
 
 
 def on_network(directory: Path) -> bool:
-    """Tell whether other machines may use the files of a directory too. An unknown kind counts as local."""
+    """Return whether other machines may use the files of a directory too. An unknown kind counts as local."""
     kind = filesystem_of(directory)
     if kind is None:
         return False
@@ -68,11 +68,11 @@ def on_network(directory: Path) -> bool:
 
 
 def why_no_locks(directory: Path) -> str | None:
-    """The system's reason why files of a directory cannot be locked; None where they can, or nobody can tell.
+    """Return the system's reason why files of a directory cannot be locked; None if they can, or it is unknown.
 
-    SQLite takes it for a lock of somebody else, and waits.
+    SQLite would take the error for another process's lock, and wait.
     """
-    # Not with the database itself: closing it would drop all locks which this process has on it.
+    # Not with the database itself: closing it would drop all locks of this process on it.
     probe = directory / f".lock-probe-{secrets.token_hex(4)}"
     try:
         descriptor = os.open(probe, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -90,8 +90,8 @@ def why_no_locks(directory: Path) -> str | None:
 
 
 def wal_works(directory: Path) -> bool:
-    """Tell whether write-ahead logging works in a directory of this machine."""
-    # It may be reported as on and fail at the first write, so try it on a database that nobody needs.
+    """Return whether write-ahead logging works in a directory of this machine."""
+    # It may be reported as on and fail at the first write, so try it on a temporary database.
     probe = directory / f".wal-probe-{secrets.token_hex(4)}"
     try:
         with contextlib.closing(sqlite3.connect(probe, isolation_level=None)) as writer:

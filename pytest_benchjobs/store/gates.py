@@ -1,4 +1,4 @@
-"""Verdicts of gates on a job: rows of the history, and a file of the bundle from which they can be had again."""
+"""Gate reports of a job: rows of the history, and a file of the bundle from which they can be restored."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .rows import as_text
 from .text import clean, one_line
 
 _KEPT = 10
-"""The latest. Judging a job again is free, so somebody may do it often."""
+"""Number of latest reports that are stored: judging again is free, and may be done often."""
 _LISTS: dict[str, object] = dict.fromkeys(
     ("rules", "broke", "fixed", "suspects", "added", "removed", "changed", "unscored", "known"), ()
 )
@@ -25,25 +25,24 @@ _LISTS: dict[str, object] = dict.fromkeys(
 
 @functools.cache
 def _reports() -> TypeAdapter[list[GateReport]]:
-    # Made when it is needed first: most sessions judge nothing.
+    # Made on first use: most sessions judge nothing.
     return TypeAdapter(list[GateReport])
 
 
 def keep_gate(root: Path, report: GateReport) -> None:
-    """Add a report to `gates.json` of a bundle, which holds the latest ones, the newest last.
+    """Add a report to `gates.json` of a bundle, which has the latest ones, the newest last.
 
     Raises:
-        DiskFull, ResultsUnwritable: the directory refuses.
-
+        DiskFull, ResultsUnwritable: the directory cannot be written.
     """
     kept: list[GateReport] = []
-    with contextlib.suppress(InputError):  # what is damaged tells nobody anything
+    with contextlib.suppress(InputError):  # replace a damaged file
         kept = kept_gates(root)
     write_atomically(JobLayout(root).gates, _reports().dump_json([*kept, report][-_KEPT:], indent=1) + b"\n")
 
 
 def kept_gates(root: Path) -> list[GateReport]:
-    """Read the reports of gates on the job whose bundle is `root`, the newest last; none where no gate judged it.
+    """Read the gate reports of the job whose bundle is `root`, the newest last; none if no gate judged it.
 
     Raises:
         InputError: the file is damaged, or cannot be read.
@@ -61,7 +60,7 @@ def kept_gates(root: Path) -> list[GateReport]:
 
 
 def gate_values(report: GateReport) -> list[tuple[object, ...]]:
-    """Rows of the table `gates`, without the job: one of the whole, whose expression is empty, and one of each rule."""
+    """Return rows of the table `gates`, without the job: one for the whole, with no expression, and one per rule."""
     at, policy = as_text(report.at), report.policy.value
     baseline = None if report.baseline is None else clean(report.baseline, 500)
     whole = report.model_copy(update=_LISTS).model_dump_json()

@@ -1,4 +1,4 @@
-"""The history: an index over job bundles in SQLite. It can be rebuilt from them at any time."""
+"""The history: an index of job bundles in SQLite, which can be rebuilt from them at any time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _GOING_ON = tuple(status.value for status in JobStatus if not status.ended)
 _SPACING = 20
-"""Summing up a run takes at most one part in so many of the time between two saves."""
+"""Totals of runs are updated so rarely that it takes at most 1/N of the time between two saves."""
 
 
 def _upsert(table: str, columns: tuple[str, ...], key: tuple[str, ...]) -> str:
@@ -62,7 +62,7 @@ _NEW_RUN = """
     INSERT INTO runs (job, position, benchmark, agent, status, job_name)
     SELECT ?1, 1 + (SELECT count(*) FROM runs WHERE job = ?1), ?2, ?3, status, name FROM jobs WHERE id = ?1
 """
-# What was reused took no time and no money here; what was rescored took time.
+# A reused trial took no time and no money here; a rescored one took time.
 _SUM_UP_RUNS = """
     UPDATE runs SET (benchmark_version, provider, model, trials, passed, failed, error, cancelled, skipped, reused,
         scored, mean_score, cost_usd, input_tokens, output_tokens, cached_tokens, seconds, started_at, finished_at) = (
@@ -94,13 +94,12 @@ _SUM_UP_JOB = """
 class History(HistoryReader):
     """A connection that writes. Several processes may write at once; each waits up to 30 s for its turn.
 
-    Sums over the trials of a running job may be a moment behind, and its runs are numbered as their first results come
-    in. Once it has ended, sums are exact and runs are in the order they began.
+    Totals of a running job may lag behind, and its runs are numbered as their first results come in. Once it has ended,
+    totals are exact and runs are in the order they began.
 
     Raises:
-        InputError: the file is no history, or a newer version of this package wrote it; it stays as it is.
-        DiskFull, ResultsUnwritable: the directory refuses writes.
-
+        InputError: the file is not a history, or a newer version of this package wrote it; it stays as it is.
+        DiskFull, ResultsUnwritable: the directory cannot be written.
     """
 
     _readonly = False
@@ -108,7 +107,7 @@ class History(HistoryReader):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.behind: set[str] = set()
-        """Jobs whose runs are to be summed up: `save_trials` does so after a rest, also with no results."""
+        """Jobs with outdated totals of runs: `save_trials` updates them after a pause, also without results."""
         self._rest_until = 0.0
 
     def save_job(self, record: JobRecord) -> None:
@@ -117,16 +116,16 @@ class History(HistoryReader):
             self.write_job(record)
 
     def save_trials(self, results: Iterable[TrialResult]) -> None:
-        """Insert or update trials of jobs that were saved before, by job and node id, in one commit."""
+        """Insert or update trials of saved jobs, by job and node id, in one commit."""
         with self.transaction():
             self.behind.update(self._save(results))
             if time.monotonic() >= self._rest_until:
                 self._catch_up()
 
     def replace_job(self, record: JobRecord | Callable[[], JobRecord], results: Iterable[TrialResult]) -> int:
-        """Save a job whose files are here with exactly these trials, in one commit; returns how many.
+        """Replace a job and all its trials in one commit; return their number.
 
-        Where `record` is what reads it, both are read inside of the commit: nobody else writes what is newer.
+        If `record` is a function, record and trials are read inside the transaction, so that they are the newest.
         """
         with self.transaction():
             record = record() if callable(record) else record
@@ -137,7 +136,7 @@ class History(HistoryReader):
             self._save(results)
             self._number_runs(record.id)
             self._sum_up(record.id)
-            # Also of a job that has ended, whose record may count results that are damaged now.
+            # Also for an ended job, whose record may count results that are damaged now.
             self.connection.execute(_SUM_UP_JOB, (record.id,))
             count = self.connection.execute("SELECT count(*) FROM trials WHERE job = ?", (record.id,))
             return int(count.fetchone()[0])
@@ -148,13 +147,13 @@ class History(HistoryReader):
             self.connection.execute("DELETE FROM jobs WHERE id = ?", (job_id,))
 
     def add_event(self, job_id: str, kind: str, message: str, at: datetime.datetime | None = None) -> None:
-        """Note something that happened to a job as a whole, now or at another time."""
+        """Store an event about a job as a whole, now or at another time."""
         values = (job_id, as_text(at or datetime.datetime.now(datetime.UTC)), kind, clean(message, 2000))
         with self.transaction():
             self.connection.execute("INSERT INTO events (job, at, kind, message) VALUES (?, ?, ?, ?)", values)
 
     def save_comparison(self, comparison: Comparison) -> None:
-        """Keep a comparison, to be shown again."""
+        """Store a comparison."""
         at = as_text(comparison.at)
         sides = clean(comparison.a.spec, 500), clean(comparison.b.spec, 500)
         with self.transaction():
@@ -164,19 +163,19 @@ class History(HistoryReader):
             )
 
     def save_gate(self, report: GateReport) -> None:
-        """Save the verdict of gates on a job that was saved before."""
+        """Save a gate report of a saved job."""
         with self.transaction():
             self._save_gate(report.job, report)
 
     def replace_gates(self, job_id: str, reports: Iterable[GateReport]) -> None:
-        """Replace the verdicts of gates on a job that was saved before."""
+        """Replace the gate reports of a saved job."""
         with self.transaction():
             self.connection.execute("DELETE FROM gates WHERE job = ?", (job_id,))
             for report in reports:
                 self._save_gate(job_id, report)
 
     def close(self) -> None:
-        """Let go of the file, with all sums up to date."""
+        """Close the file, with all totals up to date."""
         try:
             if self.behind:
                 with self.transaction():
@@ -186,7 +185,7 @@ class History(HistoryReader):
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Make all that is written inside one commit."""
+        """Write everything inside the context in one commit."""
         with explained(self.path), transaction(self.connection):
             yield
 
@@ -195,11 +194,11 @@ class History(HistoryReader):
         self.connection.execute(_SAVE_JOB, job_values(record))
         if record.status.ended:
             self._number_runs(record.id)
-        # A job that has ended knows its totals; those of one that goes on are what is here so far.
+        # The record of an ended job has its totals; those of a running one are computed from its rows.
         self._sum_up(record.id)
 
     def run_number(self, job: str, benchmark: str, agent: str) -> int:
-        """Return the number of a run, which is new if nobody has saved a trial of it. Inside of a transaction."""
+        """Return the number of a run; insert a run without trials. Inside of a transaction."""
         query = "SELECT position FROM runs WHERE job = ? AND benchmark = ? AND agent = ?"
         for _ in range(2):
             row = self.connection.execute(query, (job, benchmark, agent)).fetchone()
@@ -212,7 +211,7 @@ class History(HistoryReader):
         self.connection.executemany(_SAVE_GATE, ((job_id, *row) for row in gate_values(report)))
 
     def _save(self, results: Iterable[TrialResult]) -> set[str]:
-        """Save trials; returns the ids of their jobs."""
+        """Save trials; return the ids of their jobs."""
         jobs: set[str] = set()
         runs: dict[tuple[str, str, str], int] = {}
         for result in results:
@@ -235,7 +234,7 @@ class History(HistoryReader):
         return jobs
 
     def _number_runs(self, job: str) -> None:
-        """Number the runs of a job by when they began, the same from whatever its trials were read."""
+        """Number the runs of a job by their start, so that numbers do not depend on the source of the trials."""
         query = (
             "SELECT run FROM trials WHERE job = ? GROUP BY run, benchmark, agent "
             "ORDER BY min(started_at), benchmark, agent"
@@ -243,7 +242,7 @@ class History(HistoryReader):
         order = [run for (run,) in self.connection.execute(query, (job,))]
         if order == list(range(1, len(order) + 1)):
             return
-        # By way of negative numbers: each is free when it is given.
+        # By negative numbers first, as the others may be taken.
         for move, turn in (
             (
                 "UPDATE runs SET position = ? WHERE job = ? AND position = ?",

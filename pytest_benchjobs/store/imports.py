@@ -1,4 +1,4 @@
-"""Bringing in jobs of a history whose bundles are not at hand, row by row."""
+"""Import of jobs from another history without their bundles, row by row."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TYPES = {
     "'integer', 'real'": "attempt tries threshold seconds",
     "'integer', 'real', 'null'": "score input_tokens output_tokens cost_usd cached_tokens reasoning_tokens",
 }
-# SQLite keeps in a column whatever somebody put there.
+# SQLite columns may hold values of any type.
 _SOUND = " AND ".join(
     [
         *(f"typeof({name}) IN ({kinds})" for kinds, names in _TYPES.items() for name in names.split()),
@@ -50,7 +50,7 @@ _ANY_UNSOUND = f"""
     WHERE job = ?1 AND NOT ({_SOUND_SCORE})
     LIMIT 1
 """  # noqa: S608
-# The newest that passed or failed stays, or else the newest.
+# The newest trial that passed or failed stays, else the newest.
 _FORGET_BEATEN = """
     DELETE FROM main.trials WHERE job = ? AND EXISTS (
         SELECT 1 FROM incoming.trials AS other WHERE other.job = trials.job AND other.node_id = trials.node_id
@@ -96,14 +96,13 @@ _TOTALS = """
 
 
 def take_in(history: History, source: Path, leave: Collection[str] = ()) -> Iterator[MergeResult]:
-    """Take in the jobs of another history, but those in `leave`. The other one is only read.
+    """Import the jobs of another history, except those in `leave`. The other history is only read.
 
-    Of a job whose files are here nothing is taken: they are the truth.
+    Jobs whose files are here are skipped: the files are the truth.
 
     Raises:
-        InputError: it is no history, damaged, or a newer version wrote it.
-        DiskFull, ResultsUnwritable: the directory refuses.
-
+        InputError: it is not a history, damaged, or a newer version wrote it.
+        DiskFull, ResultsUnwritable: the directory cannot be written.
     """
     with _attached(history, source):
         with explained(source):
@@ -122,14 +121,14 @@ def take_in(history: History, source: Path, leave: Collection[str] = ()) -> Iter
             try:
                 merged = _take_in(history, record, source)
             except InputError as error:
-                # What is here of it cannot be read; the next one may be in order.
+                # The job here cannot be read; continue with the next one.
                 merged = MergeResult(record.id, record.name, "refused", 0, str(error))
             yield merged
 
 
 @contextlib.contextmanager
 def _attached(history: History, source: Path) -> Iterator[None]:
-    """Inside, a copy of the other history is `incoming`, brought up to date if need be."""
+    """Attach a copy of the other history as `incoming`, upgraded if needed."""
     with writing(history.path):
         place = tempfile.TemporaryDirectory(dir=history.directory, prefix=".merge-")
     with place:
@@ -168,7 +167,7 @@ def _take_in(history: History, record: JobRecord, source: Path) -> MergeResult:
 
 
 def _unite(history: History, record: JobRecord) -> MergeResult:
-    """Take over the trials that are missing here, or better than those here."""
+    """Import trials that are missing here, or better than those here."""
     execute = history.connection.execute
     earlier = history.job(record.id)
     later = earlier is None or ended_at(record) > ended_at(earlier)

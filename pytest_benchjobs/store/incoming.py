@@ -1,7 +1,6 @@
-"""Jobs that came from elsewhere: what is in a bundle, read without trusting it.
+"""Reader of bundles from elsewhere, which are untrusted.
 
-A bundle may have been made by anybody. Ordinary files below its directory are read, and nothing else: no link, no pipe,
-nothing of unreasonable size.
+Only regular files of reasonable size below the bundle's directory are read: no link and no pipe.
 """
 
 from __future__ import annotations
@@ -40,48 +39,47 @@ class FoundTrial:
     outcome: Outcome
     finished_at: datetime.datetime
     origin: Origin | None = None
-    """The trial it is a reuse of, if it is to be marked as one."""
+    """The trial whose result it reuses, if it is to be marked as reused."""
 
     def beats(self, other: FoundTrial) -> bool:
-        """Tell whether it is the one to keep: the newest that passed or failed, or else the newest."""
+        """Return whether it is the one to keep: the newest that passed or failed, else the newest."""
         return (self.outcome in _REAL, self.finished_at) > (other.outcome in _REAL, other.finished_at)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class IncomingJob:
-    """A job to be brought in."""
+    """A job to merge."""
 
     record: JobRecord
     trials: dict[str, FoundTrial]
-    """By node id."""
+    """Trials by node id."""
     root: Path | None
-    """Its bundle; None for a job made of several, whose trials have places of their own."""
+    """Its bundle; None for a job made of several, whose trials have their own places."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MergeResult:
-    """Outcome of merging a job."""
+    """Result of merging a job."""
 
     job: str
     name: str | None
     action: Action
     trials: int
-    """That it has here now."""
+    """Number of its trials here now."""
     message: str = ""
-    """Reason why it was refused, or left as it is."""
+    """Reason why the job was refused, or left as it is."""
 
 
 def ended_at(record: JobRecord) -> datetime.datetime:
-    """Return when a job ended, or else when it was created."""
+    """Return when a job ended, else when it was created."""
     return record.finished_at or record.created_at
 
 
 def read_job(root: Path, warnings: list[BundleWarning]) -> IncomingJob:
-    """Read the bundle in a directory, whatever that is called. What is damaged in it goes to `warnings`.
+    """Read the bundle in a directory of any name. Damaged trials go to `warnings`.
 
     Raises:
         InputError: its `job.json` is missing, damaged, names an impossible job, or that of the directory beside it.
-
     """
     path = JobLayout(root).record
     record = read_model(JobRecord, path)
@@ -107,7 +105,7 @@ def read_job(root: Path, warnings: list[BundleWarning]) -> IncomingJob:
 
 
 def incoming_results(root: Path, job: str, refuse: Callable[[Path, str], None]) -> Iterator[Found]:
-    """Results of the job in a directory. `refuse` is called with what is damaged or misplaced, and why."""
+    """Yield the results of the job in a directory. `refuse` is called with damaged or misplaced ones, and why."""
 
     def read() -> Iterator[Found]:
         trials = JobLayout(root).trials
@@ -121,11 +119,10 @@ def incoming_results(root: Path, job: str, refuse: Callable[[Path, str], None]) 
 
 
 def read_model(model: type[AnyModel], path: Path) -> AnyModel:
-    """Read an ordinary file with a model in JSON.
+    """Read a regular file with a model in JSON.
 
     Raises:
-        InputError: it is none, or damaged.
-
+        InputError: it is not a regular file, or damaged.
     """
     try:
         descriptor = os.open(path, _READ)

@@ -1,4 +1,4 @@
-"""Bringing the history in line with bundles: one job, or all of them."""
+"""Indexing of bundles into the history: one job, or all of them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .layout import Layout
 
 
 def index_job(bundle: JobBundle, history: History, warnings: list[BundleWarning] | None = None) -> int:
-    """Bring the history in line with a bundle; returns how many trials it has.
+    """Index a bundle into the history; return its number of trials.
 
     Raises:
         InputError: `job.json` is missing or damaged.
-        DiskFull, ResultsUnwritable: the history refuses.
+        DiskFull, ResultsUnwritable: the history cannot be written.
 
     """
-    # Read once nobody else writes: while this waited for that, the job may have ended.
+    # Read under the write lock: the job may have ended while this process waited for it.
     trials = history.replace_job(bundle.read, bundle.results(warnings))
     try:
         history.replace_gates(bundle.id, kept_gates(bundle.root))
@@ -35,14 +35,14 @@ def index_job(bundle: JobBundle, history: History, warnings: list[BundleWarning]
 
 
 def rebuild(directory: Path) -> tuple[int, int, list[BundleWarning]]:
-    """Index all bundles anew; returns the number of jobs and of trials, and what could not be read.
+    """Index all bundles again; return the numbers of jobs and trials, and problems.
 
-    Baselines are kept, and those that only `baselines.json` has are restored. Each job is replaced in one commit,
-    so jobs that run meanwhile lose nothing. A damaged history is moved aside.
+    Baselines are kept, and those that only `baselines.json` has are restored. Each job is replaced in one commit, so
+    running jobs lose nothing. A damaged history is moved aside.
 
     Raises:
         InputError: a newer version of this package wrote the history; it stays as it is.
-        DiskFull, ResultsUnwritable: the directory refuses.
+        DiskFull, ResultsUnwritable: the directory cannot be written.
 
     """
     warnings: list[BundleWarning] = []

@@ -1,6 +1,6 @@
 """Paths of results: of a results directory, of a job in it, and of a trial of a job.
 
-Only names are decided here; other modules read and write the files. Nothing but the standard library is imported.
+This module only names files; other modules read and write them. It imports only the standard library.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 RESULT = "result.json"
-"""File that makes a directory a trial which has ended. Where thousands are read or written, paths are texts."""
+"""File that marks a directory as an ended trial. A string, as thousands of paths are made with it."""
 AGENT_FILES = ("agent.log", "trajectory.jsonl")
-"""Files of a trial that tell what the agent did."""
+"""Files of a trial that the agent wrote."""
 MARKER = ".benchjobs"
-"""File by which pytest knows that agents wrote what is below, and collects nothing there."""
+"""File that marks directories written by agents, where pytest collects nothing."""
 HIDDEN_TRIAL = re.compile(r"^\.(?:tmp|old)-[0-9a-f]+-(\d+)$")
-"""Names that `hidden` and `aside` make for a trial; the group is its final name."""
+"""Matches names made by `hidden` and `aside` for a trial; the group is its final name."""
 _UNSAFE = re.compile(r"[^a-z0-9._=+-]+")
 _SLUG_LIMIT = 80
 _RESERVED = re.compile(r"^(con|prn|aux|nul|com\d|lpt\d)(\.|$)")
@@ -42,7 +42,7 @@ class Layout:
     <root>/
       .gitignore            gitignore       keeps what agents wrote out of commits
       history.sqlite        history         index over all jobs, can be rebuilt from them
-      baselines.json        baselines       what baselines were set to, which no bundle has
+      baselines.json        baselines       jobs of the named baselines, which no bundle has
       comparisons/          comparisons     documents that `compare` writes
       jobs/                 jobs
         .benchjobs          marker          tells pytest to collect nothing below
@@ -69,20 +69,20 @@ class JobLayout:
     """Paths of a job: of its bundle.
 
     <root>/
-      job.json                          record      what the job is; a directory without it is no job
+      job.json                          record      record of the job; a directory without it is not a job
       trials/                           trials
         <agent>/<scenario>/<attempt>/   trial(...)  `TrialLayout`
       gates.json                        gates       the latest reports of gates
       report.json                       report      every result
       summary.md                        summary     for people and merge requests
       junit.xml                         junit       written last: where it is, all reports are
-      pytest.log                        log         what pytest printed, of a job in the background
+      pytest.log                        log         output of pytest, of a detached job
       .lock                             lock        locked by the process that runs the job
       .heartbeat                        heartbeat   touched every few seconds by that process
-      .spent.json                       spent       what models have cost so far
-      .flight/                          flight      what processes of the running job tell each other; gone at its end
+      .spent.json                       spent       cost of models so far
+      .flight/                          flight      messages between processes of the running job; removed at its end
         cancel                          cancel      request to stop
-        crew                            crew        locked, together, by the processes that write trials
+        crew                            crew        lock shared by the processes that write trials
         tokens/                         tokens      one file for each trial that may run at once
         events/                         events      one file of JSON lines for each process
         <worker>/                       worker(id)  trials in flight of a worker of pytest-xdist
@@ -107,7 +107,7 @@ class JobLayout:
 
     @property
     def reports(self) -> tuple[Path, ...]:
-        """All reports. The first is the one that is written last."""
+        """All reports. The first one is written last."""
         return self.junit, self.report, self.summary
 
     def worker(self, worker_id: str) -> Path:
@@ -115,7 +115,7 @@ class JobLayout:
         return self.flight / worker_id
 
     def trial(self, agent: str, scenario: str, attempt: int) -> Path:
-        """Directory of a trial, unless a namesake has it; by the label of its agent and the id of its scenario."""
+        """Directory of a trial, by its agent's label and its scenario's id, unless a namesake has it."""
         return self.root / trial_path(agent, scenario, attempt)
 
 
@@ -125,13 +125,13 @@ class TrialLayout:
 
     <root>/
       result.json       result          written last
-      agent.log         agent_log       what the agent printed
-      trajectory.jsonl  trajectory      what the agent did, step by step, if it says so
-      answer.txt        answer          what an agent answered that worked without a container
-      scorers/<name>/   scorer(name)    what a scorer keeps
+      agent.log         agent_log       output of the agent
+      trajectory.jsonl  trajectory      steps of the agent, if it reports them
+      answer.txt        answer          answer of an agent without a container
+      scorers/<name>/   scorer(name)    files of a scorer
       artifacts/        artifacts       files that the scenario asks to keep
-      control/          control         what scorers keep that graded what no agent had touched
-      failure.json      failure         of an earlier try: why it failed
+      control/          control         files of scorers that graded an untouched sandbox
+      failure.json      failure         why it failed, in an earlier try
       turn-N/           earlier_turn(N) files of an earlier turn, where the scenario gives feedback
       try-N/            earlier_try(N)  files of an earlier try
     """
@@ -165,14 +165,14 @@ def trial_path(agent: str, scenario: str, attempt: int) -> str:
 
 
 def namesakes(final: Path, node_id: str) -> Iterator[Path]:
-    """Directories a trial may have: its own, and two more for when a scenario of the same name is there."""
+    """Return the possible directories of a trial: its own, and two more in case of a scenario of the same name."""
     yield final
     yield _beside(final, _digest(node_id.rpartition("::")[0]))
     yield _beside(final, _digest(node_id))
 
 
 def slug(text: str) -> str:
-    """Make a directory name for any file system. Different texts get different names, whatever the case."""
+    """Make a directory name for any file system. Different texts get different names, even if case is ignored."""
     safe = _UNSAFE.sub("_", text.lower())[:_SLUG_LIMIT].strip("._-")
     if text and safe == text and not _RESERVED.match(safe):
         return safe
@@ -180,17 +180,17 @@ def slug(text: str) -> str:
 
 
 def hidden(final: Path) -> Path:
-    """Make a path to write to, to be renamed to `final`."""
+    """Make a temporary path, to be renamed to `final`."""
     return final.with_name(hidden_name(final.name))
 
 
 def hidden_name(name: str) -> str:
-    """Make a name for what will be called `name` once it is written."""
+    """Make the temporary name of a file or directory called `name` later."""
     return f".tmp-{secrets.token_hex(4)}-{name}"
 
 
 def aside(final: Path) -> Path:
-    """Make a path for what has to step aside for its successor."""
+    """Make a path for an old version while it is replaced."""
     return final.with_name(f".old-{secrets.token_hex(4)}-{final.name}")
 
 

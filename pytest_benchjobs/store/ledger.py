@@ -1,4 +1,4 @@
-"""Ledger of a running job: its spending on models so far, which a job that is killed has paid all the same."""
+"""Ledger of a running job: its spending on models so far, which survives a kill."""
 
 from __future__ import annotations
 
@@ -13,10 +13,7 @@ from .layout import JobLayout
 
 
 def note(ledger: Path, spent: Usage) -> None:
-    """Write it down. Never raises: no call of a model fails because a disk is full.
-
-    A power cut may lose it; what it has at any moment is whole.
-    """
+    """Write the ledger, atomically. Never raises: a full disk must not fail a model call. A power cut may lose it."""
     aside = f"{ledger}.tmp"
     with contextlib.suppress(OSError):
         with open(aside, "w", encoding="utf-8") as file:  # noqa: PTH123  after each answer of a model
@@ -33,7 +30,7 @@ def noted(root: Path) -> Usage:
 
 
 def close(root: Path) -> None:
-    """Forget it: from here on it is in `job.json`. Never raises."""
+    """Remove the ledger, which is in `job.json` from here on. Never raises."""
     ledger = JobLayout(root).spent
     for path in (ledger, Path(f"{ledger}.tmp")):
         with contextlib.suppress(OSError):

@@ -1,7 +1,7 @@
-"""Signs of life of a job: what the process that runs it and processes that look at it tell each other by files.
+"""Signs of life of a job: files by which its process and other processes communicate.
 
 The lock is held by the process that runs the job; the kernel releases it when that process dies. The heartbeat is for
-those who see the files but not the process.
+processes on other machines, which see only the files.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from .layout import JobLayout
 
 BEAT_SECONDS = 5.0
 STALE_SECONDS = 300.0
-"""A process of another machine that gave no sign of life for so long counts as dead."""
+"""Seconds without a heartbeat after which a process of another machine counts as dead."""
 
 
 def hold(root: Path) -> int | None:
-    """Take the lock of a job for as long as this process lives; None when another one has it.
+    """Take the lock of a job for as long as this process lives; None when another process has it.
 
-    Workers outlive a process that was killed by some seconds, and still write: while they do, nobody gets it.
-    Where the file system knows no locks, everybody gets it: then the owner in `job.json` has to be believed.
+    Workers of a killed process live on for some seconds and still write; until they end, the lock is not given. Where
+    the file system has no locks, it always succeeds, and the owner in `job.json` decides.
     """
     descriptor = os.open(JobLayout(root).lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
@@ -42,7 +42,7 @@ def hold(root: Path) -> int | None:
 
 
 def join_crew(root: Path) -> int | None:
-    """Say, for as long as this process lives, that it writes trials of the job; None where there are no locks."""
+    """Mark this process, while it lives, as a writer of trials of the job; None where there are no locks."""
     try:
         descriptor = os.open(JobLayout(root).crew, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError:
@@ -72,13 +72,13 @@ def _has_crew(root: Path) -> bool:
 
 
 def beat(root: Path) -> None:
-    """Say that the process which runs the job is alive. Never raises."""
+    """Touch the heartbeat. Never raises."""
     with contextlib.suppress(OSError):
         JobLayout(root).heartbeat.touch()
 
 
 def last_beat(root: Path) -> float:
-    """Seconds since the process which runs the job last said that it is alive; `inf` if it never did."""
+    """Return the seconds since the last heartbeat; `inf` if there is none."""
     layout = JobLayout(root)
     for path in (layout.heartbeat, layout.record):
         with contextlib.suppress(OSError):
@@ -87,22 +87,21 @@ def last_beat(root: Path) -> float:
 
 
 def has_beaten(root: Path) -> bool:
-    """Tell whether there is a heartbeat, however old."""
+    """Return whether there is a heartbeat, of any age."""
     return JobLayout(root).heartbeat.exists()
 
 
 def clear_heartbeat(root: Path) -> None:
-    """Remove the heartbeat of a job that has ended. Never raises."""
+    """Remove the heartbeat of an ended job. Never raises."""
     with contextlib.suppress(OSError):
         JobLayout(root).heartbeat.unlink()
 
 
 def ask_to_cancel(root: Path) -> None:
-    """Ask whoever runs the job to stop.
+    """Request the job's process to stop.
 
     Raises:
-        OSError: the directory refuses.
-
+        OSError: the directory cannot be written.
     """
     layout = JobLayout(root)
     layout.flight.mkdir(exist_ok=True)
@@ -110,12 +109,12 @@ def ask_to_cancel(root: Path) -> None:
 
 
 def asked_to_cancel(root: Path) -> bool:
-    """Tell whether somebody asked the job to stop."""
+    """Return whether a stop of the job was requested."""
     return JobLayout(root).cancel.exists()
 
 
 def is_dead(root: Path, record: JobRecord, stale_seconds: float = STALE_SECONDS) -> bool:
-    """Tell whether the process that runs the job with the bundle at `root` has died."""
+    """Return whether the process that runs the job with the bundle at `root` has died."""
     if record.owner.host == current_owner().host:
         return not is_alive(record.owner)
     return last_beat(root) >= stale_seconds

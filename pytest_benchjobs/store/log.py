@@ -1,4 +1,4 @@
-"""A log file that cannot grow beyond its limit, however much is printed."""
+"""A log file of limited size, however much is printed."""
 
 from __future__ import annotations
 
@@ -34,11 +34,10 @@ def log_end(path: Path, limit: int) -> bytes:
 
 
 class CappedLog:
-    """Keeps the first and the last half of `limit` bytes; a line between them says how much was left out.
+    """Log that keeps the first and the last half of `limit` bytes; a line between them says how much was left out.
 
-    The last half is a ring in the file itself, so memory stays the same whatever comes; `close` puts it in
-    order.
-    With a `redactor`, secrets are replaced before anything reaches the disk. For one thread at a time.
+    The last half is a ring buffer in the file itself, so memory is constant; `close` puts it in order. With a
+    `redactor`, secrets are replaced before anything reaches the disk. For one thread at a time.
 
     Raises:
         DiskFull, ResultsUnwritable: from every method that writes.
@@ -48,7 +47,7 @@ class CappedLog:
     def __init__(self, path: Path, limit: int = LIMIT, redactor: Redactor | None = None) -> None:
         self.path = path
         self.received = 0
-        """Bytes that came, before redaction."""
+        """Bytes of output, before redaction."""
         self._head = limit - limit // 2
         self._ring = limit // 2
         self._size = 0
@@ -64,7 +63,7 @@ class CappedLog:
         return max(0, self._size - self._head - self._ring)
 
     def write(self, data: bytes) -> None:
-        """Take output as it comes. What comes after `close` is ignored."""
+        """Add output. After `close` it is ignored."""
         if self._closed:
             return
         self.received += len(data)
@@ -74,7 +73,7 @@ class CappedLog:
             self._stream.write(data)
 
     def tail(self, limit: int) -> str:
-        """Return the end of a log that was closed, at most `limit` bytes of it."""
+        """Return the end of a closed log, at most `limit` bytes."""
         try:
             with self.path.open("rb") as file:
                 size = file.seek(0, os.SEEK_END)
@@ -84,7 +83,7 @@ class CappedLog:
             return ""
 
     def close(self) -> None:
-        """Put the file in order. Calling it again does nothing."""
+        """Put the ring buffer in order. Calling it again does nothing."""
         if self._closed:
             return
         try:
@@ -105,7 +104,7 @@ class CappedLog:
 
     def _store(self, data: bytes) -> None:
         view = memoryview(data)
-        # Only the last ring's worth of a huge piece can survive.
+        # Only the last bytes of a huge piece, as many as the ring has, can survive.
         start = self._size
         skipped = max(0, len(view) - max(0, self._head - start) - self._ring)
         if skipped:

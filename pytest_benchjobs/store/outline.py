@@ -1,4 +1,4 @@
-"""Results of many trials at once: of each what reports and gates need. The whole stays in its file.
+"""Outlines: results of many trials with the fields that reports and gates need. The whole result stays in its file.
 
 20,000 whole results take half a gigabyte, most of it phases, scorers and their output.
 """
@@ -17,7 +17,7 @@ from ..model.usage import Usage
 from .trials import read_result
 
 WHOLE = 1000
-"""Results of a job of so many trials are kept whole."""
+"""Number of trials up to which results are kept whole."""
 _NO_USAGE = Usage()
 
 
@@ -32,7 +32,7 @@ _SIGNATURE = set(Signature.model_fields)
 def outlined(results: Iterable[TrialResult], *, details: bool = False) -> list[TrialResult]:
     """List the results of a job: whole ones where they are few, else outlines.
 
-    `details` keeps the last lines of output of what failed, as the one verdict of several attempts shows them.
+    `details` keeps the last lines of output of failures, which a verdict of several attempts shows.
     """
     found: list[TrialResult] = []
     outline = _Outlines(details)
@@ -52,7 +52,7 @@ def whole(root: Path, result: TrialResult) -> TrialResult:
 
 
 class _Outlines:
-    """Makes outlines. What many of them have in common they share."""
+    """Maker of outlines that share equal values."""
 
     def __init__(self, details: bool) -> None:
         self._details = details

@@ -1,4 +1,4 @@
-"""Reading the history. Each query of a page is answered by an index, however many trials there are."""
+"""Reader of the history. Each query of a page uses an index, however many trials there are."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from .rows import (
 from .trials import what_is_wrong
 
 _PAGE = 500
-"""Rows that are read at a time. Between two pages nothing is locked, however slow the reader is."""
+"""Rows read at a time. Nothing is locked between two pages, however slow the caller is."""
 _ENDED = tuple(status.value for status in JobStatus if status.ended)
 _PLAIN = ("name", "planned", *TOTALS, "parent")
 _RECORDS = 50
-"""Whole records of jobs that are read at a time."""
+"""Whole records of jobs read at a time."""
 BASELINE_COLUMNS = 'name, jobs, branch, "commit", set_at, set_by, reason'
 _BASELINES = f"""
     SELECT {BASELINE_COLUMNS} FROM (
@@ -58,17 +58,16 @@ _RUN = ", ".join("job || '.' || position" if name == "id" else name for name in 
 _TRIAL = ", ".join((*(f"trials.{name}" for name in TRIAL_COLUMNS), "trials.job || '.' || trials.run"))
 
 _PAIR_ROW: Callable[[Iterable[Any]], PairRow] = functools.partial(tuple.__new__, PairRow)
-"""`PairRow._make` without the check of the length, of which a query for these columns has no need."""
+"""`PairRow._make` without its length check, which a query for these columns does not need."""
 
 
 class HistoryReader:
-    """A connection that changes nothing, and needs no write permission for the file. For one thread at a time.
+    """A read-only connection, which needs no write permission for the file. For one thread at a time.
 
-    A history of an older version is brought up to date first.
+    A history of an older version is upgraded first.
 
     Raises:
         InputError: there is no history, a newer version wrote it, or an older one did and it cannot be written.
-
     """
 
     _readonly = True
@@ -84,7 +83,7 @@ class HistoryReader:
         return cls(Layout(directory).history)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self.connection.close()
 
     def __enter__(self) -> Self:
@@ -121,9 +120,9 @@ class HistoryReader:
         limit: int = -1,
         after: _Place | None = None,
     ) -> list[JobRow]:
-        """Jobs that began at `since` or later and have one of `statuses`, the newest first; those behind `after`.
+        """Return jobs that began at `since` or later with one of `statuses`, the newest first, those behind `after`.
 
-        Without `selections`, of jobs that ran a selection of scenarios only the newest and those that go on.
+        Without `selections`, jobs that ran a selection of scenarios are left out, except running ones and the newest.
         """
         where, values = _where(
             *_listed(since, statuses),
@@ -142,7 +141,7 @@ class HistoryReader:
     def each_job(
         self, *, since: datetime.datetime | None = None, statuses: Collection[str] = ()
     ) -> Iterator[JobRow]:
-        """Like `job_page`, all of them, read as they are asked for."""
+        """Yield all jobs like `job_page`, read page by page."""
         return _paged(
             lambda after: self.job_page(since=since, statuses=statuses, limit=_PAGE, after=after),
             lambda row: (as_text(row.created_at), row.id),
@@ -150,16 +149,16 @@ class HistoryReader:
         )
 
     def job_ids(self) -> set[str]:
-        """Ids of all jobs that have a bundle."""
+        """Return the ids of all jobs that have a bundle."""
         return {job_id for (job_id,) in self.select("SELECT id FROM jobs WHERE bundled")}
 
     def ended_jobs(self) -> set[str]:
-        """Ids of the jobs that will never change again."""
+        """Return the ids of ended jobs."""
         query = f"SELECT id FROM jobs WHERE status IN ({_marks(_ENDED)})"  # noqa: S608
         return {job_id for (job_id,) in self.select(query, *_ENDED)}
 
     def runs(self, job_id: str) -> list[RunRow]:
-        """Runs of a job, in the order they first appeared."""
+        """Return the runs of a job, in the order they first appeared."""
         return self._run_rows("WHERE job = ? ORDER BY position", [job_id])
 
     def run_page(
@@ -174,7 +173,7 @@ class HistoryReader:
         agent: str | None = None,
         statuses: Collection[str] = (),
     ) -> list[RunRow]:
-        """Runs, sorted by a column of `RunRow` and then by id; what is unknown comes last. Those behind `after`, by id.
+        """Return runs sorted by a column of `RunRow`, then by id, those behind the id `after`; unknown values last.
 
         Raises:
             InputError: there is no such column.
@@ -204,7 +203,7 @@ class HistoryReader:
         agent: str | None = None,
         statuses: Collection[str] = (),
     ) -> Iterator[RunRow]:
-        """All runs, the oldest job first, read as they are asked for."""
+        """Yield all runs, the oldest job first, read page by page."""
         page = functools.partial(
             self.run_page,
             sort="id",
@@ -219,7 +218,7 @@ class HistoryReader:
         )
 
     def trials(self, job_id: str, *, scenario: str | None = None) -> list[TrialRow]:
-        """Trials of a job by run, in the order they were first saved. `scenario` may also be a node id."""
+        """Return the trials of a job by run, in the order they were first saved. `scenario` may also be a node id."""
         where, values = _where(("job = ?", [job_id]), _of_scenario(scenario))
         return self._trial_rows(f"{where} ORDER BY run, id", *values)
 
@@ -232,7 +231,7 @@ class HistoryReader:
         scenario: str | None = None,
         outcomes: Collection[str] = (),
     ) -> Iterator[TrialRow]:
-        """Like `trials`, also of one run or agent or with some outcomes, read as they are asked for."""
+        """Yield trials like `trials`, also by run, agent or outcomes, read page by page."""
         number = None
         if run is not None:
             prefix, _, position = run.rpartition(".")
@@ -260,7 +259,7 @@ class HistoryReader:
         return next(iter(self._trial_rows("WHERE job = ? AND node_id = ?", job_id, node_id)), None)
 
     def knows_scenario(self, scenario: str) -> bool:
-        """Tell whether any benchmark has had a scenario with this id."""
+        """Return whether any benchmark has had a scenario with this id."""
         query = (
             "SELECT EXISTS (SELECT 1 FROM scenarios WHERE benchmark IN (SELECT benchmark FROM runs) "
             "AND scenario = ?)"
@@ -268,9 +267,9 @@ class HistoryReader:
         return bool(self._value(query, scenario))
 
     def was_kept(self, trial: str) -> bool:
-        """Tell whether anything was kept of a scenario, or of the trials with a node id, in any job."""
-        # A reused trial has what was kept of the trial that ran: that is looked for, by its index. CROSS: each job
-        # is asked for its trial, not each trial for its job.
+        """Return whether any job kept a file system of a scenario, or of the trials with a node id."""
+        # A reused trial refers to the kept file system of the trial that ran, which an index finds. CROSS JOIN makes
+        # SQLite look up the trial of each job, instead of the job of each trial.
         query = (
             "SELECT EXISTS (SELECT 1 FROM trials WHERE benchmark IN (SELECT benchmark FROM runs) AND scenario = ?1 "
             "AND reused IS NULL AND kept IS NOT NULL) OR EXISTS (SELECT 1 FROM jobs CROSS JOIN trials "
@@ -279,7 +278,7 @@ class HistoryReader:
         return bool(self._value(query, trial))
 
     def scores(self, job_id: str, node_id: str) -> list[ScoreRow]:
-        """Scores of a trial, in the order of its scorers."""
+        """Return the scores of a trial, in the order of its scorers."""
         query = (
             f"SELECT {', '.join(f'scores.{column}' for column in SCORE_COLUMNS)} FROM scores "  # noqa: S608
             "JOIN trials ON trials.id = scores.trial WHERE trials.job = ? AND trials.node_id = ? "
@@ -288,7 +287,7 @@ class HistoryReader:
         return [ScoreRow(*row) for row in self.select(query, job_id, node_id)]
 
     def samples(self, signature: str, attempt: int) -> list[TrialRow]:
-        """Trials with a signature which ran for real, whatever came out, the newest first. Rescored ones count."""
+        """Return trials with a signature that actually ran, with any outcome, the newest first. Rescored ones count."""
         return self._trial_rows(
             "WHERE signature = ? AND attempt = ? AND reused IS NULL ORDER BY finished_at DESC, id DESC",
             signature,
@@ -296,7 +295,7 @@ class HistoryReader:
         )
 
     def latest(self, benchmark: str, scenario: str, agent: str, attempt: int) -> TrialRow | None:
-        """The newest trial which ran for real, whatever its signature."""
+        """Return the newest trial that actually ran, whatever its signature."""
         tail = (
             "WHERE benchmark = ? AND scenario = ? AND agent = ? AND attempt = ? AND reused IS NULL "
             "ORDER BY finished_at DESC, id DESC LIMIT 1"
@@ -304,14 +303,14 @@ class HistoryReader:
         return next(iter(self._trial_rows(tail, benchmark, scenario, agent, attempt)), None)
 
     def paired_rows(self, job_id: str) -> list[PairRow]:
-        """All trials of a job, as light as comparing needs them."""
+        """Return all trials of a job, with only the columns that comparisons need."""
         columns = ", ".join(name.rstrip("_") for name in PairRow._fields)
         query = f"SELECT {columns} FROM trials WHERE job = ? ORDER BY run, id"  # noqa: S608
         with gc_paused():
             return list(map(_PAIR_ROW, self.select(query, job_id)))
 
     def figures(self, job_id: str) -> list[FigureRow]:
-        """The trials of a job in sums: one row for all that ended alike, however many they are."""
+        """Return sums over the trials of a job: one row for all trials of a run that ended alike."""
         query = (
             "SELECT job || '.' || run, benchmark, agent, outcome, class, reused IS NULL AS here, "
             "reused IS NULL AND rescored IS NULL AS worked, count(*), count(score), total(score), "
@@ -322,7 +321,7 @@ class HistoryReader:
         return [FigureRow._make(row) for row in self.select(query, job_id)]
 
     def durations(self, job_id: str) -> dict[str, list[float]]:
-        """Id of a run -> seconds of its trials that ran in this job and passed or failed, in no order."""
+        """Return id of a run -> seconds of its trials that ran in this job and passed or failed, unordered."""
         query = (
             "SELECT run, seconds FROM trials WHERE job = ? AND reused IS NULL "
             "AND outcome IN ('passed', 'failed')"
@@ -338,38 +337,38 @@ class HistoryReader:
         return [EventRow(datetime.datetime.fromisoformat(at), kind, message) for at, kind, message in rows]
 
     def comparison_ids(self, prefix: str, limit: int) -> list[str]:
-        """Ids of comparisons that begin so, the newest first."""
+        """Return ids of comparisons with a prefix, the newest first."""
         query = "SELECT id FROM comparisons WHERE id >= ? AND id < ? ORDER BY at DESC, id DESC LIMIT ?"
         return [found for (found,) in self.select(query, prefix, prefix + "\U0010ffff", limit)]
 
     def comparison(self, comparison_id: str) -> str:
-        """The report of a comparison that is there, as JSON."""
+        """Return the report of an existing comparison, as JSON."""
         ((report,),) = self.select("SELECT report FROM comparisons WHERE id = ?", comparison_id)
         return str(report)
 
     def baselines(self) -> list[BaselineEntry]:
-        """List the baselines there are, by name."""
+        """List the existing baselines, by name."""
         return [baseline_entry(row) for row in self.select(_BASELINES)]
 
     def baseline(self, name: str) -> BaselineEntry | None:
-        """Look a baseline up; None: there is none of that name, or it was deleted."""
+        """Look a baseline up; None if there is none of that name, or it was deleted."""
         past = self.baseline_past(name)
         return past[0] if past and past[0].jobs else None
 
     def baseline_past(self, name: str) -> list[BaselineEntry]:
-        """List all that a baseline was set to, the latest first; one without jobs says when it was deleted."""
+        """List all entries of a baseline, the latest first; an entry without jobs is a deletion."""
         query = f"SELECT {BASELINE_COLUMNS} FROM baselines WHERE name = ? ORDER BY set_at DESC, id DESC"  # noqa: S608
         return [baseline_entry(row) for row in self.select(query, name)]
 
     def users_of(self, job_id: str) -> list[str]:
-        """Ids of other jobs with results that were reused from a job, or graded anew."""
+        """Return ids of other jobs that reused results of a job, or graded its trials again."""
         query = "SELECT DISTINCT job FROM trials WHERE ? IN (reused, rescored) AND job <> ? ORDER BY job"
         return [user for (user,) in self.select(query, job_id, job_id)]
 
     def completed(self, branch: str | None = None) -> Iterator[JobRecord]:
-        """Completed jobs, the newest first, read as they are asked for; those of one branch of git alone if given.
+        """Yield completed jobs, the newest first, read page by page; only those of a git branch if given.
 
-        One whose record is of another version, or damaged, is passed over.
+        Jobs whose record is of another version, or damaged, are skipped.
         """
 
         def page(after: _Place | None) -> list[Any]:
@@ -389,7 +388,7 @@ class HistoryReader:
             yield job
 
     def gate_verdict(self, job_id: str) -> str | None:
-        """Return the latest verdict on a job as a whole; None: no gate has judged it."""
+        """Return the latest verdict on a job as a whole; None if no gate has judged it."""
         query = (
             "SELECT verdict FROM gates WHERE job = ? AND expression = '' ORDER BY at DESC, id DESC LIMIT 1"
         )
@@ -397,20 +396,20 @@ class HistoryReader:
         return verdict
 
     def newest(self, back: int = 0) -> str | None:
-        """Id of the newest job, or of the one so many before it."""
+        """Return the id of the newest job, or of the one `back` jobs before it."""
         query = "SELECT id FROM jobs ORDER BY created_at DESC, id DESC LIMIT 1 OFFSET ?"
         newest: str | None = self._value(query, back)
         return newest
 
     def named(self, name: str) -> str | None:
-        """Id of the newest job with a name."""
+        """Return the id of the newest job with a name."""
         query = "SELECT id FROM jobs WHERE name = ? ORDER BY created_at DESC, id DESC LIMIT 1"
         named: str | None = self._value(query, name)
         return named
 
     def beginning_with(self, prefix: str, limit: int) -> list[str]:
-        """Ids of jobs that begin so, the newest first."""
-        # No LIKE: its wildcards may occur in ids, and without an index it would look at every job.
+        """Return ids of jobs with a prefix, the newest first."""
+        # Not LIKE: its wildcards may occur in ids, and it would not use the index.
         query = "SELECT id FROM jobs WHERE id >= ? AND id < ? ORDER BY id DESC LIMIT ?"
         return [job_id for (job_id,) in self.select(query, prefix, prefix + "\U0010ffff", limit)]
 
@@ -419,12 +418,12 @@ class HistoryReader:
         return [name for (name,) in self.select("SELECT DISTINCT name FROM jobs WHERE name IS NOT NULL")]
 
     def _value(self, query: str, *values: object) -> Any:
-        """The only value of the first row; None without any."""
+        """Return the only value of the first row; None without a row."""
         rows = self.select(query, *values)
         return rows[0][0] if rows else None
 
     def _record(self, job_id: str, record: str) -> JobRecord:
-        """Read what is kept of a job: a newer version with the same tables may have written it."""
+        """Parse the record of a job, which a newer version with the same tables may have written."""
         try:
             return JobRecord.model_validate_json(record)
         except ValidationError as error:
@@ -464,10 +463,10 @@ class HistoryReader:
         )
 
     def _agents(self, job_id: str, status: str, ran: list[str]) -> tuple[str, ...]:
-        """Agents of a job. Those of one that goes on are more than have a trial yet."""
+        """Return the agents of a job. In a running job, not all of them have a trial yet."""
         if status not in _ENDED or not ran:
             ((record,),) = self.select("SELECT record FROM jobs WHERE id = ?", job_id)
-            # In a record that cannot be read nobody is named, and the job can still be listed.
+            # An unreadable record names no agents, and the job can still be listed.
             with contextlib.suppress(ValueError, LookupError, TypeError):
                 agents = json.loads(record)["config"]["agents"]
                 ran = [*(AgentSpec.model_validate(agent).label for agent in agents), *ran]
@@ -491,13 +490,13 @@ def baseline_entry(row: Sequence[Any]) -> BaselineEntry:
 
 _Row = TypeVar("_Row")
 _Place = Sequence[object]
-"""Values by which rows are in order, of one of them."""
+"""Function: the sort key of a row."""
 
 
 def _paged(
     page: Callable[[_Place | None], list[_Row]], place: Callable[[_Row], _Place], size: int
 ) -> Iterator[_Row]:
-    """Rows of all pages, each read when it is needed. `page` reads the rows behind a place, or the first ones."""
+    """Yield the rows of all pages. `page` reads the rows behind a sort key, or the first ones."""
     after = None
     while True:
         rows = page(after)
@@ -508,7 +507,7 @@ def _paged(
 
 
 _Condition = tuple[str, Sequence[object] | None]
-"""SQL and its values; None leaves the condition out."""
+"""SQL and its values. None leaves the condition out."""
 
 
 def _listed(since: datetime.datetime | None, statuses: Collection[str]) -> tuple[_Condition, ...]:

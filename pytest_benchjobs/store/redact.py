@@ -1,4 +1,4 @@
-"""Keeping secrets out of everything that is written."""
+"""Redaction of secrets in everything that is written."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 MIN_LENGTH = 6
-"""Shorter values are not secrets worth mangling a log for."""
+"""Fewest characters of a secret to redact; shorter values would mangle logs."""
 _LINE_LENGTH = 16
 _COMPILED_LIMIT = 64
 _SWITCH = re.compile(r"(?i)true|false|yes|no|on|off")
@@ -22,15 +22,15 @@ _SECRET_NAME = re.compile(r"(?i)(^|_)(api_?)?(key|token|secret|password|passwd|p
 class Pattern:
     """Pattern of secrets.
 
-    No look-around: it must match the same in the pieces of a stream.
+    It has no look-around, so that it matches the same in the pieces of a stream.
     """
 
     name: str
     literals: tuple[bytes, ...]
-    """Without one of them there is no match."""
+    """Literals of which every match has one."""
     expression: bytes
     longest: int
-    """Bytes a match can have at most."""
+    """Most bytes of a match."""
 
 
 PATTERNS = (
@@ -41,13 +41,13 @@ PATTERNS = (
     Pattern("google-key", (b"AIza",), rb"AIza[A-Za-z0-9_-]{35}", 39),
     Pattern("aws-key", (b"AKIA",), rb"AKIA[A-Z0-9]{16}", 20),
 )
-"""Of secrets that were not announced."""
+"""Patterns of secrets that are not known by value."""
 
 
 def looks_secret(name: str, value: str) -> bool:
-    """Tell whether a variable holds something that must not be shown, such as `OPENAI_API_KEY=sk-...`.
+    """Return whether a variable holds a secret, such as `OPENAI_API_KEY=sk-...`.
 
-    A switch does not, nor does a number that is too short to be redacted, nor a number of tokens (`MAX_TOKENS=200000`).
+    Switches, numbers too short to be redacted, and numbers of tokens (`MAX_TOKENS=200000`) are not secrets.
     """
     if _SWITCH.fullmatch(value):
         return False
@@ -59,9 +59,9 @@ def looks_secret(name: str, value: str) -> bool:
 
 
 class Redactor:
-    """Replaces secrets by `[redacted:NAME]`, also where they are quoted for URLs, HTML or JSON, or in base64.
+    """Replaces secrets by `[redacted:NAME]`, also if they are quoted for URLs, HTML or JSON, or in base64.
 
-    JSON may be in JSON: a tool that is called gets its arguments as a text, and what it says is a text again.
+    JSON may be nested in JSON: a tool's arguments are a string, and so is its output.
     """
 
     def __init__(self, values: Mapping[str, str], patterns: Iterable[Pattern] = PATTERNS) -> None:
@@ -69,7 +69,7 @@ class Redactor:
         for name, value in values.items():
             for expression, literals, longest in _forms(value):
                 forms.setdefault(expression, Pattern(name, literals, expression, longest))
-        # What begins with another secret goes before it.
+        # A secret that begins with another one comes before it.
         ordered = sorted(forms.values(), key=lambda search: search.longest, reverse=True)
         self._searches = [*ordered, *patterns]
         self.longest = max((search.longest for search in self._searches), default=0)
@@ -86,11 +86,11 @@ class Redactor:
         return self.redact(encoded).decode("utf-8", "surrogatepass")
 
     def stream(self, sink: Callable[[bytes], object]) -> RedactedStream:
-        """Redact what is written piece by piece, wherever the pieces begin and end."""
+        """Return a stream that redacts pieces, wherever they begin and end."""
         return RedactedStream(self, sink)
 
     def split(self, data: bytes) -> tuple[bytes, bytes]:
-        """Return what is certain of `data`, redacted, and the rest, to be seen again with what follows."""
+        """Return the certain part of `data`, redacted, and the rest, to be checked again with the following data."""
         certain = len(data) - self.longest
         if certain <= 0:
             return b"", data
@@ -100,7 +100,7 @@ class Redactor:
         pieces = []
         position = 0
         for match in replacing.expression.finditer(data):
-            # A match that starts here ends within the data, so nothing that follows could change it.
+            # A match that starts here ends within the data, so following data cannot change it.
             if match.start() >= certain:
                 break
             pieces += [data[position : match.start()], replacing.replacement(match)]
@@ -109,8 +109,8 @@ class Redactor:
         return b"".join(pieces), data[max(position, certain) :]
 
     def _replacing(self, data: bytes) -> _Replacing | None:
-        # A regular expression of everything runs at 2 MB/s, and an agent may print gigabytes. Looking for each
-        # literal is a hundred times as fast, and mostly there is none.
+        # A regular expression of all patterns runs at 2 MB/s, and an agent may print gigabytes. Searching for each
+        # literal is a hundred times as fast, and usually there is none.
         found = tuple(
             number
             for number, search in enumerate(self._searches)
@@ -137,7 +137,7 @@ class _Replacing:
 
 
 class RedactedStream:
-    """Holds back as many bytes as a secret may have: one that arrives in two pieces is still found."""
+    """Stream that holds back as many bytes as a secret may have, so that one in two pieces is found."""
 
     def __init__(self, redactor: Redactor, sink: Callable[[bytes], object]) -> None:
         self._redactor = redactor
@@ -145,20 +145,20 @@ class RedactedStream:
         self._held = b""
 
     def write(self, data: bytes) -> None:
-        """Pass on what is certain."""
+        """Pass the certain part on."""
         certain, self._held = self._redactor.split(self._held + data)
         if certain:
             self._sink(certain)
 
     def close(self) -> None:
-        """Pass on the rest."""
+        """Pass the rest on."""
         rest, self._held = self._redactor.redact(self._held), b""
         if rest:
             self._sink(rest)
 
 
 def _forms(value: str) -> Iterator[tuple[bytes, tuple[bytes, ...], int]]:
-    """Each form of a secret: an expression, literals of which a match has one, and bytes it can have at most."""
+    """Yield each form of a secret: an expression, literals of which a match has one, and its most bytes."""
     whole = value.encode("utf-8", "surrogatepass")
     if len(whole.strip()) < MIN_LENGTH:
         return
@@ -185,7 +185,7 @@ def _forms(value: str) -> Iterator[tuple[bytes, tuple[bytes, ...], int]]:
 
 
 def _wrapped(form: bytes) -> tuple[bytes, tuple[bytes, ...], int]:
-    """Base64, which programs break into lines of 64 or 76 characters: so one of two neighbours is whole."""
+    """Yield forms of base64 that is broken into lines of 64 or 76 characters, where one of two neighbours is whole."""
     if len(form) < 2 * _LINE_LENGTH:
         return re.escape(form), (form,), len(form)
     pieces = form[:_LINE_LENGTH], form[_LINE_LENGTH : 2 * _LINE_LENGTH]
@@ -195,15 +195,15 @@ def _wrapped(form: bytes) -> tuple[bytes, tuple[bytes, ...], int]:
 
 _ESCAPED_BYTE = re.compile("%[0-9A-F]{2}")
 _SPECIAL = re.compile(r"[^ !#$%()*+,.0-9:;=?@A-Z\[\]^_`a-z{|}~-]")
-"""Characters that JSON or HTML may write in another way."""
+"""Characters that JSON or HTML may escape."""
 _SHORT = {"\n": b"n", "\r": b"r", "\t": b"t", "\b": b"b", "\f": b"f"}
 _ENTITIES = {"&": b"&amp;", "<": b"&lt;", ">": b"&gt;", '"': b"&(?:quot|#34);", "'": b"&(?:#0?39|#x27|apos);"}
 _QUOTED = 15
-"""Backslashes before a character that was quoted four times. Each time doubles them, and adds one."""
+"""Backslashes before a character that was quoted four times. Each quoting doubles them and adds one."""
 
 
 def _quoted(text: str) -> tuple[bytes, tuple[bytes, ...], int]:
-    """A form for a text that was quoted for JSON any number of times up to four, or for HTML."""
+    """Return the form of a text that was quoted for JSON up to four times, or for HTML."""
     expression, longest, run = b"", 0, 0
     for char in text:
         if char == "\\":
@@ -227,12 +227,12 @@ def _quoted(text: str) -> tuple[bytes, tuple[bytes, ...], int]:
 
 
 def _unit(run: int, char: str) -> tuple[bytes, int]:
-    """The expression for backslashes and the character after them, and how long a match can be."""
+    """Return the expression for backslashes and the character after them, and the most bytes of a match."""
     raw = char.encode("utf-8", "surrogatepass")
     most = (_QUOTED + 1) * run
     if not _SPECIAL.match(char):
         return _backslashes(run, most) + re.escape(raw), most + len(raw)
-    # A line break stands as it is, or as \\n; a quotation mark as it is, or behind a backslash.
+    # A line break may be literal or \\n; a quotation mark literal or behind a backslash.
     plain = _backslashes(run, most + (0 if char in _SHORT else _QUOTED)) + re.escape(raw)
     ways = [plain]
     if char in _SHORT:
@@ -253,7 +253,7 @@ def _backslashes(least: int, most: int) -> bytes:
 
 
 def _units(char: str) -> list[int]:
-    """The character in UTF-16, as JSON writes it."""
+    """Return the character in UTF-16, as JSON writes it."""
     data = char.encode("utf-16-be", "surrogatepass")
     return [int.from_bytes(data[at : at + 2], "big") for at in range(0, len(data), 2)]
 
@@ -263,8 +263,8 @@ def _any_case(digits: str) -> bytes:
 
 
 def _base64_forms(value: bytes) -> Iterator[bytes]:
-    # Three alignments: `user:secret` in base64 does not contain the base64 of `secret`, but one of its
-    # shifts. Characters which also depend on a neighbour are left out.
+    # Three alignments: `user:secret` in base64 contains the base64 of `secret` at one of three shifts.
+    # Characters that also depend on a neighbour are left out.
     for shift in range(3):
         encoded = base64.b64encode(b"\0" * shift + value)
         first = -(-shift * 8 // 6)

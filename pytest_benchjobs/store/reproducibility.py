@@ -1,4 +1,4 @@
-"""Facts that are needed to run a job again."""
+"""Facts needed to run a job again."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _ACTORS = ("GITHUB_ACTOR", "GITLAB_USER_LOGIN", "BUILD_USER_ID")
 
 
 def reproducibility(argv: Sequence[str], directory: Path | None = None) -> dict[str, Any]:
-    """Command line without values of variables, git commit and state, versions and platform.
+    """Return the command line without values of variables, git commit and state, versions and platform.
 
-    What cannot be found out is None: `git` may be missing, or there may be no repository.
+    Unknown facts are None: `git` may be missing, or there may be no repository.
     """
     return {
         "argv": redact_arguments(argv),
@@ -73,13 +73,13 @@ class IniVariables(NamedTuple):
     """An argument that overrides the ini key `bench_env`."""
 
     upto: str
-    """Return what is before the values: `-obench_env=`."""
+    """Return the part before the values: `-obench_env=`."""
     lines: list[str]
     """The values, `NAME=VALUE` each."""
 
 
 def ini_variables(previous: str, argument: str) -> IniVariables | None:
-    """Return the variables of an argument after `previous`, if it is pytest's `-o bench_env=...`, in whatever form."""
+    """Return the variables of an argument after `previous`, if it is a form of pytest's `-o bench_env=...`."""
     match = _OVERRIDDEN.fullmatch(argument)
     if match is None or not (match["option"] or _OVERRIDING.fullmatch(previous)):
         return None
@@ -92,7 +92,7 @@ def _without_value(assignment: str) -> str:
 
 
 def is_ancestor(directory: Path, commit: str, of: str) -> bool | None:
-    """Tell whether a commit is an ancestor of another one, or the same. None: unknown in this directory."""
+    """Return whether a commit is an ancestor of another one, or the same. None: unknown in this directory."""
     if not (_COMMIT.fullmatch(commit) and _COMMIT.fullmatch(of)):
         return None
     done = _called(directory, "merge-base", "--is-ancestor", commit, of)
@@ -100,14 +100,14 @@ def is_ancestor(directory: Path, commit: str, of: str) -> bool | None:
 
 
 def head(directory: Path) -> str | None:
-    """The commit that is checked out in a directory, as git or CI says; None: unknown."""
+    """Return the commit checked out in a directory, from git or CI; None: unknown."""
     found = _git(directory)
     commit = found and found["commit"]
     return commit if isinstance(commit, str) else None
 
 
 def person(directory: Path) -> str | None:
-    """Name the user: whoever started the run of CI, else the git user, else the login; None: unknown."""
+    """Return the user: of the CI run, else of git, else the login; None: unknown."""
     for variable in _ACTORS:
         if os.environ.get(variable):
             return one_line(os.environ[variable], _NAME)
@@ -117,12 +117,12 @@ def person(directory: Path) -> str | None:
         return name
     try:
         return one_line(getpass.getuser(), _NAME)
-    except (KeyError, OSError):  # no variable says it, and the machine does not know this user
+    except (KeyError, OSError):  # no variable has it, and the machine does not know this user
         return None
 
 
 def _git(directory: Path) -> dict[str, Any] | None:
-    """Commit, branch and state. CI checks out a commit without its branch, often in a directory git distrusts."""
+    """Return commit, branch and state. CI checks out commits without branches, often in a directory git distrusts."""
     done = _called(
         directory, "--no-optional-locks", "status", "--porcelain=v2", "--branch", "--untracked-files=no"
     )
@@ -143,7 +143,7 @@ def _git(directory: Path) -> dict[str, Any] | None:
 
 
 def _ci_branch() -> str | None:
-    """The branch that CI builds. For a pull request it is what CI calls that: its own branch may be named like ours."""
+    """Return the branch that CI builds. A pull request has CI's name: its own branch may have the name of ours."""
     for variable, prefix in _CI_BRANCHES:
         if variable == "GITHUB_REF_NAME" and os.environ.get("GITHUB_REF_TYPE") == "tag":
             continue
@@ -154,7 +154,7 @@ def _ci_branch() -> str | None:
 
 
 def _called(directory: Path, *arguments: str) -> subprocess.CompletedProcess[bytes] | None:
-    """Call git; None where there is none, or it does not answer."""
+    """Call git; None if it is missing or fails."""
     try:
         return subprocess.run(
             ["git", *arguments],

@@ -1,6 +1,6 @@
-"""Finding results: whether a directory has any, the job that a text names, and the files that a result goes back to.
+"""Lookup of results: in a directory, of the job that a text names, and of the original files of a result.
 
-`HistoryReader.of` opens the history of a results directory, `JobBundle.open` the files of a job whose id is known.
+`HistoryReader.of` opens the history of a results directory, `JobBundle.open` the files of a job by its id.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from .trials import read_result
 LAST = re.compile(r"^last(?:~(\d{1,9}))?$")
 _SHOWN = 5
 _STEPS = 100
-"""Reuses that are followed at most; a cycle ends here too."""
+"""Most reuses to follow; a cycle ends here too."""
 
 
 def has_results(directory: Path) -> bool:
-    """Tell whether a directory has a history or jobs."""
+    """Return whether a directory has a history or jobs."""
     layout = Layout(directory)
     return layout.history.is_file() or layout.jobs.is_dir()
 
@@ -35,11 +35,11 @@ def has_results(directory: Path) -> bool:
 def find_job(history: HistoryReader, text: str) -> str:
     """Return the id of the job that `text` names.
 
-    A text is an id or its beginning, `last`, `last~N` (N before the last), or a name; of several jobs of one name it
-    names the newest.
+    A text is an id or its beginning, `last`, `last~N` (N before the last), or a name, which means the newest job of
+    that name.
 
     Raises:
-        InputError: there is none, or several ids begin so.
+        InputError: there is none, or several ids begin like this.
 
     """
     text = text.strip()
@@ -68,7 +68,7 @@ def find_bundle(history: HistoryReader, text: str) -> JobBundle:
     """Open the files of the job that `text` names.
 
     Raises:
-        InputError: as `find_job`; or the history has its rows and no more.
+        InputError: as `find_job`; or only the history has the job.
 
     """
     job_id = find_job(history, text)
@@ -82,10 +82,10 @@ def find_bundle(history: HistoryReader, text: str) -> JobBundle:
 
 
 def origins(directory: Path, result: TrialResult) -> Iterator[tuple[Path, bool]]:
-    """Directories of the trials a result goes back to, the nearest first, and whether it is the same result there.
+    """Yield directories of the original trials of a result, the nearest first, and whether the result is the same.
 
-    A reused result is the same. Of a rescored one, only what the agent did is the same. The last directory is that of
-    the trial that the agent worked in.
+    A reused result is the same; a rescored one shares only the agent's work. The last directory is that of the trial in
+    which the agent ran.
 
     Raises:
         InputError: one is gone, damaged, or leads out of its job.
@@ -116,11 +116,10 @@ def _last(history: HistoryReader, back: int) -> str:
 
 
 def refuse_without_jobs(history: HistoryReader) -> None:
-    """Say that a history lost its jobs, where it knows none and there are some.
+    """Refuse an empty history if there are jobs.
 
     Raises:
-        InputError: it did.
-
+        InputError: there are.
     """
     if history.newest() is None:
         refuse_lost(history.path, "knows no job")

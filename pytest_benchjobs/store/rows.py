@@ -18,7 +18,7 @@ _MESSAGE_LIMIT = 2000
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class JobRow:
-    """A job. While it runs, the counts are of what has ended so far. Times are UTC."""
+    """A job. While it runs, counts are of the trials that have ended. Times are UTC."""
 
     id: str
     name: str | None
@@ -33,14 +33,14 @@ class JobRow:
     cancelled: int
     skipped: int
     reused: int
-    """Those of `trials` that did not run in this job."""
+    """Trials whose result was reused from another job."""
     mean_score: float | None
     cost_usd: float | None
-    """Of what ran in this job; None when it is unknown of all trials."""
+    """Cost of the trials that ran in this job; None when it is unknown for all."""
     agents: tuple[str, ...]
-    """Labels, in order of their runs."""
+    """Labels of agents, in order of their runs."""
     scores: dict[str, float]
-    """Label -> mean score of its trials; without the agents that have none."""
+    """Label -> mean score of its trials; agents without one are left out."""
     benchmarks: tuple[str, ...]
     parent: str | None
     selection: bool
@@ -51,7 +51,7 @@ class JobRow:
 class RunRow:
     """A run: one benchmark and one agent in one job. Times are UTC; `finished_at` is None while the job runs.
 
-    Cost, tokens and seconds are those spent in this job: nothing for what was reused; for what was rescored, seconds.
+    Cost, tokens and seconds are those spent in this job: a reused trial has none, a rescored one only seconds.
     """
 
     id: str
@@ -84,7 +84,7 @@ class RunRow:
 class TrialRow(NamedTuple):
     """A trial in the history; the whole result is in the bundle, at `path` of its job.
 
-    A tuple, since there may be many: they are read in two thirds of the time that dataclasses take.
+    A tuple, as there may be many: they are read in two thirds of the time that dataclasses take.
     """
 
     job: str
@@ -111,18 +111,18 @@ class TrialRow(NamedTuple):
     provider: str | None
     signature: str | None
     reused: str | None
-    """The job it was reused from: it did not run in this one."""
+    """The job whose result is reused."""
     rescored: str | None
-    """The job whose trial was graded anew: no agent ran in this one."""
+    """The job whose trial was graded again; no agent ran in this job."""
     kept: str | None
     cached_tokens: int | None
     reasoning_tokens: int | None
     comparable: str | None
     """Digest of what both sides of a comparison must have in common."""
     known: str | None
-    """Mode of the known failure it was."""
+    """Mode of its known-failure entry."""
     tags: str | None
-    """Of its scenario, a JSON list."""
+    """Tags of its scenario, a JSON list."""
     cluster: str | None
     run: str
     """Id of its run."""
@@ -137,14 +137,14 @@ class FigureRow(NamedTuple):
     outcome: str
     class_: str | None
     here: bool
-    """They ran in this job."""
+    """True if the trials ran in this job."""
     worked: bool
-    """And so did their agent: they were not only graded anew."""
+    """True if their agent also ran in this job, so that they were not only graded again."""
     trials: int
     scored: int
     score: float
     positive: int
-    """Those with a score above 0."""
+    """Number of trials with a score above 0."""
     seconds: float
     priced: int
     cost_usd: float | None
@@ -167,7 +167,7 @@ class ScoreRow:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EventRow:
-    """Something that happened to a job as a whole. `at` is UTC."""
+    """An event of a job as a whole. `at` is UTC."""
 
     at: datetime.datetime
     kind: str
@@ -175,7 +175,7 @@ class EventRow:
 
 
 class PairRow(NamedTuple):
-    """A trial as comparisons need it; light, since a comparison reads all of two jobs."""
+    """A trial with only what comparisons need, as they read all trials of two jobs."""
 
     benchmark: str
     scenario: str
@@ -191,11 +191,11 @@ class PairRow(NamedTuple):
     comparable: str | None
     """Digest of what both sides of a comparison must have in common; None: unknown."""
     reused: str | None
-    """The job it was reused from: no new sample."""
+    """The job whose result is reused, so that it is not a new sample."""
     rescored: str | None
     known: str | None
     tags: str | None
-    """A JSON list."""
+    """Tags of its scenario, a JSON list."""
     cluster: str | None
 
 
@@ -265,13 +265,13 @@ def trial_values(result: TrialResult) -> tuple[object, ...]:
 
 
 def pair_row(result: TrialResult) -> PairRow:
-    """Make a row for comparing of a trial that is not in the history."""
+    """Make a row for comparisons from a result that is not in the history."""
     values = dict(zip(TRIAL_COLUMNS, trial_values(result), strict=True))
     return PairRow._make(values[name.rstrip("_")] for name in PairRow._fields)
 
 
 def score_values(scorers: Iterable[ScorerResult]) -> list[tuple[object, ...]]:
-    """For each scorer its position, and values of `SCORE_COLUMNS`."""
+    """Yield position and values of `SCORE_COLUMNS` for each scorer."""
     return [
         (
             position,
@@ -287,17 +287,17 @@ def score_values(scorers: Iterable[ScorerResult]) -> list[tuple[object, ...]]:
 
 
 def as_text(time: datetime.datetime) -> str:
-    """A time as the history keeps it: UTC, so that texts sort as times do."""
+    """Format a time for the history: UTC, so that texts sort like times."""
     if time.tzinfo is None:
         time = time.replace(tzinfo=datetime.UTC)
     return time.astimezone(datetime.UTC).isoformat()
 
 
 def as_time(text: str | None) -> datetime.datetime | None:
-    """The time that `as_text` wrote."""
+    """Parse a time written by `as_text`."""
     return None if text is None else datetime.datetime.fromisoformat(text)
 
 
 def kept_text(value: str | None) -> str | None:
-    """A text as the history keeps it: without control characters, of bounded length."""
+    """Clean a text for the history: without control characters, of bounded length."""
     return None if value is None else clean(value, _MESSAGE_LIMIT)

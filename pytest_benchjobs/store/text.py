@@ -1,4 +1,4 @@
-"""Making text that an agent may have written safe for terminals, reports and XML."""
+"""Cleaning of untrusted text for terminals, reports and XML."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _UNUSUAL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
 _BLANKS = re.compile(r"\s+")
 _OBEYING = ("GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
-"""Variables of the systems that take lines of output for commands."""
-# They obey `::name` at the beginning of a line (GitHub, which overlooks blanks before it; colours may yet be taken
+"""Variables of CI systems that take lines of output for commands."""
+# They obey `::name` at the beginning of a line (GitHub, which ignores blanks before it; colours may yet be taken
 # out), `##[name]` anywhere in it (GitHub, Azure's `##vso[`, TeamCity's `##teamcity[`).
 _COMMANDS = re.compile(
     r"(?:^|(?<=[\r\v\f\x1c-\x1e\x85\u2028\u2029]))(?:[^\S\n]|\x1b\[[\d;]*m)*:(?=:)|#(?=#\w*\[)", re.MULTILINE
@@ -36,9 +36,9 @@ _COMMANDS = re.compile(
 
 
 def clean(text: str, limit: int | None = None) -> str:
-    r"""Only printable characters, `\n` and `\t`; at most `limit` characters, cut in the middle."""
+    r"""Keep only printable characters, `\n` and `\t`; at most `limit` characters, cut in the middle."""
     if text.isascii() and not _UNUSUAL.search(text):
-        # Nearly everything: names, numbers, messages of our own, and most output.
+        # The usual case: names, numbers, our own messages, and most output.
         return text if limit is None else cut(text, limit)
     text = _ESCAPES.sub("", text)
     text = _LINE_ENDS.sub("\n", text)
@@ -48,24 +48,24 @@ def clean(text: str, limit: int | None = None) -> str:
 
 
 def one_line(text: str, limit: int | None = None) -> str:
-    """`clean`, on a single line."""
+    """Clean a text, and put it on a single line."""
     if not (text.isascii() and text.isprintable() and "  " not in text and text == text.strip()):
         text = _BLANKS.sub(" ", clean(text)).strip()
     return text if limit is None else _squeeze(text, limit)
 
 
 def harmless(text: str) -> str:
-    """Text that an agent may have written, to be printed here: it tells nobody who keeps the output to do anything."""
+    """Make untrusted text safe to print here: no CI system that reads the output takes it for a command."""
     return inert(text) if any(map(os.environ.get, _OBEYING)) else text
 
 
 def inert(text: str) -> str:
-    """Put a blank into whatever a CI system would take for a command when it reads the text as output of a build."""
+    """Put a blank into everything that a CI system would take for a command in the output of a build."""
     return _COMMANDS.sub(lambda found: f"{found[0]} ", text)
 
 
 def cut(text: str, limit: int) -> str:
-    """Shorten to `limit` characters: beginning, a line that says how much is missing, end."""
+    """Shorten to `limit` characters: the beginning, a line that says how much is missing, the end."""
     if len(text) <= limit:
         return text
     room = limit - len(f"\n[... {len(text)} characters left out ...]\n")
@@ -86,7 +86,7 @@ def _squeeze(text: str, limit: int) -> str:
 
 
 def plain(value: Any, limit: int = 10_000) -> Any:
-    """Copy as what JSON knows: strings cleaned and cut to `limit`, anything unknown as its `repr`."""
+    """Copy a value as plain JSON data: strings cleaned and cut to `limit`, unknown types as their `repr`."""
     if isinstance(value, str):
         return clean(str(value), limit)
     if value is None or isinstance(value, bool | int):

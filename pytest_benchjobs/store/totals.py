@@ -1,4 +1,4 @@
-"""Counting outcomes."""
+"""Totals of outcomes and spending."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..model.usage import FIGURES, Usage
 
 
 def totals(results: Iterable[TrialResult]) -> Totals:
-    """Counts of outcomes, and the mean score over the trials that have one."""
+    """Count outcomes, and compute the mean score over the trials that have one."""
     outcomes: Counter[Outcome] = Counter()
     scored = reused = 0
     total = 0.0
@@ -36,9 +36,9 @@ def totals(results: Iterable[TrialResult]) -> Totals:
 
 
 def spent_by(results: Iterable[TrialResult]) -> Usage:
-    """Sum up what trials spent in their own job. Reused and rescored ones spent nothing.
+    """Add up the spending of trials in their job. Reused and rescored trials spent nothing.
 
-    Limits of the job are checked against it, so what agents say of themselves is left out.
+    Limits of the job are checked against it, so usage reported by agents themselves is left out.
     """
     whole = nothing = Usage()
     for result in results:
@@ -49,12 +49,12 @@ def spent_by(results: Iterable[TrialResult]) -> Usage:
 
 
 def added(one: Usage, other: Usage) -> Usage:
-    """Both together, of what is known."""
+    """Return the sums of the known figures."""
     return _joined(one, other, lambda a, b: a + b)
 
 
 def most(one: Usage, other: Usage) -> Usage:
-    """The larger of each figure."""
+    """Return the larger of each figure."""
     return _joined(one, other, max)
 
 

@@ -1,4 +1,4 @@
-"""Trials by the ids that are printed, pasted back whole.
+"""Lookup of trials by their printed ids.
 
 Such an id is a node id (`ops.bench.yaml::fix[codex-2]`), one that begins with the name of a benchmark (`ops::fix`,
 `ops::fix[codex]`), a part of one (`fix[codex]`, `fix`), or the path of a trial's files. Names may have `::` in them.
@@ -18,21 +18,21 @@ from .rows import TrialRow
 from .text import one_line
 
 _JOBS = 1000
-"""Newest jobs that are searched for a trial."""
+"""Number of newest jobs searched for a trial."""
 _SHOWN = 10
 
 
 class _Reading(NamedTuple):
-    """One way to read an id."""
+    """One interpretation of an id."""
 
     place: str | None
-    """Benchmark, or path of its file."""
+    """Name of the benchmark, or path of its file."""
     scenario: str
     label: str | None
-    """Agent, and attempt if there are several."""
+    """Agent, with the attempt if there are several."""
 
     def fits(self, row: TrialRow) -> bool:
-        """Tell whether it may mean this trial."""
+        """Return whether it may mean this trial."""
         if row.scenario != self.scenario:
             return False
         if self.label is not None and self.label not in (row.agent, f"{row.agent}-{row.attempt}"):
@@ -43,9 +43,9 @@ class _Reading(NamedTuple):
 def trials_named(
     history: HistoryReader, text: str, job: str | None = None, *, kept: bool = False
 ) -> list[TrialRow]:
-    """Trials that `text` names, in the newest job that has any, or in `job`; `kept`: where one was kept, if any was.
+    """Return the trials that `text` names, in `job`, else in the newest job with any; `kept` prefers a kept trial.
 
-    Several attempts or agents may have the id of a scenario.
+    The id of a scenario may name trials of several attempts and agents.
 
     Raises:
         InputError: there is no such job, or no job has such a trial.
@@ -62,7 +62,7 @@ def trials_named(
     found = []
     scenarios = [one.scenario for one in _readings(text) if history.knows_scenario(one.scenario)]
     if scenarios:
-        # Where nothing was kept in any job, older ones have nothing either.
+        # If no job kept anything, do not search older ones.
         kept = kept and any(map(history.was_kept, scenarios))
         for row in history.job_page(limit=_JOBS):
             here = _in_job(history, row.id, text)
@@ -75,7 +75,7 @@ def trials_named(
 
 
 def job_or_trials(history: HistoryReader, text: str, *, kept: bool = False) -> tuple[str, list[TrialRow]]:
-    """Return the job that `text` names, and no trials; or the trials that it names, and their job.
+    """Return the job that `text` names and no trials, or the job and the trials that it names.
 
     Raises:
         InputError: it names neither.
@@ -118,7 +118,7 @@ def _in_job(history: HistoryReader, job_id: str, text: str) -> list[TrialRow]:
 
 
 def _readings(text: str) -> Iterator[_Reading]:
-    """Ways to read an id, the longest name of a place first. Labels and scenarios have no bracket."""
+    """Yield interpretations of an id, the longest place first. Labels and scenarios have no bracket."""
     head, label = text, None
     if text.endswith("]") and "[" in text:
         head, _, label = text[:-1].rpartition("[")
@@ -129,7 +129,7 @@ def _readings(text: str) -> Iterator[_Reading]:
 
 
 def _by_path(history: HistoryReader, text: str) -> TrialRow | None:
-    """Return the trial whose files are at a path, or have it among them."""
+    """Return the trial whose files are at a path, or include it."""
     parts = PurePath(text).parts
     if "trials" not in parts:
         return None
@@ -145,7 +145,7 @@ def _place_of(row: TrialRow) -> str:
 
 
 def _same_path(place: str, typed: str) -> bool:
-    """Tell whether two paths may be of one file, seen from different directories."""
+    """Return whether two paths may be the same file, relative to different directories."""
     typed = typed.removeprefix("./")
     while typed.startswith("../"):
         typed = typed[3:]

@@ -1,4 +1,4 @@
-"""The files of one trial: hidden while it runs, in their place once it has ended."""
+"""The files of one trial: in a hidden directory while it runs, in their place once it has ended."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .layout import RESULT, TrialLayout, aside, hidden, namesakes, trial_path
 from .text import one_line, plain
 
 OCCUPIED = (errno.ENOTEMPTY, errno.EEXIST)
-"""Numbers of an `OSError` where a directory is to take the place of one that has files."""
+"""`errno` values of a rename over a directory that is not empty."""
 
 
 class TrialDirectory:
@@ -46,7 +46,7 @@ class TrialDirectory:
         return self.layout.root
 
     def set_aside(self, try_number: int) -> None:
-        """Keep all files so far as evidence of a try that failed, and start clean. Close log files first."""
+        """Keep all files so far as those of a failed try, and start clean. Close log files first."""
         self._move_to(self.layout.earlier_try(try_number), "try-")
 
     def set_turn_aside(self, turn: int) -> None:
@@ -54,7 +54,7 @@ class TrialDirectory:
         self._move_to(self.layout.earlier_turn(turn), "try-", "turn-")
 
     def _move_to(self, earlier: Path, *left: str) -> None:
-        """Move all files but those whose names begin with one of `left`."""
+        """Move all files except those whose names begin with one of `left`."""
         with writing(self.path):
             self._remove_empty()
             earlier.mkdir()
@@ -64,10 +64,10 @@ class TrialDirectory:
             self._start_clean()
 
     def commit(self, result: TrialResult) -> TrialResult:
-        """Write `result.json` and move all files to their place; returns the result with its `path`.
+        """Write `result.json` and move all files to their place; return the result with its `path`.
 
-        A result of the same trial that is already there is replaced. Two scenarios of the same name in
-        different files get different places.
+        An earlier result of the same trial is replaced. Two scenarios of the same name in different files get different
+        places.
         """
         self._remove_empty()
         result, self._final = move_in(self._root, self.path, self._final, sound(result))
@@ -75,7 +75,7 @@ class TrialDirectory:
         return result
 
     def discard(self) -> None:
-        """Remove the files of a trial that did not end. Does nothing after `commit`. Never raises."""
+        """Remove the files of an unfinished trial. Does nothing after `commit`. Never raises."""
         if self.path != self._final:
             remove_tree(self.path)
 
@@ -108,16 +108,16 @@ def read_result(directory: Path | str) -> TrialResult:
 
 
 Found = tuple[Path, TrialResult]
-"""The directory of a trial, and the result that is in it."""
+"""The directory of a trial, and the result in it."""
 
 
 def genuine(
     found: Iterable[Found], root: Path, job: str, refuse: Callable[[Path, str], None]
 ) -> Iterator[Found]:
-    """Results that belong where they are: to this job, to their directory, and to a node id nobody else has.
+    """Yield results that belong to this job and to their directory, and have a unique node id.
 
     Others are copies, or were edited by hand: `refuse` is called with the directory and the reason. Of two results with
-    one node id the one which that id describes is genuine. A path that leads elsewhere is put right.
+    one node id, the one that the id describes is genuine. A wrong path is corrected.
     """
     own: dict[str, Path] = {}
     doubtful: list[Found] = []
@@ -130,7 +130,7 @@ def genuine(
 
     for directory, result in found:
         path = str(directory)[len(f"{root}/") :]
-        if result.path not in ("", path):  # whoever wants its files goes there
+        if result.path not in ("", path):  # its files are looked up by this path
             result = result.model_copy(update={"path": path})
         misplaced = _misplaced(root, directory, job, result)
         if misplaced is not None:
@@ -155,7 +155,7 @@ def _misplaced(root: Path, directory: Path, job: str, result: TrialResult) -> st
 def move_in(
     root: Path, source: Path, final: Path, result: TrialResult, *, durable: bool = True
 ) -> tuple[TrialResult, Path]:
-    """Write `result.json` and move the directory to its place, or to another one if a namesake has that."""
+    """Write `result.json` and move the directory to its place, or to another one if a namesake has it."""
     for place in namesakes(final, result.node_id):
         path = place.relative_to(root).as_posix()
         if result.path != path or not (source / RESULT).exists():
@@ -171,14 +171,14 @@ def move_in(
 
 
 def _settle(source: Path, target: Path, node_id: str) -> bool:
-    """Move a trial to its place, over an earlier result of the same one. False if another trial is there."""
+    """Move a trial to its place, over an earlier result of the same trial. False if another trial is there."""
     for _ in range(100):
         with contextlib.suppress(_Occupied):
             _rename(source, target)
             return True
         if _node_id(target) not in (node_id, None):
             return False
-        # The old one steps aside under a name `sweep` knows, and would be moved back if we died right here.
+        # Move the old one aside, under a name that `sweep` knows and moves back if this process dies here.
         replaced = aside(target)
         with contextlib.suppress(FileNotFoundError):
             target.rename(replaced)
@@ -198,7 +198,7 @@ def _settle(source: Path, target: Path, node_id: str) -> bool:
 
 
 class _Occupied(Exception):
-    """Something is there already."""
+    """The place is occupied."""
 
 
 def _rename(source: Path, target: Path) -> None:
@@ -218,7 +218,7 @@ def _node_id(directory: Path) -> str | None:
 
 
 def sound(result: TrialResult) -> TrialResult:
-    """Return a result without what has no place in JSON, such as half a character or an object a scorer put in."""
+    """Return a result that JSON can hold: without half characters, or objects that a scorer put in."""
     try:
         result.model_dump_json()
     except (PydanticSerializationError, UnicodeError):
@@ -229,18 +229,18 @@ def sound(result: TrialResult) -> TrialResult:
 
 
 def as_json(model: Model) -> bytes:
-    """A model as a file."""
+    """Return a model as the content of a file."""
     return f"{model.model_dump_json(indent=1, by_alias=True)}\n".encode()
 
 
 def remove_empty(directory: Path) -> None:
-    """Remove a directory if nothing is in it."""
+    """Remove a directory if it is empty."""
     with contextlib.suppress(OSError):
         directory.rmdir()
 
 
 def what_is_wrong(error: ValidationError) -> str:
-    """The first thing that is wrong, in a line."""
+    """Return the first validation error, in a line."""
     first = error.errors(include_url=False)[0]
     where = ".".join(str(part) for part in first["loc"])
     message = first["msg"].removeprefix("Value error, ")

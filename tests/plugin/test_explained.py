@@ -47,7 +47,7 @@ def test_the_terminal_shows_the_last_lines_of_agent_and_scorers_and_where_they_a
             "  tried hard",
             "last lines of scorer right (scorers/right/output.log):",
             "  no out.txt",
-            "All of a trial: benchjobs show 'dots.bench.yaml::toy[[]oracle]'",
+            "Everything about a trial: benchjobs show 'dots.bench.yaml::toy[[]oracle]'",
             "=* benchmark *=",
         ]
     )

@@ -95,7 +95,7 @@ def module():
     assert _notes(two) == [
         "module up", "up a[oracle] True", "flying a", "down", "up b[oracle] True", "flying b", "down", "module down",
     ]  # fmt: skip
-    result.stdout.fnmatch_lines(["bench: 2 trials run one at a time: of fixtures with scope *"])
+    result.stdout.fnmatch_lines(["bench: 2 trials run one at a time, because of fixtures with scope *"])
 
 
 def test_what_fixtures_give_is_seen_by_the_trial(bench: Bench) -> None:

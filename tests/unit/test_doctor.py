@@ -314,7 +314,7 @@ def test_known_failures_that_end_soon_are_named_and_those_that_ended_are_problem
     )
     two = "2 known failures in bench-known.toml"
     assert list(findings.known(path, datetime.date(2027, 1, 16))) == [findings.ok("known", two)]
-    soon = f"{two}; soon to end: bench-known.toml:1 on 2027-01-31"
+    soon = f"{two}; expiring soon: bench-known.toml:1 on 2027-01-31"
     for day in (17, 31):
         assert list(findings.known(path, datetime.date(2027, 1, day))) == [findings.ok("known", soon)]
     (ended,) = findings.known(path, datetime.date(2027, 2, 1))

@@ -81,7 +81,7 @@ def test_jobs_of_the_last_day_are_listed_the_oldest_first(
     out, err = capsys.readouterr()
     assert out.splitlines() == [
         "ID                      NAME     STARTED  STATUS     AGENT               DONE  ERRORS          SCORE",
-        "20261121-064712-aaaaaa  -        3h ago   failed     oracle, ...gpt-5.5   4/4       1  100.0% / 0.0%",
+        "20261121-064712-aaaaaa  -        3h ago   failed     oracle, ...gpt-5.5   4/4       1  1.000 / 0.000",
         "20261122-000000-bbbbbb  nightly  30m ago  cancelled  nop                  1/4       0            N/A",
         "2 jobs",
     ]
@@ -97,9 +97,9 @@ def test_a_list_says_of_what_and_of_whom_each_job_is_and_has_no_mean_over_agents
     rows = [line.split("  ") for line in lines(capsys)[1:-1]]
     cells = [[cell.strip() for cell in row if cell.strip()] for row in rows]
     assert [(row[4], row[5], row[-1]) for row in cells] == [
-        ("texts", "oracle", "62.5%"),
-        ("texts", f"oracle, {CODEX}", "100.0% / 0.0%"),
-        ("texts", "oracle", "62.5% of 2"),
+        ("texts", "oracle", "0.625"),
+        ("texts", f"oracle, {CODEX}", "1.000 / 0.000"),
+        ("texts", "oracle", "0.625 of 2"),
         ("texts", "nop", "N/A"),
     ]
     found = documents(capsys, "list", "list", "--all", "--dir", jobs)["jobs"]
@@ -210,7 +210,7 @@ def test_whoever_reads_is_told_that_a_job_goes_on_no_more(
     for command in (["list", "--all"], ["runs"], ["summary"], ["summary", "-o", "json"]):
         assert run(*command, "--dir", tmp_path) == 0
         assert capsys.readouterr().err == (
-            f"job {FIRST} is no longer running: its process died: `benchjobs resume {FIRST}` finishes it, "
+            f"job {FIRST} is no longer running: its process died; `benchjobs resume {FIRST}` finishes it, "
             "`benchjobs recover` closes it\n"
         )
     assert bundle.read() == gone
@@ -257,7 +257,7 @@ def test_nobody_is_told_to_wait_for_a_job_that_died(
     owner = current_owner()
     job = make_job(tmp_path, FIRST, {"oracle": {"count": "P"}}, status=JobStatus.RUNNING, owner=owner)
     make_job(tmp_path, SECOND, {"oracle": {"count": "F"}})
-    died = f"job {FIRST} is no longer running: its process died: `benchjobs resume {FIRST}` finishes it, `benchjobs recover`"
+    died = f"job {FIRST} is no longer running: its process died; `benchjobs resume {FIRST}` finishes it, `benchjobs recover`"
     assert run(*arguments, "--dir", tmp_path) == status
     said = capsys.readouterr().err
     assert waits in said
@@ -425,17 +425,38 @@ def test_costs_are_told_as_people_do() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "command",
+    [("list", "--all"), ("runs",), ("summary", FIRST), ("baseline", "show", f"job:{FIRST}", "-e")],
+    ids=lambda command: command[0],
+)
+def test_a_mean_is_a_number_from_0_to_1_wherever_people_read_it(
+    capsys: pytest.CaptureFixture[str], jobs: Path, command: tuple[str, ...]
+) -> None:
+    assert run(*command, "--dir", jobs) == 0
+    out = capsys.readouterr().out
+    assert "0.625" in out
+    assert "%" not in out
+
+
+def test_so_is_a_published_score(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("benchmarks", "show", "aime") == 0
+    published = [line for line in lines(capsys) if line.startswith("published: ")]
+    assert "published: gpt-4o-mini, 2024 alone (inspect_evals): 0.067" in published
+    assert not any("%" in line for line in published)
+
+
 # runs
 
 
 def test_runs_are_sorted_by_agent_and_id(capsys: pytest.CaptureFixture[str], jobs: Path) -> None:
     assert run("runs", "--dir", jobs) == 0
     assert lines(capsys) == [
-        "RUN                       BENCHMARK  AGENT          STATUS     PASSED  ERRORS   SCORE  COST  TIME",
-        "20261121-064712-aaaaaa.2  texts      codex:gpt-5.5  failed        0/2       1    0.0%     -  4.0s",
-        "20261122-000000-bbbbbb.1  texts      nop            cancelled     0/1       0     N/A     -  2.0s",
-        "20261121-054712-4f9a2c.1  texts      oracle         completed     1/2       0   62.5%     -  4.0s",
-        "20261121-064712-aaaaaa.1  texts      oracle         failed        2/2       0  100.0%     -  4.0s",
+        "RUN                       BENCHMARK  AGENT          STATUS     PASSED  ERRORS  SCORE  COST  TIME",
+        "20261121-064712-aaaaaa.2  texts      codex:gpt-5.5  failed        0/2       1  0.000     -  4.0s",
+        "20261122-000000-bbbbbb.1  texts      nop            cancelled     0/1       0    N/A     -  2.0s",
+        "20261121-054712-4f9a2c.1  texts      oracle         completed     1/2       0  0.625     -  4.0s",
+        "20261121-064712-aaaaaa.1  texts      oracle         failed        2/2       0  1.000     -  4.0s",
         "4 runs",
     ]
 
@@ -847,7 +868,7 @@ def test_a_job_that_runs_shows_its_progress(capsys: pytest.CaptureFixture[str], 
     assert "Trials:    1 of 8 ended" in out
     progress = out[out.index("Progress:") + 1 :]
     assert progress[:2] == [
-        "  oracle         2/4 complete, 1 running, 1 pending, score 100.0%",
+        "  oracle         2/4 complete, 1 running, 1 pending, mean 1.000",
         "  codex:gpt-5.5  0/4 complete, 4 pending",
     ]
     assert progress[2].startswith("    a.bench.yaml::sums[oracle-1]: agent, ")

@@ -24,7 +24,7 @@ from pytest_benchjobs.report.junit import case_names, junit_xml
 from pytest_benchjobs.report.markdown import SIZE_LIMIT, summary_markdown
 from pytest_benchjobs.report.properties import properties
 from pytest_benchjobs.report.summary import AgentRow, by_agent, by_turn, totals
-from pytest_benchjobs.report.units import duration, number, percent
+from pytest_benchjobs.report.units import duration, mean_text, number, percent
 from pytest_benchjobs.report.write import write_reports
 from pytest_benchjobs.store import files
 from pytest_benchjobs.store.bundle import JobBundle
@@ -92,6 +92,10 @@ def test_a_row_for_each_agent(results: list[TrialResult]) -> None:
         classes={"below_threshold": 2, "engine_lost": 1},
     )
     assert (oracle.pass_rate, codex.pass_rate, AgentRow("x").pass_rate) == (1.0, 0.0, None)
+
+
+def test_means_have_three_digits() -> None:
+    assert [mean_text(score) for score in (0.0, 2 / 3, 0.5, 1.0)] == ["0.000", "0.667", "0.500", "1.000"]
 
 
 def test_percentages_do_not_round_to_all_or_nothing() -> None:

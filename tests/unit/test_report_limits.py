@@ -269,7 +269,7 @@ def test_a_comparison_says_what_it_knows() -> None:
     )
     lines = list(comparison_lines(comparison(*rows), 250))
     assert lines[5].split("  ")[1].strip() == "agents"
-    assert lines[6].endswith("80.0 %  -5.0 pp        -")
+    assert lines[6].endswith("0.8000  -0.0500        -")
     assert lines[7].endswith("0.8000  -0.0500        -")
     assert " B " in lines[6]
     assert "codex:a | goose:b" in lines[7]

@@ -1,1 +1,1 @@
-"""Steps of the history's schema, in order. A step that was released is never edited."""
+"""Migrations of the history's schema, in order. A released migration is never edited."""
