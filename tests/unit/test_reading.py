@@ -439,7 +439,7 @@ def test_a_mean_is_a_number_from_0_to_1_wherever_people_read_it(
     assert "%" not in out
 
 
-def test_so_is_a_published_score(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_published_score_is_a_number_from_0_to_1(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("benchmarks", "show", "aime") == 0
     published = [line for line in lines(capsys) if line.startswith("published: ")]
     assert "published: gpt-4o-mini, 2024 alone (inspect_evals): 0.067" in published
