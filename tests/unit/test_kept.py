@@ -50,7 +50,9 @@ def test_rescore_counts_what_is_still_there(
     has(monkeypatch)
     status, said = rescored(capsys, job)
     assert status == 2
-    assert said.startswith(f"benchjobs: the kept file systems of job {JOB} are gone (removed by `benchjobs gc --kept`")
+    assert said.startswith(
+        f"benchjobs: the kept file systems of job {JOB} are gone (removed by `benchjobs gc --kept`"
+    )
 
 
 def test_shell_asks_to_choose_only_among_what_is_still_there(
