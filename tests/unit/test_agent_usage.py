@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_benchjobs.agents.usage import said_usage
+from pytest_benchjobs.model.result import Origin
 from pytest_benchjobs.model.usage import FIGURES, Usage
 from pytest_benchjobs.store.totals import spent_by
 
-from .records import result
+from .records import NOW, result
 
 
 def test_figures_are_taken_and_marked() -> None:
@@ -88,3 +89,11 @@ def test_no_limit_is_held_against_what_agents_say_of_themselves() -> None:
     counted = result(usage=Usage(cost_usd=0.25, calls=2, source="gateway"))
     said = result(usage=Usage(cost_usd=1000, calls=9, source="agent"))
     assert spent_by([counted, said, counted]) == Usage(cost_usd=0.5, calls=4)
+
+
+def test_what_was_taken_over_was_paid_by_another_job() -> None:
+    origin = Origin(job="20260101-000000-aaaaaa", path="trials/x", finished_at=NOW)
+    usage = Usage(cost_usd=0.25, source="gateway")
+    taken = [result(usage=usage, **{kind: origin}) for kind in ("reused", "rescored")]
+    assert spent_by(taken) == Usage()
+    assert spent_by([*taken, result(usage=usage)]) == Usage(cost_usd=0.25)

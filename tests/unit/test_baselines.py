@@ -547,6 +547,14 @@ def test_a_side_comes_back_from_its_file(tmp_path: Path, listed: list[Cell]) -> 
     )
 
 
+def test_figures_in_a_file_have_no_more_digits_than_tell_something() -> None:
+    amounts = (0.12345678, 0.12345679)
+    cell = Cell("b", "s", "oracle", amounts, 1, seconds=amounts, costs=amounts, tokens=(1, 2, 2))
+    (found,) = as_scenarios(Side("x", (ONE,), {cell.key: cell}))
+    assert found.scores == (0.123457, 0.123457)
+    assert (found.seconds, found.cost_usd, found.tokens) == (0.123, 0.123457, 1.7)
+
+
 GOOD = {
     "format": "pytest-benchjobs baseline",
     "schema_version": 1,

@@ -124,3 +124,14 @@ def test_reports_quote_logs_within_their_budgets(root: Path) -> None:
     assert few.count("last lines of the agent (agent.log):") == 3
     summary = summary_markdown(record(root), many, evidence=Evidence(root))
     assert summary.count("    last lines of the agent (agent.log):\n      <&>") == 10
+
+
+def test_a_summary_says_where_the_files_are_of_which_it_quotes_logs(root: Path) -> None:
+    (root / PATH / "agent.log").write_text("from the log")
+    said = {"scorers": (_scorer(0.0, "from the scorer"),)}
+    here = failed().model_copy(update={**said, "path": PATH, "node_id": "b::here[codex]"})
+    nowhere = failed().model_copy(update={**said, "path": "", "node_id": "b::nowhere[codex]"})
+    lines = summary_markdown(record(root), [here, nowhere], evidence=Evidence(root)).splitlines()
+    assert f"`b::here[codex]`, files in `{PATH}`:" in lines
+    assert "`b::nowhere[codex]`:" in lines
+    assert lines.count("      from the scorer") == 2

@@ -346,6 +346,7 @@ def test_what_is_spent_is_better_when_it_is_less() -> None:
     report = judged(more, spent(1), "duration:60%")
     assert report.verdict is OK
     assert (report.before_seconds, report.now_seconds) == (6.5, 9.75)
+    assert (report.before_cost, report.now_cost) == (pytest.approx(0.55), pytest.approx(0.825))
     unknown = judged(side(GOOD), side(GOOD), "cost:20%")
     assert unknown.why == "invalid: cost is known on both sides of none of 20 scenarios"
     assert (unknown.before_cost, unknown.now_cost) == (None, None)

@@ -373,6 +373,12 @@ def test_an_entry_is_only_to_be_removed_when_all_it_is_about_passes(other: Outco
 def test_many_places_are_cut_and_a_marker_has_none() -> None:
     tally = tally_known([ended(Outcome.PASSED, known(line=number)) for number in range(8)])
     assert known_line(tally).endswith("bench-known.toml:4 and 3 more)")
+    for number, end in (
+        (5, "bench-known.toml:3, bench-known.toml:4)"),
+        (6, "bench-known.toml:4 and 1 more)"),
+    ):
+        tally = tally_known([ended(Outcome.PASSED, known(line=line)) for line in range(number)])
+        assert known_line(tally).endswith(end)
     marked = tally_known([ended(Outcome.PASSED, known(line=None))])
     assert known_line(marked) == "known failures: 1 expected to fail (1 passes now)"
 

@@ -429,3 +429,8 @@ def test_a_path_inside_is_found_through_links_above_the_bundle(tmp_path: Path) -
     (tmp_path / "real" / "trials").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "real")
     assert inside(tmp_path / "link", "trials") == tmp_path / "link" / "trials"
+
+
+def test_a_name_of_a_directory_is_cut_where_file_systems_would_refuse_it() -> None:
+    assert [len(directory_name("é" * number).encode()) for number in (75, 76)] == [150, 150]
+    assert [directory_name(text) for text in ("", ".git", "a  b. ", "a/b")] == ["_", "_.git", "a-b", "a_b"]

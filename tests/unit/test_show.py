@@ -139,3 +139,66 @@ def test_what_is_no_trial_is_one_clear_message(capsys: pytest.CaptureFixture[str
     _job(tmp_path)
     assert run("show", "cuont", "--dir", tmp_path / "reports") == 2
     assert f"there is no trial 'cuont'. Did you mean '{ID}'?" in capsys.readouterr().err
+
+
+def _steps(place: Path, *calls: dict[str, object], **more: object) -> None:
+    (place / "trajectory.jsonl").write_text(json.dumps({"tool_calls": calls, **more}))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "command"),
+    [
+        ({"path": "x", "cmd": "ls"}, "ls"),
+        ({"script": ["ls", "-l"]}, "ls -l"),
+        ({"command": 3, "input": "ls"}, "ls"),
+        ({"command": ["ls", 3]}, '{"command": ["ls", 3]}'),
+        ({"path": "é"}, '{"path": "é"}'),
+        (["ls"], '["ls"]'),
+        (None, "null"),
+    ],
+)
+def test_a_command_is_what_its_tool_was_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: object, command: str
+) -> None:
+    _steps(_job(tmp_path), {"arguments": arguments})
+    found = documents(capsys, "show", "show", ID, "--dir", tmp_path / "reports")
+    assert found["commands"] == [{"step": 0, "tool": "", "command": command, "output": None}]
+    assert found["commands_left_out"] == 0
+
+
+def test_of_what_a_command_printed_the_end_is_shown(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    results = [{"source_call_id": "a", "content": "x" * 1000 + "end"}, {"source_call_id": "b"}]
+    calls = [{"tool_call_id": name, "arguments": {"cmd": name}} for name in "abc"]
+    _steps(_job(tmp_path), *calls, observation={"results": results}, step_id=7)
+    found = documents(capsys, "show", "show", ID, "--dir", tmp_path / "reports")["commands"]
+    assert found[0]["output"].endswith("xend")
+    assert len(found[0]["output"]) == 300
+    assert [one["output"] for one in found[1:]] == ["", None]
+    assert {one["step"] for one in found} == {7}
+
+
+def test_a_trajectory_that_is_a_link_is_not_followed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    place = _job(tmp_path)
+    _steps(tmp_path, {"arguments": {"cmd": "ls"}})
+    (place / "trajectory.jsonl").symlink_to(tmp_path / "trajectory.jsonl")
+    assert documents(capsys, "show", "show", ID, "--dir", tmp_path / "reports")["commands"] == []
+
+
+def test_of_many_files_two_hundred_are_listed_and_the_others_counted(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    place = _job(tmp_path)
+    for number in range(210):
+        (place / "artifacts" / f"{number:03}").write_text("x" * number)
+    every = {
+        path.relative_to(place).as_posix(): path.stat().st_size for path in place.rglob("*") if path.is_file()
+    }
+    found = documents(capsys, "show", "show", ID, "--dir", tmp_path / "reports")
+    assert (len(found["files"]), found["files_left_out"]) == (200, len(every) - 200)
+    paths = [one["path"] for one in found["files"]]
+    assert paths == sorted(paths)
+    assert all(every[one["path"]] == one["bytes"] for one in found["files"])
