@@ -269,6 +269,44 @@ def test_last_is_the_last_completed_job_that_fits(reports: Path, history: Histor
     assert "has not all agents" in resolved.notes[-1]
 
 
+@pytest.mark.parametrize(("errors", "fits"), [(1, True), (2, False)])
+def test_of_a_last_job_one_attempt_in_twenty_may_have_ended_in_an_error(
+    reports: Path, history: History, errors: int, fits: bool
+) -> None:
+    names = [f"s{number:02}" for number in range(20)]
+    make_job(
+        reports,
+        ONE,
+        {"oracle": {name: "E" if place < errors else "P" for place, name in enumerate(names)}},
+        hours_ago=2,
+    )
+    judged = make_job(reports, TWO, {"oracle": dict.fromkeys(names, "P")}, hours_ago=1)
+    resolved = found("last", history, judged)
+    assert (resolved.side is not None) is fits
+    left_out = f"job {ONE} was left out: 2 of its 20 attempts ended in an error"
+    assert resolved.notes == (() if fits else (left_out,))
+
+
+@pytest.mark.parametrize(("shared", "fits"), [("ab", True), ("a", False)])
+def test_a_last_job_has_half_of_the_scenarios(
+    reports: Path, history: History, shared: str, fits: bool
+) -> None:
+    make_job(reports, ONE, {"oracle": dict.fromkeys(shared, "P")}, hours_ago=2)
+    judged = make_job(reports, TWO, {"oracle": dict.fromkeys("abcd", "P")}, hours_ago=1)
+    assert (found("last", history, judged).side is not None) is fits
+
+
+@pytest.mark.parametrize(("jobs", "more"), [(5, ""), (6, " and 1 more")])
+def test_five_of_the_jobs_that_were_pooled_are_named(
+    reports: Path, history: History, jobs: int, more: str
+) -> None:
+    ids = [f"2026110{number}-000000-aaaaaa" for number in range(1, jobs + 1)]
+    for place, job in enumerate(ids):
+        make_job(reports, job, {"oracle": {f"s{number}": "P" for number in range(jobs)}}, hours_ago=9 - place)
+    set_baseline(history, entry("main", *ids))
+    assert found("main", history).notes[-1] == f"pooled from {jobs} jobs: {', '.join(ids[:5])}{more}"
+
+
 def test_last_of_a_job_that_begins_is_of_the_benchmarks_it_is_going_to_run(
     reports: Path, history: History
 ) -> None:

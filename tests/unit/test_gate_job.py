@@ -350,6 +350,41 @@ def test_every_reason_against_publishing(tmp_path: Path) -> None:
     assert (refused.status, refused.report.verdict) == (12, "invalid")
 
 
+def test_reasons_against_publishing_say_what_they_are_about() -> None:
+    def about(*changes: dict[str, Any], **of_job: Any) -> dict[str, str]:
+        results = [
+            result(**{"scenario": "s", "attempt": attempt, "benchmark_version": "1", **change})
+            for change in changes or ({},)
+            for attempt in (1, 2, 3)
+        ]
+        return {
+            reason.code: reason.why.partition(": ")[2]
+            for reason in reasons_against(record(**of_job), results, AT.date())
+        }
+
+    def known(days: int, place: str | None) -> dict[str, Any]:
+        until = AT.date() + datetime.timedelta(days=days)
+        return {"known": Known(mode=KnownMode.QUARANTINE, reason="r", until=until, place=place)}
+
+    origin = {"job": "j", "path": "p", "finished_at": AT}
+    image = {"reference": "a", "id": "i", "substituted": {"a": "b"}}
+    assert about() == {}
+    assert about(known(0, "f:1")) == about({"known": Known(mode=KnownMode.SKIP, reason="r")}) == {}
+    assert about(known(-1, "f:1")) == {"expired_known": "f:1"}
+    assert about(known(-1, None)) == {"expired_known": "s"}
+    assert about({"benchmark_version": None}) == {"no_version": "texts"}
+    assert about({"image": image}) == {"substituted_image": "a"}
+    assert about({"reused": origin}) == {"reused": "texts/s [oracle]"}
+    # An attempt that ran is enough.
+    assert about({"reused": origin}, {}) == {}
+    assert about({}, {"scenario": "t", "outcome": "cancelled", "score": None}) == {
+        "few_attempts": "texts/t [oracle]"
+    }
+    for git in (None, {"commit": "c", "dirty": None}, {"commit": "c", "dirty": True}, {"dirty": False}):
+        assert about(reproducibility={"git": git}) == {"unclean_tree": ""}
+    assert about(partial=True) == {"partial": ""}
+
+
 # --- kept and shown
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -15,7 +16,7 @@ from pytest_benchjobs.model.result import Origin
 from pytest_benchjobs.report.documents.jobs import TrialLog
 from pytest_benchjobs.report.export import rows
 from pytest_benchjobs.store.bundle import JobBundle
-from pytest_benchjobs.store.copying import directory_name, inside
+from pytest_benchjobs.store.copying import Staging, directory_name, inside
 from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.reader import HistoryReader
 
@@ -354,6 +355,29 @@ def test_a_directory_of_somebody_else_is_left_alone(
         "oracle/sums/artifacts/out.txt",
         "oracle/sums/results.json",
     ]
+
+
+@pytest.mark.parametrize("kind", ["link", "directory", "file"])
+def test_only_an_empty_directory_makes_room_for_logs(tmp_path: Path, kind: str) -> None:
+    place = tmp_path / "place"
+    if kind == "file":
+        place.touch()
+    elif kind == "directory":
+        place.mkdir()
+    else:
+        (tmp_path / "elsewhere").mkdir()
+        place.symlink_to(tmp_path / "elsewhere")
+    with (
+        contextlib.nullcontext()
+        if kind == "directory"
+        else pytest.raises(InputError, match="has other files")
+    ):
+        staging = Staging(place, "results.json")
+        (staging.path / "results.json").touch()
+        staging.commit()
+        Staging(place, "results.json").discard()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["elsewhere", "place"][kind != "link" :]
+    assert (place / "results.json").exists() is (kind == "directory")
 
 
 def test_a_place_that_is_a_file_is_one_line(
