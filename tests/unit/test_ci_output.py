@@ -495,6 +495,13 @@ class TestAnnotations:
             "scenario broke": "warning",
         }
 
+    def test_a_line_is_of_a_file_of_the_repository(self) -> None:
+        host, lines = Host(Ci.GITHUB, Path("/repo")), {("a.bench.yaml", "s"): 7}
+        inside, outside = Places(Path("/repo/b"), lines), Places(Path("/elsewhere"), lines)
+        assert inside.of("a.bench.yaml::s[x]", "s", host) == ("b/a.bench.yaml", 7)
+        assert inside.of("a.bench.yaml::t[x]", "t", host) == ("b/a.bench.yaml", None)
+        assert outside.of("a.bench.yaml::s[x]", "s", host) == (None, None)
+
     def test_without_a_gate_the_job_is_noted_and_errors_are_warned_of(self) -> None:
         broken = failed(
             "x", outcome=Outcome.ERROR, score=None, failure=Why(class_="engine_lost", message=HOSTILE)

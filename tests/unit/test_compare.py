@@ -21,6 +21,7 @@ from pytest_benchjobs.model.gate import GateConfig, GateVerdict
 from pytest_benchjobs.settings.high_scores import read_high_scores
 from pytest_benchjobs.settings.rules import parse_rule
 from pytest_benchjobs.store.comparisons import find_comparison, new_comparison_id
+from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.reader import HistoryReader
 
 from .examples import at_most
@@ -367,3 +368,25 @@ def test_sides_with_nothing_in_common_are_no_empty_tables(
     assert out[at + 1 : at + 3] == ["1 on B only: others elsewhere", "2 on A only: texts count, texts sums"]
     assert "note: the sides have no scenario in common" in out
     assert not any("delta" in line or "per attempt" in line for line in out)
+
+
+def test_a_comparison_is_named_by_as_much_of_its_id_as_is_unique(tmp_path: Path) -> None:
+    with History.of(tmp_path) as history:
+        with pytest.raises(InputError, match=r"there is no comparison 'last': there are none yet, see `ben"):
+            find_comparison(history, "last")
+        ids = [f"cmp_20261121T12000{second}Z_{'ab'[second == 6]}1b2c3d4" for second in range(7)]
+        for one in ids:
+            side, at = {"spec": "x"}, AT + datetime.timedelta(seconds=int(one[18]))
+            values = {"id": one, "at": at, "a": side, "b": side, "level": 0.95, "rows": ()}
+            history.save_comparison(Comparison.model_validate(values))
+        for text, one in (("last", ids[6]), (f" {ids[3]} ", ids[3]), (ids[2][:19], ids[2])):
+            assert find_comparison(history, text).id == one
+        with pytest.raises(InputError) as error:
+            find_comparison(history, "cmp_")
+        listed = ", ".join(reversed(ids[2:]))
+        assert str(error.value) == f"'cmp_' matches several comparisons: {listed}; give more characters"
+        with pytest.raises(InputError, match=f"there is no comparison 'x'; the latest are {listed}$"):
+            find_comparison(history, "x")
+        history.connection.execute("UPDATE comparisons SET report = '{}' WHERE id = ?", (ids[6],))
+        with pytest.raises(InputError, match=f"comparison {ids[6]} cannot be read"):
+            find_comparison(history, "last")

@@ -363,6 +363,12 @@ def test_a_line_counts_them_and_says_which_to_remove() -> None:
     assert not tally_known([ended(Outcome.FAILED, None)])
 
 
+@pytest.mark.parametrize("mode", KnownMode)
+def test_one_known_failure_of_any_mode_is_worth_a_line(mode: KnownMode) -> None:
+    outcome = Outcome.SKIPPED if mode is KnownMode.SKIP else Outcome.FAILED
+    assert tally_known([ended(outcome, known(mode))])
+
+
 @pytest.mark.parametrize("other", [Outcome.FAILED, Outcome.ERROR, Outcome.CANCELLED])
 def test_an_entry_is_only_to_be_removed_when_all_it_is_about_passes(other: Outcome) -> None:
     tally = tally_known([ended(Outcome.PASSED, known()), ended(other, known())])

@@ -57,6 +57,9 @@ def test_the_tail_of_a_closed_log_is_its_end(tmp_path: Path) -> None:
     log.write(b"too late")
     log.close()
     assert log.tail(2) == "il"
+    assert log.tail(10_000).startswith("x" * 50)
+    log.path.unlink()
+    assert log.tail(2) == ""
 
 
 def test_a_flood_costs_no_memory(tmp_path: Path) -> None:

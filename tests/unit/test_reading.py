@@ -195,6 +195,26 @@ def test_a_job_that_was_graded_again_in_part_compares_like_with_like(
     assert documents(capsys, "summary", "summary", FIRST, "--dir", tmp_path)["rescored"] is None
 
 
+@pytest.mark.parametrize(
+    ("letters", "end"),
+    [("EEE", ""), ("PEF", f" (all of job {FIRST}: 0.500)"), ("EEP", f" (all of job {FIRST}: 1.000)")],
+)
+def test_what_had_no_score_before_has_no_mean_then(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, letters: str, end: str
+) -> None:
+    """Unless each of the same trials had one, the means are not of the same."""
+    make_job(
+        tmp_path, FIRST, {"oracle": dict(zip(("count", "sums", "more"), letters, strict=True))}, hours_ago=3
+    )
+    origin = Origin(job=FIRST, path="trials/oracle/count/1", finished_at=NOW)
+    lost = {"failure": Failure(class_="not_kept", message="nothing was kept")}
+    again = [ended("P", rescored=origin), ended("F", "sums", rescored=origin), ended("S", "more", **lost)]
+    make_job(tmp_path, SECOND, again, parent=FIRST)
+    assert documents(capsys, "summary", "summary", "--dir", tmp_path)["rescored"] == (
+        f"Of 3 trials of job {FIRST}, 2 were graded again and 1 were not kept; those are in no figure here{end}"
+    )
+
+
 def test_whoever_reads_is_told_that_a_job_goes_on_no_more(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

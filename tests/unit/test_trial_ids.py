@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -96,3 +97,50 @@ def test_a_job_comes_before_a_trial(history: History) -> None:
         job_or_trials(history, "nope")
     with pytest.raises(InputError, match="there is no trial 'a::nope'"):
         job_or_trials(history, "a::nope")
+
+
+@pytest.mark.parametrize(
+    ("place", "found"),
+    [
+        ("./a.bench.yaml", True),
+        ("../../a.bench.yaml", True),
+        ("/home/me/a.bench.yaml", True),
+        ("xa.bench.yaml", False),
+        ("bench.yaml", False),
+        ("b/sub/a.bench.yaml", True),
+    ],
+)
+def test_a_file_is_known_from_whatever_directory_it_is_seen(
+    history: History, place: str, found: bool
+) -> None:
+    with contextlib.nullcontext() if found else pytest.raises(InputError, match="there is no trial"):
+        assert trial_named(history, f"{place}::sort").job == OLD
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "trials/oracle/sort/1",
+        f"jobs/{OLD}/trials/oracle/sort",
+        f"jobs/{OLD}x/trials/oracle/sort/1",
+        f"jobs/{OLD}/oracle/sort/1",
+        f"jobs/{OLD}/trials/oracle/sort/2",
+    ],
+)
+def test_a_path_that_is_of_no_trial_names_none(history: History, path: str) -> None:
+    with pytest.raises(InputError, match="there is no trial"):
+        trials_named(history, path)
+
+
+@pytest.mark.parametrize(("trials", "more"), [(10, []), (11, ["  ... and 1 more"])])
+def test_ten_trials_are_listed_to_choose_from(tmp_path: Path, trials: int, more: list[str]) -> None:
+    make_job(tmp_path, NEW, [ended("P", "count", "oracle", attempt) for attempt in range(1, trials + 1)])
+    with History.of(tmp_path) as history, pytest.raises(InputError) as error:
+        trial_named(history, "count")
+    listed = str(error.value).splitlines()[1:]
+    assert (len(listed[:10]), listed[10:]) == (10, more)
+
+
+def test_where_there_is_no_job_there_is_no_trial(tmp_path: Path) -> None:
+    with History.of(tmp_path) as history, pytest.raises(InputError, match=r"there are no jobs in .* yet"):
+        trials_named(history, "count")
