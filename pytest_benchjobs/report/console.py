@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -98,18 +99,24 @@ def render_table(rows: Sequence[AgentRow], width: int = 80) -> list[str]:
     return list(render(columns, cells, width))
 
 
-def _scorer_lines(scorers: Iterable[ScorerResult]) -> list[str]:
-    cells = [
-        [
+def _scorer_lines(scorers: Iterable[ScorerResult]) -> tuple[str, ...]:
+    cells = tuple(
+        (
             one_line(scorer.name, 40),
             "-" if scorer.score is None else number(scorer.score),
             f"weight {scorer.weight:g}",
             one_line(f"{scorer.error.class_}: {scorer.error.message}", 200) if scorer.error else "",
-        ]
+        )
         for scorer in scorers
-    ]
+    )
+    return _scorer_table(cells)
+
+
+@functools.lru_cache(maxsize=256)
+def _scorer_table(cells: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
+    """Lines of a table of scorers. Cached: failures of one benchmark have few different ones."""
     columns = [Column(""), Column("", number=True), Column(""), Column("")]
-    return [f"  {line}" for line in render(columns, cells, _DETAIL_LIMIT)]
+    return tuple(f"  {line}" for line in render(columns, cells, _DETAIL_LIMIT))
 
 
 def _ascii(text: str, limit: int) -> str:
