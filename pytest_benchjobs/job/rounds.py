@@ -116,12 +116,17 @@ class Rounds(Generic[T]):
                 f"bench: round {one.round} of {one.rounds}: {where}: {one.stop or 'undecided'}: {one.why}"
             )
 
+    @property
+    def confirms(self) -> bool:
+        """True if there may be fresh attempts."""
+        return self.before is not None and self.gate.confirm > 0
+
     def fresh(self, tickets: Iterable[T], another: Callable[[T, int, int], T]) -> list[T]:
         """Return fresh attempts at scenarios that look worse. Only the gate sees their results.
 
         `another` makes one from a ticket, given the total number of attempts and the number of the new one.
         """
-        if self.before is None or not self.gate.confirm:
+        if not self.confirms or self.before is None:
             return []
         from ..analysis.gate.rounds import to_confirm
 

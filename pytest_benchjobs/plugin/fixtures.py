@@ -76,6 +76,7 @@ class Fixtures:
         self._known: dict[tuple[pytest.Collector | None, tuple[str, ...]], Needs | None] = {}
         self._left: Counter[Any] = Counter()
         """Node -> trials below it that have not landed."""
+        self._open = False
         self._holder = _Holder()
         self._stack = contextlib.ExitStack()
         self._directory: Path | None = None
@@ -92,6 +93,10 @@ class Fixtures:
             if self.needs(ticket.item) is not None:
                 self.any = True
                 self._left.update(ticket.item.listchain())
+
+    def keep_open(self) -> None:
+        """Tear down only what is of one trial before `close`: further attempts may follow the last trial."""
+        self._open = True
 
     def needs(self, item: TrialItem) -> Needs | None:
         """Return the fixtures of an item; None if it has none."""
@@ -153,7 +158,7 @@ class Fixtures:
         ended = []
         for node in reversed(item.listchain()):
             self._left[node] -= 1
-            if self._left[node] <= 0:
+            if self._left[node] <= 0 and (node is item or not self._open):
                 del self._left[node]
                 ended.append(node)
         with self._in_turn(item, "teardown"):

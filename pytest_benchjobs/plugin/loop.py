@@ -149,6 +149,8 @@ def _fly(session: pytest.Session, job: Job, tickets: list[ItemTicket], fixtures:
         rounds.saw(landed[1])
         _report(session, landed, policy)
 
+    if rounds.confirms:
+        fixtures.keep_open()
     with ending_flight(job.trials, _CLEANUP_SECONDS) as flight:
         for batch in rounds.batches(tickets):
             _fly_batch(job, flight, batch, report, fixtures)

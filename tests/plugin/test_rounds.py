@@ -138,6 +138,40 @@ def test_what_looks_worse_is_confirmed_by_fresh_attempts(
     assert offline(suite)[0] == 10
 
 
+@pytest.mark.parametrize("scope", ["session", "function"])
+def test_fresh_attempts_are_inside_the_fixtures_of_their_scenario(
+    suite: Bench, monkeypatch: pytest.MonkeyPatch, scope: str
+) -> None:
+    suite.conftest(
+        AGENTS
+        + f"""
+from pathlib import Path
+import pytest
+
+def note(line):
+    with (Path(__file__).parent / "notes.txt").open("a") as file:
+        print(line, file=file)
+
+@pytest.fixture(autouse=True, scope="{scope}")
+def around(request):
+    note("up")
+    yield
+    note("down")
+"""
+    )
+    notes = suite.path / "notes.txt"
+    suite.manifest({name: f"echo ran >> '{notes}'; cat out.txt" for name in NAMES}, "suite.bench.yaml")
+    first = suite.run("suite.bench.yaml", "--bench-agent", "told", "--bench-job-name", "other")
+    assert first.ret == 0
+    notes.unlink()
+    monkeypatch.setenv("BROKEN", "s03")
+    ask = ("--bench-agent", "told", "--bench-baseline", "job:other", "--bench-confirm", "5")
+    suite.run("suite.bench.yaml", *ask)
+    assert attempts(suite)["s03"] == 6
+    seen = notes.read_text().split()
+    assert seen == (["up", *["ran"] * 17, "down"] if scope == "session" else ["up", "ran", "down"] * 17)
+
+
 def test_agents_take_turns(bench: Bench) -> None:
     bench.conftest(AGENTS)
     bench.manifest(dict.fromkeys(NAMES[:3], "cat out.txt"), "suite.bench.yaml")
