@@ -34,6 +34,35 @@ def test_reruns_of_tests_do_not_run_a_trial_again_unless_it_is_marked(bench: Ben
     assert log.read_text().count("run") == 3
 
 
+@pytest.mark.parametrize("scope", ["session", "function"])
+def test_a_trial_that_is_run_again_is_inside_its_fixtures_again(bench: Bench, scope: str) -> None:
+    pytest.importorskip("pytest_rerunfailures")
+    log = bench.path / "runs"
+    bench.manifest({"bad": f"echo ran >> {log}; echo 0"})
+    bench.conftest(
+        f"""
+        from pathlib import Path
+        import pytest
+
+        def note(line):
+            with (Path(__file__).parent / "runs").open("a") as file:
+                print(line, file=file)
+
+        @pytest.fixture(autouse=True, scope="{scope}")
+        def around():
+            note("up")
+            yield
+            note("down")
+
+        def pytest_collection_modifyitems(items):
+            for item in items:
+                item.add_marker(pytest.mark.flaky(reruns=2))
+        """
+    )
+    assert bench.run().parseoutcomes() == {"unsolved": 1, "rerun": 2}
+    assert log.read_text().split() == ["up", "ran", "down"] * 3
+
+
 def test_warnings_as_errors_and_strict_markers_change_nothing(bench: Bench) -> None:
     bench.toy()
     result = bench.run("--strict-markers", "-W", "error", "-p", "no:cacheprovider")
