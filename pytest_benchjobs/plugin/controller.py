@@ -173,7 +173,7 @@ class Controller:
         place = result.node_id.split("::")[0]
         location = (place, None, result.node_id.rpartition("::")[2])
         hook.pytest_runtest_logstart(nodeid=result.node_id, location=location)
-        for report in reports_of(result, landed, location):
+        for report in reports_of(self.config, result, landed, location):
             report.node = node  # type: ignore[attr-defined]
             hook.pytest_runtest_logreport(report=report)
         hook.pytest_runtest_logfinish(nodeid=result.node_id, location=location)

@@ -62,7 +62,7 @@ def _dress(item: TrialItem, report: pytest.TestReport) -> None:
                     path, line = escaped(str(item.source.path)), item.ref.line
                 report.longrepr = (path, line, harmless(clean(reason)))
             elif report.longrepr is not None and not (hasattr(report, "wasxfail") or _is_surprise(report)):
-                report.longrepr = harmless(_explained(item, result))
+                report.longrepr = harmless(_explained(item.config, result, item.landed))
             item.properties = properties(result)
             _remember(item)
         if tells or report.when == "teardown":
@@ -74,16 +74,16 @@ def _dress(item: TrialItem, report: pytest.TestReport) -> None:
             item.properties = ()
 
 
-def _explained(item: TrialItem, result: TrialResult) -> str:
+def _explained(config: pytest.Config, result: TrialResult, landed: Sequence[TrialResult]) -> str:
     """Return the text of a failure, with the last lines of its logs for the first failures only."""
-    state = state_of(item.config)
+    state = state_of(config)
     assert state.job is not None  # noqa: S101  a result is there, so a job has begun
     root = state.job.bundle.root
     shown: Sequence[Excerpt] = ()
     if state.explained < _EXPLAINED:
         state.explained += 1
-        shown = excerpts(explaining(result, item.landed), root)
-    return failure_text(result, shown_root(item.config, root), shown)
+        shown = excerpts(explaining(result, landed), root)
+    return failure_text(result, shown_root(config, root), shown)
 
 
 def shown_root(config: pytest.Config, root: Path) -> Path:
@@ -94,13 +94,16 @@ def shown_root(config: pytest.Config, root: Path) -> Path:
 
 
 def reports_of(
-    result: TrialResult, landed: Sequence[TrialResult], location: tuple[str, int | None, str]
+    config: pytest.Config,
+    result: TrialResult,
+    landed: Sequence[TrialResult],
+    location: tuple[str, int | None, str],
 ) -> list[pytest.TestReport]:
     """Make pytest's reports for an item whose worker died, from the results of its trials."""
     error = result.outcome == "error"
     verdict: dict[str, Any] = {
         "outcome": "passed" if result.outcome == "passed" else "failed",
-        "longrepr": None if result.outcome == "passed" else harmless(failure_text(result)),
+        "longrepr": None if result.outcome == "passed" else harmless(_explained(config, result, landed)),
         "duration": 0.0 if result.reused else result.seconds,
     }
     if result.known is not None and surprising(result):

@@ -194,6 +194,7 @@ def test_a_worker_that_dies_loses_what_it_had_in_flight_and_nothing_else(bench: 
         f"s{n:02}[oracle]": ["worker gw0 died while it ran this trial, and 3 more"] for n in (3, 4, 5, 6)
     }
     assert all(lines[0].startswith("error (worker_lost) oracle a1 ") for lines in said.values() if lines)
+    assert all(", logs: reports/jobs/" in lines[0] for lines in said.values() if lines)
     for n in (3, 4, 5, 6):
         result.stdout.re_match_lines([rf"_+ ERROR at setup of s{n:02}\[oracle\] _+"])
     assert bench.job()["job"]["totals"]["error"] == 4
