@@ -59,7 +59,7 @@ def _head(document: ShowDocument) -> Iterator[str]:
     name = f" ({document.job_name})" if document.job_name else ""
     version = f", version {result.agent_version}" if result.agent_version else ""
     origin = result.reused or result.rescored
-    how = "reused from" if result.reused else "graded anew, its agent ran in"
+    how = "reused from" if result.reused else "graded again, its agent ran in"
     rows = [
         ("Result", describe(result)),
         ("Why", clean(failure.message, 2000) if failure is not None else None),

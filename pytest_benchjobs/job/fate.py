@@ -153,7 +153,7 @@ class Fates:
 
     def image_key(self, trial: Trial) -> str | None:
         """Return the identity of a trial's image; None: the image is not here."""
-        assert self.services is not None  # noqa: S101  whoever asks has sandboxes
+        assert self.services is not None  # noqa: S101  callers have sandboxes
         if self.is_question(trial):
             return NO_IMAGE.key
         provider = self.services.provider

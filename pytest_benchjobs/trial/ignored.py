@@ -106,7 +106,7 @@ def _listed(sandbox: Sandbox, command: str) -> tuple[int | None, frozenset[str],
 
 
 def _without(taken: Taken, ignored: frozenset[str]) -> Taken:
-    kept = tempfile.SpooledTemporaryFile(_SPOOL)  # noqa: SIM115  whoever has it closes it
+    kept = tempfile.SpooledTemporaryFile(_SPOOL)  # noqa: SIM115  the caller closes it
     with (
         tarfile.open(fileobj=taken.archive, mode="r:") as source,
         tarfile.open(fileobj=kept, mode="w", format=tarfile.PAX_FORMAT) as tar,

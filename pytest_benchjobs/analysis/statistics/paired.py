@@ -75,7 +75,7 @@ def _clustered(
 
     What they share may be of the side (a repository that was broken that day) or of each attempt. The sides of a
     cluster are exchanged as a whole, which allows for both where both sides have as many attempts. Where they have
-    not, differences need not be symmetric, so the drop must show in the attempts of a cluster too, dealt anew together.
+    not, differences need not be symmetric, so the drop must show in the attempts of a cluster too, dealt together.
     These also decide where clusters are too few for any exchange of sides to reach alpha, and all of them fell.
     """
     members: dict[Hashable, list[int]] = {}

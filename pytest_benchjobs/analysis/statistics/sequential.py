@@ -6,7 +6,7 @@ ends when one of these holds:
 - *regressed*: p of the permutation test is at or below the boundary of this round, and the drop exceeds the tolerance.
   The boundaries share out alpha over the rounds, so that looking often does not find more by chance.
 - *ok*, since nothing is to be expected: the chance that the last round would call it regressed, given what was seen,
-  is below 5 % (predictive power). This is not binding: whoever goes on all the same keeps alpha.
+  is below 5 % (predictive power). This is not binding: a job that continues nevertheless keeps alpha.
 - certain: whatever scores the attempts to come have, the verdict of the last round is known.
 - it was the last round.
 
