@@ -83,8 +83,9 @@ def compare(
     """Compare two jobs, or run two models and compare them, scenario by scenario.
 
     A side is a job (an id, the beginning of one, a name, last), a baseline as --bench-baseline takes it, or
-    PROVIDER:MODEL[@URL]: that one is run, by the agent `model` unless --agent names another. Of one JOB, its two agents
-    are compared. Exit status: 0 when there is a comparison, whichever side wins; 1 when the sides have nothing in common.
+    PROVIDER:MODEL[@URL]: a model to run, with the agent `model` unless --agent names another. With one JOB, its two
+    agents are compared. Exit status: 0 when there is a comparison, whichever side wins; 1 when the sides have nothing in
+    common.
     """
     from ..report.comparison import comparison_lines
     from ..store.comparisons import new_comparison_id
