@@ -84,7 +84,7 @@ def compare(
 
     A side is a job (an id, the beginning of one, a name, last), a baseline as --bench-baseline takes it, or
     PROVIDER:MODEL[@URL]: a model to run, with the agent `model` unless --agent names another. With one JOB, its two
-    agents are compared. Exit status: 0 when there is a comparison, whichever side wins; 1 when the sides have nothing in
+    agents are compared. Exit status: 0 when there is a comparison, whichever side wins; 1 when they have nothing in
     common.
     """
     from ..report.comparison import comparison_lines
