@@ -275,6 +275,18 @@ def test_what_programs_decide_by_is_decided(tmp_path: Path, machine: str) -> Non
     assert struct.unpack("<II", out[8:]) == (process.pid, process.pid)
 
 
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 16])
+def test_data_is_at_addresses_that_8_divides_and_comes_before_code(machine: str, size: int) -> None:
+    made = ASSEMBLIES[machine]()
+    first, second = made.data(bytes(size)), made.data(b"x")
+    assert (first % 8, second % 8) == (0, 0)
+    assert 0 <= second - first - size < 8
+    made.exit(0)
+    with pytest.raises(ValueError, match="data comes before code"):
+        made.data(b"x")
+
+
 ARM: dict[str, tuple[Callable[[_Arm, int], object], str]] = {
     # mov x12, address; movk x12, 96, lsl 16; ldr x10, [x12]; the same to x11; cmp x10, x11; b.ne 0x2c
     "different": (

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import docker.errors
 import pytest
@@ -319,6 +320,26 @@ def test_what_the_client_raises_is_told_by_what_was_known_before(engine: Engine)
     for other in (ValueError("ours"), ContainerLost("ours")):
         with pytest.raises(type(other), match="ours"), engine.guard():
             raise other
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "found"), [(201, b'{"Id": "1"}', {"Id": "1"}), (200, b"", {}), (200, b"[]", [])]
+)
+def test_what_a_call_with_its_own_timeout_answers_is_read(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, status: int, body: bytes, found: object
+) -> None:
+    answer = requests.Response()
+    answer.status_code, answer._content = status, body
+    client = mock.Mock(base_url="http://engine", api_version="1.44")
+    client.post.return_value = answer
+    monkeypatch.setattr(engine, "_connect", lambda: client)
+    assert engine.post("/commit", {"Cmd": ["x"]}, 7.0, tag="a") == found
+    client.post.assert_called_once_with(
+        "http://engine/v1.44/commit", params={"tag": "a"}, json={"Cmd": ["x"]}, timeout=7.0
+    )
+    answer.status_code, answer._content = 409, b'{"message": "in use"}'
+    with pytest.raises(EngineError, match=r"refused \(409\): in use"):
+        engine.post("/commit", {}, 7.0)
 
 
 # Its connections

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from pytest_benchjobs.job.fate import Fates, Run, Skip, Take
 from pytest_benchjobs.job.recorder import Problems
 from pytest_benchjobs.job.trials import Supplies, Trials, next_landed
 from pytest_benchjobs.model.agent import AgentSpec
-from pytest_benchjobs.model.errors import InfrastructureError
+from pytest_benchjobs.model.errors import ContainerStartFailed, DiskFull, InfrastructureError, InputError
 from pytest_benchjobs.model.job import JobConfig
 from pytest_benchjobs.model.known_failure import Known, KnownMode
 from pytest_benchjobs.model.result import Failure, Origin, Outcome, Signature, Trial, TrialResult
@@ -65,6 +66,10 @@ class Ticket:
     @property
     def known(self) -> Known | None:
         return self.of.known
+
+    @property
+    def confidential(self) -> bool:
+        return self.of.scenario.confidential
 
     def trial(self) -> Trial:
         return self.of
@@ -472,6 +477,91 @@ class Flight:
 
     def land(self, ticket: Ticket, result: TrialResult) -> None:
         self.landed.append(ticket.scenario)
+
+
+@pytest.mark.parametrize(("skips", "outcome"), [(True, Outcome.SKIPPED), (False, Outcome.ERROR)])
+def test_what_a_fixture_refuses_ends_as_it_says(bundle: JobBundle, skips: bool, outcome: Outcome) -> None:
+    trials = _trials(bundle)
+    flight: Any = Flight()
+    ticket, why = Ticket(trial("one", "nop")), Failure(class_="fixture", message="no database")
+    trials.refuse(flight, ticket, why, skips=skips)
+    assert flight.submitted == ["one"]
+    found = trials.fly(ticket, Cancellation())
+    assert (found.outcome, found.failure) == (outcome, why)
+    # A rerun by a plugin, in fixtures that work this time, runs.
+    assert trials.fly(ticket, Cancellation()).outcome is Outcome.PASSED
+    trials.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "class_"),
+    [(InputError("it is gone"), "input"), (ContainerStartFailed("no"), "container_start")],
+)
+def test_a_trial_whose_scenario_cannot_be_read_has_a_result_from_what_its_ticket_knows(
+    bundle: JobBundle, monkeypatch: pytest.MonkeyPatch, error: Exception, class_: str
+) -> None:
+    def gone(_: object) -> Trial:
+        raise error
+
+    trials = _trials(bundle)
+    of = _of(trial("one", "nop", 2), known=KNOWN)
+    monkeypatch.setattr(Ticket, "trial", gone)
+    found = trials.fly(Ticket(of), Cancellation())
+    assert (found.outcome, found.score) == (Outcome.ERROR, None)
+    assert found.failure is not None
+    assert (found.failure.class_, found.failure.message) == (class_, str(error))
+    assert (found.node_id, found.benchmark, found.scenario, found.agent, found.attempt, found.known) == (
+        of.node_id, "texts", "one", of.agent, 2, KNOWN,
+    )  # fmt: skip
+    trials.close()
+
+
+def test_a_result_that_there_is_no_place_for_is_that_of_the_trial(
+    bundle: JobBundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise DiskFull("no space left")
+
+    trials = _trials(bundle)
+    monkeypatch.setattr(trials, "_run", full)
+    one, other = trial("one", "nop"), trial("other", "nop")
+    found = trials.fly(Ticket(one), Cancellation())
+    assert (found.outcome, found.node_id) == (Outcome.ERROR, one.node_id)
+    assert found.failure is not None
+    assert found.failure.class_ == "disk_full"
+    assert trials.full == "no space left"
+    # Nothing more is paid for.
+    after = trials.fly(Ticket(other), Cancellation())
+    assert after.outcome is Outcome.CANCELLED
+    assert after.failure is not None
+    assert after.failure.message == "not run: no space left"
+    trials.close()
+
+
+def test_a_limit_that_was_reached_is_the_first_and_nothing_more_runs(bundle: JobBundle) -> None:
+    trials = _trials(bundle)
+    trials.note_spent("the job has spent 5 USD")
+    trials.note_spent("another")
+    found = trials.fly(Ticket(trial("one", "nop")), Cancellation())
+    assert (trials.spent, found.outcome) == ("the job has spent 5 USD", Outcome.CANCELLED)
+    assert found.failure is not None
+    assert (found.failure.class_, found.failure.message) == ("budget", "not run: the job has spent 5 USD")
+    trials.close()
+
+
+def test_a_trial_whose_process_died_has_what_it_had_written(bundle: JobBundle) -> None:
+    trials = _trials(bundle)
+    one, other = trial("one", "nop"), trial("other", "nop")
+    _ended(bundle, one, outcome=Outcome.FAILED)
+    why = Failure(class_="worker", message="it was killed")
+    assert trials.lost(one, why).outcome is Outcome.FAILED
+    found = trials.lost(other, why)
+    assert (found.outcome, found.failure) == (Outcome.ERROR, why)
+    assert bundle.find(other) == found
+    trials.close()
+    (events,) = bundle.layout.events.iterdir()
+    said = [json.loads(line) for line in events.read_text().splitlines()]
+    assert [each["outcome"] for each in said if "outcome" in each] == ["failed", "error"]
 
 
 def test_as_many_prepared_trials_are_kept_as_may_start_at_once_and_each_start_makes_room(

@@ -195,6 +195,18 @@ def test_in_a_workdir_that_is_the_root_files_of_the_root_are_the_agents() -> Non
         (f"{LIB}/json/decoder.cpython-311-x86_64-linux-gnu.so", f"{LIB}/json/decoder.py"),
         (f"{LOCAL}/_pytest", "/usr/lib/python3/dist-packages/_pytest"),
         ("/etc/perl/File/Find.pm", "/usr/share/perl/5.36/File/Find.pm"),
+        *(
+            ("/usr/local/lib/x86_64-linux-gnu/perl/5.36.0/File/Find.pm", f"{root}/File/Find.pm")
+            for root in (
+                "/usr/share/perl5",
+                "/usr/share/perl/5.36",
+                "/usr/share/perl/5.36.0",
+                "/usr/local/lib/perl5/5.36.0",
+                "/usr/lib/x86_64-linux-gnu/perl/5.36",
+                "/usr/lib/aarch64-linux-gnu/perl5/5.36.0",
+            )
+        ),
+        *(("/etc/perl/strict.pm", f"/usr/share/perl/5.{minor}/strict.pm") for minor in (26, 28, 44)),
         ("/usr/lib/x86_64-linux-gnu/perl-base/strict.pmc", "/usr/lib/x86_64-linux-gnu/perl-base/strict.pm"),
         ("/usr/local/lib/libc.so.6", "/usr/lib/x86_64-linux-gnu/libc.so.6"),
         ("/usr/lib/x86_64-linux-gnu/glibc-hwcaps/x86-64-v3/libc.so.6", "/usr/lib/x86_64-linux-gnu/libc.so.6"),
@@ -203,6 +215,12 @@ def test_in_a_workdir_that_is_the_root_files_of_the_root_are_the_agents() -> Non
 )
 def test_what_something_may_have_got_in_front_of_is_known(path: str, behind: str) -> None:
     assert behind in set(_places().counterparts(path, "python3.11"))
+
+
+def test_of_perl_only_the_version_that_a_path_names_counts() -> None:
+    found = set(_places().counterparts("/usr/share/perl/5.36.0/strict.pmc"))
+    assert "/usr/share/perl/5.36.0/strict.pm" in found
+    assert not any("None" in path or "5.34" in path for path in found)
 
 
 def test_by_contract_a_package_may_replace_one_of_the_image_but_not_the_runner() -> None:

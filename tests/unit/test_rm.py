@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_benchjobs.job.remove import hindrance, remove
 from pytest_benchjobs.model.baseline import BaselineEntry
 from pytest_benchjobs.model.job import JobStatus
 from pytest_benchjobs.model.owner import current_owner
@@ -85,6 +86,43 @@ def test_what_other_jobs_reused_stays_unless_they_go_too(
     assert f"results of job {last} are those of its trials" in capsys.readouterr().err
     assert run("rm", OLD, last, "--dir", directory) == 0
     assert _jobs(directory) == [NEW]
+
+
+def test_what_was_kept_goes_with_the_trials_that_it_was_kept_of(directory: Path) -> None:
+    origin = Origin(job=OLD, path="trials/oracle/count/1", finished_at=NOW)
+    last = "20260103-000000-cccccc"
+    trials = [
+        ended("F", "a", kept="benchjobs-kept:2"),
+        ended("F", "b", kept="benchjobs-kept:1"),
+        ended("P", "c", kept="benchjobs-kept:of-another-job", reused=origin),
+        ended("P", "d"),
+    ]
+    make_job(directory, last, trials)
+    with History.of(directory) as history:
+        removed = remove(directory, history, last)
+    assert (removed.job, removed.trials, removed.kept) == (last, 4, ("benchjobs-kept:1", "benchjobs-kept:2"))
+    assert removed.bytes > 0
+    assert _jobs(directory) == [OLD, NEW]
+
+
+def test_what_needs_a_job_is_named_up_to_five_of_it(directory: Path) -> None:
+    origin = Origin(job=OLD, path="trials/oracle/count/1", finished_at=NOW)
+    users = [f"20260103-00000{number}-cccccc" for number in range(7)]
+    found = []
+    for job in users:
+        make_job(directory, job, [ended("P", reused=origin)])
+        with History.of(directory) as history:
+            found.append(hindrance(history, OLD))
+    assert found[0] is not None
+    assert found[0].startswith(f"results of job {users[0]} are")
+    named = [0 if why is None else sum(job in why for job in users) for why in found]
+    assert named == [1, 2, 3, 4, 5, 5, 5]
+    assert [why is not None and " more are" in why for why in found] == [False] * 5 + [True] * 2
+    assert found[6] is not None
+    assert " and 2 more are" in found[6]
+    with History.of(directory) as history:
+        assert hindrance(history, OLD, users) is None
+        assert "more" not in str(hindrance(history, OLD, users[1:]))
 
 
 def test_a_job_that_runs_is_left_alone(capsys: pytest.CaptureFixture[str], directory: Path) -> None:

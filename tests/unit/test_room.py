@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_benchjobs.model.errors import ImageTooLarge
@@ -148,6 +148,8 @@ class Counted:
 
 
 @given(STEPS, st.booleans())
+@example([("begin", 0, ["a"]), ("note", "a", ["1"]), ("end", 0, False)], False)
+@example([("begin", 0, ["a"]), ("note", "a", ["1"]), ("expect", 1, ["a"]), ("end", 0, True)], False)
 def test_each_change_of_what_is_needed_is_noticed(steps: list[Any], always: bool) -> None:
     claims, counted = Claims(always=always), Counted(always=always)
     for what, place, more in steps:

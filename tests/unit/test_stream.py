@@ -29,6 +29,21 @@ def test_output_is_the_same_however_the_stream_is_cut(frames: list[tuple[int, by
     assert bytes(output) == b"".join(data for _, data in frames)
 
 
+@pytest.mark.parametrize("size", [0xFF, 0x100, 0xFFFF, 0x10000, 0x1000000])
+def test_a_frame_has_the_size_that_all_its_bytes_say(size: int) -> None:
+    sizes: list[int] = []
+    demultiplexer = Demultiplexer(lambda data: sizes.append(len(data)))
+    demultiplexer.feed(_frame(bytes(size)) + _frame(b"abc"))
+    assert sizes == [size, 3]
+
+
+def test_each_stream_is_handed_on_once_more() -> None:
+    everything, stdout, stderr = bytearray(), bytearray(), bytearray()
+    demultiplexer = Demultiplexer(everything.extend, stdout.extend, stderr.extend)
+    demultiplexer.feed(_frame(b"a", 1) + _frame(b"b", 2) + _frame(b"c", 0) + _frame(b"d", 1))
+    assert (everything, stdout, stderr) == (b"abcd", b"ad", b"bc")
+
+
 def test_draining_ends_with_the_stream() -> None:
     ours, theirs = socket.socketpair()
     output = bytearray()

@@ -365,6 +365,27 @@ def test_a_reference_that_exits_with_an_error_is_judged_by_its_score(bench: Benc
     assert _kind(result) == ("passed", None, 1.0)
 
 
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("exit 3", "with status 3, and what it left does not pass"),
+        ("echo so; nosuchcommand", "with status 127 (a command was not found), and what it left does not pass; it printed: so"),
+        ("true", None),
+    ],
+)  # fmt: skip
+def test_a_reference_that_exits_with_an_error_and_does_not_pass_is_an_error_without_a_score(
+    bench: Bench, script: str, message: str | None
+) -> None:
+    result = bench.run("oracle", reference=Reference(script=script))
+    if message is None:
+        assert _kind(result) == ("failed", "below_threshold", 0.0)
+        return
+    assert _kind(result) == ("error", "reference_failed", None)
+    assert result.failure is not None
+    assert result.failure.message.startswith(f"the reference solution exited {message}")
+    assert result.failure.phase == "agent"
+
+
 def test_an_agent_over_its_limit_gets_zero_and_no_grading(bench: Bench) -> None:
     hit: list[bool] = []
 
