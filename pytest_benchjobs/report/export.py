@@ -45,7 +45,7 @@ class ExportRow(Document):
     provider: str | None
     node_id: str
     group: str
-    """The same for all attempts of a scenario by an agent in a job, and for no other trial."""
+    """Id shared by all attempts of a scenario by an agent in a job, and by no other trial."""
     outcome: str
     class_: str | None = Field(serialization_alias="class")
     message: str | None

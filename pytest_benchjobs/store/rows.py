@@ -44,7 +44,7 @@ class JobRow:
     benchmarks: tuple[str, ...]
     parent: str | None
     selection: bool
-    """It has no name and ran a selection of scenarios (`-k`, `-m`, `--lf`, ids), as one does while developing."""
+    """True for a job without a name that ran a selection of scenarios (`-k`, `-m`, `--lf`, ids)."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ _SAID = {
     "results_unwritable": "the results cannot be written; make their directory writable, or choose another place",
     # error: models
     "rate_limited": "the model endpoint limits the rate; lower --bench-concurrency, or wait, and run it again",
-    "endpoint_down": "the model endpoint does not answer, or answers with errors of its own; run it again later",
+    "endpoint_down": "the model endpoint does not answer, or answers with its own errors; run it again later",
     "gateway": "the agent could not reach the gateway to the models; see `benchjobs doctor`",
     "model_auth": "the model endpoint refuses the key; check the agent's secret",
     "model_unknown": "the model endpoint knows no model of that name; check the agent's model",

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Sequence
 
 
 def finite(values: Iterable[float]) -> list[float]:
-    """The same numbers as a list.
+    """Validate numbers, and return them as a list.
 
     Raises:
         ValueError: one is infinite or not a number.
@@ -20,7 +20,7 @@ def finite(values: Iterable[float]) -> list[float]:
 
 
 def probabilities(values: Iterable[float]) -> list[float]:
-    """The same numbers as a list.
+    """Validate numbers, and return them as a list.
 
     Raises:
         ValueError: one is not within [0, 1].

@@ -51,7 +51,7 @@ class JobItem(Counts, JobHead):
     """A job. Its `mean_score` is over all agents, one of which may be a reference: see `scores`."""
 
     selection: bool = False
-    """It has no name and ran a selection of scenarios: `-k`, `-m`, `--lf`, ids."""
+    """True for a job without a name that ran a selection of scenarios: `-k`, `-m`, `--lf`, ids."""
     scores: dict[str, float] = {}
     """Agent -> mean score of its trials; agents without one are left out."""
     dead: bool = False

@@ -93,7 +93,7 @@ class Health(StrEnum):
     OK = "ok"
     PROBLEM = "problem"
     SKIPPED = "skipped"
-    """It cannot be checked from here; `found` says why."""
+    """The check cannot be made from here; `found` says why."""
 
 
 class Finding(Model):
