@@ -1,15 +1,21 @@
-"""`export`: write trials as CSV or JSON lines."""
+"""`export`: write trials as CSV or JSON lines, also with trajectories for training."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from ..report.units import counted
 from ..store.files import write_atomically, writing
 from ._directory import FILE, directory_option
+from ._output import say
+
+if TYPE_CHECKING:
+    from ..report.training import LeftOut
 
 
 @click.command()
@@ -17,17 +23,20 @@ from ._directory import FILE, directory_option
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(["csv", "jsonl"]),
-    help="A table, or one JSON object per line.  [default: by the suffix of --out, else csv]",
+    type=click.Choice(["csv", "jsonl", "rl"]),
+    help="A table; one JSON object per line; or the same with prompt and trajectory, for training.  "
+    "[default: by the suffix of --out, else csv]",
 )
 @click.option("--out", type=FILE, help="File to write.  [default: stdout]")
 @directory_option
 def export(jobs: tuple[str, ...], kind: str | None, out: Path | None, directory: Path) -> None:
     """Write the trials of each JOB as CSV or JSON lines, a row each.
 
-    JOB is an id, the beginning of one, a name, or last. `benchjobs schema export` describes the columns.
+    JOB is an id, the beginning of one, a name, or last. `benchjobs schema export` describes the columns, and `benchjobs
+    schema training` those of --format rl, which has the trials with a score.
     """
     from ..report.export import csv_lines, json_lines, rows
+    from ..report.training import LeftOut, training_rows
     from ..store.reader import HistoryReader
     from ..store.results import find_job
 
@@ -35,8 +44,34 @@ def export(jobs: tuple[str, ...], kind: str | None, out: Path | None, directory:
         kind = "jsonl" if out is not None and out.suffix in (".jsonl", ".ndjson") else "csv"
     with HistoryReader.of(directory) as history:
         job_ids = list(dict.fromkeys(find_job(history, job) for job in jobs))
+        if kind == "rl":
+            left_out = LeftOut()
+            attempts = (
+                row for job_id in job_ids for row in training_rows(directory, history, job_id, left_out)
+            )
+            _write(json_lines(attempts), out)
+            _say_left_out(left_out)
+            return
         exported = (row for job_id in job_ids for row in rows(directory, history, job_id))
         _write(csv_lines(exported) if kind == "csv" else json_lines(exported), out)
+
+
+def _say_left_out(left_out: LeftOut) -> None:
+    """Print what an export for training lacks, to stderr."""
+    for number, why in (
+        (
+            left_out.without_score,
+            "without a score left out: errors, cancelled and skipped ones have no reward",
+        ),
+        (left_out.confidential, "of confidential benchmarks left out"),
+        (left_out.without_files, "left out whose files are gone"),
+        (
+            left_out.without_prompt,
+            "with an empty prompt: the benchmark is not there, or the task has changed since",
+        ),
+    ):
+        if number:
+            say(f"{counted(number, 'trial')} {why}", err=True)
 
 
 def _write(lines: Iterable[str], out: Path | None) -> None:

@@ -14,10 +14,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ..model.errors import BenchError, InputError
+from ..model.errors import InputError
 from ..model.job import JobRecord
 from ..model.result import TrialResult
-from ..sources import find_sources, open_source
 from ..store.bundle import JobBundle
 from ..store.layout import TrialLayout
 from ..store.results import origins
@@ -26,6 +25,7 @@ from ..store.text import clean, one_line
 from ..store.trials import read_result
 from .documents.trial import AgentCommand, LogEnd, ShowDocument, TrialFile
 from .excerpts import LINES, Excerpt, excerpts, last_lines
+from .scenarios import Scenarios
 
 _STATEMENT = 20_000
 _COMMANDS, _COMMAND, _OUTPUT = 100, 500, 300
@@ -85,35 +85,8 @@ def _logs(result: TrialResult, root: Path) -> Iterator[Excerpt]:
 
 def _statement(result: TrialResult, record: JobRecord) -> str | None:
     """Return the task, if the benchmark is still where it was."""
-    if record.invocation is None:
-        return None
-    root = record.invocation.rootdir
-    place = result.node_id.rpartition("::")[0]
-    with contextlib.suppress(BenchError, OSError, ValueError):
-        for source in _sources(root, place, result.benchmark):
-            with contextlib.suppress(KeyError, LookupError):
-                if any(ref.id == result.scenario for ref in source.refs(result.scenario.__eq__)):
-                    return clean(source.load(result.scenario).problem_statement, _STATEMENT)
-    return None
-
-
-def _sources(root: Path, place: str, benchmark: str) -> Iterator[Any]:
-    """Yield sources that may have the scenario: the path in the node id, else benchmarks of that name."""
-    if (source := open_source(root / place)) is not None:
-        yield source
-        return
-    for directory in (root, root / "benchmarks"):
-        if directory.is_dir():
-            yield from (one for one in find_sources(directory) if one.benchmark == benchmark)
-    from ..sources.catalogue.entry import Entry
-    from ..sources.catalogue.kept import opened
-    from ..sources.catalogue.lookup import Lookup
-
-    found = Lookup([root]).find(benchmark)
-    if isinstance(found, Entry):
-        yield from found.sources(opened(found, None))
-    elif found is not None:
-        yield from found
+    scenario = Scenarios().of(result, record)
+    return None if scenario is None else clean(scenario.problem_statement, _STATEMENT)
 
 
 def _commands(places: Iterable[Path]) -> tuple[tuple[AgentCommand, ...], int]:

@@ -7,6 +7,7 @@ import dataclasses
 import datetime
 import functools
 import json
+from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -253,6 +254,24 @@ class HistoryReader:
             )
 
         return (TrialRow._make(row[2:]) for row in _paged(page, lambda row: row[:2], _PAGE))
+
+    def grouped_trials(self, job_id: str) -> Iterator[TrialRow]:
+        """Yield the trials of a job by run and scenario, so that attempts of one scenario come together, in order.
+
+        Their ids are sorted at once, 8 bytes each, and rows are read page by page.
+        """
+        query = "SELECT id FROM trials WHERE job = ? ORDER BY run, scenario, attempt, id"
+        with explained(self.path):
+            ids = array("q", (number for (number,) in self.connection.execute(query, (job_id,))))
+        for first in range(0, len(ids), _PAGE):
+            page = ids[first : first + _PAGE]
+            rows = self.select(
+                f"SELECT trials.id, {_TRIAL} FROM trials WHERE id IN ({_marks(page)})",  # noqa: S608
+                *page,
+            )
+            found = {number: TrialRow._make(row) for number, *row in rows}
+            # What was removed meanwhile is not there.
+            yield from (found[number] for number in page if number in found)
 
     def trial(self, job_id: str, node_id: str) -> TrialRow | None:
         """Look a trial of a job up by its node id."""

@@ -82,6 +82,15 @@ def parts_of(
     return {name: _digest(part) for name, part in parts.items()}
 
 
+def task_digest(scenario: Scenario) -> str:
+    """Return the part `scenario` of the signature, of one whose agent gets no variables of this machine.
+
+    Raises:
+        OSError: a file of the scenario cannot be read.
+    """
+    return _digest(_scenario(scenario, {}))
+
+
 def signature(scenario: Scenario, parts: Mapping[str, str], image_key: str) -> Signature:
     """Return the signature, from `parts_of` and the identity of the image.
 

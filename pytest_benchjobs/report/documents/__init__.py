@@ -25,6 +25,7 @@ DOCUMENTS = {
     "detach": ("pytest_benchjobs.report.documents.jobs", "DetachDocument"),
     "logs": ("pytest_benchjobs.report.documents.jobs", "LogsDocument"),
     "export": ("pytest_benchjobs.report.export", "ExportRow"),
+    "training": ("pytest_benchjobs.report.training", "TrainingRow"),
     "cancel": ("pytest_benchjobs.report.documents.jobs", "CancelDocument"),
     "rm": ("pytest_benchjobs.report.documents.jobs", "RemovedDocument"),
     "recover": ("pytest_benchjobs.report.documents.jobs", "RecoverDocument"),

@@ -1,0 +1,254 @@
+"""Export of attempts for training: prompt, trajectory, score and usage."""
+
+from __future__ import annotations
+
+import io
+import json
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from pytest_benchjobs.model.job import Invocation, JobRecord
+from pytest_benchjobs.model.result import Origin, ScorerResult, Signature
+from pytest_benchjobs.model.usage import Usage
+from pytest_benchjobs.report.documents import schema_of
+from pytest_benchjobs.report.training import LeftOut, training_rows
+from pytest_benchjobs.sources import open_source
+from pytest_benchjobs.store.bundle import JobBundle
+from pytest_benchjobs.store.reader import HistoryReader
+from pytest_benchjobs.trial.signature import task_digest
+
+from .jobs import ended, make_job, run
+from .records import NOW
+
+JOB, EARLIER = "20261121-054712-4f9a2c", "20261120-000000-000000"
+STEPS = [
+    {"schema_version": "ATIF-v1.7", "agent": {"name": "codex", "version": "1", "model_name": "gpt-5.5"}},
+    {"step_id": 1, "source": "user", "message": "Count."},
+    {
+        "step_id": 2,
+        "source": "agent",
+        "message": "",
+        "reasoning_content": "I look",
+        "tool_calls": [
+            {"tool_call_id": "call-1", "function_name": "Bash", "arguments": {"command": "wc -w in.txt"}}
+        ],
+        "observation": {"results": [{"source_call_id": "call-1", "content": "3"}]},
+    },
+    {"step_id": 3, "source": "agent", "message": "done \u001b[31m"},
+    {"final_metrics": {"total_steps": 3}},
+]
+
+
+def exported(
+    capsys: pytest.CaptureFixture[str], directory: Path, *arguments: str
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Lines of the export, each checked against the published schema, and what stderr says."""
+    assert run("export", *arguments, "--format", "rl", "--dir", directory) == 0
+    out, err = capsys.readouterr()
+    found = [json.loads(line) for line in out.splitlines()]
+    validator = jsonschema.Draft202012Validator(schema_of("training"))
+    for row in found:
+        validator.validate(row)
+    return found, err.splitlines()
+
+
+def trajectory(directory: Path, agent: str, scenario: str, attempt: int, lines: list[Any]) -> None:
+    path = JobBundle(directory, JOB).root / f"trials/{agent}/{scenario}/{attempt}/trajectory.jsonl"
+    path.write_text("".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines))
+
+
+def manifest(root: Path, statement: str = "Count the words.", more: str = "") -> None:
+    (root / "a.bench.yaml").write_text(
+        "benchmark: texts\nscenarios:\n  - id: count\n    image: debian\n"
+        f"    problem_statement: {statement}\n{more}    scorers: [{{type: command, command: 'true'}}]\n"
+    )
+
+
+def called_in(root: Path) -> Invocation:
+    return Invocation(directory=root, rootdir=root, arguments=())
+
+
+def test_an_attempt_is_one_line_of_prompt_messages_score_and_usage(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    manifest(tmp_path)
+    source = open_source(tmp_path / "a.bench.yaml")
+    assert source is not None
+    parts = {"scenario": task_digest(source.load("count"))}
+    scorers = (
+        ScorerResult(name="right", type="bash", weight=3, score=0.0),
+        ScorerResult(name="there", type="bash", weight=1, score=1.0),
+        ScorerResult(name="broke", type="bash", weight=1, score=None),
+    )
+    one = ended(
+        "H", agent="codex:gpt-5.5", attempt=2, scorers=scorers, tags=("easy",), benchmark_version="2.1",
+        usage=Usage(input_tokens=10, output_tokens=5, cost_usd=0.25), signature=Signature(value="x", parts=parts),
+    )  # fmt: skip
+    make_job(tmp_path, JOB, [one], config={"attempts": 2}, invocation=called_in(tmp_path))
+    trajectory(tmp_path, "codex_gpt-5.5", "count", 2, STEPS)
+    (row,), err = exported(capsys, tmp_path, "last")
+    assert err == []
+    assert row == {
+        "schema_version": 1,
+        "job": JOB,
+        "group": f"{JOB}/a.bench.yaml::count[codex:gpt-5.5]",
+        "benchmark": "texts",
+        "benchmark_version": "2.1",
+        "scenario": "count",
+        "tags": ["easy"],
+        "agent": "codex:gpt-5.5",
+        "model": "gpt-5.5",
+        "attempt": 2,
+        "prompt": "Count the words.",
+        "messages": [
+            {"role": "user", "content": "Count.", "reasoning": "", "tool_calls": [], "tool_call_id": ""},
+            {
+                "role": "assistant",
+                "content": "",
+                "reasoning": "I look",
+                "tool_calls": [{"id": "call-1", "name": "Bash", "arguments": '{"command": "wc -w in.txt"}'}],
+                "tool_call_id": "",
+            },
+            {"role": "tool", "content": "3", "reasoning": "", "tool_calls": [], "tool_call_id": "call-1"},
+            {"role": "assistant", "content": "done ", "reasoning": "", "tool_calls": [], "tool_call_id": ""},
+        ],
+        "score": 0.25,
+        "passed": False,
+        "scores": [
+            {"scorer": "right", "score": 0.0, "weight": 3.0},
+            {"scorer": "there", "score": 1.0, "weight": 1.0},
+        ],
+        "outcome": "failed",
+        "class": "below_threshold",
+        "input_tokens": 10,
+        "output_tokens": 5,
+        "cached_tokens": None,
+        "reasoning_tokens": None,
+        "cost_usd": 0.25,
+        "seconds": 2.0,
+        "reused": "",
+    }
+
+
+def test_attempts_of_a_group_are_on_consecutive_lines_and_errors_have_none(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    trials = [
+        ended(letter, scenario, agent, attempt)
+        for attempt, letter in ((10, "P"), (2, "F"), (1, "E"), (3, "C"))
+        for scenario in ("sums", "count")
+        for agent in ("oracle", "nop")
+    ]
+    make_job(tmp_path, JOB, trials, config={"attempts": 10})
+    rows, err = exported(capsys, tmp_path, "last")
+    assert [(row["agent"], row["scenario"], row["attempt"], row["score"]) for row in rows] == [
+        (agent, scenario, attempt, score)
+        for agent in ("nop", "oracle")
+        for scenario in ("count", "sums")
+        for attempt, score in ((2, 0.0), (10, 1.0))
+    ]
+    assert len({row["group"] for row in rows}) == 4
+    assert err == [
+        "8 trials without a score left out: errors, cancelled and skipped ones have no reward",
+        "8 trials with an empty prompt: the benchmark is not there, or the task has changed since",
+    ]
+
+
+@pytest.mark.parametrize(("statement", "prompt"), [("Count the words.", True), ("Count the lines.", False)])
+def test_a_prompt_that_has_changed_since_is_not_passed_off_as_the_one_of_then(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, statement: str, prompt: bool
+) -> None:
+    manifest(tmp_path)
+    source = open_source(tmp_path / "a.bench.yaml")
+    assert source is not None
+    signature = Signature(value="x", parts={"scenario": task_digest(source.load("count"))})
+    make_job(tmp_path, JOB, [ended("P", signature=signature)], invocation=called_in(tmp_path))
+    manifest(tmp_path, statement)
+    (row,), err = exported(capsys, tmp_path, "last")
+    assert row["prompt"] == (statement if prompt else "")
+    assert len(err) == (0 if prompt else 1)
+
+
+def test_nothing_of_a_confidential_benchmark_is_exported(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    make_job(tmp_path, JOB, [ended("P", confidential=True), ended("P", "open")])
+    rows, err = exported(capsys, tmp_path, "last")
+    assert [row["scenario"] for row in rows] == ["open"]
+    assert err[0] == "1 trial of confidential benchmarks left out"
+
+
+def test_a_reused_attempt_has_the_trajectory_of_the_job_that_ran_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    make_job(tmp_path, JOB, {"oracle": {"count": "P"}})
+    trajectory(tmp_path, "oracle", "count", 1, STEPS)
+    origin = Origin(job=JOB, path="trials/oracle/count/1", finished_at=NOW)
+    make_job(tmp_path, "20261122-000000-bbbbbb", [ended("P", reused=origin)], hours_ago=1)
+    (row,), _ = exported(capsys, tmp_path, "last")
+    assert (row["reused"], len(row["messages"])) == (JOB, 4)
+
+
+def test_a_trajectory_that_is_cut_edited_or_a_link_harms_nothing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    make_job(tmp_path, JOB, {"oracle": {"cut": "P", "linked": "P", "odd": "P"}})
+    trajectory(tmp_path, "oracle", "cut", 1, [STEPS[1], '{"step_id": 2, "source": "agent", "mess'])
+    (tmp_path / "secret.jsonl").write_text(json.dumps(STEPS[1]))
+    root = JobBundle(tmp_path, JOB).root
+    (root / "trials/oracle/linked/1/trajectory.jsonl").symlink_to(tmp_path / "secret.jsonl")
+    odd: list[Any] = [
+        [1], "7", {"step_id": 1, "source": ["x"], "message": 5, "tool_calls": 3}, {"step_id": 2, "tool_calls": ["x"]},
+        {"step_id": 3, "source": "tool", "message": None, "observation": {"results": None}},
+    ]  # fmt: skip
+    trajectory(tmp_path, "oracle", "odd", 1, odd)
+    rows, _ = exported(capsys, tmp_path, "last")
+    found = {row["scenario"]: [one["content"] for one in row["messages"]] for row in rows}
+    assert found == {"cut": ["Count."], "linked": [], "odd": [""]}
+
+
+def test_a_trial_whose_files_are_gone_is_left_out_and_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    make_job(tmp_path, JOB, {"oracle": {"count": "P", "gone": "P"}})
+    (JobBundle(tmp_path, JOB).root / "trials/oracle/gone/1/result.json").unlink()
+    rows, err = exported(capsys, tmp_path, "last")
+    assert [row["scenario"] for row in rows] == ["count"]
+    assert "1 trial left out whose files are gone" in err
+
+
+def test_columns_have_one_type_on_every_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    make_job(tmp_path, JOB, {"oracle": {"count": "P", "sums": "F"}})
+    trajectory(tmp_path, "oracle", "count", 1, STEPS)
+    rows, _ = exported(capsys, tmp_path, "last")
+    nullable = {"input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "cost_usd"}
+    for row in rows:
+        assert {name for name, value in row.items() if value is None} <= nullable
+        for message in row["messages"]:
+            assert {type(value) for name, value in message.items() if name != "tool_calls"} == {str}
+            assert list(message) == ["role", "content", "reasoning", "tool_calls", "tool_call_id"]
+
+
+def test_memory_does_not_grow_with_the_number_of_attempts(tmp_path: Path) -> None:
+    def peak(job_id: str, count: int) -> int:
+        trials = [ended("P", f"s{number}") for number in range(count)]
+        job: JobRecord = make_job(tmp_path, job_id, trials)
+        for one in trials:
+            place = JobBundle(tmp_path, job.id).root / f"trials/oracle/{one.scenario}/1/trajectory.jsonl"
+            place.write_text("".join(f"{json.dumps(line)}\n" for line in [*STEPS, *STEPS * 20]))
+        with HistoryReader.of(tmp_path) as history, io.StringIO() as sink:
+            tracemalloc.start()
+            for row in training_rows(tmp_path, history, job_id, LeftOut()):
+                sink.seek(0)
+                sink.write(json.dumps(row))
+            most = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+        return most
+
+    peak("20261120-000000-aaaaaa", 5)  # what is loaded once
+    few, many = peak("20261120-000000-bbbbbb", 20), peak("20261120-000000-cccccc", 400)
+    assert many < few + 2_000_000
