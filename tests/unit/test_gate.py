@@ -352,6 +352,29 @@ def test_what_is_spent_is_better_when_it_is_less() -> None:
     assert (unknown.before_cost, unknown.now_cost) == (None, None)
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "costs"),
+    [
+        ("12", "34", (1.5, 3.5)),
+        ("-2", "34", (2.0, 4.0)),
+        ("12", "3-", (1.0, 3.0)),
+        ("-2", "3-", (None, None)),
+        ("--", "34", (None, None)),
+        ("12", "--", (None, None)),
+    ],
+)
+def test_amounts_of_a_report_are_of_scenarios_of_which_both_sides_know_them(
+    before: str, now: str, costs: tuple[float | None, float | None]
+) -> None:
+    def spent(amounts: str) -> Side:
+        known = [() if one == "-" else (float(one),) for one in amounts]
+        return of(*(cell(n, [1.0], costs=one, seconds=one) for n, one in enumerate(known)))
+
+    report = judged(spent(now), spent(before), "mean")
+    assert (report.before_cost, report.now_cost) == costs
+    assert (report.before_seconds, report.now_seconds) == costs
+
+
 def test_one_long_scenario_does_not_make_everything_slower() -> None:
     before = of(*(cell(n, [1], seconds=(10,)) for n in range(12)))
     now = of(*(cell(n, [1], seconds=(1000 if n == 0 else 9,)) for n in range(12)))

@@ -95,6 +95,38 @@ def test_more_changed_than_the_same_is_not_ok() -> None:
     assert judged(now(11), side(GOOD), "mean", allow_missing=allowed("s0*")).verdict is OK
 
 
+def test_of_several_agents_each_scenario_is_counted_once() -> None:
+    now, before = side([[1.0]] * 18, [[1.0]] * 18), side(GOOD, GOOD)
+    (lost,) = [rule for rule in judged(now, before, "mean").rules if rule.rule.metric == "coverage"]
+    assert lost.why.startswith("the job did not run 2 of 20 scenarios (b/s018, b/s019) of the baseline. ")
+    assert "give --bench-allow-missing scenario=s018, or" in lost.why
+    assert (lost.now, lost.scenarios) == (1 - 4 / 40, 2)
+    changed = of(
+        *(
+            cell(n, [1.0], f"{agent}:m", comparable="new" if n < 11 else "same")
+            for n in range(20)
+            for agent in "ab"
+        )
+    )
+    (lost,) = [rule for rule in judged(changed, before, "mean").rules if rule.rule.metric == "coverage"]
+    assert lost.why.startswith("11 scenarios changed (b/s000, b/s001, b/s002 and 8 more), more than remain ")
+    assert "give --bench-allow-missing scenario=s000, or" in lost.why
+    assert (lost.now, lost.scenarios) == (1 - 22 / 40, 11)
+
+
+def test_agents_and_benchmarks_that_are_missing_are_named_together() -> None:
+    def missing(*benchmarks: str, agents: str = "a") -> str:
+        more = (cell(0, [1.0], f"{agent}:m", benchmark) for benchmark in benchmarks for agent in agents)
+        return judged(side(GOOD), of(*side(GOOD).cells.values(), *more), "mean").why
+
+    assert "did not run benchmark c of the baseline" in missing("c")
+    assert "did not run benchmarks c, d of the baseline" in missing("c", "d")
+    assert "did not run agent x:m of the baseline" in missing("b", agents="x")
+    both = missing("c", agents="axy")
+    assert "did not run agents x:m, y:m, benchmark c of the baseline" in both
+    assert "give --bench-allow-missing agent=x:m, or" in both
+
+
 def failing(count: int, attempts: int = 1, of_all: int = 60) -> Side:
     """A side on which an attempt at so many scenarios ended in an error."""
     return of(
