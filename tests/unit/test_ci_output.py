@@ -712,6 +712,17 @@ class TestJunit:
         everything, none = junit_short._fitting(told, 10_000)
         assert (everything.count(b"<property"), none) == (4, 0)
 
+    @pytest.mark.parametrize(("long", "told"), [(0, None), (1, "1 property"), (2, "2 properties")])
+    def test_properties_without_room_are_counted(self, long: int, told: str | None) -> None:
+        values = [("bench_job", "x"), *((f"bench_{n}", "x" * junit_short.LIMIT) for n in range(long))]
+        content = junit_short.short_junit(
+            record(Path()), [junit_short.Case("s", "c", "n", 1.0)], lambda _: values
+        )
+        found = {one.get("name"): one.get("value") for one in ET.fromstring(content).iter("property")}
+        assert found.get("bench_left_out") == told
+        assert found.get("bench_whole") == (told and f"report.json of job {JOB}")
+        assert found["bench_job"] == "x"
+
     def test_gitlab_finds_name_file_time_verdict_and_log(self, tmp_path: Path) -> None:
         place = "trials/codex/s/1"
         log = tmp_path / "reports" / "jobs" / JOB / place / "agent.log"

@@ -693,6 +693,10 @@ def test_a_limit_for_one_takes_the_place_of_the_general_one() -> None:
     assert judged(now, side([[1]] * 20, errors=1), "mean", max_error_rate=0.2).verdict is OK
     few = side(GOOD[:3])
     assert judged(few, few, "mean", min_samples=5).verdict is INVALID
+    # Each agent by itself: one whose attempts all ran makes good for no other.
+    two = of(*now.cells.values(), *side([], [[1.0]] * 20).cells.values())
+    (errors,) = [one for one in judged(two, side(GOOD, GOOD), "mean").rules if one.verdict is INVALID]
+    assert (errors.agent, errors.benchmark, errors.now) == ("a:m", "b", 3 / 23)
     assert judged(few, few, "mean", "--bench-min-samples a:m=3", min_samples=5).verdict is OK
 
 

@@ -60,6 +60,18 @@ def test_a_job_can_be_said_and_what_was_kept_is_preferred(history: History) -> N
     assert trial_named(history, "count[oracle]", OLD).job == OLD
     assert {row.job for row in trials_named(history, "count")} == {NEW}
     assert {row.job for row in trials_named(history, "count", kept=True)} == {OLD}
+    # Where nothing was kept of it the newest has it, and where something was of one of several, all are told.
+    assert {row.job for row in trials_named(history, "sort", kept=True)} == {OLD}
+
+
+def test_what_was_kept_of_one_attempt_is_preferred_to_a_newer_job(tmp_path: Path) -> None:
+    kept = [ended("P", "count", "oracle", 1, kept="image"), ended("P", "count", "oracle", 2)]
+    make_job(tmp_path, OLD, kept, hours_ago=3)
+    make_job(tmp_path, NEW, [ended("P", "count")], hours_ago=1)
+    with History.of(tmp_path) as history:
+        found = trials_named(history, "count", kept=True)
+        assert [(row.job, row.attempt) for row in found] == [(OLD, 1), (OLD, 2)]
+        assert [row.job for row in trials_named(history, "count")] == [NEW]
 
 
 def test_several_trials_are_listed_to_choose_from(history: History) -> None:

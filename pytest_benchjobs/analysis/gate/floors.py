@@ -37,22 +37,16 @@ def floors(rule: Rule, groups: Sequence[Group], random: Mapping[str, float]) -> 
 
 def errors(rule: Rule, group: Group) -> RuleReport:
     """Judge the share of attempts that ended in an error."""
-    return error_rate(rule, group.errors, group.attempts, group.benchmark, group.agent)
-
-
-def error_rate(
-    rule: Rule, bad: int, attempts: int, benchmark: str | None = None, agent: str | None = None
-) -> RuleReport:
-    """Judge the share of `bad` among the attempts."""
+    bad, attempts = group.errors, group.attempts
     share = bad / attempts if attempts else 0.0
     low, high = wilson(bad, attempts, rule.level)
-    beyond = too_many(rule, bad, attempts)
+    beyond = too_many(rule, group)
     why = f"{bad:,} of {words.count(attempts, 'attempt')} ({words.percent(share)}) ended in an error"
     why += f"; at most {words.percent(rule.amount)} allowed" if beyond else ""
     return RuleReport(
         rule=rule,
-        benchmark=benchmark,
-        agent=agent,
+        benchmark=group.benchmark,
+        agent=group.agent,
         verdict=GateVerdict.INVALID if beyond else GateVerdict.OK,
         why=why,
         now=share,
@@ -63,9 +57,9 @@ def error_rate(
     )
 
 
-def too_many(rule: Rule, bad: int, attempts: int) -> bool:
+def too_many(rule: Rule, group: Group) -> bool:
     """Return whether the share of attempts that ended in an error is above the ceiling."""
-    return attempts > 0 and bad / attempts > rule.amount + _ROUNDING
+    return group.attempts > 0 and group.errors / group.attempts > rule.amount + _ROUNDING
 
 
 def samples(rule: Rule, group: Group) -> RuleReport:

@@ -9,7 +9,7 @@ from ..pairing import Pairing
 from ..sides import QUARANTINE, Cell, Side
 from ..statistics import fisher
 from . import words
-from .floors import ERRORS, SAMPLES, error_rate, errors, samples, too_many
+from .floors import ERRORS, SAMPLES, errors, samples, too_many
 from .groups import Group, select
 
 _ROUNDING = 1e-9
@@ -30,10 +30,7 @@ def validity(
         return [RuleReport(rule=least, verdict=GateVerdict.INVALID, why=why)]
     # A limit for one group overrides the general one.
     limited = _without(groups, ERRORS, config)
-    found = [errors(ceiling, one) for one in limited if too_many(ceiling, one.errors, one.attempts)]
-    both = sum(one.errors for one in limited), sum(one.attempts for one in limited)
-    if not found and too_many(ceiling, *both):
-        found = [error_rate(ceiling, *both)]
+    found = [errors(ceiling, one) for one in limited if too_many(ceiling, one)]
     if before is not None:
         found += _more_errors(ceiling, before, now, pairing)
         new = all(one.baseline_agent is None for one in groups)
