@@ -270,6 +270,18 @@ def test_last_is_the_last_completed_job_that_fits(reports: Path, history: Histor
     assert "has not all agents" in resolved.notes[-1]
 
 
+def test_later_jobs_are_no_baseline_unless_they_are_of_another_branch(
+    reports: Path, history: History
+) -> None:
+    make_job(reports, ONE, LETTERS, hours_ago=9, **at(None))
+    judged = make_job(reports, TWO, LETTERS, hours_ago=5, **at(None))
+    aside = make_job(reports, THREE, LETTERS, hours_ago=4, **at(None, "topic"))
+    make_job(reports, FOUR, LETTERS, hours_ago=1, **at(None))
+    assert jobs_of(found("last", history, judged)) == (ONE,)
+    assert jobs_of(found("branch:main", history, judged)) == (ONE,)
+    assert jobs_of(found("branch:main", history, aside)) == (FOUR,)
+
+
 @pytest.mark.parametrize(("errors", "fits"), [(1, True), (2, False)])
 def test_of_a_last_job_one_attempt_in_twenty_may_have_ended_in_an_error(
     reports: Path, history: History, errors: int, fits: bool

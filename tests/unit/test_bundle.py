@@ -367,3 +367,22 @@ def test_what_is_no_file_is_not_copied_and_named(tmp_path: Path, kind: str, left
         copy_tree(tmp_path / "there", tmp_path / "here", copied)
     assert (copied.left_out, copied.problems, copied.files) == ([left_out], [], 0)
     assert list((tmp_path / "here").iterdir()) == []
+
+
+def test_a_result_that_cannot_take_its_place_leaves_the_earlier_one_there(
+    bundle: JobBundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    earlier = bundle.begin(trial()).commit(result(seconds=1.0))
+    place, rename = bundle.root / earlier.path, Path.rename
+
+    def refused(self: Path, target: Path) -> Path:
+        # Free, as the earlier one has stepped aside.
+        if target == place and self.name.startswith(".tmp-") and not place.exists():
+            raise OSError(errno.EIO, "broken")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", refused)
+    with pytest.raises(ResultsUnwritable, match="broken"):
+        bundle.begin(trial()).commit(result(seconds=2.0))
+    assert [one.seconds for one in bundle.results()] == [1.0]
+    assert not list(place.parent.glob(".old-*"))

@@ -673,6 +673,15 @@ def test_floors(rule: str, verdict: GateVerdict, says: str) -> None:
     assert exit_status(report) == {OK: 0, REGRESSED: 10, INVALID: 12}[verdict]
 
 
+def test_only_single_attempts_are_throws_of_a_coin() -> None:
+    single, mixed = BAD, [[0.0, 0.0], *BAD[1:]]
+    for scores, says in (
+        (single, "0.60 (95 % interval 0.39..0.78)"),
+        (mixed, "0.60 (95 % interval 0.36..0.84)"),
+    ):
+        assert says in only(judged(side(scores), None, "--bench-min-score 0.5")).why
+
+
 def test_chance_is_told_by_the_random_agent_of_the_same_job() -> None:
     guess = [cell(n, [float(n < 5)], agent="baseline:random:0.25") for n in range(20)]
     now = of(*side(BAD).cells.values(), *guess)

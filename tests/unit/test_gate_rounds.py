@@ -228,6 +228,10 @@ def test_fresh_attempts_that_end_in_errors_confirm_nothing_and_clear_nobody() ->
     some = Cell("texts", "s03", "codex:a", scores=(1.0,), passed=1, errors=4)
     one = side({name: [int(name != "s03")] for name in names(20)})
     assert judged(one, Side("fresh", (), {some.key: some})).verdict is GateVerdict.INVALID
+    # One is enough, where it would decide.
+    for errors, verdict in ((0, GateVerdict.INCONCLUSIVE), (1, GateVerdict.INVALID)):
+        some = Cell("texts", "s03", "codex:a", scores=(0.0, 0.0), errors=errors)
+        assert judged(one, Side("fresh", (), {some.key: some})).verdict is verdict
     # None were made at all.
     report = judged(now, fresh)
     (rule,) = [one for one in report.rules if one.rule.metric == "scenario"]
