@@ -92,8 +92,7 @@ class Reference(Model):
 class ScorerSpec(Model):
     """One scorer of a scenario.
 
-    `type` is one of the built-in kinds (`answer`, `bash`, `command`, `tests`, `harbor`) or a name that a plugin
-    registered.
+    `type` is one of the built-in kinds (`bash`, `command`, `tests`, `answer` ...) or a name that a plugin registered.
     """
 
     name: Name

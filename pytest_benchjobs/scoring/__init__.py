@@ -4,6 +4,7 @@
     needs.py          what a type of scorer needs of a trial before it grades
     builtin.py        the types that come with the package (pytest_runner.py: how `tests` runs pytest)
     answering.py      the type `answer`: answers.py compares a short answer, replies.py finds it in a text
+    ast_grep.py       the type `ast_grep`: patterns in syntax trees
     params.py         parameters of scorers, checked
     bigcodebench/     the type of BigCodeBench
     swebench/         the types of SWE-bench and SWE-Bench Pro

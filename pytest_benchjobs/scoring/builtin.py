@@ -1,10 +1,10 @@
-"""Types of scorers in the package: `bash`, `command`, `tests`, `harbor`, `answer`, and those of datasets."""
+"""Types of scorers in the package: `bash`, `command`, `tests`, `harbor`, and a list with those of other files."""
 
 from __future__ import annotations
 
 import dataclasses
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 
 from ..model.errors import ScoreInvalid, ScoreMissing, ScorerCrashed
@@ -137,12 +137,24 @@ class _Elsewhere:
         return scorer(context)
 
 
+def _check_later(module: str, function: str) -> Callable[[ScorerSpec], None]:
+    """Return a check whose module is imported when it is first called."""
+
+    def check(spec: ScorerSpec) -> None:
+        getattr(importlib.import_module(module, __package__), function)(spec)
+
+    return check
+
+
 _KINDS: Mapping[str, Scorer] = {
     "answer": _Elsewhere(".answering", "score_answer", Needs(container=False)),
     "bash": score_bash,
     "command": score_command,
     "tests": score_tests,
     "harbor": score_harbor,
+    "ast_grep": _Elsewhere(
+        ".ast_grep", "score_ast_grep", Needs(check=_check_later(".ast_grep", "check_ast_grep"))
+    ),
     "swebench": _Elsewhere(".swebench.verified", "score_swebench"),
     "swebench-pro": _Elsewhere(".swebench.pro", "score_swebench_pro"),
     "bigcodebench": _Elsewhere(".bigcodebench.scorer", "score_bigcodebench"),

@@ -33,6 +33,8 @@ class Needs:
     """Created before the agent starts, writable for everybody."""
     collect: Callable[[ScorerSpec], Sequence[Collect]] = lambda _spec: ()
     """Commands for one scorer of the type."""
+    check: Callable[[ScorerSpec], None] = lambda _spec: None
+    """Called before a trial starts. Raises InputError if parameters are wrong, or this machine lacks a program."""
 
 
 _NOTHING = Needs()
@@ -62,6 +64,16 @@ def collecting(specs: Sequence[ScorerSpec], kinds: Mapping[str, Scorer]) -> Iter
     """Yield the commands to run after the agent has ended."""
     for spec in specs:
         yield from _of(spec.type, kinds).collect(spec)
+
+
+def check_scorers(specs: Sequence[ScorerSpec], kinds: Mapping[str, Scorer]) -> None:
+    """Check the parameters of scorers, and what they need of this machine.
+
+    Raises:
+        InputError: something is wrong, or missing.
+    """
+    for spec in specs:
+        _of(spec.type, kinds).check(spec)
 
 
 def _of(kind: str, kinds: Mapping[str, Scorer]) -> Needs:

@@ -3,9 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
-from ..model.errors import ScorerCrashed
+from pydantic import BaseModel, ValidationError
+
+from ..model.errors import InputError, ScorerCrashed
 from ..model.scenario import ScorerSpec
+
+_Params = TypeVar("_Params", bound=BaseModel)
+
+
+def parsed(model: type[_Params], spec: ScorerSpec) -> _Params:
+    """Return all parameters of a scorer, as `model` describes them.
+
+    Raises:
+        InputError: they are wrong.
+    """
+    try:
+        return model.model_validate(spec.params)
+    except ValidationError as error:
+        from ..sources.complaints import first_mistake
+
+        raise InputError(f"scorer {spec.name!r}: params: {first_mistake(error)}") from None
 
 
 def text_of(spec: ScorerSpec, key: str) -> str:

@@ -18,6 +18,7 @@ from ..model.job import JobConfig
 from ..model.result import Trial
 from ..model.scenario import Scenario
 from ..sandbox.protocol import SandboxProvider
+from ..scoring.needs import check_scorers
 from ..scoring.protocol import Scorer
 from ..sources.template import fill
 from ..store.bundle import JobBundle
@@ -162,6 +163,12 @@ def _check_scorers(trial: Trial, services: Services) -> None:
                 line=scenario.line,
             )
         fill(scorer.env, HOST)
+    try:
+        check_scorers(scenario.scorers, services.scorers)
+    except InputError as error:
+        if error.path is not None:
+            raise
+        raise InputError(error.message, path=scenario.source, line=scenario.line) from None
     fill(scenario.environment.env, HOST)
     if (fresh := scenario.fresh_container) is not None and fresh.environment is not None:
         fill(fresh.environment.env, HOST)

@@ -1,0 +1,293 @@
+"""`ast_grep`: counts patterns in the syntax trees of source files, on this machine, with the program `ast-grep`.
+
+The files are copied out of the container, so the image needs nothing, and nothing in the container can change the
+program. They are data of an agent that may want to hide code:
+
+    ignore files, hidden directories    are not respected
+    a project file, sgconfig.yml        ast-grep is given another one, without native libraries
+    comments that silence a rule        are taken out of the copies
+    links to files, invalid UTF-8       the copies are plain files of valid UTF-8
+    more than can be searched           a pattern counts as forbidden code wherever not everything was searched
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import posixpath
+import shutil
+import signal
+import subprocess
+import sysconfig
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, model_validator
+
+from ..model.environ import program_environment
+from ..model.errors import InputError, ScorerCrashed, ScorerTimeout
+from ..model.scenario import ScorerSpec
+from ..store.text import clean
+from ..system.temporary import temporary_directory
+from .params import parsed
+from .protocol import Graded, ScoringContext
+
+PROGRAM = "ast-grep"
+_FILES_LIMIT = 64 * 1024 * 1024
+_OUTPUT_LIMIT = 64 * 1024 * 1024
+_ERRORS_SHOWN = 500
+_SILENCERS = (b"ast-grep-ignore", b"ast-grep-ignorE")
+"""The word of a comment that silences rules, and what takes its place: of the same length."""
+_HARMLESS = ("a link that points outside, or to nothing", "neither a file nor a directory")
+"""Ends of notes about things that cannot be source files."""
+_SEARCH_ALL = ("hidden", "dot", "exclude", "global", "parent", "vcs")
+_CONFIGURATION = "ruleDirs: []\n"
+
+
+class Check(BaseModel):
+    """A pattern, and how often it has to be found."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    pattern: Annotated[StrictStr, Field(min_length=1)] | None = None
+    """A pattern of ast-grep, such as `eval($A)`; this or `rule`."""
+    rule: dict[str, Any] | None = None
+    """A rule object of ast-grep: `{kind: ..., has: ...}`."""
+    lang: Annotated[StrictStr, Field(min_length=1)]
+    path: Annotated[StrictStr, Field(min_length=1)] = "."
+    """File or directory; a relative one starts at the workdir."""
+    exclude: tuple[StrictStr, ...] = ()
+    """Patterns of paths that are left out."""
+    min: Annotated[StrictInt, Field(ge=0)] | None = None
+    """The fewest matches; default: 1, or 0 with `max`."""
+    max: Annotated[StrictInt, Field(ge=0)] | None = None
+    """The most matches; default: any number. 0 forbids the pattern."""
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        if (self.pattern is None) is (self.rule is None):
+            raise ValueError("give pattern or rule, one of the two")
+        if self.max is not None and self.fewest > self.max:
+            raise ValueError(f"no number is at least {self.fewest} and at most {self.max}")
+        return self
+
+    @property
+    def fewest(self) -> int:
+        """The fewest matches."""
+        return self.min if self.min is not None else 1 if self.max is None else 0
+
+    @property
+    def place(self) -> tuple[str, tuple[str, ...]]:
+        """Files to search."""
+        return self.path, self.exclude
+
+
+class Checks(BaseModel):
+    """Several checks; the score is the share that hold."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    checks: Annotated[tuple[Check, ...], Field(min_length=1, max_length=1000)]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Found:
+    """Matches of the rules in one place."""
+
+    counts: Mapping[str, int]
+    """Name of a rule -> matches."""
+    gaps: tuple[str, ...] = ()
+    """What was not searched, and why. A pattern may be there."""
+
+
+def score_ast_grep(context: ScoringContext) -> Graded:
+    """`ast_grep`: the share of the checks in `params` that hold.
+
+    Raises:
+        InputError: `params` are wrong, or there is no `ast-grep`.
+        ScorerCrashed: `ast-grep` refuses a rule, or crashes.
+        ScorerTimeout: it does not end in time.
+    """
+    checks, program = _checks(context.spec), _program(context.spec)
+    held: list[dict[str, object]] = []
+    searched: dict[tuple[str, tuple[str, ...]], Found | None] = {}
+    for check in checks:
+        if check.place not in searched:
+            rules = {f"check-{n}": one for n, one in enumerate(checks) if one.place == check.place}
+            searched[check.place] = _search(context, program, check, rules)
+    for number, check in enumerate(checks):
+        found = searched[check.place]
+        held.append({"check": _shown(check), **_judge(check, found, f"check-{number}")})
+    right = sum(entry["holds"] is True for entry in held)
+    lines = [f"{'ok' if entry['holds'] else 'NOT'}  {entry['check']}: {entry['why']}" for entry in held]
+    return Graded(right / len(held), "\n".join(lines), {"checks": held[:100]})
+
+
+def check_ast_grep(spec: ScorerSpec) -> None:
+    """Check the parameters, and that the program is there.
+
+    Raises:
+        InputError: they are wrong, or it is missing.
+    """
+    _checks(spec)
+    _program(spec)
+
+
+def _checks(spec: ScorerSpec) -> Sequence[Check]:
+    if "checks" in spec.params:
+        return parsed(Checks, spec).checks
+    return (parsed(Check, spec),)
+
+
+def _program(spec: ScorerSpec) -> str:
+    """Find `ast-grep`, beside this Python or on PATH. Not `sg`, which is another program on Linux."""
+    beside = Path(sysconfig.get_path("scripts")) / PROGRAM
+    found = str(beside) if beside.is_file() else shutil.which(PROGRAM)
+    if found is None:
+        raise InputError(
+            f"scorer {spec.name!r} needs the program ast-grep on this machine: "
+            "pip install 'pytest-benchjobs[ast-grep]', or npm install -g @ast-grep/cli"
+        )
+    return found
+
+
+def _judge(check: Check, found: Found | None, name: str) -> dict[str, object]:
+    if found is None:
+        return {"holds": False, "matches": None, "why": f"there is no {check.path}"}
+    count = found.counts.get(name, 0)
+    if count < check.fewest:
+        why = f"{count} matches, of at least {check.fewest}"
+    elif check.max is not None and count > check.max:
+        why = f"{count} matches, of at most {check.max}"
+    elif check.max is not None and found.gaps:
+        why = f"not all was searched: {found.gaps[0]}"
+    else:
+        return {"holds": True, "matches": count, "why": f"{count} matches"}
+    return {"holds": False, "matches": count, "why": why}
+
+
+def _shown(check: Check) -> str:
+    wanted = check.pattern if check.pattern is not None else json.dumps(check.rule, default=str)
+    return clean(f"{check.lang} {wanted}", 200)
+
+
+def _search(context: ScoringContext, program: str, check: Check, rules: Mapping[str, Check]) -> Found | None:
+    """Search one place by several rules; None: it is not there."""
+    with temporary_directory("ast-grep") as directory:
+        path = posixpath.normpath(posixpath.join(context.sandbox.workdir, check.path))
+        copies = directory / "files" / (posixpath.basename(path) or "root")
+        copies.parent.mkdir()
+        fetched = context.sandbox.fetch(path, copies, limit=_FILES_LIMIT, exclude=check.exclude)
+        if fetched is None or not copies.exists():
+            return None
+        gaps = [note for note in fetched.notes if not note.endswith(_HARMLESS)]
+        gaps += _make_plain(copies)
+        configuration = directory / "sgconfig.yml"
+        configuration.write_text(_CONFIGURATION)
+        documents = [
+            json.dumps({"id": name, "language": one.lang, "rule": one.rule or {"pattern": one.pattern}})
+            for name, one in rules.items()
+        ]
+        arguments = [
+            *(program, "scan", "--config", str(configuration), "--inline-rules", "\n---\n".join(documents)),
+            *(part for kind in _SEARCH_ALL for part in ("--no-ignore", kind)),
+            *("--json=stream", "--inspect", "entity", "--threads", "2", "--", str(copies)),
+        ]
+        found = _run(context, arguments, directory)
+        return dataclasses.replace(found, gaps=(*gaps, *found.gaps))
+
+
+def _make_plain(top: Path) -> list[str]:
+    """Make every copy a plain file of UTF-8 without comments that silence rules; return what could not be."""
+    room, gaps = _FILES_LIMIT, []
+    for path in [top] if top.is_file() else sorted(top.rglob("*")):
+        if not path.is_file():  # a link to a directory, which is searched where it really is
+            continue
+        content = path.read_bytes()
+        is_link = path.is_symlink()
+        if is_link:
+            room -= len(content)
+            if room < 0:
+                gaps.append("links lead to more than can be searched")
+                break
+            path.unlink()
+        plain = content.decode("utf-8", "replace").encode("utf-8").replace(*_SILENCERS)
+        if is_link or plain != content:
+            path.write_bytes(plain)
+    return gaps
+
+
+def _run(context: ScoringContext, arguments: Sequence[str], directory: Path) -> Found:
+    """Run ast-grep, and count matches as they come: a hostile file can have an endless number of them."""
+    name, late = context.spec.name, threading.Event()
+    environment = {**program_environment(), "HOME": str(directory), "XDG_CONFIG_HOME": str(directory)}
+    with tempfile.TemporaryFile(dir=directory) as errors:
+        process = subprocess.Popen(
+            arguments,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            cwd=directory,
+            env=environment,
+            start_new_session=True,
+        )
+
+        def kill() -> None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+        def kill_late() -> None:
+            late.set()
+            kill()
+
+        timer = threading.Timer(context.timeout, kill_late)
+        timer.start()
+        try:
+            assert process.stdout is not None  # noqa: S101  asked for
+            counts, whole = _count(process.stdout)
+            if not whole:
+                kill()
+            process.stdout.close()
+            status = process.wait()
+        finally:
+            timer.cancel()
+            if process.poll() is None:
+                kill()
+                process.wait()
+        reported = _said(errors)
+    if late.is_set():
+        raise ScorerTimeout(f"scorer {name!r}: ast-grep did not end within {context.timeout:g} s")
+    if whole and status not in (0, 1):
+        why = clean(
+            " ".join(line for line in reported if line and not line.startswith("sg: ")), _ERRORS_SHOWN
+        )
+        raise ScorerCrashed(f"scorer {name!r}: ast-grep ended with status {status}: {why or 'no message'}")
+    gaps = [clean(line.removeprefix("sg: entity|file|"), 200) for line in reported if ": skipped=" in line]
+    return Found(counts, tuple(gaps) if whole else ("there are too many matches", *gaps))
+
+
+def _count(output: IO[bytes]) -> tuple[dict[str, int], bool]:
+    """Count matches by rule; False: there were too many to read."""
+    counts: dict[str, int] = {}
+    room = _OUTPUT_LIMIT
+    while line := output.readline(room + 1):
+        room -= len(line)
+        if room < 0:
+            return counts, False
+        try:
+            rule = json.loads(line).get("ruleId")
+        except (ValueError, AttributeError, RecursionError):
+            continue
+        if isinstance(rule, str):
+            counts[rule] = counts.get(rule, 0) + 1
+    return counts, True
+
+
+def _said(errors: IO[bytes]) -> list[str]:
+    errors.seek(0)
+    return errors.read(_OUTPUT_LIMIT).decode("utf-8", "replace").splitlines()
