@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -194,7 +196,36 @@ def test_a_lost_cache_fails_the_gate_unless_a_person_calls_it_the_first_run(
         if "steps.gate.outputs.verdict" in step.get("if", "")
     ]
     assert len(saved) == 2
-    assert all('"no baseline"' in condition and '"invalid"' not in condition for condition in saved)
+    for condition in saved:
+        (good,) = re.findall(r"fromJSON\('(.*?)'\)", condition)
+        assert json.loads(good) == ["ok", "no baseline"]  # a job that looks worse would hide a broken agent
+
+
+def test_the_gate_is_red_when_the_agent_fails_a_single_scenario_always(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    listed = list(calls())
+    for name, arguments in [(name, arguments) for name, _, arguments in listed if arguments[0] == "gate"]:
+        (ran,) = [words for place, program, words in listed if (place, program) == (name, "pytest")]
+        attempts = int(ran[ran.index("--bench-attempts") + 1])
+        for job, directory, letter in (("aaaaaa", "before", "P"), ("bbbbbb", "reports", "F")):
+            shutil.rmtree(tmp_path / directory, ignore_errors=True)
+            trials = {"oracle": {"count": letter * attempts}}
+            make_job(tmp_path / directory, f"20261121-054712-{job}", trials)
+        assert run("baseline", "export", "last", "--dir", "before", "--to", "baseline.json") == 0
+        assert run(*arguments) == 10, name
+        capsys.readouterr()
+
+
+def test_a_gitlab_pipeline_hands_on_a_baseline_of_good_jobs_only() -> None:
+    script = gitlab()["gate"]["script"]
+    judged, kept = (
+        next(n for n, line in enumerate(script) if text in line)
+        for text in ("benchjobs gate", "baseline export")
+    )
+    assert judged < kept
+    assert "grep -Eq 'verdict=\"(ok|no baseline)\"} 1' metrics.txt" in script[kept]
 
 
 def test_the_jenkinsfile_is_whole() -> None:

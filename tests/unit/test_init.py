@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import shlex
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +22,7 @@ from pytest_benchjobs.agents.given import given_agents
 from pytest_benchjobs.settings.agents import read_agent
 from pytest_benchjobs.sources import open_source
 
-from .jobs import run
+from .jobs import make_job, run
 
 WRITTEN = [
     "wrote  benchmarks/acme.bench.yaml",
@@ -177,3 +182,82 @@ def test_none_is_written_where_none_is_wanted(acme: Path, capsys: pytest.Capture
     assert _init(capsys, "elsewhere", "--ci", "none")[0] == "found  project elsewhere, main branch main"
     assert sorted(path.name for path in (acme / "elsewhere").iterdir()) == ["benchmarks", "my-agent"]
     assert given_agents([read_agent("x=./elsewhere/my-agent", acme)])["x"].needs_model is False
+
+
+PIPELINES = [
+    ("github", ".github/workflows/benchmark.yml"),
+    ("gitlab", ".gitlab-ci.yml"),
+    ("jenkins", "Jenkinsfile"),
+]
+JOBS = ("20261101-000000-aaaaaa", "20261102-000000-bbbbbb")
+
+
+def _attempts(scripts: list[str]) -> int:
+    """Number of attempts that a pipeline asks for."""
+    (found,) = re.findall(r"--bench-attempts (\d+)", "\n".join(scripts))
+    return int(found)
+
+
+def _judged(acme: Path, capsys: pytest.CaptureFixture[str], scripts: list[str], passed: int) -> int:
+    """Judge a job by the gate of a pipeline; in its baseline all attempts passed. Return the status."""
+    attempts = _attempts(scripts)
+    for directory in ("reports", "main"):
+        shutil.rmtree(acme / directory, ignore_errors=True)
+    make_job(acme / "main", JOBS[0], {"my-agent": {"count-lines": "P" * attempts}})
+    make_job(
+        acme / "reports",
+        JOBS[1],
+        {"my-agent": {"count-lines": "P" * passed + "F" * (attempts - passed)}},
+    )
+    (gate,) = re.findall(r"benchjobs (gate last.*?)(?: \$FIRST_RUN)", " ".join(scripts).replace("\\\n", " "))
+    arguments = shlex.split(gate)
+    baseline = arguments[arguments.index("--baseline") + 1].removeprefix("file:")
+    assert run("baseline", "export", "last", "--to", baseline, "--dir", acme / "main") == 0
+    capsys.readouterr()
+    return run(*arguments)
+
+
+@pytest.mark.parametrize(("system", "file"), PIPELINES)
+def test_the_gate_of_a_new_project_is_red_when_its_agent_fails_everything(
+    acme: Path, capsys: pytest.CaptureFixture[str], system: str, file: str
+) -> None:
+    _init(capsys, "--ci", system)
+    scripts = _scripts(system, (acme / file).read_text())
+    assert _judged(acme, capsys, scripts, _attempts(scripts)) == 0
+    assert _judged(acme, capsys, scripts, 0) == 10
+    assert "regressed: mean 1.00 -> 0.00" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("passed", "verdict"), [(5, "ok"), (4, "inconclusive"), (0, "regressed")])
+def test_only_a_good_job_becomes_the_baseline_of_a_new_project(
+    acme: Path, capsys: pytest.CaptureFixture[str], passed: int, verdict: str
+) -> None:
+    _init(capsys, "--ci", "gitlab")
+    text = (acme / ".gitlab-ci.yml").read_text()
+    scripts = _scripts("gitlab", text)
+    status = _judged(acme, capsys, scripts, passed)
+    assert capsys.readouterr().out.startswith(verdict)
+    if (
+        not status
+    ):  # GitLab runs nothing after a command that failed, and keeps the baseline of the last good pipeline
+        place = next(n for n, script in enumerate(scripts) if "benchjobs gate last" in script)
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        subprocess.run(
+            ["bash", "-ec", "\n".join(scripts[place + 1 :])],
+            env={**os.environ, "PATH": path}, capture_output=True, check=True,
+        )  # fmt: skip
+    kept = acme / "next" / "baseline.json"
+    jobs = json.loads(kept.read_text())["jobs"] if kept.is_file() else None
+    assert jobs == {"ok": [JOBS[1]], "inconclusive": [JOBS[0]], "regressed": None}[verdict]
+
+    _init(capsys, "--ci", "github")
+    workflow = yaml.safe_load((acme / ".github/workflows/benchmark.yml").read_text())
+    saved = [
+        step["if"]
+        for step in workflow["jobs"]["benchmark"]["steps"]
+        if "outputs.verdict" in step.get("if", "")
+    ]
+    assert len(saved) == 2
+    for condition in saved:
+        (good,) = re.findall(r"fromJSON\('(.*?)'\)", condition)
+        assert (verdict in json.loads(good)) is (verdict == "ok")
