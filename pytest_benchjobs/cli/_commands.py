@@ -16,6 +16,7 @@ _SECTIONS = {
         "cancel": "Stop a job. Finished trials are kept.",
         "resume": "Finish a job that was interrupted.",
         "rerun": "Run the trials of a job again, or one trial.",
+        "clone": "Start a job with the settings of another, changed where you say so.",
         "rescore": "Grade kept trials again.",
     },
     "Read results": {

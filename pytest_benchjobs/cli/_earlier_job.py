@@ -1,4 +1,4 @@
-"""Call pytest for an earlier job again: the part that `resume`, `rerun` and `rescore` share."""
+"""Call pytest for an earlier job again: the part that `resume`, `rerun`, `clone` and `rescore` share."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class EarlierJob(NamedTuple):
 
 
 def call_options(command: _Command) -> _Command:
-    """Options and argument of all three commands."""
+    """Options and argument of all four commands."""
     for option in (
         output_option,
         directory_option,
@@ -139,18 +139,23 @@ def begin(
 
     Settings that sampled the earlier job's scenarios are dropped: they would sample the sample.
     """
-    from ._detach import run_detached
-
     config = job.record.config
     configurations: list[JobConfig | Overrides] = [config, *config.per_benchmark.values()]
     drew = any(one.sample or one.max_examples for one in configurations)
     only: dict[str, Written] = {"scenarios": scenarios} if scenarios else {}
     changes = {**changes, **(_EVERY_SCENARIO if drew else {}), **only}
-    call = call_again(job, how["env_vars"], changes, *rest, without=without)
+    return launch(job, call_again(job, how["env_vars"], changes, *rest, without=without), how)
+
+
+def launch(job: EarlierJob, call: Call, how: Mapping[str, Any]) -> int:
+    """Make a call for a new job, in the foreground or detached; or print it. Returns the exit status."""
+    from ._detach import run_detached
+
     if how["print_command"]:
         click.echo(call.shown())
         return 0
     if how["detach"]:
+        config = job.record.config
         return run_detached(RunRequest(call, job.directory, config.name, config.agent_timeout), how["output"])
     job_id = new_job_id()
     return call_and_summarise(with_id(call, job_id), job.directory, job_id, how["output"])

@@ -123,6 +123,7 @@ def _help(setting: Setting) -> str:
 
 
 _SETTINGS = tuple(setting for setting in SETTINGS if setting.flags and setting.name != "dir")
+_CHANGEABLE = tuple(setting for setting in _SETTINGS if setting.name not in ("env", "reuse"))
 _AFTERWARDS = tuple(setting for setting in _SETTINGS if setting.afterwards)
 _OPTIONS = (
     click.option("--benchmark", multiple=True, metavar="NAME|PATH", help="Benchmark to run."),
@@ -154,6 +155,24 @@ def run_options(command: _Command) -> _Command:
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
+
+
+def setting_options(command: _Command) -> _Command:
+    """Everything that says how to run, each without a default, given to the command as keyword arguments."""
+    for setting in reversed(_CHANGEABLE):
+        command = _option(setting)(command)
+    return command
+
+
+def changed_settings(options: Mapping[str, Any]) -> dict[str, Written]:
+    """Return the settings of `setting_options` that were given, by name, as they are written.
+
+    Raises:
+        InputError: one of them is wrong.
+    """
+    written = _written(options, _CHANGEABLE)
+    _parsed(written)
+    return written
 
 
 def gate_options(command: _Command) -> _Command:

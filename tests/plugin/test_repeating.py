@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import os
 import shutil
@@ -463,3 +464,45 @@ def test_a_job_nobody_started_here_cannot_be_repeated(project: Project) -> None:
     done = project.benchjobs("rerun", "last")
     assert (done.returncode, done.stdout) == (2, "")
     assert "the pytest command of job" in done.stderr
+
+
+def test_a_clone_has_the_settings_of_its_job_but_those_that_are_changed(bench: Bench) -> None:
+    bench.toy()
+    bench.run(
+        "--bench", "toy.bench.yaml", "--bench-scenario", "solved", "--bench-attempts", "2", "--bench-job-name", "first",
+        "--bench-reuse", "-v",
+    )  # fmt: skip
+    first = bench.job()["job"]
+    again = bench.benchjobs("clone", "first")
+    assert again.returncode == 0, again.stderr
+    same = bench.job()["job"]
+    assert (same["parent"], same["name"], same["config"]["attempts"]) == (first["id"], "first", 2)
+    assert {result["reused"] is None for result in bench.results()} == {True}
+    assert "::solved[oracle-2] PASSED" in again.stdout  # -v is there, too
+    other = bench.benchjobs("clone", "first", "--agent", "nop", "--attempts", "1", "-n", "second")
+    assert other.returncode == 1, other.stderr
+    changed = bench.job()["job"]
+    assert (changed["name"], changed["config"]["attempts"]) == ("second", 1)
+    assert [node_id.rpartition("::")[2] for node_id in bench.outcomes()] == ["solved[nop]"]
+    shown = bench.benchjobs("clone", "first", "--bench-attempts", "3", "--print-command", "--", "-x")
+    assert "--bench-attempts=3" in shown.stdout.split()
+    assert "-x" in shown.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--attempts", "0"), "benchjobs: --attempts: must be at least 1, not 0"),
+        (
+            ("--benchmark", "toy"),
+            "benchjobs: job *-* was given paths (toy.bench.yaml), which --benchmark cannot replace; *",
+        ),
+        (("--agent", "oracel"), "ERROR: --bench-agent: there is no agent 'oracel'; did you mean 'oracle'?"),
+    ],
+)
+def test_a_clone_refuses_what_run_refuses(bench: Bench, arguments: tuple[str, ...], message: str) -> None:
+    bench.toy()
+    bench.run("toy.bench.yaml", "--bench-scenario", "solved")
+    done = bench.benchjobs("clone", "last", *arguments)
+    assert done.returncode == 2
+    assert fnmatch.filter(done.stderr.splitlines(), message), done.stderr
