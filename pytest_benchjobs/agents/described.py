@@ -19,6 +19,7 @@ from .protocol import AgentCall, AgentCommand
 from .providers import ModelTarget, own_keys, target_of
 from .reading import reader_of
 from .snapshot import Snapshot, snapshot
+from .starting import with_problem
 
 if TYPE_CHECKING:
     # These models take time to build, so they are imported only when a description is used.
@@ -40,8 +41,6 @@ _NODE: dict[str, Any] = {
 _NODE_VERSION = "22.23.3"
 _OF_MODELS = frozenset({"temperature", "top_p", "reasoning_effort", "max_tokens", "max_turns"})
 """Parameters that can only be meant for the agent: one that does not take them reports an error."""
-# The program replaces the shell, which only opens the file.
-_WITH_PROBLEM = 'exec "$@" < "$0"'
 
 
 class DescribedAgent:
@@ -70,6 +69,12 @@ class DescribedAgent:
     def description(self) -> Description:
         """The parsed description."""
         return self._read()
+
+    @property
+    def source_path(self) -> Path | None:
+        """The file or directory of this machine that has its program; None: it is fetched, or in the image."""
+        path = self.description.source.path
+        return None if path is None else (self._directory or Path()) / path
 
     @property
     def needs_model(self) -> bool:
@@ -135,7 +140,7 @@ class DescribedAgent:
         )
         argv: tuple[str, ...] = tuple(settings.argv)
         if description.stdin:
-            argv = ("/bin/sh", "-c", _WITH_PROBLEM, call.problem_file, *argv)
+            argv = with_problem(self.name, call.problem_file, argv)
         return AgentCommand(
             argv=argv,
             env={name: _text(value) for name, value in settings.env.items()},
@@ -230,15 +235,13 @@ class DescribedAgent:
         Raises:
             AgentSetupFailed: it does not exist, or cannot be read.
         """
-        source = self.description.source
-        if source.path is None:
+        source = self.source_path
+        if source is None:
             return None
         with self._lock:
             if self._snapshot is None:
                 try:
-                    self._snapshot = snapshot(
-                        (self._directory or Path()) / source.path, self.name, source.leave_out
-                    )
+                    self._snapshot = snapshot(source, self.name, self.description.source.leave_out)
                 except InputError as error:
                     raise AgentSetupFailed(str(error)) from None
             return self._snapshot

@@ -106,6 +106,12 @@ def _is_manifest(name: str) -> bool:
     return name.endswith(MANIFESTS)
 
 
+def is_excluded(path: str, leave_out: Sequence[str] = ()) -> bool:
+    """Return whether a path of a directory, or a directory it is in, is left out by its name or a pattern."""
+    whole = PurePosixPath(path)
+    return any(_is_left_out(part, leave_out) or _is_manifest(part.name) for part in (whole, *whole.parents))
+
+
 def _is_left_out(path: PurePosixPath, leave_out: Sequence[str]) -> bool:
     """True if a path, relative to the directory, is left out, by its name or by a pattern."""
     return any(fnmatch.fnmatchcase(path.name, pattern) for pattern in LEFT_OUT) or any(

@@ -26,6 +26,7 @@ from ..store.layout import Layout
 from ..system.units import size
 
 if TYPE_CHECKING:
+    from ..agents.described import DescribedAgent
     from ..model.endpoint import Endpoint
     from ..sandbox.docker.health import EngineFacts
 
@@ -243,6 +244,8 @@ def keys(agent: str) -> Finding:
         return problem(check, str(error), "name another path")
     if found is None:
         return skipped(check, "unknown here: only the conftest.py or plugin that adds it knows its keys")
+    if spec.path is not None and isinstance(found, DescribedAgent) and (fault := _start_problem(found)):
+        return fault
     endpoints_of = getattr(found, "endpoints", None)
     if endpoints_of is None:
         return ok(check, "needs no key")
@@ -268,8 +271,8 @@ def keys(agent: str) -> Finding:
     )
 
 
-def agents() -> Finding:
-    """List the agents that are known here, and those that were fetched."""
+def agents() -> Iterator[Finding]:
+    """List the agents that are known here, and those that were fetched. Check the programs of those in a checkout."""
     from ..agents.catalogue import all_agents
     from ..agents.described import DescribedAgent
     from ..agents.packages import trouble
@@ -277,14 +280,29 @@ def agents() -> Finding:
     try:
         known = all_agents((Path.cwd(), Path("benchmarks")))
     except InputError as error:
-        return problem("agents", str(error), "fix the file")
+        yield problem("agents", str(error), "fix the file")
+        return
     fetched = [
         agent.name
         for agent in known.values()
         if isinstance(agent, DescribedAgent) and all(trouble(package) is None for package in agent.packages())
     ]
     names = ", ".join(known)
-    return ok("agents", f"{names}; fetched: {', '.join(fetched) or 'none'}; a conftest.py may add more")
+    yield ok("agents", f"{names}; fetched: {', '.join(fetched) or 'none'}; a conftest.py may add more")
+    for agent in known.values():
+        if isinstance(agent, DescribedAgent) and (fault := _start_problem(agent)) is not None:
+            yield fault
+
+
+def _start_problem(agent: DescribedAgent) -> Finding | None:
+    """Return the fault of a program in a checkout; None if nothing is seen."""
+    from ..agents.starting import start_fault
+
+    fault = start_fault(agent)
+    if fault is None:
+        return None
+    found, _, cure = fault.removeprefix(f"agent {agent.name}: ").rpartition("; ")
+    return problem(f"agent {agent.name}", found, cure.removeprefix("run: "))
 
 
 def data(paths: Sequence[Path]) -> Iterator[Finding]:

@@ -81,8 +81,11 @@ def show(name: str, verify: bool, output: str) -> int:
 
 def _files_of(agent: DescribedAgent) -> dict[str, Any]:
     """Return the agent's files as sandboxes would see them."""
+    from ..agents.starting import start_fault
     from ..model.errors import AgentSetupFailed, InputError
 
+    if (fault := start_fault(agent)) is not None:
+        raise InputError(fault)
     try:
         found = agent.snapshot()
     except AgentSetupFailed as error:

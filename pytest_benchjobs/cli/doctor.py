@@ -57,7 +57,7 @@ def _findings(paths: tuple[Path, ...], agents: tuple[str, ...], directory: Path)
     yield from checks.results(directory)
     yield checks.history(Layout(directory).history)
     yield from checks.jobs(directory)
-    yield checks.agents()
+    yield from checks.agents()
     yield from of_agents
     yield from checks.data(paths)
     yield from checks.known(Path(KNOWN_FILE), datetime.date.today())

@@ -1,4 +1,4 @@
-"""Models of a job's agents: check whether any are needed, check keys and prices, start the gateway."""
+"""Agents of a job and their models: check programs, keys and prices, start the gateway if one is needed."""
 
 from __future__ import annotations
 
@@ -29,6 +29,22 @@ def needed(job: JobConfig, agents: Mapping[str, Agent], secrets: Mapping[str, st
     return any(agent.needs_model and agent.name not in WITHOUT_MODEL for agent in named) or bool(
         split(secrets).keys
     )
+
+
+def check_programs(job: JobConfig, agents: Mapping[str, Agent]) -> None:
+    """Check the programs of agents in this checkout.
+
+    Raises:
+        InputError: one is missing, or cannot be started.
+    """
+    from ..agents.described import DescribedAgent
+    from ..agents.starting import start_fault
+    from ..model.errors import InputError
+
+    for spec in job.agents:
+        agent = agents.get(spec.name)
+        if isinstance(agent, DescribedAgent) and (fault := start_fault(agent)) is not None:
+            raise InputError(fault)
 
 
 def make_ready(

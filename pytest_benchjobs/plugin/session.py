@@ -54,6 +54,7 @@ def begin_job(
     try:
         rounds.check(asked.job, asked.job.gate, distributed=_is_distributed(config))
         supplies = supplies_of(config)
+        models.check_programs(asked.job, supplies.agents)
         if models.needed(asked.job, supplies.agents, supplies.secrets):
             models.make_ready(asked.job, supplies.agents, supplies.secrets, lambda line: show(config, line))
         with interrupts_of(config).held():

@@ -49,7 +49,7 @@ _FAILURES: dict[Ending, tuple[FailureClass, str]] = {
 }
 
 
-_STATUSES = {126: "not executable", 127: "a command was not found", _KILLED: "it was killed"}
+_STATUSES = {126: "a command was not executable", 127: "a command was not found", _KILLED: "it was killed"}
 _TAIL = 500
 _UNLESS_PASSED = frozenset({Ending.NO_LAST_WORD, Ending.REFUSED})
 """Endings with which a full score passes, when the exit status is 0."""
@@ -87,8 +87,14 @@ def ending_of(
     if said is not None and reading is not None:
         return said, reading.message
     if result.exit_status:
-        return Ending.CRASHED, f"the agent exited with status {result.exit_status}"
+        return Ending.CRASHED, f"the agent exited with status {_status(result.exit_status)}"
     return None, None
+
+
+def _status(exit_status: int) -> str:
+    """Return an exit status, with its meaning where it has one."""
+    why = _STATUSES.get(exit_status)
+    return f"{exit_status}{f' ({why})' if why else ''}"
 
 
 def _kept_waiting(result: ExecResult, report: RouteReport, agent_timeout: float) -> bool:
@@ -137,12 +143,11 @@ def _reference_failed(context: TrialContext) -> Failure | None:
     end = context.findings.agent_end
     if end is None or not end.exit_status:
         return None
-    why = _STATUSES.get(end.exit_status)
     printed = log_end(context.layout.agent_log, _TAIL).decode("utf-8", "replace")
     said = clean(printed, _TAIL).strip()
     return failure(
         ReferenceFailed(
-            f"the reference solution exited with status {end.exit_status}{f' ({why})' if why else ''}, and what it "
+            f"the reference solution exited with status {_status(end.exit_status)}, and what it "
             f"left does not pass{f'; it printed: {said}' if said else ''}"
         ),
         "agent",

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..agents.builtin import shell
 from ..agents.protocol import PROBLEM_FILE, PROBLEM_VARIABLE, AgentCommand, AgentReading, Shell
+from ..agents.starting import not_started
 from ..agents.usage import USAGE_FILE, USAGE_LIMIT, USAGE_VARIABLE, said_usage
 from ..gateway.client import Route
 from ..model.agent import COMMAND
@@ -212,6 +213,9 @@ class _Work:
         ):
             raise GatewayLost(self.log.tail(500).strip() or "the agent could not reach the gateway")
         ending, message = ending_of(result, reading, report, self.timeout)
+        if ending is Ending.CRASHED:
+            command = self.command
+            message = not_started(command.argv, command.mounts, result.exit_status, self.log.path) or message
         if limit is None and result.oom_kills and result.exit_status != 0:
             limit = "memory"
         return AgentEnd(

@@ -78,3 +78,27 @@ def test_a_mistake_is_told_before_anything_runs(mine: Bench, agent: str, message
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([message])
     assert not (mine.path / "reports").exists()
+
+
+def test_a_program_that_cannot_be_started_ends_the_run_before_the_first_trial(mine: Bench) -> None:
+    mine.write("mybot.agent.toml", 'name = "mybot"\nsource = { path = "bot" }\nargv = ["{agent}/run.sh"]\n')
+    (mine.path / "bot" / "run.sh").chmod(0o644)
+    result = mine.run("--bench-agent", "mybot")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["ERROR: agent mybot: */bot/run.sh is not executable; run: chmod +x */bot/run.sh"]
+    )
+    assert not (mine.path / "reports").exists()
+
+
+def test_an_interpreter_that_the_image_lacks_is_named(mine: Bench) -> None:
+    mine.write(
+        "mybot.agent.toml",
+        'name = "mybot"\nsource = { path = "bot" }\nargv = ["python9", "{agent}/run.sh"]\n',
+    )
+    mine.run("--bench-agent", "mybot", "--bench-scenario", "solved")
+    (trial,) = mine.results()
+    assert trial["failure"]["class"] == "agent_crashed"
+    assert trial["failure"]["message"] == "the agent did not start (status 127): the image has no python9"
+    (log,) = mine.path.glob("reports/jobs/*/trials/*/solved/1/agent.log")
+    assert log.read_text().startswith("mybot: ")

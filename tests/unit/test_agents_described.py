@@ -83,7 +83,7 @@ def mini(tmp_path: Path, cache: Path, registry: Registry) -> DescribedAgent:
 def test_a_description_becomes_a_command(mini: DescribedAgent) -> None:
     command = _command(mini, "mini:gpt-5@http://real:1/v1")
     assert command.argv == (
-        *("/bin/sh", "-c", 'exec "$@" < "$0"', "/bench/problem.md"),
+        *("/bin/sh", "-c", 'exec < "$1"; shift; exec "$@"', "mini", "/bench/problem.md"),
         *("/opt/benchjobs/mini/bin/mini", "--model", "gpt-5", "--literal", '${x} {{x}} {"a": 1}'),
     )
     assert command.env == {
@@ -345,7 +345,7 @@ def test_goose_is_told_by_whom_its_model_is_served(spec: str, variables: dict[st
 @pytest.mark.usefixtures("fetched")
 def test_gemini_cli_brings_its_node_and_settings() -> None:
     command = _command(FIVE["gemini-cli"], "gemini-cli:gemini-x", max_turns=9)
-    assert command.argv[4:6] == ("/opt/benchjobs/node/bin/node", "/opt/benchjobs/gemini-cli/bundle/gemini.js")
+    assert command.argv[5:7] == ("/opt/benchjobs/node/bin/node", "/opt/benchjobs/gemini-cli/bundle/gemini.js")
     assert [mount.target for mount in command.mounts] == ["/opt/benchjobs/gemini-cli", "/opt/benchjobs/node"]
     assert command.identity == "gemini-cli 0.61.0, node 22.23.3"
     settings = _settings(command, f"{STATE}/.gemini/settings.json")

@@ -106,8 +106,8 @@ def test_a_directory_is_started_by_a_file_of_a_known_name(
 ) -> None:
     _program(tmp_path / "bot" / name, mode=mode)
     command = _command("mybot=./bot", tmp_path)
-    assert command.argv[4:] == tuple(word.format("/opt/benchjobs/mybot") for word in argv)
-    assert command.argv[3] == "/bench/problem.md"
+    assert command.argv[5:] == tuple(word.format("/opt/benchjobs/mybot") for word in argv)
+    assert command.argv[4] == "/bench/problem.md"
     (mount,) = command.mounts
     assert (mount.source / name).read_text() == (tmp_path / "bot" / name).read_text()
 
