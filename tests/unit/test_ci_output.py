@@ -712,6 +712,21 @@ class TestJunit:
         everything, none = junit_short._fitting(told, 10_000)
         assert (everything.count(b"<property"), none) == (4, 0)
 
+    @pytest.mark.parametrize("limit", range(3000, 3250, 50))
+    def test_nothing_that_passed_is_in_a_file_that_lacks_a_failure(
+        self, monkeypatch: pytest.MonkeyPatch, limit: int
+    ) -> None:
+        monkeypatch.setattr(junit_short, "LIMIT", limit)
+        cases = [junit_short.Case("s", "c", "short", 1.0)]
+        cases += [junit_short.Case("s", "c", "x" * 90, 1.0, "failure", "wrong") for _ in range(40)]
+        content = junit_short.short_junit(record(Path()), cases, lambda _: [])
+        assert len(content) < limit
+        root = ET.fromstring(content)
+        shown = len(list(root.iter("testcase")))
+        assert 0 < shown == len(list(root.iter("failure"))) < 40
+        told = {one.get("name"): one.get("value") for one in root.iter("property")}
+        assert told["bench_left_out"] == f"1 passed, {40 - shown} failed"
+
     @pytest.mark.parametrize(("long", "told"), [(0, None), (1, "1 property"), (2, "2 properties")])
     def test_properties_without_room_are_counted(self, long: int, told: str | None) -> None:
         values = [("bench_job", "x"), *((f"bench_{n}", "x" * junit_short.LIMIT) for n in range(long))]
