@@ -107,6 +107,14 @@ def test_the_verdict_of_several_attempts_quotes_the_one_that_ended_like_it(root:
     assert shown.lines == ("attempt 2",)
 
 
+def test_a_log_whose_end_was_read_is_not_held_open(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("0123456789")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    assert [log_end(tmp_path / name, 4) for name in ("log", "gone", ".")] == [b"6789", b"", b""]
+    assert log_end(tmp_path / "log", 10) == log_end(tmp_path / "log", 11) == b"0123456789"
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
 def test_reports_quote_logs_within_their_budgets(root: Path) -> None:
     # Twice what a file may have, if each were quoted.
     (root / PATH / "agent.log").write_text("<&>\n" * 1000)

@@ -78,6 +78,15 @@ def test_what_is_tolerated_of_a_scenario_is_not_less_often(passed: int, worse: b
     assert (found.why != "none of 1 scenario passes less often") is worse
 
 
+def test_beside_other_rules_a_broken_scenario_is_one_comparison_more() -> None:
+    good, bad = [1.0] * 8, [0.0] * 8
+    now, before = side([bad, good, *[good] * 8]), side([good, bad, *[good] * 8])  # the mean is as it was
+    alone = only(judged(now, before, "scenario")).p_value
+    assert alone == pytest.approx(10 / 12870)  # of ten scenarios; one deal of 16 over 8
+    beside = [one for one in judged(now, before, "scenario", "mean").rules if one.rule.metric == "scenario"]
+    assert [one.p_value for one in beside] == [pytest.approx(2 * alone)]
+
+
 @pytest.mark.parametrize(("errors", "verdict"), [(1, OK), (2, INVALID)])
 def test_a_job_may_have_as_many_errors_as_it_may(errors: int, verdict: GateVerdict) -> None:
     now = of(*(cell(n, [1.0] if n >= errors else [], errors=int(n < errors)) for n in range(20)))

@@ -179,3 +179,18 @@ def test_one_attempt_of_several_is_not_all_of_them(policy: str, attempts: int, o
     if outcome == "error":
         assert found.failure is not None
         assert f"{attempts - 1} did not run" in found.failure.message
+
+
+def test_a_verdict_lists_its_attempts_and_where_their_files_are() -> None:
+    why = Failure(class_="engine_lost", message="gone")
+    attempts = [
+        result(trial(attempt=1), score=0.5, path="trials/oracle/count/1"),
+        result(trial(attempt=2), outcome=Outcome.ERROR, failure=why, path="trials/oracle/count/2"),
+        result(trial(attempt=3)),
+    ]
+    made = verdict("a::count[oracle]", attempts, parse_policy("any"), 3)
+    assert made.notes == (
+        "attempt 1: passed, score 0.5: trials/oracle/count/1",
+        "attempt 2: error (engine_lost), score -: trials/oracle/count/2",
+        "attempt 3: passed, score 1",
+    )
