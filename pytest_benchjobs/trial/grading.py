@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..model.environ import HOST
 from ..model.errors import EngineError, InfrastructureError, ScorerTimeout, Ungradable
-from ..model.result import ScorerResult
+from ..model.result import Failure, ScorerResult
 from ..model.scenario import Grading, ScorerSpec
 from ..sandbox.protocol import Sandbox
 from ..scoring.grade import SCORER_VARIABLE, combine, make_context, run_scorer
@@ -111,7 +111,7 @@ def _attribute(
         context.note(f"whether the agent broke scorer {spec.name}", error)
         return broken
     if again.error is not None:
-        return broken
+        return _without_agent(broken, again.error)
     context.phases.enter_unless_cancelled(f"score:{spec.name}")
     _end_scorer(context, sandbox, setup, broken)
     again = _run_scorer(context, sandbox, spec, context.layout.root)
@@ -125,6 +125,14 @@ def _attribute(
         f"the agent's work breaks grading, which works in an untouched container: {again.error.message}"
     )
     return again.model_copy(update={"score": 0.0, "error": None, "details": {"broke": again.error.message}})
+
+
+def _without_agent(broken: ScorerResult, again: Failure) -> ScorerResult:
+    """Return a broken scorer's result, whose message says that it breaks without the agent's work, too."""
+    assert broken.error is not None  # noqa: S101  the caller has looked
+    how = "" if again.class_ == broken.error.class_ else f" ({again.class_})"
+    message = f"{broken.error.message}; it breaks in an untouched container, too{how}"
+    return broken.model_copy(update={"error": broken.error.model_copy(update={"message": message})})
 
 
 def _end_scorer(context: TrialContext, sandbox: Sandbox, setup: Setup, graded: ScorerResult) -> None:

@@ -51,6 +51,7 @@ _FAILURES: dict[Ending, tuple[FailureClass, str]] = {
 
 _STATUSES = {126: "a command was not executable", 127: "a command was not found", _KILLED: "it was killed"}
 _TAIL = 500
+_MESSAGE_LIMIT = 4000
 _UNLESS_PASSED = frozenset({Ending.NO_LAST_WORD, Ending.REFUSED})
 """Endings with which a full score passes, when the exit status is 0."""
 
@@ -154,24 +155,31 @@ def _reference_failed(context: TrialContext) -> Failure | None:
     )
 
 
+def _after(broken: Failure, ended: str) -> Failure:
+    """Return the error of a scorer, with the ending of an agent that failed by itself."""
+    return broken.model_copy(
+        update={"message": clean(f"{broken.message}; before that, {ended}", _MESSAGE_LIMIT)}
+    )
+
+
 def decide(context: TrialContext, agent: Agent) -> Outcome:
     """Return the outcome from score and ending; the reason of a failure is in the findings."""
     findings, limits = context.findings, context.limits
     broken = next((score.error for score in findings.scorers if score.error is not None), None)
     if broken is None and findings.score is None:
         broken = failure(ScorerCrashed("no scorer ran"), None)
-    if broken is not None or findings.score is None:
-        findings.failure = broken
-        return Outcome.ERROR
     score, threshold = findings.score, limits.threshold
     verdict = failing(
         findings.agent_end,
-        passed=score >= threshold,
+        passed=score is not None and score >= threshold,
         trusted=agent.trusted,
         agent_timeout=limits.agent_timeout,
         silent_timeout=limits.silent_timeout,
         memory=context.scenario.environment.memory,
     )
+    if broken is not None or score is None:
+        findings.failure = broken if broken is None or verdict is None else _after(broken, verdict[1])
+        return Outcome.ERROR
     if verdict is None and agent.trusted and score < threshold:
         broken = _reference_failed(context)
         if broken is not None:

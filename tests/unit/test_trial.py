@@ -1247,6 +1247,45 @@ def test_a_scorer_that_only_the_agents_work_breaks_is_the_agents_failure(bench: 
     assert (bench.directory(result) / "control" / "scorers" / "right").is_dir()
 
 
+@pytest.mark.parametrize(
+    ("script", "class_"),
+    [
+        ("test -e out.txt || echo score=0", "score_missing"),
+        ("echo score=$(cat out.txt || echo 0)", "score_invalid"),
+    ],
+)
+def test_work_that_keeps_a_scorer_from_a_valid_score_is_the_agents_failure(
+    bench: Bench, script: str, class_: str
+) -> None:
+    result = bench.run(
+        "command:echo nan > out.txt", scorers=(ScorerSpec(name="s", type="bash", script=script),)
+    )
+    assert _kind(result) == ("failed", "ungradable", 0.0)
+    broken = bench.run("oracle", scorers=(ScorerSpec(name="s", type="bash", script=script),),
+                       reference=Reference(script="echo nan > out.txt"))  # fmt: skip
+    assert _kind(broken) == ("error", class_, None)
+
+
+@pytest.mark.parametrize(
+    ("agent", "class_", "message"),
+    [
+        ("nosuchcommand", "score_missing",
+         "container, too; before that, the agent exited with status 127 (a command was not found)"),
+        ("echo nan > out; exit 3", "score_invalid",
+         "container, too (score_missing); before that, the agent exited with status 3"),
+        ("true", "score_missing", "container, too"),
+    ],
+)  # fmt: skip
+def test_the_error_of_a_scorer_says_how_the_agent_ended(
+    bench: Bench, agent: str, class_: str, message: str
+) -> None:
+    careless = ScorerSpec(name="s", type="bash", script="echo score=$(cat out)")
+    result = bench.run(f"command:{agent}", scorers=(careless,))
+    assert _kind(result) == ("error", class_, None)
+    assert result.failure is not None
+    assert result.failure.message.endswith(f"; it breaks in an untouched {message}")
+
+
 def test_a_full_score_of_others_does_not_make_up_for_work_that_breaks_a_scorer(bench: Bench) -> None:
     heavy = ScorerSpec(name="fine", type="bash", script="echo score=1", weight=1000.0)
     assert _kind(bench.run(scorers=(BREAKS_ON_WORK, heavy), threshold=0.9))[:2] == ("failed", "ungradable")
