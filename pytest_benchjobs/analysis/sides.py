@@ -52,6 +52,8 @@ class Cell(NamedTuple):
     cluster: str | None = None
     known: str | None = None
     """Mode of the known failure, from the latest attempt."""
+    threshold: float = 1.0
+    """Score from which an attempt passes, unless its agent crashed or ran into a limit."""
 
     @property
     def key(self) -> Key:
@@ -196,6 +198,7 @@ def _cell(key: Key, rows: Sequence[PairRow]) -> Cell:
         tags=_tags(first.tags) if first is not None and first.tags else (),
         cluster=first.cluster if first is not None else None,
         known=first.known if first is not None else None,
+        threshold=first.threshold if first is not None else 1.0,
     )
 
 
@@ -203,7 +206,7 @@ def _only(row: PairRow) -> Cell:
     """Make the cell of a single attempt, the usual case."""
     (
         benchmark, scenario, agent, _, outcome, score, _, seconds, cost, into, out, comparable, reused, rescored,
-        known, tags, cluster,
+        known, tags, cluster, threshold,
     ) = row  # fmt: skip
     graded = outcome in _GRADED
     ran = graded and reused is None
@@ -224,6 +227,7 @@ def _only(row: PairRow) -> Cell:
             _tags(tags) if tags else (),
             cluster,
             known,
+            threshold,
         )
     )
 

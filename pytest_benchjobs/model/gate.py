@@ -88,6 +88,8 @@ class Rule(Model):
     """Its p-values are adjusted for what it looks at alone, not for the other rules of the gate."""
     only: str | None = None
     """Of floors: pattern of the benchmarks or agents it is for; None: all."""
+    default: bool = False
+    """The user gave no rule, and this one is judged instead."""
 
     @property
     def alpha(self) -> float:

@@ -48,7 +48,7 @@ def gate_config(
     fields = {_FIELDS.get(key, key): said[key] for key in _AS_THEY_ARE if key in said}
     rules = said.get("fail_on_regression") or [rule for rule in asked.rules if not rule.floor]
     if baseline not in (None, NO_BASELINE) and not rules:
-        rules = [parse_rule(DEFAULT_RULE)]
+        rules = [parse_rule(DEFAULT_RULE).model_copy(update={"default": True})]
     for metric in FLOORS:
         if metric not in said:
             rules = [*rules, *(rule for rule in asked.rules if rule.metric == metric)]

@@ -197,6 +197,8 @@ class PairRow(NamedTuple):
     tags: str | None
     """Tags of its scenario, a JSON list."""
     cluster: str | None
+    threshold: float = 1.0
+    """Score from which it passes, unless its agent crashed or ran into a limit."""
 
 
 TRIAL_COLUMNS = tuple(name.rstrip("_") for name in TrialRow._fields if name != "run")

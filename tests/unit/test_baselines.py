@@ -628,6 +628,7 @@ cells = st.builds(
     known=st.none(),
     tags=st.lists(texts, max_size=3).map(tuple),
     cluster=st.none() | texts,
+    threshold=st.just(1.0),
 )
 
 

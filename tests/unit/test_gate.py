@@ -24,6 +24,7 @@ from pytest_benchjobs.model.gate import (
 )
 from pytest_benchjobs.report.gate_console import gate_lines
 from pytest_benchjobs.report.gate_markdown import gate_markdown
+from pytest_benchjobs.settings.gates import gate_config
 from pytest_benchjobs.settings.rules import floor, parse_rule
 
 from .examples import at_most
@@ -886,3 +887,77 @@ def test_a_scenario_that_passes_less_often_is_suspect_though_its_mean_hardly_fel
 ) -> None:
     before, now = of(cell(0, [1.0] * 40, passed=40)), of(cell(0, [0.99] * 40, passed=passed))
     assert [one.scenario for one in judged(now, before, "mean:50pp").suspects] == suspects
+
+
+# Passes that do not follow from scores
+
+
+def crashed(number: int, attempts: int = 5, score: float = 1.0, **more: Any) -> Cell:
+    """A scenario whose agent wrote the right answer and then crashed, each time."""
+    return cell(number, [score] * attempts, passed=0, **more)
+
+
+DEFAULT = gate_config({"baseline": "main"})
+
+
+def by_default(now: Side, before: Side, **more: Any) -> GateReport:
+    return judge(now, before, DEFAULT.model_copy(update=more), job="j", at=AT)
+
+
+def test_an_agent_that_crashes_after_the_right_answer_is_found_by_its_passes() -> None:
+    report = by_default(of(crashed(0)), side([[1.0] * 5]))
+    assert (report.verdict, exit_status(report)) == (REGRESSED, 10)
+    assert report.why.startswith("regressed: pass rate 1.00 -> 0.00 (-100 pp, p = 0.008)")
+    assert [(one.rule.text, one.verdict) for one in report.rules] == [
+        ("mean:any", OK),
+        ("pass_rate:any", REGRESSED),
+    ]
+    (note,) = report.notes
+    assert note.startswith(
+        "b, a:m: 0 in the baseline and 5 now failed although their score reached the threshold ("
+    )
+    assert note.endswith("a limit): pass_rate:any is judged too, as mean looks at scores alone")
+    # The other way round it is no loss, and as the same on both sides it is nothing.
+    assert by_default(side([[1.0] * 5]), of(crashed(0))).verdict is OK
+    assert by_default(of(crashed(0)), of(crashed(0))).verdict is OK
+
+
+def test_a_threshold_below_1_counts_and_a_baseline_file_need_not_know_it() -> None:
+    now = of(crashed(0, score=0.8, threshold=0.5))
+    before = of(cell(0, [0.8] * 5, passed=5))
+    assert by_default(now, before).verdict is REGRESSED
+    below = of(crashed(0, score=0.4, threshold=0.5))
+    assert [one.rule.text for one in by_default(below, before).rules] == ["mean:any"]
+
+
+def test_only_the_agent_that_crashed_is_judged_by_passes_too() -> None:
+    now = of(crashed(0), cell(0, [1.0] * 5, agent="b:m"))
+    report = by_default(now, side([[1.0] * 5], [[1.0] * 5]))
+    assert [(one.rule.metric, one.agent) for one in report.rules] == [
+        ("mean", "a:m"), ("mean", "b:m"), ("pass_rate", "a:m"),
+    ]  # fmt: skip
+
+
+def test_where_passes_follow_from_scores_the_default_rule_is_alone() -> None:
+    for scores in ([0.0] * 5, [1.0, 0.4, 0.0, 1.0, 1.0]):
+        report = by_default(side([scores]), side([[1.0] * 5]))
+        assert [one.rule.text for one in report.rules] == ["mean:any"]
+        assert report.notes == ()
+
+
+def test_rules_of_the_user_stay_alone_with_a_note() -> None:
+    now, before = of(crashed(0)), side([[1.0] * 5])
+    report = judged(now, before, "mean:any")
+    assert (report.verdict, len(report.rules)) == (OK, 1)
+    (note,) = report.notes
+    assert note.endswith("a limit), and no rule looks at passes; pass_rate:any would")
+    assert judged(now, before, "mean", "pass_rate[agent=z*]").notes == report.notes
+    for rule in ("pass_rate", "scenario"):
+        assert judged(now, before, "mean", rule).notes == ()
+
+
+def test_a_gate_keeps_its_default_rule_when_it_is_judged_again() -> None:
+    again = gate_config({"policy": "strict"}, asked=DEFAULT)
+    assert [(rule.text, rule.default) for rule in again.rules] == [("mean:any", True)]
+    said = gate_config({"fail_on_regression": ["mean:any"]}, asked=DEFAULT)
+    assert [(rule.text, rule.default) for rule in said.rules] == [("mean:any", False)]

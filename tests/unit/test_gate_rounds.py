@@ -13,6 +13,7 @@ from pytest_benchjobs.analysis.sides import Cell, Side
 from pytest_benchjobs.model.gate import GateConfig, GatePolicy, GateReport, GateVerdict
 from pytest_benchjobs.report.gate_console import gate_lines
 from pytest_benchjobs.report.gate_markdown import gate_markdown
+from pytest_benchjobs.settings.gates import gate_config
 from pytest_benchjobs.settings.rules import parse_rule
 
 AT = datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC)
@@ -51,6 +52,18 @@ def test_a_plain_regression_is_decided_in_the_first_round() -> None:
     assert report.verdict is GateVerdict.REGRESSED
     assert report.rounds == (found,)
     assert "in rounds" in (report.rules[0].test or "")
+
+
+def test_rounds_of_the_default_rule_see_agents_that_crash_after_the_right_answer() -> None:
+    config = gate_config({"baseline": "main", "until_decided": True})
+    cells = {key: one._replace(scores=(1.0,), passed=0) for key, one in BEFORE.cells.items()}
+    now = Side("now", ("job",), cells)
+    found = looks(now, BEFORE, config, number=1, rounds=5)
+    assert [(one.rule, one.stop) for one in found] == [
+        ("mean:any", GateVerdict.OK),
+        ("pass_rate:any", GateVerdict.REGRESSED),
+    ]
+    assert judge(now, BEFORE, config, job="j", at=AT, rounds=found).verdict is GateVerdict.REGRESSED
 
 
 def test_no_change_is_decided_early_too() -> None:

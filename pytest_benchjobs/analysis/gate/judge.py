@@ -28,7 +28,8 @@ from .groups import Group, group
 from .hidden import hidden
 from .mean_rules import compare
 from .measure import mean
-from .rounds import by_rounds, confirm, with_fresh
+from .passes import with_passes
+from .rounds import MEAN, by_rounds, confirm, with_fresh
 from .scenario_rules import critical, each
 from .validity import validity
 
@@ -40,7 +41,6 @@ _SEVERITY = (
     GateVerdict.REGRESSED,
     GateVerdict.INVALID,
 )
-_MEAN = Rule(text="mean", metric="mean")
 _SCENARIO = Rule(text="scenario", metric="scenario")
 _ROUNDING = 1e-9
 
@@ -70,7 +70,7 @@ def judge(
         before = None
     pairing = pair(before, now) if before is not None else Pairing()
     groups = group(now, before, pairing)
-    rules = [rule for rule in config.rules if not rule.floor] or [_MEAN] * named
+    rules = [rule for rule in config.rules if not rule.floor] or [MEAN] * named
     found = validity(now, before, config, groups, pairing)
     notes = list(pairing.notes)
     if before is None and rules:
@@ -86,6 +86,8 @@ def judge(
             notes += more
         if config.confirm and not any(rule.metric == "scenario" for rule in rules):
             rules.append(_SCENARIO)
+        rules, about = with_passes(rules, groups)
+        notes += about
         found += _compared(rules, config, rounds, groups, fresh)
         notes += _warnings(config, groups, found)
     limits = [rule for rule in config.rules if rule.floor and groups]

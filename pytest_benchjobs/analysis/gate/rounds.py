@@ -21,10 +21,13 @@ from .family import Found, Tested, comparisons
 from .groups import Group, group, nothing, select
 from .mean_rules import new, tolerated
 from .measure import Measured, mean, measure
+from .passes import with_passes
 from .scenario_rules import chances
 
 METRICS = ("mean", "pass_rate")
 """Rules that rounds can decide."""
+MEAN = Rule(text="mean", metric="mean", default=True)
+"""Rule of a baseline for which a configuration has no other."""
 _ALPHA = 0.05  # of the fresh attempts at scenarios listed by name
 
 
@@ -51,7 +54,8 @@ def looks(
     take different numbers of rounds. `rounds` may differ by benchmark; one whose last round was earlier is left out.
     """
     groups = group(now, before, pair(before, now))
-    rules = [rule for rule in config.rules if not rule.floor] or [Rule(text="mean", metric="mean")]
+    rules = [rule for rule in config.rules if not rule.floor] or [MEAN]
+    rules, _ = with_passes(rules, groups)
     chosen = [
         (rule, [one for one in select(rule, groups) if one.baseline_agent is not None]) for rule in rules
     ]
