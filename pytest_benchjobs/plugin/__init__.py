@@ -75,6 +75,7 @@ def pytest_configure(config: pytest.Config) -> None:
         # pytest shows node ids relative to the current directory, so they may include the name of the rootdir.
         relative = config.cwd_relative_nodeid
         vars(config)["cwd_relative_nodeid"] = lambda nodeid: escaped(str(relative(nodeid)))
+    options.refuse_misspelt_keys(config)
     if options.given(config):
         from .wanted import asked
 

@@ -98,6 +98,40 @@ def refuse_misspelt(parser: pytest.Parser, args: Sequence[str]) -> None:
             raise pytest.UsageError(f"unknown option {name}; did you mean {near[0]}? --bench-help lists all")
 
 
+def refuse_misspelt_keys(config: pytest.Config) -> None:
+    """Refuse an unknown ini key that begins as ours do. Keys of other plugins are known to pytest.
+
+    Raises:
+        pytest.UsageError: there is one; the message has the key or option that is meant.
+    """
+    # The table of the ini file and of `-o`. pytest 9 has it under another name.
+    written = vars(config).get("_inicfg") or vars(config).get("inicfg") or ()
+    odd = [key for key in written if key.lower().startswith(("bench_", "bench-"))]
+    known = [*(setting.option for setting in SETTINGS if setting.has_ini), *INI_ALONE] if odd else []
+    if getattr(config.option, "help", False):
+        return
+    for key in odd:
+        if key in known:
+            continue
+        try:
+            config.getini(key)
+        except ValueError:
+            raise pytest.UsageError(f"{origin(config, key)}: unknown ini key{_meant(key, known)}") from None
+
+
+def _meant(key: str, known: Sequence[str]) -> str:
+    """Return the hint for an unknown ini key."""
+    import difflib
+
+    name = key.lower().replace("-", "_")
+    if name in BY_OPTION and name not in known:
+        return f"; it is for single calls: {BY_OPTION[name].flag}"
+    # Without the prefix, which all have, and which would make everything similar.
+    ends = {one.removeprefix("bench_"): one for one in known}
+    near = difflib.get_close_matches(name.removeprefix("bench_"), ends, n=1)
+    return f"; did you mean {ends[near[0]]}?" if near else "; `pytest --bench-help` lists all"
+
+
 def flag(name: str) -> str:
     """Return the option of the setting called `name`."""
     return BY_NAME[name].flag

@@ -559,6 +559,42 @@ def test_a_mistake_in_the_ini_file_names_key_and_file(bench: Bench, line: str, m
     assert fnmatchcase(said, message), said
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("bench_agnet = nop", "pytest.ini: bench_agnet: unknown ini key; did you mean bench_agent?"),
+        ("bench-agent = nop", "pytest.ini: bench-agent: unknown ini key; did you mean bench_agent?"),
+        ("bench_pathes = x", "pytest.ini: bench_pathes: unknown ini key; did you mean bench_paths?"),
+        (
+            "bench_plan = true",
+            "pytest.ini: bench_plan: unknown ini key; it is for single calls: --bench-plan",
+        ),
+        ("bench_zzzzzz = 1", "pytest.ini: bench_zzzzzz: unknown ini key; `pytest --bench-help` lists all"),
+    ],
+)
+def test_an_unknown_ini_key_is_refused_with_the_one_that_was_meant(
+    bench: Bench, line: str, message: str
+) -> None:
+    bench.toy()
+    bench.write("pytest.ini", f"[pytest]\nbench_sandbox = fake\n{line}\n")
+    assert refused(bench) == message
+
+
+def test_an_unknown_ini_key_in_other_places_is_refused(bench: Bench) -> None:
+    bench.toy()
+    assert refused(bench, "-o", "bench_agnet=nop").startswith("-o bench_agnet: unknown ini key; did you mean")
+    (bench.path / "pytest.ini").unlink()
+    bench.write("pyproject.toml", '[tool.pytest.ini_options]\nbench_sandbox = "fake"\nbench_agnet = "nop"\n')
+    assert refused(bench) == "pyproject.toml: bench_agnet: unknown ini key; did you mean bench_agent?"
+
+
+def test_ini_keys_of_other_plugins_are_left_alone(bench: Bench) -> None:
+    bench.toy()
+    bench.conftest('def pytest_addoption(parser):\n    parser.addini("bench_room", "of another plugin")\n')
+    bench.write("pytest.ini", "[pytest]\nbench_sandbox = fake\nbench_room = 4\nbenchmark_x = 1\n")
+    assert bench.run("--bench-scenario", "solved").ret == pytest.ExitCode.OK
+
+
 def test_a_typed_ini_file_is_blamed_the_same(bench: Bench) -> None:
     bench.toy()
     (bench.path / "pytest.ini").unlink()
