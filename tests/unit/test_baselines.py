@@ -32,7 +32,7 @@ from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.layout import Layout
 from pytest_benchjobs.store.reader import HistoryReader
-from pytest_benchjobs.store.reproducibility import person, reproducibility
+from pytest_benchjobs.store.reproducibility import is_ancestor, person, reproducibility
 
 from .jobs import ended, make_job
 from .records import record
@@ -452,6 +452,20 @@ def test_a_baseline_is_described_by_its_entry_or_else_by_its_newest_job() -> Non
     described = baseline_document(side, entry=set_by, git={"branch": "main", "commit": "c"})
     assert (described.branch, described.commit, described.set_at) == ("topic", None, NOW)
     assert (described.set_by, described.reason) == ("Ann", "r")
+
+
+def test_what_git_cannot_tell_of_two_commits_is_unknown(
+    repository: tuple[Path, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, (one, _, three, topic) = repository
+    assert [is_ancestor(root, *pair) for pair in ((one, three), (three, one), (topic, three))] == [
+        True,
+        False,
+        False,
+    ]
+    assert is_ancestor(root, "f" * 40, one) is is_ancestor(root.parent, one, three) is None
+    monkeypatch.setenv("PATH", str(root))
+    assert is_ancestor(root, one, three) is None
 
 
 def test_of_a_branch_the_job_that_fits_best_is_taken_though_others_are_newer(
