@@ -24,6 +24,7 @@ def files(found: Checkout) -> Iterator[tuple[str, str, bool]]:
         "PATH": found.path or "",
         "ARGV": ", ".join(map(json.dumps, found.argv)),
         "FILE": found.ci_file or "",
+        "WHEEL": wheel(),
     }
     yield f"benchmarks/{found.project}.bench.yaml", _filled("benchmark.yaml", words), False
     yield "benchmarks/data/in.txt", _filled("in.txt", words), False
@@ -33,6 +34,13 @@ def files(found: Checkout) -> Iterator[tuple[str, str, bool]]:
         yield f"benchmarks/{found.agent}.agent.toml", _filled("agent.toml", words), False
     if found.ci is not None and found.ci_file is not None:
         yield found.ci_file, _filled(_CI[found.ci], words), False
+
+
+def wheel() -> str:
+    """Return the name of the wheel of this version, which CI installs until there is a release."""
+    from .. import __version__
+
+    return f"pytest_benchjobs-{__version__}-py3-none-any.whl"
 
 
 def _filled(template: str, words: dict[str, str]) -> str:

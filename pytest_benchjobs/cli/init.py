@@ -35,7 +35,7 @@ def init(directory: Path, agent: str | None, ci: str) -> None:
     are kept as they are.
     """
     from ._checkout import look_at
-    from ._starter import files
+    from ._starter import files, wheel
 
     directory.mkdir(parents=True, exist_ok=True)
     found = look_at(directory.absolute(), agent, ci)
@@ -51,6 +51,11 @@ def init(directory: Path, agent: str | None, ci: str) -> None:
         if executable:
             path.chmod(0o755)
         say(f"wrote  {name}")
+        if name == found.ci_file:
+            say(
+                f"next   {name}: `pip install pytest-benchjobs` does not work before the first release. Commit the wheel "
+                f"(README, Install) to {BENCHMARKS}/, and write `pip install ./{BENCHMARKS}/{wheel()}`"
+            )
     if found.ci_file is not None and found.ci_include is not None:
         say(f"next   {found.ci_include}")
     for line in _next_steps(directory, found.agent):
