@@ -53,8 +53,8 @@ def init(directory: Path, agent: str | None, ci: str) -> None:
         say(f"wrote  {name}")
         if name == found.ci_file:
             say(
-                f"next   {name}: `pip install pytest-benchjobs` does not work before the first release. Commit the wheel "
-                f"(README, Install) to {BENCHMARKS}/, and write `pip install ./{BENCHMARKS}/{wheel()}`"
+                f"next   {name}: `pip install pytest-benchjobs` does not work before the first release. Commit the "
+                f"wheel (README, Install) to {BENCHMARKS}/, and write `pip install ./{BENCHMARKS}/{wheel()}`"
             )
     if found.ci_file is not None and found.ci_include is not None:
         say(f"next   {found.ci_include}")

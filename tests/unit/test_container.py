@@ -519,15 +519,52 @@ def test_one_that_was_killed_takes_no_further_call(bench: Bench) -> None:
     assert bench.client.names == ["kill"]
 
 
-@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize(
+    ("state", "why"),
+    [
+        (None, None),
+        ({"Running": True, "ExitCode": 0}, "its first process did not answer"),
+        ({"Running": False, "ExitCode": 3}, "/dev had been changed in it"),
+        ({"Running": False, "ExitCode": 137}, "it had ended"),
+    ],
+)
 def test_a_new_start_before_grading_is_told_unless_it_is_that_of_a_command_that_came_too_early(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, late: bool
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, state: dict[str, object] | None, why: str | None
 ) -> None:
     sandbox = bench.sandbox()
-    sandbox._first, sandbox._late = File("/bench/first", content=b""), late
+    bench.client.says["inspect_container"] = {"State": state}
+    late = state is None
+    sandbox._first, sandbox._watches, sandbox._late = File("/bench/first", content=b""), not late, late
     asked: list[bool] = []
     monkeypatch.setattr(sandbox._processes, "end_all", lambda: asked.append(True))
     sandbox.end_processes()
-    assert bench.client.names == ["kill", "diff", "put_archive", "start"]
+    looked = [] if late else ["inspect_container"]
+    assert bench.client.names == [*looked, "kill", "diff", "put_archive", "start"]
     # One that has looked too late is not asked: it cannot tell.
-    assert (len(asked), len(sandbox.notes)) == ((0, 0) if late else (1, 1))
+    assert len(asked) == (0 if late else 1)
+    told = f"the container had to be started again before grading, because {why}: /dev/shm is empty, "
+    assert [note.startswith(told) for note in sandbox.notes] == ([] if late else [True])
+
+
+@pytest.mark.parametrize("looks", [True, False])
+def test_a_container_in_which_nothing_ran_waits_for_its_first_process_and_accuses_nobody(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, looks: bool
+) -> None:
+    sandbox = bench.sandbox()
+    sandbox._first, sandbox._watches = File("/bench/first", content=b""), None
+    order: list[object] = []
+
+    def has_looked(patience: float) -> bool:
+        order.append(patience)
+        return looks
+
+    def end_all() -> bool:
+        order.append("end")
+        return True
+
+    monkeypatch.setattr(sandbox._processes, "has_looked", has_looked)
+    monkeypatch.setattr(sandbox._processes, "end_all", end_all)
+    sandbox.end_processes()
+    assert order == ([15.0, "end"] if looks else [15.0])
+    assert list(sandbox.notes) == []
+    assert ("start" in bench.client.names) is not looks

@@ -157,7 +157,7 @@ def test_a_first_process_that_is_none_of_ours_is_told_nothing() -> None:
 def test_a_first_process_that_does_not_obey_is_told_again_and_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "_PATIENCE", 0.3)
+    monkeypatch.setattr(module, "PATIENCE", 0.3)
     monkeypatch.setattr(module, "_SIGNAL_AGAIN", 0.1)
     for obeys in (None, "bench-0-1", "nonsense"):  # its other digit, or none at all
         engine = Engine(OURS, obeys=obeys)
@@ -213,6 +213,16 @@ def test_a_first_process_has_looked_once_it_has_a_name_and_is_waited_for_a_momen
     engine = Engine(OURS)
     assert _of(engine).has_looked()
     assert engine.listings == 1
+
+
+def test_a_first_process_is_waited_for_as_long_as_is_asked_and_not_in_a_container_that_has_ended(
+    clock: Clock,
+) -> None:
+    engine = Engine((10, 1, "Ss", "first", "/bench/first"))
+    assert not _of(engine).has_looked(15.0)
+    assert 15 < clock.now - 1000 <= 15.25
+    assert not Processes(Refusing("Container 4f is not running"), "4f").has_looked()  # type: ignore[arg-type]
+    assert clock.now - 1000 <= 15.25
 
 
 class Posting:

@@ -30,7 +30,7 @@ from .first import CHANGED
 from .images import ResolvedImage
 from .keeping import commit
 from .mountpoints import check_mount_points, lost, moved
-from .processes import END_COMMANDS, Process, Processes, send
+from .processes import END_COMMANDS, FIRST_LOOK, PATIENCE, Process, Processes, send
 from .programs import changed_below, changes_of, outside, restore
 from .running import Running
 from .services import EngineServices
@@ -167,8 +167,7 @@ class DockerSandbox(ContainerFiles):
         self._restored = self._untouched = False
         if self._watches is None:
             with self._calling():
-                self._watches = self._processes.has_looked()
-                self._late = not self._watches
+                self._watch()
         self._processes.forget_seen()
         head = bytearray()
 
@@ -314,20 +313,36 @@ class DockerSandbox(ContainerFiles):
         if self._killed.is_set():
             raise ContainerLost("the container was killed to stop the trial")
 
+    def _watch(self, patience: float = FIRST_LOOK) -> None:
+        """Wait until the first process has looked; afterwards it is known whether it has."""
+        self._watches = self._processes.has_looked(patience)
+        self._late = not self._watches
+
     def _end_all(self) -> None:
         """By the first process, or by ending it and so the process namespace."""
         with self._restarting, self._calling():
+            if self._watches is None:
+                # No command has run, as for `nop`: on a busy machine the first process may not have begun yet.
+                self._watch(PATIENCE if self._entrypoint is None else FIRST_LOOK)
             late = self._late
             untouched = None if self._first is None or late else self._processes.end_all()
             if untouched is not None:
                 self._untouched = untouched and self._watches is not False
                 return
+            why = None if self._first is None or late else self._why_not_ended()
             self._restart()
-            if self._first is not None and not late:
+            if why is not None:
                 self._notes.append(
-                    "the container had to be started again before grading, because the agent had ended it or changed "
-                    "/dev: /dev/shm is empty, and /etc/hosts as at the start"
+                    f"the container had to be started again before grading, because {why}: /dev/shm is empty, and "
+                    "/etc/hosts as at the start"
                 )
+
+    def _why_not_ended(self) -> str:
+        """Return why the first process has not ended all others."""
+        state = self._engine.client.inspect_container(self.id)["State"]
+        if state["Running"]:
+            return "its first process did not answer"
+        return "/dev had been changed in it" if state["ExitCode"] == CHANGED else "it had ended"
 
     def _restart(self) -> None:
         """End the process namespace, and start it anew.

@@ -23,9 +23,10 @@ _COLUMNS = "-eo pid,ppid,stat,comm,args"
 # The second and third while it ends.
 _ENDED = ("is not running", "ttrpc: closed", "process does not exist", "container does not exist")
 """Words of the engine and its runtime for a container that has ended, or is about to."""
-_PATIENCE, _LOOKING = 15.0, 6.0
+PATIENCE, _LOOKING = 15.0, 6.0
 _SIGNAL_AGAIN = 3.0
-_FIRST_LOOK = 0.5
+FIRST_LOOK = 0.5
+"""Seconds that a command waits for the first process to begin."""
 _POLL = (0.005, 0.25)
 _SIGNAL_TIMEOUT = 2.0
 
@@ -133,14 +134,14 @@ class Processes:
             rest = [row for row in rest if row is not waiting]
         return [row for row in rest if not row.is_zombie]
 
-    def has_looked(self) -> bool:
-        """Return True once the first process has seen the directories it watches; waits a moment for that.
+    def has_looked(self, patience: float = FIRST_LOOK) -> bool:
+        """Return True once the first process has seen the directories it watches; waits `patience` seconds for that.
 
         On a busy machine a command could begin and end before it: it would take what the command left for the start.
         """
-        deadline, pause = time.monotonic() + _FIRST_LOOK, _POLL[0]
-        while _name(self.listed()) is None:
-            if time.monotonic() > deadline:
+        deadline, pause = time.monotonic() + patience, _POLL[0]
+        while _name(listed := self.listed()) is None:
+            if not listed or time.monotonic() > deadline:
                 return False
             time.sleep(pause)
             pause = min(2 * pause, _POLL[1])
@@ -148,7 +149,7 @@ class Processes:
 
     def end_all(self) -> bool | None:
         """Have the first process end all others; returns what `is_untouched` does. None: only a new start can."""
-        return self._tell(first.SIGNAL, "ended", _PATIENCE)
+        return self._tell(first.SIGNAL, "ended", PATIENCE)
 
     def is_untouched(self) -> bool:
         """Return True if the first process says that the directories it watches are as they were at the start."""
