@@ -74,7 +74,8 @@ def _config(options: Mapping[str, Any]) -> GateConfig:
         raise click.UsageError(
             "--until-decided and --confirm need a baseline that exists when the job begins"
         )
-    return gate_config({**gate_settings(options), "baseline": "A"}, flag_of)
+    config = gate_config({**gate_settings(options), "baseline": "A"}, flag_of)
+    return config.model_copy(update={"baseline": None})  # side A is no baseline of another command
 
 
 def _judged(history: Any, job: str, specs: Sequence[str], config: GateConfig) -> tuple[Comparison, Judged]:

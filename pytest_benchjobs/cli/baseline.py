@@ -19,10 +19,13 @@ from ._directory import FILE, directory_option
 from ._output import emit, output_option, say
 
 if TYPE_CHECKING:
+    from ..analysis.sides import Side
     from ..report.documents.baselines import BaselineDocument
     from ..store.history import History
 
 _MOST = 100
+_WORSE = ("regressed", "inconclusive", "invalid")
+"""Verdicts on a job that later gates should hardly be measured by."""
 _SHORT = 12
 _SCENARIOS = (
     (Column("SCENARIO", least=12), lambda one: f"{one.benchmark}/{one.scenario}"),
@@ -143,6 +146,7 @@ def export(name: str, to: Path, directory: Path) -> None:
 
     The file has a line for each scenario and agent, sorted by name, and no logs.
     """
+    from ..analysis.baseline.file import as_side
     from ..store.baseline_file import baseline_json
 
     document = _document(name, directory)
@@ -160,6 +164,7 @@ def export(name: str, to: Path, directory: Path) -> None:
     agents = {scenario.agent for scenario in document.scenarios}
     scenarios = {(scenario.benchmark, scenario.scenario) for scenario in document.scenarios}
     say(f"{to}: {counted(len(scenarios), 'scenario')}, {counted(len(agents), 'agent')}")
+    _foresee(as_side(content, document.baseline))
 
 
 def _set(
@@ -167,6 +172,7 @@ def _set(
 ) -> None:
     from ..analysis.baseline.candidates import why_unfit, with_earlier
     from ..analysis.baseline.resolve import checked_name
+    from ..analysis.sides import side
     from ..store.baselines import set_baseline
     from ..store.results import find_job
 
@@ -184,15 +190,27 @@ def _set(
         jobs = (job_id,) if chosen is None else chosen.jobs
         git = {} if record is None else record.reproducibility.get("git")
         before = history.baseline(name)
-        verdict = history.gate_verdict(job_id) if moving else None
+        verdict = history.gate_verdict(job_id)
+        found = side(name, [(each, history.paired_rows(each)) for each in jobs])
         set_baseline(history, _entry(name, jobs, reason, git), moving=moving)
     for note in () if chosen is None else chosen.notes:
         say(note, err=True)
     if moving and verdict != "regressed":
         said = "no gate has judged it" if verdict is None else f"the verdict of its gate is {verdict}"
         say(f"job {job_id} was not regressed: {said}", err=True)
+    if not moving and verdict in _WORSE:
+        say(f"note: the verdict of job {job_id} is {verdict}: it hides that loss from later gates", err=True)
     was = "" if before is None or before.jobs == jobs else f", was {_jobs(before.jobs)}"
     click.echo(f"baseline {name} is {_jobs(jobs)}{was}")
+    _foresee(found)
+
+
+def _foresee(found: Side) -> None:
+    """Tell by which losses a gate against these results can turn red."""
+    from ..analysis.gate.outlook import outlook
+
+    for line in outlook(found):
+        say(f"note: {one_line(line, 500)}", err=True)
 
 
 def _history(directory: Path) -> History:

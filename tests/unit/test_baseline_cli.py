@@ -10,10 +10,13 @@ from typing import Any
 import jsonschema
 import pytest
 
+from pytest_benchjobs.model.gate import GateVerdict
 from pytest_benchjobs.model.job import JobStatus
 from pytest_benchjobs.report.documents import schema_of
+from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.layout import Layout
 
+from .gates import gate_report
 from .jobs import documents, make_job, run
 
 OLD, NEW, BAD = "20261101-000000-aaaaaa", "20261102-000000-bbbbbb", "20261103-000000-cccccc"
@@ -59,7 +62,17 @@ def test_a_baseline_is_set_moved_shown_and_deleted(reports: Path, capsys: pytest
     assert run("baseline", "accept", "newer", "--reason", "b became harder") == 0
     said = capsys.readouterr()
     assert said.out == f"baseline default is job {NEW}, was job {OLD}\n"
-    assert said.err == f"job {NEW} was not regressed: no gate has judged it\n"
+    assert said.err.splitlines() == [
+        f"job {NEW} was not regressed: no gate has judged it",
+        (
+            "note: texts, nop: no gate can turn red by 1 scenario of 2 attempts, even if every attempt fails: "
+            "use 3 scenarios or more, or 4 attempts or more on both sides"
+        ),
+        (
+            "note: texts, oracle: no gate can turn red by 2 scenarios of 2 attempts, even if every attempt fails: "
+            "use 3 scenarios or more, or 3 attempts or more on both sides"
+        ),
+    ]
     assert run("baseline", "set", OLD, "--name", "release-1") == 0
 
     capsys.readouterr()
@@ -117,7 +130,7 @@ def test_jobs_are_pooled(reports: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert run("baseline", "set", NEW, "--pool", "3") == 0
     said = capsys.readouterr()
     assert said.out == f"baseline default is job {NEW} and 1 other\n"
-    assert said.err == "only 2 of 3 jobs: no other job has the same benchmarks and agents\n"
+    assert said.err.startswith("only 2 of 3 jobs: no other job has the same benchmarks and agents\n")
     found = shown(capsys)
     assert found["jobs"] == [NEW, OLD]
     assert {one["scenario"]: one["scores"] for one in found["scenarios"] if one["agent"] == "oracle"} == {
@@ -188,3 +201,23 @@ def test_merging_leaves_baselines_as_they_are(reports: Path, capsys: pytest.Capt
     capsys.readouterr()
     listed = documents(capsys, "baselines", "baseline", "list")["baselines"]
     assert [(one["name"], one["jobs"]) for one in listed] == [("default", [OLD])]
+
+
+@pytest.mark.parametrize(("verdict", "noted"), [("regressed", True), ("ok", False), (None, False)])
+def test_a_job_that_was_worse_becomes_no_baseline_without_a_word(
+    reports: Path, capsys: pytest.CaptureFixture[str], verdict: str | None, noted: bool
+) -> None:
+    if verdict is not None:
+        with History.of(reports) as history:
+            history.save_gate(gate_report(GateVerdict(verdict), job=NEW))
+    assert run("baseline", "set", NEW) == 0
+    said = capsys.readouterr().err
+    assert (f"the verdict of job {NEW} is regressed: it hides that loss from later gates" in said) is noted
+
+
+def test_an_export_tells_what_turns_a_gate_red(reports: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_job(reports, "20261104-000000-dddddd", {"oracle": {"a": "PPPPP"}}, name="five")
+    assert run("baseline", "export", "job:five", "--to", "b.json") == 0
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "note: with as many attempts, a gate turns red when 1 of 1 scenario fails in all attempts"
+    )

@@ -202,7 +202,9 @@ def test_one_scenario_is_inconclusive_at_most_unless_many_attempts_show_it() -> 
         "mcnemar",
     )
     assert (found.low, found.detectable) == (None, None)
-    assert found.advice == "1 scenario can hardly show a regression at 95 %; use 5 or more"
+    assert found.advice == (
+        "1 scenario of 1 attempt cannot show a regression at 95 %: use 5 scenarios or more, or 4 attempts or more on both sides"
+    )
     assert exit_status(judged(side([[0]]), side([[1]]), "mean:5pp", policy="strict")) == 11
     many = judged(side([[0] * 5]), side([[1] * 5]), "mean:5pp")
     assert (many.verdict, exit_status(many)) == (REGRESSED, 10)
@@ -438,8 +440,10 @@ def test_too_few_clusters_could_have_seen_nothing() -> None:
 
     found = only(judged(clustered(0.0, 3), clustered(1.0, 3), "mean"))
     assert (found.verdict, found.detectable) == (INCONCLUSIVE, None)
-    assert found.why.endswith("smallest detectable drop unknown: too few clusters (3)")
-    assert str(found.advice).startswith("3 clusters can hardly show a regression at 95 %; use 5 or more")
+    assert found.why.endswith("too few scenarios or attempts (3 clusters of 1 attempt)")
+    assert str(found.advice).startswith(
+        "3 clusters of 1 attempt cannot show a regression at 95 %: use 5 clusters or more"
+    )
     found = only(judged(clustered(0.0, 6), clustered(1.0, 6), "mean"))
     assert found.verdict is REGRESSED
     assert found.detectable is not None
@@ -448,15 +452,19 @@ def test_too_few_clusters_could_have_seen_nothing() -> None:
 @pytest.mark.parametrize(
     ("attempts", "clusters", "few"),
     [
-        ([(1, 1)] * 3, None, "too few scenarios (3)"),  # one deal of 8 at best
+        (
+            [(1, 1)] * 3,
+            None,
+            "too few scenarios or attempts (3 scenarios of 1 attempt)",
+        ),  # one deal of 8 at best
         ([(15, 1)] * 3, None, ""),  # of 4,096
         ([(1, 15)] * 3, None, ""),
-        ([(1, 1)] * 4, "xxyy", "too few clusters (2)"),
+        ([(1, 1)] * 4, "xxyy", "too few scenarios or attempts (2 clusters of 1 attempt)"),
         ([(15, 1)] * 4, "xxyy", ""),  # of 256
         ([(1, 15)] * 4, "xxyy", ""),
         # What is dealt in a cluster is what all of it has.
-        ([(15, 1), (1, 15)] * 2, "xxyy", "too few clusters (2)"),
-        ([(1, 15), (15, 1)] * 2, "xxyy", "too few clusters (2)"),
+        ([(15, 1), (1, 15)] * 2, "xxyy", "too few scenarios or attempts (2 clusters of 1 attempt)"),
+        ([(1, 15), (15, 1)] * 2, "xxyy", "too few scenarios or attempts (2 clusters of 1 attempt)"),
     ],
 )
 def test_how_few_are_too_few_depends_on_the_attempts_of_both_sides(
@@ -584,7 +592,7 @@ def test_scenarios_of_a_cluster_are_not_independent() -> None:
         )
     )
     assert (found.verdict, found.p_value) == (INCONCLUSIVE, 0.25)
-    assert found.advice == "2 clusters can hardly show a regression at 95 %; use 5 or more"
+    assert (found.advice or "").endswith("use 5 clusters or more, or 2 attempts or more on both sides")
 
 
 def test_what_was_taken_as_clusters_is_in_every_report() -> None:
@@ -618,10 +626,13 @@ def test_an_ordinary_drop_by_chance_alarms_nobody() -> None:
 
 
 def test_a_few_scenarios_that_fell_far_get_a_next_step() -> None:
-    report = judged(side([[0.0]] * 3), side([[0.67]] * 3), "mean:any")
+    report = judged(side([[0.0]] * 3), side([[0.67]] * 3), "mean:any", baseline="main")
     assert (report.verdict, exit_status(report)) == (INCONCLUSIVE, 0)
     advice = only(report).advice or ""
-    assert "3 scenarios fell far (s000, s001, s002): --bench-confirm 5 decides by fresh attempts" in advice
+    assert (
+        "3 scenarios fell far (s000, s001, s002): `benchjobs rerun last -- --bench-baseline main --bench-confirm 5` decides"
+        in advice
+    )
     assert "no action is needed" not in report.why
     assert any(advice in text for text, _ in gate_lines(report))
     assert any("--bench-confirm 5" in text for text in gate_markdown(report))

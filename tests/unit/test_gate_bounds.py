@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 import pytest
 
+from pytest_benchjobs.analysis.gate.judge import judge
+from pytest_benchjobs.analysis.gate.outlook import outlook
 from pytest_benchjobs.analysis.gate.rounds import looks
 from pytest_benchjobs.analysis.gate.words import Scale, percent, scale_of
-from pytest_benchjobs.model.gate import GateConfig, GateVerdict
+from pytest_benchjobs.model.gate import GateConfig, GateVerdict, RuleReport
 from pytest_benchjobs.settings.rules import parse_rule
 
-from .test_gate import GOOD, INCONCLUSIVE, INVALID, OK, REGRESSED, cell, judged, of, only, side
+from .test_gate import AT, GOOD, INCONCLUSIVE, INVALID, OK, REGRESSED, ask, cell, judged, of, only, side
 
 
 def test_a_p_of_a_fifth_needs_nothing_to_be_done() -> None:
@@ -41,9 +46,12 @@ def test_the_fewest_that_can_show_a_regression() -> None:
     # The least p of a scenario of three attempts is alpha itself.
     found = only(judged(side([[0.0] * 3]), side([[1.0] * 3]), "mean"))
     assert found.advice is not None
-    assert "1 scenario can hardly show a regression at 95 %; use 2 or more" in found.advice
+    assert found.advice.startswith(
+        "1 scenario of 3 attempts cannot show a regression at 95 %: use 2 scenarios or more, or 4 attempts or more on "
+        "both sides"
+    )
     assert found.detectable is None
-    assert found.why.endswith("smallest detectable drop unknown: too few scenarios (1)")
+    assert found.why.endswith("too few scenarios or attempts (1 scenario of 3 attempts)")
     found = only(judged(side([[0.0] * 3]), side([[1.0] * 3]), "scenario"))
     assert found.advice == (
         "so few attempts cannot show that one of 1 scenario broke at 95 %: use 4 attempts on both sides, or "
@@ -52,8 +60,8 @@ def test_the_fewest_that_can_show_a_regression() -> None:
     # Four scenarios of one attempt: one deal of sixteen, and five of 32.
     for n, enough in ((4, False), (5, True)):
         found = only(judged(side([[0.0]] * n), side([[1.0]] * n), "mean@95"))
-        assert ("can hardly show" in (found.advice or "")) is not enough
-    assert "use 2 or more" in (only(judged(side([[0.0]]), side([[1.0]]), "mean@70")).advice or "")
+        assert ("cannot show a regression" in (found.advice or "")) is not enough
+    assert "use 2 scenarios or more" in (only(judged(side([[0.0]]), side([[1.0]]), "mean@70")).advice or "")
 
 
 @pytest.mark.parametrize(("rule", "seen"), [("mean@96.875", False), ("mean@96", True)])
@@ -172,3 +180,72 @@ def test_differences_have_as_many_digits_as_they_need(
 
 def test_percents_have_no_digit_they_do_not_need() -> None:
     assert [percent(one) for one in (0.0, 0.05, 1 / 3, 1.0)] == ["0 %", "5 %", "33.3 %", "100 %"]
+
+
+@pytest.mark.parametrize(
+    ("before", "now"), [((3,), (3,)), ((3,), (1,)), ((1,), (5,)), ((3, 2), (1, 1)), ((1, 1, 1), (1, 1, 1))]
+)
+def test_what_is_advised_suffices(before: tuple[int, ...], now: tuple[int, ...]) -> None:
+    def verdict(olds: Sequence[int], news: Sequence[int]) -> RuleReport:
+        sides = side([[0.0] * n for n in news]), side([[1.0] * n for n in olds])
+        return only(judged(*sides, "mean"))
+
+    found = verdict(before, now)
+    assert found.verdict is INCONCLUSIVE
+    advised = re.search(
+        r"use (\d+) scenarios or more, or (\d+) attempts or more on both sides", found.advice or ""
+    )
+    assert advised is not None
+    scenarios, attempts = map(int, advised.groups())
+    added = scenarios - len(before)
+    more = ((*side, *[min(side)] * added) for side in (before, now))
+    assert verdict(*more).verdict is REGRESSED
+    assert verdict([attempts] * len(before), [attempts] * len(now)).verdict is REGRESSED
+    assert verdict([attempts - 1] * len(before), [attempts - 1] * len(now)).verdict is INCONCLUSIVE
+
+
+def test_a_regression_that_was_found_is_not_called_undetectable() -> None:
+    found = only(judged(side([[0.25] * 5]), side([[1.0] * 5]), "mean"))
+    assert (found.verdict, found.detectable) == (REGRESSED, None)
+    assert found.why.endswith("p = 0.004)")
+    report = only(judged(side([[1.0] * 5, [0.0] * 5]), side([[1.0] * 4 + [0.0], [0.0] * 5]), "mean"))
+    assert report.why.endswith("smallest detectable drop unknown: fewer than 5 scenarios")
+
+
+@pytest.mark.parametrize(
+    ("scores", "told"),
+    [
+        (
+            [[1.0] * 3],
+            "no gate can turn red by 1 scenario of 3 attempts, even if every attempt fails: use 2 scenarios",
+        ),
+        ([[1.0] * 5], "with as many attempts, a gate turns red when 1 of 1 scenario fails in all attempts"),
+        ([[1.0]] * 8, "with as many attempts, a gate turns red when 5 of 8 scenarios fail in all attempts"),
+        ([[1.0], [0.0]] * 4, "no gate can turn red, even if every attempt fails: the mean score is 0.5"),
+        ([[1.0, 0.0, 1.0]], "no gate can turn red by 1 scenario of 3 attempts"),
+        (
+            [[1.0, 0.0, 1.0]] * 4,
+            "with as many attempts, a gate turns red only when nearly all of 4 scenarios",
+        ),
+    ],
+)
+def test_a_baseline_tells_what_turns_a_gate_red(scores: list[list[float]], told: str) -> None:
+    (line,) = outlook(side(scores))
+    assert line.startswith(told)
+
+
+def test_the_outlook_of_a_noisy_baseline_is_its_smallest_detectable_drop() -> None:
+    noisy = [[1.0, 0.0, 1.0], [1.0] * 3, [0.0, 0.0, 1.0]] * 10
+    found = only(judged(side(noisy), side(noisy), "mean"))
+    (line,) = outlook(side(noisy))
+    assert found.detectable is not None
+    assert line == (
+        f"with as many attempts, a gate finds a drop of {100 * found.detectable:.1f} pp four times out of five"
+    )
+    assert len(list(outlook(side(noisy, noisy)))) == 2
+
+
+def test_a_first_run_tells_the_outlook_too() -> None:
+    config = ask("mean", baseline="main", first_run=True)
+    report = judge(side([[1.0]]), None, config, job="j", at=AT)
+    assert any(note.startswith("as a baseline: no gate can turn red by 1 scenario") for note in report.notes)

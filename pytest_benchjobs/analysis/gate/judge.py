@@ -28,6 +28,7 @@ from .groups import Group, group
 from .hidden import hidden
 from .mean_rules import compare
 from .measure import mean
+from .outlook import outlook
 from .passes import with_passes
 from .rounds import MEAN, by_rounds, confirm, with_fresh
 from .scenario_rules import critical, each
@@ -79,6 +80,8 @@ def judge(
         why = f"not compared: {missing}"
         found += [RuleReport(rule=rule, verdict=verdict, why=why) for rule in rules]
         notes.append(f"nothing was compared: {missing}")
+        if verdict is GateVerdict.NO_BASELINE:
+            notes += [f"as a baseline: {line}" for line in outlook(now)]
     elif before is not None:
         if pairing.pairs:
             lost, more = coverage(before, now, pairing, rules, config)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
+import shlex
 from collections.abc import Mapping, Sequence
 
 from ...model.gate import GateConfig, GatePolicy, GateVerdict, Rule, RuleReport, Unit
-from ..statistics import Interval, needed
+from ..statistics import FEWEST, Interval, needed
 from . import words
 from .family import Found, Tested
 from .groups import Group, nothing, select
@@ -161,21 +161,28 @@ class _Judged:
         if self.measured.left_out:
             reason = "unknown on a side" if rule.k is None else f"fewer than {words.count(rule.k, 'attempt')}"
             text += f"; {words.count(self.measured.left_out, 'scenario')} left out, {reason}"
-        return f"{text}; {self._could_see()}"
+        seen = self._could_see(verdict)
+        return text if seen is None else f"{text}; {seen}"
 
-    def _could_see(self) -> str:
-        if self.detectable is None:
-            if self._enough and self.measured.varied:
-                return "no drop is reliably detectable, not even to 0"
-            what = "scenarios" if self.measured.clusters is None else "clusters"
-            return "smallest detectable drop unknown: " + (
-                "nothing varied" if self._enough else f"too few {what} ({self.measured.units})"
-            )
+    def _could_see(self, verdict: GateVerdict) -> str | None:
+        """Phrase for what would be detected; None where the drop was, and nothing more is known."""
         change = "rise" if self.measured.spent else "drop"
+        if self.detectable is None:
+            return None if verdict is GateVerdict.REGRESSED else self._undetected(change)
         text = f"smallest detectable {change} {self.scale.amount(self.detectable)}"
         if 0 < self.tolerance < self.detectable:
             text += f" (more than the tolerance {self.scale.amount(self.tolerance)})"
         return text
+
+    def _undetected(self, change: str) -> str:
+        measured = self.measured
+        if not self._enough:
+            return f"no {change} can be shown, however large: too few scenarios or attempts ({measured.size})"
+        if not measured.varied:
+            return f"smallest detectable {change} unknown: nothing varied"
+        if len(measured.pairs) < FEWEST:
+            return f"smallest detectable {change} unknown: fewer than {FEWEST} scenarios"
+        return f"no {change} is reliably detectable" + ("" if measured.spent else ", not even to 0")
 
     def _next_step(self, verdict: GateVerdict) -> str | None:
         """Advise where some scenarios fell far and chance may explain it."""
@@ -191,31 +198,30 @@ class _Judged:
         if not fell:
             return None
         return (
-            f"{words.count(len(fell), 'scenario')} fell far ({words.names(fell, 3)}): --bench-confirm 5 decides by "
-            "fresh attempts of those alone; critical:any judges those tagged `critical` without statistics"
+            f"{words.count(len(fell), 'scenario')} fell far ({words.names(fell, 3)}): {self._afresh()}critical:any "
+            "judges those tagged `critical` without statistics"
         )
+
+    def _afresh(self) -> str:
+        """Phrase with a command that can be typed after any that judges a job; empty for two agents of one job."""
+        baseline = self.config.baseline
+        if baseline is None:
+            return ""
+        if baseline == "last" or baseline.startswith("branch:"):  # it might be the judged job by then
+            return "a new run with --bench-confirm 5 decides by fresh attempts of those alone; "
+        command = f"benchjobs rerun last -- --bench-baseline {shlex.quote(baseline)} --bench-confirm 5"
+        return f"`{command}` decides by fresh attempts of those alone; "
 
     @property
     def _enough(self) -> bool:
         """True if some drop could be called a regression with these scenarios and attempts."""
         return self.measured.least_p < self.measured.rule.alpha / self.comparisons
 
-    @property
-    def _least(self) -> int:
-        """Number of scenarios or clusters that would be enough, with as many attempts."""
-        attempts = self.measured.typical_attempts
-        one = 2 if self.measured.clusters is not None else math.comb(2 * attempts, attempts)
-        alpha, least = self.measured.rule.alpha / self.comparisons, 1
-        while one**-least >= alpha:
-            least += 1
-        return least
-
     def _advice(self) -> str | None:
         measured, tolerance, detectable = self.measured, self.tolerance, self.detectable
         if not self._enough:
             level = words.percent(measured.rule.level)
-            what = words.count(measured.units, "scenario" if measured.clusters is None else "cluster")
-            return f"{what} can hardly show a regression at {level}; use {self._least} or more"
+            return f"{measured.size} cannot show a regression at {level}: {measured.remedy(self.comparisons)}"
         if detectable is None or not 0 < tolerance < detectable:
             return None
         attempts, scenarios = needed(

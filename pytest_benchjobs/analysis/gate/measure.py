@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
 import operator
 from collections import Counter
@@ -23,6 +24,7 @@ from ..statistics import (
     non_inferiority,
     permutation,
 )
+from . import words
 from .words import UNITS
 
 Values = Sequence[float]
@@ -148,9 +150,12 @@ class Measured:
 
     @property
     def varied(self) -> bool:
-        """True if any attempt's value differs from another of its scenario."""
-        pairs = zip(*self.attempts, strict=True)
-        return any(max(*old, *new) - min(*old, *new) > _ROUNDING * max(*old, *new) for old, new in pairs)
+        """True if attempts at a scenario differ within a side; if there are single values, between the sides."""
+        if self.single or self.worth is not None:
+            listed = [[old, new] for old, new in zip(self.before, self.now, strict=True)]
+        else:
+            listed = [list(values) for side in self.attempts for values in side]
+        return any(max(values) - min(values) > _ROUNDING * max(values) for values in listed)
 
     @functools.cached_property
     def least_p(self) -> float:
@@ -166,6 +171,29 @@ class Measured:
         if 0.5 ** len(sizes) <= self.rule.alpha:
             return 0.5 ** len(sizes)
         return 1 / math.prod(math.comb(a + b, b) for a, b in sizes.values())
+
+    @property
+    def size(self) -> str:
+        """`1 scenario of 3 attempts`, by the fewest attempts that a side of a scenario has."""
+        what = words.count(self.units, "scenario" if self.clusters is None else "cluster")
+        return f"{what} of {words.count(min(len(one) for side in self.attempts for one in side), 'attempt')}"
+
+    def remedy(self, comparisons: int) -> str:
+        """Advise how many scenarios or attempts can show a loss of everything, where these cannot."""
+        alpha = self.rule.alpha / comparisons
+        units, ways = self.units, 1 / self.least_p
+        if self.clusters is not None:
+            units, more, ways = 0, 2, 1.0
+        else:
+            more = min(math.comb(len(a) + len(b), len(b)) for a, b in zip(*self.attempts, strict=True))
+        while 1 / ways >= alpha:
+            ways *= more
+            units += 1
+        use = f"use {units} {'scenarios' if self.clusters is None else 'clusters'} or more"
+        if self.worth is not None:
+            return use
+        attempts = next(n for n in itertools.count(1) if math.comb(2 * n, n) ** -self.units < alpha)
+        return f"{use}, or {words.count(attempts, 'attempt')} or more on both sides"
 
     @property
     def typical_attempts(self) -> int:

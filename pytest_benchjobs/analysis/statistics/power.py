@@ -11,7 +11,8 @@ from statistics import NormalDist
 
 from .numbers import finite
 
-_FEWEST = 5  # scenarios
+FEWEST = 5
+"""Number of scenarios below which no smallest detectable drop is known."""
 _WHOLE = frozenset((0.0, 1.0))
 _UNSURE = 0.5  # deviations, over the root of scenarios: added because the variance is only estimated
 
@@ -48,7 +49,7 @@ def detectable_drop(
         raise ValueError(f"alpha {alpha:g}, power {power:g}: both are between 0 and 1")
     pairs = [pair for pair in zip(before, now, strict=True) if pair[0] and pair[1]]
     finite(itertools.chain.from_iterable(itertools.chain.from_iterable(pairs)))
-    if len(pairs) < _FEWEST:
+    if len(pairs) < FEWEST:
         return None
     suite = _Suite.of(pairs)
     if suite.within <= 0:
