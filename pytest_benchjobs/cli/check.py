@@ -141,8 +141,9 @@ def _checked(call: Call, place: Path, attempts: int) -> CheckDocument:
     if not trials:
         raise InputError("there is nothing to check: no scenario was found")
     job = new_job_id()
-    arguments = ("-q", "--bench-job-id", job, *call.arguments)
-    # pytest's output goes to stderr: stdout is for the verdicts.
+    arguments = ("-qq", "--bench-job-id", job, *call.arguments)
+    # pytest's output goes to stderr: stdout is for the verdicts. With -qq it does not explain trials that failed, as
+    # those of `nop` have to, nor name a directory that is removed afterwards.
     status = call_pytest(call._replace(arguments=arguments), stdout=sys.stderr.fileno())
     if status in (_INTERRUPTED, _INTERNAL, _USAGE_ERROR) or status > 5:
         raise InputError(f"the check did not finish: pytest exited with status {status}")

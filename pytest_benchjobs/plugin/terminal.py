@@ -111,7 +111,8 @@ def summarise(job: Job, terminal: TerminalReporter) -> None:
         terminal.write_line(f"{counted(missing, 'trial')} not run; `{again}` runs the rest", yellow=True)
     for trouble in job.problems.lines:
         terminal.write_line(one_line(trouble, 1000), yellow=True)
-    terminal.write_line(f"results: {escaped(str(job.bundle.root))}")
+    if terminal.config.option.verbose >= -1:
+        terminal.write_line(f"results: {escaped(str(job.bundle.root))}")
 
 
 def _graded_again(job: Job, config: pytest.Config) -> str | None:

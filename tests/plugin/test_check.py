@@ -122,6 +122,18 @@ def test_a_sound_benchmark_leaves_nothing_behind(bench: Bench) -> None:
     assert _left() == []
 
 
+def test_failures_that_are_expected_are_not_explained_and_no_removed_directory_is_named(bench: Bench) -> None:
+    _manifest(bench, ("sound", "opinion"))
+    done = check(bench, "seven")
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[-1] == "2 scenarios: 2 ok"
+    assert "unsolved" not in done.stderr.lower()
+    assert "benchjobs-check-" not in done.stderr
+    assert "nop" in done.stderr, "the table of agents"
+    explained = check(bench, "seven", "--", "-vv")
+    assert "UNSOLVED" in explained.stderr
+
+
 def test_a_scorer_that_changes_its_mind_is_flaky(bench: Bench) -> None:
     SCENARIOS["moody"] = {
         "script": f"n=$(cat {bench.path}/n 2>/dev/null || echo 0); echo $((n + 1)) > {bench.path}/n; echo score=0.$n"
