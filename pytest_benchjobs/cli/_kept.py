@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 
 from ..model.errors import InfrastructureError
 from ..sandbox.providers import keeper
 
 GONE = "removed by `benchjobs gc --kept` or by hand, or on another machine"
+
+
+def keeping_again(what: str) -> str:
+    """Return the advice to run a job or a trial again, with its file system kept."""
+    return f"run it again: benchjobs rerun {shlex.quote(what)} --keep always"
 
 
 def gone(references: Iterable[str | None]) -> set[str]:

@@ -11,7 +11,7 @@ from ..model.errors import InputError
 from ..report.units import counted
 from ..settings.call import Written
 from ._earlier_job import REUSE, begin, call_options, find_earlier, trials_of
-from ._kept import GONE, gone
+from ._kept import GONE, gone, keeping_again
 from ._run_options import VariadicCommand, scenarios_option
 
 
@@ -34,7 +34,7 @@ def rescore(
         what = f"the kept file systems of job {found.record.id} are gone ({GONE})"
         raise InputError(
             f"{what if kept else f'nothing was kept of job {found.record.id}'}, so there is nothing to grade; "
-            "run it with --keep always (pytest: --bench-keep always)"
+            f"{keeping_again(found.record.id)} (pytest: --bench-keep always)"
         )
     if left < len(trials):
         still = " and are still here" if missing else ""

@@ -15,7 +15,7 @@ from ..settings.parse import parse
 from ..settings.table import BY_NAME
 from ..store.text import one_line
 from ._directory import directory_option
-from ._kept import GONE, gone
+from ._kept import GONE, gone, keeping_again
 
 if TYPE_CHECKING:
     from ..sandbox.docker.provider import DockerProvider
@@ -153,8 +153,7 @@ def _only_kept(found: Sequence[TrialRow]) -> TrialRow:
         missing = gone(row.kept for row in kept)
         if not (left := [row for row in kept if row.kept not in missing]):
             raise InputError(
-                f"the kept file systems of job {kept[0].job} are gone ({GONE}); "
-                "run it again with --keep always --force"
+                f"the kept file systems of job {kept[0].job} are gone ({GONE}); {keeping_again(kept[0].job)}"
             )
         kept = left
     if len(kept) == 1:
@@ -162,10 +161,10 @@ def _only_kept(found: Sequence[TrialRow]) -> TrialRow:
             raise InputError(f"{kept[0].node_id} did not run in Docker; `benchjobs shell` needs Docker")
         return kept[0]
     if not kept:
+        one = found[0].node_id if len(found) == 1 else None
         raise InputError(
-            f"nothing was kept of {found[0].node_id if len(found) == 1 else f'job {found[0].job}'}; "
-            "run it again with --keep failed or --keep always (pytest: --bench-keep), which reuses no result that was "
-            "not kept"
+            f"nothing was kept of {one or f'job {found[0].job}'}; {keeping_again(one or found[0].job)} "
+            "(`benchjobs run --keep failed`, pytest --bench-keep, for the next ones)"
         )
     names = ", ".join(row.node_id for row in kept[:_SHOWN]) + (", ..." if len(kept) > _SHOWN else "")
     raise InputError(

@@ -453,7 +453,15 @@ def test_where_nothing_was_kept_there_is_nothing_to_grade(project: Project) -> N
     done = project.benchjobs("rescore", "last")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"benchjobs: nothing was kept of job {first}")
-    assert "--keep always" in done.stderr
+    advice = f"benchjobs rerun {first} --keep always"
+    assert advice in done.stderr
+    for what in (first, "right"):
+        shell = project.benchjobs("shell", what, "--", "true")
+        assert shell.returncode == 2
+        assert "run it again: benchjobs rerun " in shell.stderr
+    assert project.benchjobs(*advice.split()[1:]).returncode == 0
+    assert project.benchjobs("rescore", "last").returncode == 0
+    assert project.outcomes() == {"right": "passed"}
 
 
 def test_a_job_nobody_started_here_cannot_be_repeated(project: Project) -> None:
