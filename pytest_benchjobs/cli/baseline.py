@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..analysis.sides import Side
     from ..report.documents.baselines import BaselineDocument
     from ..store.history import History
+    from ..store.reader import HistoryReader
 
 _MOST = 100
 _WORSE = ("regressed", "inconclusive", "invalid")
@@ -50,7 +51,9 @@ _pool_option = click.option(
     help="Pool JOB with the M-1 completed jobs before it that have the same benchmarks and agents.",
 )
 _force_option = click.option(
-    "--force", is_flag=True, help="Accept a job that did not complete, or has too many errors."
+    "--force",
+    is_flag=True,
+    help="Accept a job that did not complete, ran a selection of scenarios, or has too many errors.",
 )
 
 
@@ -178,7 +181,7 @@ def _set(
 
     checked_name(name)
     with _history(directory) as history:
-        job_id = find_job(history, job)
+        job_id = find_job(history, job) if force else _whole(history, job)
         problem = why_unfit(history, job_id)
         if problem is not None and not force:
             raise click.ClickException(
@@ -195,6 +198,10 @@ def _set(
         set_baseline(history, _entry(name, jobs, reason, git), moving=moving)
     for note in () if chosen is None else chosen.notes:
         say(note, err=True)
+    if record is not None and record.partial:
+        say(
+            f"note: job {job_id} ran only a part of its benchmarks; gates will not compare the rest", err=True
+        )
     if moving and verdict != "regressed":
         said = "no gate has judged it" if verdict is None else f"the verdict of its gate is {verdict}"
         say(f"job {job_id} was not regressed: {said}", err=True)
@@ -203,6 +210,29 @@ def _set(
     was = "" if before is None or before.jobs == jobs else f", was {_jobs(before.jobs)}"
     click.echo(f"baseline {name} is {_jobs(jobs)}{was}")
     _foresee(found)
+
+
+def _whole(history: HistoryReader, job: str) -> str:
+    """Return the id of a job; `last` is the last one that ran no selection of scenarios, as for --bench-baseline.
+
+    Raises:
+        ClickException: the job ran a selection: later gates would not compare the other scenarios.
+    """
+    from ..store.results import find_job
+
+    job_id = find_job(history, job)
+    row = history.job_row(job_id)
+    if row is None or not row.selection:
+        return job_id
+    whole = next((other.id for other in history.each_job() if not other.selection), None)
+    if whole is not None and job.strip() == "last":
+        say(f"job {job_id} was skipped: it ran only a selection of scenarios", err=True)
+        return whole
+    instead = "" if whole is None else f"; the last one that ran all is {whole}"
+    raise click.ClickException(
+        f"job {job_id} would make a bad baseline: it ran only a selection of scenarios, and the others would not be "
+        f"compared{instead}. Use --force to set it anyway"
+    )
 
 
 def _foresee(found: Side) -> None:

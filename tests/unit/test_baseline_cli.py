@@ -221,3 +221,39 @@ def test_an_export_tells_what_turns_a_gate_red(reports: Path, capsys: pytest.Cap
     assert capsys.readouterr().err.splitlines()[-1] == (
         "note: with as many attempts, a gate turns red when 1 of 1 scenario fails in all attempts"
     )
+
+
+@pytest.mark.parametrize("command", [("set",), ("accept", "--reason", "why")])
+def test_a_selection_of_scenarios_becomes_no_baseline_unless_forced(
+    reports: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
+) -> None:
+    part = "20261105-000000-eeeeee"
+    assert run("baseline", "set", OLD) == 0
+    make_job(reports, part, {"oracle": {"a": "PP"}}, hours_ago=1, partial=True, narrowed=True)
+    assert run("rm", BAD) == 0
+    capsys.readouterr()
+    name, *more = command
+    assert run("baseline", name, part, *more) == 2
+    said = capsys.readouterr().err
+    assert f"job {part} would make a bad baseline: it ran only a selection of scenarios" in said
+    assert "the last one that ran all is" in said
+    assert run("baseline", name, "last", *more) == 0
+    said = capsys.readouterr()
+    assert f"job {part} was skipped: it ran only a selection of scenarios" in said.err
+    assert part not in said.out
+    assert run("baseline", name, part, *more, "--force") == 0
+    said = capsys.readouterr()
+    assert f"note: job {part} ran only a part of its benchmarks; gates will not compare the rest" in said.err
+    assert f"baseline default is job {part}" in said.out
+
+
+def test_where_all_jobs_ran_a_selection_none_is_taken(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_job(tmp_path / "reports", OLD, {"oracle": {"a": "PP"}}, partial=True, narrowed=True)
+    assert run("baseline", "set", "last") == 2
+    assert "compared. Use --force" in capsys.readouterr().err
+    # A job that was named ran its selection on purpose.
+    make_job(tmp_path / "reports", NEW, {"oracle": {"a": "PP"}}, partial=True, narrowed=True, name="small")
+    assert run("baseline", "set", "last") == 0
+    assert "ran only a part of its benchmarks" in capsys.readouterr().err
