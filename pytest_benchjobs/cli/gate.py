@@ -145,9 +145,11 @@ def _judged(
     profile: str | None,
 ) -> Judged:
     from ..analysis.gate.job import judge_job
+    from ..job.changed import with_changed_parts
 
     at = datetime.datetime.now(datetime.UTC)
     judged = judge_job(record, history.paired_rows(record.id), config, baseline, at=at)
+    judged = judged._replace(report=with_changed_parts(judged.report, directory))
     if profile is None:
         return judged
     from ..analysis.publish import with_publishing

@@ -455,3 +455,12 @@ def test_a_job_that_is_taken_up_again_is_judged_by_what_it_was_asked_for(bench: 
     assert bench.run("letters.bench.yaml", worse, "--bench-resume=last", "--bench-exit=tests").ret == 1
     # What is said now goes before that.
     assert bench.run("letters.bench.yaml", worse, "--bench-resume=last", "--bench-min-score=0.1").ret == 0
+
+
+def test_a_changed_timeout_is_named(bench: Bench) -> None:
+    before(bench)
+    done = bench.run(
+        "letters.bench.yaml", agent(*WEAK), "--bench-baseline=job:before", "--bench-agent-timeout=77"
+    )
+    assert done.ret == 12
+    done.stdout.fnmatch_lines(["invalid: *24 changed (and 1 more); what changed: limits"])

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 from junitparser import JUnitXml
 
+from pytest_benchjobs.model.result import Signature
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.gates import kept_gates
 from pytest_benchjobs.store.history import History
 
-from .jobs import make_job, run
+from .jobs import ended, make_job, run
 from .records import JOB
 
 SECOND = "20261121-054713-ffffff"
@@ -85,3 +87,23 @@ def test_a_verdict_that_cannot_be_kept_stands_nevertheless(
     capsys.readouterr()
     assert run("gate", JOB, "--min-score", "0.4", "--dir", tmp_path, "--ci", "off") == status
     assert "warning: this verdict could not be stored: no room" in capsys.readouterr().err
+
+
+def test_what_changed_in_a_scenario_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    directory = tmp_path / "reports"
+    jobs = ("20261101-000000-aaaaaa", "20261102-000000-bbbbbb")
+    for job, limits in zip(jobs, ("900", "60"), strict=True):
+        parts = {"scenario": "x", "limits": limits, "agent": job, "parameters": job}
+        signature = Signature(value=job, parts=parts)
+        make_job(directory, job, [ended("P", "count", signature=signature)])
+    arguments = ("gate", jobs[1], "--baseline", f"job:{jobs[0]}", "--dir", directory)
+    assert run(*arguments) == 12
+    said = capsys.readouterr().out
+    assert said.splitlines()[0].endswith("scenarios are 1 changed (and 1 more); what changed: limits")
+    assert "note: 1 scenario differs from the baseline in: limits" in said
+    (report,) = kept_gates(JobBundle(directory, jobs[1]).root)
+    assert [ref.why for ref in report.changed] == ["not the same task as in the baseline: limits"]
+    # The files of the baseline are gone, and so is what was in them.
+    shutil.rmtree(JobBundle(directory, jobs[0]).root / "trials")
+    assert run(*arguments) == 12
+    assert "what changed" not in capsys.readouterr().out
