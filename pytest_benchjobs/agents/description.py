@@ -45,6 +45,20 @@ _OF_SOURCE = ("version", "platform", "arch")
 _PLACEHOLDER = re.compile(r"(?<![${])\{([a-z_]+)\}(?!\})")
 _OF_MODEL = {"model", "provider", "url", "host", "key"}
 
+_MEANT = {
+    "args": "argv",
+    "cmd": "argv",
+    "command": "argv",
+    "description": "about",
+    "environment": "env",
+    "path": "source",
+    "program": "argv",
+    "run": "argv",
+    "start": "argv",
+    "variables": "env",
+}
+"""Words for keys of other formats -> the key that is meant."""
+
 Text = Annotated[str, Field(min_length=1)]
 Value = str | dict[str, Any]
 
@@ -217,9 +231,7 @@ def read_description(path: Path) -> Description:
     document = read_document(path, keys="agents.md")
     complaints = Complaints(document)
     known = Description.model_fields
-    for key in document.data:
-        if key not in known:
-            complaints.wrong((key,), f"unknown key;{did_you_mean(key, known) or ' leave it out'}")
+    complaints.refuse_unknown(Description, document.data, (), " leave it out", _MEANT)
     found = complaints.check(
         Description, {key: value for key, value in document.data.items() if key in known}
     )

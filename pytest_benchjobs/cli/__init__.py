@@ -32,7 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except click.UsageError as error:
         # click puts choices on lines of their own.
         said = " ".join(error.format_message().split()).rstrip(".")
-        _fail(f"{said}{'' if said.endswith('?') else '.'} See `benchjobs --help`")
+        where = "benchjobs" if error.ctx is None else error.ctx.command_path
+        _fail(f"{said}{'' if said.endswith('?') else '.'} See `{where} --help`")
     except click.ClickException as error:
         _fail(error.format_message())
     except BenchError as error:

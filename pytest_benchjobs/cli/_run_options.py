@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -18,6 +19,7 @@ from ._directory import DIRECTORY, default_directory, directory_of, rootdir
 from ._pytest_call import Call
 
 _VARIADIC = ("--agent", "--benchmark", "--benchmarks", "--scenarios", "--env-vars", "--secrets")
+_UNEXPECTED = re.compile(r"Got unexpected extra arguments? \((\S+)[^()]*\)")
 _HOTTEST = 100
 _FEW = 25
 """Options shown above the groups."""
@@ -42,9 +44,22 @@ class VariadicCommand(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Repeat the option before each of its values, as click expects."""
         end = args.index("--") if "--" in args else len(args)
-        left = super().parse_args(ctx, list(self._spread(ctx, args[:end])))
+        try:
+            left = super().parse_args(ctx, list(self._spread(ctx, args[:end])))
+        except click.UsageError as error:
+            raise self._naming_the_option(ctx, error) from None
         ctx.params["rest"] = tuple(args[end + 1 :])
         return left
+
+    def _naming_the_option(self, ctx: click.Context, error: click.UsageError) -> click.UsageError:
+        """Return an error in the call; for an unexpected argument, which is mostly a benchmark, with its option."""
+        found = _UNEXPECTED.fullmatch(error.message)
+        flags = {flag for option in self.get_params(ctx) for flag in option.opts}
+        if found is None or "--benchmark" not in flags:
+            return error
+        return click.UsageError(
+            f"unexpected argument {found[1]!r}; for a benchmark write --benchmark {found[1]}", ctx
+        )
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         """Mention the arguments after `--`."""

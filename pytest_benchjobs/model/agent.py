@@ -16,6 +16,7 @@ _PATH = re.compile(r"^(?:\.{1,2}(?:/|$)|~?/)")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+:/@=,-]+")
 _LIKE_A_HOST = re.compile(r"[.:/]")
 _LABEL_LIMIT = 60
+_NAME = "letters, digits, '.', '_', '+' and '-' only"
 COMMAND = "command"
 
 
@@ -57,7 +58,7 @@ class AgentSpec(Model):
         if not name:
             raise InputError(f"invalid agent {text!r}: no name before ':'. Use format: agent:model")
         if not _AGENT.match(name):
-            raise InputError(f"invalid agent name {name!r}: letters, digits, '.', '_', '+' and '-' only")
+            raise InputError(_not_a_name(name))
         if at and not version:
             raise InputError(f"invalid agent {text!r}: no version after '@'. Use format: agent@version:model")
         if name == COMMAND and not rest.strip():
@@ -74,7 +75,7 @@ class AgentSpec(Model):
         name, _, what = text.partition("=")
         name, what = name.strip(), what.strip()
         if not _AGENT.match(name):
-            raise InputError(f"invalid agent name {name!r}: letters, digits, '.', '_', '+' and '-' only")
+            raise InputError(f"invalid agent name {name!r}: {_NAME}")
         if what.startswith(f"{COMMAND}:"):
             command = what.removeprefix(f"{COMMAND}:").strip()
             if not command:
@@ -122,6 +123,20 @@ class AgentSpec(Model):
 
     def __str__(self) -> str:
         return self.label
+
+
+def _not_a_name(name: str) -> str:
+    """Say why a text is not the name of an agent, and what to write if it is a path or several agents."""
+    if "/" in name:
+        path = name if _PATH.match(name) else f"./{name}"
+        return f"invalid agent {name!r}: an agent of a path needs a name; write NAME={path}"
+    several = [part for part in re.split(r"[\s,;]+", name) if _AGENT.match(part)]
+    if len(several) > 1:
+        return (
+            f"invalid agent {name!r}: one agent is expected; for several, repeat the option, or write one on each line "
+            f"of the ini file: {several[0]}, then {several[1]}"
+        )
+    return f"invalid agent name {name!r}: {_NAME}"
 
 
 def _model_of(rest: str) -> dict[str, str | None]:

@@ -7,6 +7,7 @@ import difflib
 import functools
 import inspect
 import itertools
+import json
 import textwrap
 import types
 import typing
@@ -141,18 +142,34 @@ class Complaints:
             errors = [*errors[:MAX_SHOWN], InputError(f"... and {rest} more", path=self._document.path)]
         raise InputErrors(errors)
 
-    def refuse_unknown(self, model: type[BaseModel], data: object, place: Place, otherwise: str = "") -> None:
-        """Note unknown keys of `model` as mistakes; `otherwise` is the hint if no known key is similar."""
+    def refuse_unknown(
+        self,
+        model: type[BaseModel],
+        data: object,
+        place: Place,
+        otherwise: str = "",
+        meant: Mapping[str, str] | None = None,
+    ) -> None:
+        """Note unknown keys of `model` as mistakes.
+
+        `otherwise` is the hint if no known key is similar; `meant` has known keys that other words stand for.
+        """
         if not isinstance(data, dict):
             return
         for key in data:
             if key not in model.model_fields:
-                self._unknown(key, model.model_fields, data, place, otherwise)
+                self._unknown(key, model.model_fields, data, place, otherwise, (meant or {}).get(key))
 
     def _unknown(
-        self, key: str, known: Iterable[str], data: Container[str], place: Place, otherwise: str = ""
+        self,
+        key: str,
+        known: Iterable[str],
+        data: Container[str],
+        place: Place,
+        otherwise: str = "",
+        meant: str | None = None,
     ) -> None:
-        near = _nearest(key, known)
+        near = meant or _nearest(key, known)
         hint = otherwise if near is None else f" did you mean {near!r}?"
         self.wrong((*place, key), f"unknown key;{hint}".rstrip(";"), at_key=True)
         if near is not None and near not in data:
@@ -286,6 +303,7 @@ _EXPECTED = {
     "bool_type": "true or false",
     "bool_parsing": "true or false",
     "list_type": "a list",
+    "tuple_type": "a list",
     "dict_type": "a table of keys",
     "model_type": "a table of keys",
     "model_attributes_type": "a table of keys",
@@ -300,6 +318,8 @@ def _how_to(kind: str, found: object) -> str:
         return "; put it in quotes"
     if kind == "list_type" and isinstance(found, str):
         return f"; write [{_show(found)[1:-1]}]"
+    if kind == "tuple_type" and isinstance(found, str):
+        return f"; write [{json.dumps(found, ensure_ascii=False)}]"
     if isinstance(found, str) and kind.startswith(("float", "int", "bool")):
         return "; remove the quotes" if found.replace(".", "", 1).isdigit() else ""
     return ""

@@ -100,7 +100,10 @@ def test_what_only_pytest_can_know_is_a_mistake_too(bench: Bench, arguments: lis
         (["--n-attempts=0"], "benchjobs: --n-attempts: must be at least 1, not 0"),
         (["--bench-attempts", "0"], "benchjobs: --bench-attempts: must be at least 1, not 0"),
         (["--bench-env", "X"], "benchjobs: --bench-env: 'X' is not of the form KEY=VALUE"),
-        (["--bench-attempts"], "benchjobs: Option '--bench-attempts' needs a value. See `benchjobs --help`"),
+        (
+            ["--bench-attempts"],
+            "benchjobs: Option '--bench-attempts' needs a value. See `benchjobs run --help`",
+        ),
     ],
 )
 def test_a_mistake_names_the_option_as_it_was_typed(bench: Bench, arguments: list[str], message: str) -> None:

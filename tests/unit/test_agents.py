@@ -55,7 +55,24 @@ def test_an_agent_is_read_and_named(text: str, spec: dict[str, str], label: str)
         ("", "an empty agent was given. Use format: agent:model, for example codex:gpt-5.5"),
         ("  ", "an empty agent was given. Use format: agent:model, for example codex:gpt-5.5"),
         (":gpt", "invalid agent ':gpt': no name before ':'. Use format: agent:model"),
-        ("a b:m", "invalid agent name 'a b': letters, digits, '.', '_', '+' and '-' only"),
+        ("a!b:m", "invalid agent name 'a!b': letters, digits, '.', '_', '+' and '-' only"),
+        ("./pyagent", "invalid agent './pyagent': an agent of a path needs a name; write NAME=./pyagent"),
+        ("~/bots/a", "invalid agent '~/bots/a': an agent of a path needs a name; write NAME=~/bots/a"),
+        ("bots/a:gpt", "invalid agent 'bots/a': an agent of a path needs a name; write NAME=./bots/a"),
+        (
+            "oracle,nop",
+            (
+                "invalid agent 'oracle,nop': one agent is expected; for several, repeat the option, or write one on each "
+                "line of the ini file: oracle, then nop"
+            ),
+        ),
+        (
+            "oracle nop",
+            (
+                "invalid agent 'oracle nop': one agent is expected; for several, repeat the option, or write one on each "
+                "line of the ini file: oracle, then nop"
+            ),
+        ),
         ("-a:m", "invalid agent name '-a': letters, digits, '.', '_', '+' and '-' only"),
         ("a@:m", "invalid agent 'a@:m': no version after '@'. Use format: agent@version:model"),
         ("a:", "no model specified for agent 'a'. Use format: a:model"),

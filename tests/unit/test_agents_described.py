@@ -219,6 +219,15 @@ def test_what_is_in_the_image_has_no_version(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ('argv = ["x"]', "name: is required but missing"),
+        (
+            'name = "x"\nargv = "run --fast"',
+            """argv: a list is expected, not 'run --fast'; write ["run --fast"]""",
+        ),
+        ('name = "x"\ncommand = ["x"]', "mini.agent.toml:2: command: unknown key; did you mean 'argv'?"),
+        (
+            'name = "x"\npath = "."\nargv = ["x"]',
+            "mini.agent.toml:2: path: unknown key; did you mean 'source'?",
+        ),
         ('name = "x"', "argv: is required but missing"),
         ('name = "x"\nargv = []', "argv: is empty"),
         ('name = "x y"\nargv = ["x"]', "name: 'x y' is not a name"),

@@ -243,7 +243,7 @@ def test_whatever_is_typed_is_quoted_so_that_a_shell_gives_it_back(words: list[s
         (["--benchmark", "--agent", "x"], "Option '--benchmark' needs a value"),
         (["--benchmark", "a", "--scenrios", "s"], "No such option '--scenrios'.*'--scenarios'*"),
         (["--benchmark", "a", "b", "stray", "-n"], "Option '-n' needs a value"),
-        (["stray", "--all"], "Got unexpected extra argument (stray)"),
+        (["stray", "--all"], "unexpected argument 'stray'; for a benchmark write --benchmark stray"),
         (["--all", "-o", "xml"], "Invalid value for '-o' / '--output': 'xml' is not one of 'text', 'json', 'yaml'"),
         (["--all", "--force", "--rerun-failed"], "--rerun-failed and --force contradict each other"),
         (["--all", "--no-reuse", "--rerun-errors"], "--rerun-errors and --no-reuse contradict each other"),
@@ -275,7 +275,7 @@ def test_a_mistake_is_one_line_before_anything_is_made(
 ) -> None:
     from fnmatch import fnmatchcase
 
-    said = refused(capsys, *arguments).removesuffix(". See `benchjobs --help`")
+    said = refused(capsys, *arguments).removesuffix(". See `benchjobs run --help`")
     assert fnmatchcase(said, message), said
     assert list(project.iterdir()) == [project / "pytest.ini"]
 
