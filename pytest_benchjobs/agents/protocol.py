@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from ..model.agent import AgentSpec
 from ..model.ending import Ending
 from ..model.endpoint import Endpoint
+from ..model.result import Failure, Outcome, ScorerResult
 from ..model.scenario import Scenario
 from ..sandbox.protocol import File, Mount
 
@@ -61,6 +62,76 @@ class Shell(Protocol):
         """True if the agent must end: its time is up, or the trial was cancelled."""
 
 
+class DrivenShell(Shell, Protocol):
+    """Access to the sandbox for whoever drives an agent from outside: a test function, a script, a person."""
+
+    def run(
+        self,
+        command: str,
+        timeout: float,
+        *,
+        user: str | None = None,
+        env: Mapping[str, str] | None = None,
+        workdir: str | None = None,
+    ) -> tuple[int | None, str]:
+        """Run a shell command; by default as the agent's user, in the workdir."""
+
+    def write(self, path: str, content: bytes, mode: int | None = None) -> None:
+        """Write a file; a relative path starts at the workdir."""
+
+    def read(self, path: str, limit: int) -> bytes | None:
+        """Read a regular file, None if there is none. More than `limit` bytes is a ValueError."""
+
+    def snapshot(self, name: str) -> str:
+        """Keep the file system as it is now; returns the reference of what is kept."""
+
+    def pause(self) -> None:
+        """Stop the clock of the agent's timeout: a person looks at it."""
+
+    def resume(self) -> None:
+        """Let the clock of the agent's timeout run again."""
+
+    @property
+    def workdir(self) -> str:
+        """Absolute path that commands run in."""
+
+    @property
+    def container(self) -> str:
+        """Id of the sandbox, as its engine names it."""
+
+    @property
+    def gateway(self) -> Path | None:
+        """Socket of this machine at which the trial's gateway answers HTTP; None: it calls no model."""
+
+    @property
+    def scores(self) -> tuple[float, ...]:
+        """Scores of earlier turns."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TrialScore:
+    """The score of a trial whose sandbox is still there."""
+
+    outcome: Outcome | None
+    """None: the agent has another turn."""
+    score: float | None
+    """None: an error, or no score yet."""
+    scorers: tuple[ScorerResult, ...] = ()
+    """Results of the scorers; none if the scenario is confidential."""
+    failure: Failure | None = None
+    """Why it did not pass."""
+
+    @property
+    def passed(self) -> bool:
+        """True if the trial passes."""
+        return self.outcome is Outcome.PASSED
+
+    @property
+    def final(self) -> bool:
+        """False if the scenario gives feedback, and the agent has another turn."""
+        return self.outcome is not None
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class AgentReading:
     """Facts from an agent's output. No score depends on them."""
@@ -100,8 +171,13 @@ class AgentCommand:
     models: tuple[str, ...] = ()
     """Models it may call, as their endpoint names them: its own first, then small ones; `*` stands for anything. None:
     only `AgentSpec.model`."""
-    host: Callable[[Shell], int] | None = None
+    host: Callable[[DrivenShell], int] | None = None
     """Function to run on this machine instead of `argv`, in the thread of the trial; returns an exit status."""
+    hold: Callable[[DrivenShell, TrialScore], None] | None = None
+    """Function to run once the work is scored, before the sandbox is removed. Its `host` is driven from outside, so
+    nothing is tried again after it began."""
+    patience: float = 0.0
+    """Further seconds for which the sandbox lives, as a person may look at it."""
     read: Callable[[Path, Path], AgentReading] | None = None
     """Reads the agent's log (first path) and writes its trajectory (second path). Never raises."""
 

@@ -125,7 +125,8 @@ def _call(
         "dir": str(place),
         "name": "check",
     }
-    return Call((*words(settings), *rest), Path.cwd())
+    # The agents of interactive tests are neither.
+    return Call((*words(settings), "-m", "not bench_scenario", *rest), Path.cwd())
 
 
 def _checked(call: Call, place: Path, attempts: int) -> CheckDocument:

@@ -239,6 +239,8 @@ class Route:
         self._report: RouteReport | None = None
         connection.setblocking(False)
         self._wait_for("door", timeout)
+        self.host_socket = Path(self._said["host"])
+        """Socket at which this machine reaches the same service by HTTP. Only this user may connect."""
         self.socket = Path(self._said["door"])
         """Socket to mount into the container, over which the door hands over its listening socket."""
 

@@ -94,7 +94,7 @@ class Fates:
         skip = self.skip(ticket, trial)
         if skip is not None:
             return skip
-        if self.reuse is None or self.services is None:
+        if self.reuse is None or self.services is None or ticket.is_driven:
             return Run()
         prepared: Prepared | None = None
         key: str | None = None

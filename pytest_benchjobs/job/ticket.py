@@ -49,6 +49,10 @@ class Ticket(Protocol):
     def is_fresh(self) -> bool:
         """True for a fresh attempt, added while the job ran to confirm that a scenario became worse."""
 
+    @property
+    def is_driven(self) -> bool:
+        """True if a test function or a script drives it, so that no earlier result is reused."""
+
     def trial(self) -> Trial:
         """Read the scenario.
 

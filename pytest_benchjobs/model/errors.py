@@ -2,6 +2,7 @@
 
     BenchError
     ├── InputError                the user's file or option: a collection or usage error, nothing runs
+    ├── NotLive                   a trial that is driven from outside is not, or no longer, at work
     ├── Ungradable                the agent's doing: outcome `failed`, score 0
     └── InfrastructureError       ours or the world's: outcome `error`, no score
         ├── Retryable             a new try may help
@@ -71,6 +72,10 @@ class InputErrors(InputError):
 
 class Ungradable(BenchError):
     """The agent left its sandbox in a state in which nothing can be graded. That is no error: it fails."""
+
+
+class NotLive(BenchError):
+    """The trial is not at work: it has been scored or cancelled, its time is up, or it ended in an error."""
 
 
 class InfrastructureError(BenchError):

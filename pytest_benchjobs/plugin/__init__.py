@@ -37,6 +37,7 @@ from .. import hookspecs  # noqa: E402
 from . import options  # noqa: E402
 
 if TYPE_CHECKING:
+    from ..job.interactive import InteractiveTrial, LiveSandbox
     from .distribution import Node
 
 _NAMING = ("bench", "bench_job_file", "bench_profile")
@@ -69,6 +70,11 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         "bench_known(reason, until, issue=None, mode='expected-fail', strict=False): the failure of a trial is known",
     )
+    config.addinivalue_line(
+        "markers",
+        "bench_scenario(benchmark, *scenarios, agent=None, model=None, provider=None, base_url=None, params=None): the "
+        "function is the agent of these scenarios; use the fixture bench_trial",
+    )
     if _is_odd(str(config.rootpath)):
         from ..model.escape import escaped
 
@@ -80,6 +86,41 @@ def pytest_configure(config: pytest.Config) -> None:
         from .wanted import asked
 
         asked(config)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Parametrize functions with the mark `bench_scenario`."""
+    if metafunc.definition.get_closest_marker("bench_scenario") is not None:
+        from . import driving, interactive
+
+        _activate(metafunc.config)
+        driving.activate(metafunc.config)
+        interactive.parametrize(metafunc)
+
+
+@pytest.fixture
+def _bench_case(request: pytest.FixtureRequest) -> object:
+    """Scenario and attempt of an interactive test."""
+    if not hasattr(request, "param"):
+        pytest.fail(
+            "bench_trial needs a scenario: mark the function with @pytest.mark.bench_scenario(BENCHMARK, SCENARIO)",
+            pytrace=False,
+        )
+    return request.param
+
+
+@pytest.fixture
+def bench_trial(request: pytest.FixtureRequest, _bench_case: object) -> Generator[InteractiveTrial]:
+    """Trial of the scenario that `bench_scenario` names: its live sandbox, its problem statement, its score."""
+    from .driving import drive
+
+    yield from drive(request.node)
+
+
+@pytest.fixture
+def bench_sandbox(bench_trial: InteractiveTrial) -> LiveSandbox:
+    """Live sandbox of `bench_trial`."""
+    return bench_trial.sandbox
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -74,6 +74,12 @@ class Controller:
         state.left_out = dict.fromkeys((benchmark, label) for benchmark, label in word["left_out"])
         state.notes, state.partial, state.narrowed = word["notes"], word["partial"], word["narrowed"]
         state.benchmarks = frozenset(word["benchmarks"])
+        if word["driven"]:
+            from ..model.agent import AgentSpec
+            from .interactive import register
+
+            specs = [AgentSpec.model_validate(one) for one in word["driven"]]
+            register(self.config, specs, {}, others=word["others"])
         self.job = begin_job(
             self.config, word["trials"], frozenset(word["chosen"]), sandboxes=word["sandboxes"]
         )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ..system.garbage import gc_rarely
-from . import collect, gate, selection
+from . import collect, gate, interactive, selection
 from .items import TrialItem
 from .state import is_worker, state_of
 from .wanted import asked as read
@@ -55,6 +55,7 @@ def pytest_deselected(items: Sequence[pytest.Item]) -> None:
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Check for contradictions between the options and the collected items."""
     collect.check(session)
+    interactive.prepare(session, others=any(isinstance(item, TrialItem) for item in session.items))
     # A stable sort, after plugins that shuffle. Ordinary tests go first, so that they can share fixtures.
     session.items.sort(key=lambda item: isinstance(item, TrialItem))
     if any(isinstance(item, TrialItem) for item in session.items) and read(session.config).job.interleave:
@@ -72,7 +73,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     if (
         option.collectonly
         or option.setuponly
-        or not any(isinstance(item, TrialItem) for item in session.items)
+        or not any(isinstance(item, TrialItem) or interactive.case_of(item) for item in session.items)
     ):
         return None
     if read(session.config).plan:

@@ -91,6 +91,16 @@ class ItemTicket(NamedTuple):
         """True for a fresh attempt, added while the session ran."""
         return self.item.fresh
 
+    @property
+    def is_driven(self) -> bool:
+        """False: an agent works by itself."""
+        return False
+
+    @property
+    def will(self) -> Mapping[str, Any]:
+        """Data from which its result is made if the process dies."""
+        return {"item": self.item.nodeid, "first": self.item.attempt, "attempts": self.item.attempts}
+
     def trial(self) -> Trial:
         """Read the scenario."""
         return self.item.trial(self.attempt)

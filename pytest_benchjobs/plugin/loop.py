@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +29,7 @@ from ..model.result import Outcome, TrialResult
 from ..scoring.needs import grades_answers
 from ..store.text import clean, harmless
 from ..trial.flight import Flight
+from . import interactive
 from . import terminal as reporting
 from .fixtures import Fixtures
 from .items import ItemTicket, TrialItem
@@ -39,6 +39,7 @@ from .state import interrupts_of, state_of
 from .wanted import asked as read
 
 if TYPE_CHECKING:
+    from ..job.interactive import DrivenTicket
     from ..model.agent import AgentSpec
     from .state import Job
 
@@ -52,18 +53,19 @@ def run(session: pytest.Session) -> bool:
         raise session.Interrupted(f"{session.testsfailed} error{many} during collection")
     ordinary = [item for item in session.items if not isinstance(item, TrialItem)]
     trials = [item for item in session.items if isinstance(item, TrialItem)]
-    state_of(session.config).benchmarks = benchmarks(trials)
+    tests = interactive.driven(ordinary)
+    state_of(session.config).benchmarks = benchmarks([*trials, *tests])
     interrupts = interrupts_of(session.config)
     interrupts.take()
     try:
         job = begin_job(
             session.config,
-            by_agent(trials),
-            chosen(session.config, trials),
-            sandboxes=need_sandboxes(session.config, trials),
+            by_agent(trials, tests),
+            chosen(session.config, trials, tests),
+            sandboxes=bool(tests) or need_sandboxes(session.config, trials),
         )
         try:
-            reporting.announce(session.config, job, trials)
+            reporting.announce(session.config, job, trials, tests)
             tickets = [ticket for item in trials for ticket in item.tickets()]
             fixtures = Fixtures(session, tickets)
             _announce_alone(session.config, fixtures, tickets)
@@ -92,9 +94,9 @@ def _announce_alone(config: pytest.Config, fixtures: Fixtures, tickets: Iterable
         )
 
 
-def by_agent(trials: Iterable[TrialItem]) -> dict[str, int]:
-    """Count trials by label of the agent."""
-    counts: Counter[str] = Counter()
+def by_agent(trials: Iterable[TrialItem], tests: Iterable[DrivenTicket]) -> dict[str, int]:
+    """Count trials by label of the agent; `tests` are interactive ones."""
+    counts = interactive.by_agent(tests)
     for item in trials:
         counts[item.agent.label] += item.attempts
     return dict(counts)
@@ -121,16 +123,19 @@ def need_sandboxes(config: pytest.Config, trials: Iterable[TrialItem]) -> bool:
     )
 
 
-def benchmarks(trials: Iterable[TrialItem]) -> frozenset[str]:
+def benchmarks(trials: Iterable[TrialItem | DrivenTicket]) -> frozenset[str]:
     """Return the names of the trials' benchmarks."""
     return frozenset(item.source.benchmark for item in trials)
 
 
-def chosen(config: pytest.Config, trials: Iterable[TrialItem]) -> frozenset[str]:
+def chosen(
+    config: pytest.Config, trials: Iterable[TrialItem], tests: Iterable[DrivenTicket]
+) -> frozenset[str]:
     """Return the node ids of the selected trials; only for a resumed job, which may have others."""
     if read(config).resume is None:
         return frozenset()
-    return frozenset(item.trial_id(ticket.attempt) for item in trials for ticket in item.tickets())
+    ids = [item.trial_id(ticket.attempt) for item in trials for ticket in item.tickets()]
+    return frozenset([*ids, *(ticket.node_id for ticket in tests)])
 
 
 def _fly(session: pytest.Session, job: Job, tickets: list[ItemTicket], fixtures: Fixtures) -> None:

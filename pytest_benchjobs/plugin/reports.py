@@ -54,7 +54,7 @@ def _dress(item: TrialItem, report: pytest.TestReport) -> None:
     if result is not None:
         tells = report.when == "call" or (report.when == "setup" and not report.passed)
         if tells:
-            vars(report)["bench"] = _brief(result, item.landed, state_of(item.config).job)
+            vars(report)["bench"] = brief(result, item.landed, state_of(item.config).job)
             report.duration = 0.0 if result.reused else result.seconds
             if isinstance(report.longrepr, tuple):
                 path, line, reason = report.longrepr
@@ -62,7 +62,7 @@ def _dress(item: TrialItem, report: pytest.TestReport) -> None:
                     path, line = escaped(str(item.source.path)), item.ref.line
                 report.longrepr = (path, line, harmless(clean(reason)))
             elif report.longrepr is not None and not (hasattr(report, "wasxfail") or _is_surprise(report)):
-                report.longrepr = harmless(_explained(item.config, result, item.landed))
+                report.longrepr = harmless(explained(item.config, result, item.landed))
             item.properties = properties(result)
             _remember(item)
         if tells or report.when == "teardown":
@@ -74,7 +74,7 @@ def _dress(item: TrialItem, report: pytest.TestReport) -> None:
             item.properties = ()
 
 
-def _explained(config: pytest.Config, result: TrialResult, landed: Sequence[TrialResult]) -> str:
+def explained(config: pytest.Config, result: TrialResult, landed: Sequence[TrialResult]) -> str:
     """Return the text of a failure, with the last lines of its logs for the first failures only."""
     state = state_of(config)
     assert state.job is not None  # noqa: S101  a result is there, so a job has begun
@@ -103,7 +103,7 @@ def reports_of(
     error = result.outcome == "error"
     verdict: dict[str, Any] = {
         "outcome": "passed" if result.outcome == "passed" else "failed",
-        "longrepr": None if result.outcome == "passed" else harmless(_explained(config, result, landed)),
+        "longrepr": None if result.outcome == "passed" else harmless(explained(config, result, landed)),
         "duration": 0.0 if result.reused else result.seconds,
     }
     if result.known is not None and surprising(result):
@@ -125,7 +125,7 @@ def reports_of(
             **fields,
         )
         if fields is verdict:
-            vars(report)["bench"] = _brief(result, landed, None)
+            vars(report)["bench"] = brief(result, landed, None)
             if result.known is not None and is_xfail(result) and report.outcome != "failed":
                 vars(report)["wasxfail"] = one_line(result.known.text, 2000)
         reports.append(report)
@@ -146,7 +146,7 @@ def _is_surprise(report: pytest.TestReport) -> bool:
     return report.when == "call" and report.failed and bench["outcome"] == "passed"
 
 
-def _brief(result: TrialResult, landed: Sequence[TrialResult], job: Job | None) -> dict[str, Any]:
+def brief(result: TrialResult, landed: Sequence[TrialResult], job: Job | None) -> dict[str, Any]:
     """Return a result in plain values, for the xdist controller."""
     return {
         "node_id": clean(result.node_id),
@@ -190,6 +190,8 @@ def pytest_report_teststatus(report: pytest.TestReport) -> _Status | None:
         if _is_surprise(report):
             return None
         return "unsolved", "u", (f"UNSOLVED{score}", {"red": True})
+    if report.passed:
+        return None  # an interactive test, whose trial ended after its function
     if bench["class"] == "engine_unavailable":
         # The summary reports the engine's problem once.
         return "no engine", "E", ("ERROR engine_unavailable", {"red": True})

@@ -94,4 +94,6 @@ class FlightScheduling(LoadScheduling):  # type: ignore[misc]
         self.pending[:0] = [index for index in sent if index != running and self.collection[index] not in ids]
         for other in self.nodes:
             self.check_schedule(other)
-        return None if running not in sent else self.collection[running]
+        # A trial is reported already.
+        is_reported = running not in sent or self.collection[running] in ids
+        return None if is_reported else self.collection[running]

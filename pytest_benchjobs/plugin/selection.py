@@ -15,6 +15,7 @@ from ..model.result import TrialResult
 from ..settings.sampling import in_shard, sampled
 from ..store.layout import Layout
 from ..store.text import clean
+from .interactive import case_of
 from .items import TrialItem
 from .state import state_of
 from .wanted import asked as read
@@ -166,7 +167,7 @@ def _parted(items: Iterable[pytest.Item], wanted: Callable[[TrialItem], bool]) -
 def note_deselected(items: Sequence[pytest.Item]) -> None:
     """Note that trials were deselected, by any plugin. Archived scenarios do not count as part of a benchmark."""
     for item in items:
-        if isinstance(item, TrialItem) and not item.ref.archived:
+        if case_of(item) is not None or (isinstance(item, TrialItem) and not item.ref.archived):
             state = state_of(item.config)
             state.partial = True
             state.narrowed = state.narrowed or not state.is_sharding

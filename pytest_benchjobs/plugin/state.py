@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -64,6 +65,9 @@ class State:
     """Number of trials to run."""
     explained: int = 0
     """Number of failures reported with the last lines of their logs."""
+
+    marked: dict[Path, Sequence[Source]] = dataclasses.field(default_factory=dict)
+    """Benchmarks of the mark `bench_scenario`, by path or name."""
 
     job: Job | None = None
     """The running job; None: no job has begun."""

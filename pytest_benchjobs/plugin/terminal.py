@@ -26,20 +26,24 @@ from .wanted import asked as read
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
 
+    from ..job.interactive import DrivenTicket
     from ..model.result import TrialResult
     from .state import Job
 
 _SHOWN = 20
 
 
-def announce(config: pytest.Config, job: Job, items: Sequence[TrialItem]) -> None:
-    """Print one line before the first trial."""
+def announce(
+    config: pytest.Config, job: Job, items: Sequence[TrialItem], tests: Sequence[DrivenTicket]
+) -> None:
+    """Print one line before the first trial; `tests` are interactive ones."""
+    scenarios = {(id(item.source), item.ref.id) for item in items}
     announce_counts(
         config,
         job,
-        trials=sum(item.attempts for item in items),
-        scenarios=len({(id(item.source), item.ref.id) for item in items}),
-        agents=len({item.agent.label for item in items}),
+        trials=sum(item.attempts for item in items) + len(tests),
+        scenarios=len(scenarios | {(id(ticket.source), ticket.scenario) for ticket in tests}),
+        agents=len({one.agent.label for one in items} | {one.agent.label for one in tests}),
     )
 
 

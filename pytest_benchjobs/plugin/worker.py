@@ -13,6 +13,7 @@ import pytest
 from ..job.trials import ending_flight
 from ..model.policy import EACH
 from ..model.result import Outcome
+from . import interactive
 from .distribution import INPUT, write
 from .fixtures import Fixtures
 from .items import ItemTicket, TrialItem
@@ -34,19 +35,25 @@ _CLEANUP_SECONDS = 4.0
 def leave_word(session: pytest.Session) -> None:
     """Leave a message for the controller that trials were collected, before xdist reports the collection."""
     trials = [item for item in session.items if isinstance(item, TrialItem)]
-    if not trials:
+    tests = interactive.driven(session.items)
+    if not trials and not tests:
         return
     state = state_of(session.config)
     word = {
-        "trials": by_agent(trials),
-        "chosen": sorted(chosen(session.config, trials)),
-        "sandboxes": need_sandboxes(session.config, trials),
+        "trials": by_agent(trials, tests),
+        "driven": interactive.written(tests),
+        "others": bool(trials),
+        "chosen": sorted(chosen(session.config, trials, tests)),
+        "sandboxes": bool(tests) or need_sandboxes(session.config, trials),
         "ordinary": len(session.items) - len(trials),
-        "scenarios": len({(id(item.source), item.ref.id) for item in trials}),
-        "agents": len({item.agent.label for item in trials}),
+        "scenarios": len(
+            {(id(item.source), item.ref.id) for item in trials}
+            | {(id(ticket.source), ticket.scenario) for ticket in tests}
+        ),
+        "agents": len({one.agent.label for one in trials} | {one.agent.label for one in tests}),
         "partial": is_partial(session.config),
         "narrowed": is_narrowed(session.config),
-        "benchmarks": sorted(benchmarks(trials)),
+        "benchmarks": sorted(benchmarks([*trials, *tests])),
         "left_out": [*state.left_out],
         "notes": state.notes,
     }
@@ -175,6 +182,7 @@ class _Loop:
         write(self._wills / "ordinary", str(index))
         self._protocol(index, item, following)
         (self._wills / "ordinary").unlink()
+        self._will(item.nodeid).unlink(missing_ok=True)
 
     def _report(self, ticket: ItemTicket, result: TrialResult) -> None:
         item = ticket.item
@@ -187,11 +195,9 @@ class _Loop:
             self._will(result.node_id).unlink()
 
     def _leave_will(self, ticket: ItemTicket, trial: Trial) -> None:
-        item = ticket.item
-        will = {"item": item.nodeid, "first": item.attempt, "attempts": item.attempts}
         # It stays in the job's directory after a crash of the machine.
         trial = trial.model_copy(update={"scenario": trial.scenario.without_content()})
-        write(self._will(trial.node_id), json.dumps({**will, "trial": trial.model_dump(mode="json")}))
+        write(self._will(trial.node_id), json.dumps({**ticket.will, "trial": trial.model_dump(mode="json")}))
 
     def _protocol(self, index: int, item: pytest.Item, following: pytest.Item | None) -> None:
         self._interactor.item_index = index

@@ -86,6 +86,8 @@ class TrialContext:
         """The prepared trial, if it was prepared before this try."""
         self.retryable = False
         """True if another try may succeed."""
+        self.is_driven = False
+        """True once an agent that is driven from outside has begun."""
 
     @property
     def params(self) -> dict[str, Any]:

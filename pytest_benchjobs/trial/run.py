@@ -138,7 +138,8 @@ def _outcome_of(context: TrialContext, error: BaseException) -> Outcome:
         findings.usage = Usage()
         return Outcome.SKIPPED
     error = classify(error, reached, context.layout.root)
-    context.retryable = isinstance(error, InfrastructureError) and error.retryable
+    # Whoever drives an agent does so once.
+    context.retryable = isinstance(error, InfrastructureError) and error.retryable and not context.is_driven
     findings.failure = explain(error, reached)
     findings.score = None
     return Outcome.ERROR

@@ -47,6 +47,8 @@ def agent_sandbox(
         ),
         kept=None if original is None else original.kept,
     )
+    if command is not None:
+        spec = dataclasses.replace(spec, deadline=spec.deadline + command.patience)
     context.cancellation.check()
     sandbox = context.services.provider.start(spec, context.phases.enter_unless_cancelled)
     try:

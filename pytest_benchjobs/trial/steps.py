@@ -11,7 +11,8 @@
                   fresh.py       the same in a fresh sandbox, where the scenario says so
                   ignored.py     without files that git ignores
     6. again      turns.py       where the scenario gives feedback, and the score does not pass: 3 to 5 once more
-    7. commit     outcome.py     score and ending -> outcome
+    7. hold       work.py        where the agent is driven from outside: leave the sandbox until its driver is done
+    8. commit     outcome.py     score and ending -> outcome
                   run.py         redact, write the result
 
 The sandbox is removed, and the connection to models closed, whatever happens.
@@ -50,7 +51,7 @@ from .setup import Setup
 from .signature import graded_anew, signature
 from .start import agent_sandbox
 from .turns import begin_turn, next_turn
-from .work import connection_of, read_usage, run_agent
+from .work import connection_of, hold_sandbox, read_usage, run_agent
 
 
 def run_steps(context: TrialContext) -> Outcome:
@@ -84,6 +85,7 @@ def run_steps(context: TrialContext) -> Outcome:
         outcome = decide(context, prepared.agent)
         if outcome is Outcome.PASSED and context.config.keep is Keep.FAILED:
             context.drop_kept()
+        hold_sandbox(context, sandbox, prepared, outcome)
         return outcome
 
 

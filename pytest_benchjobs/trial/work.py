@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import json
+import math
+import posixpath
 import time
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from ..agents.builtin import shell
-from ..agents.protocol import PROBLEM_FILE, PROBLEM_VARIABLE, AgentCommand, AgentReading, Shell
+from ..agents.protocol import (
+    PROBLEM_FILE,
+    PROBLEM_VARIABLE,
+    AgentCommand,
+    AgentReading,
+    DrivenShell,
+    TrialScore,
+)
 from ..agents.starting import not_started
 from ..agents.usage import USAGE_FILE, USAGE_LIMIT, USAGE_VARIABLE, said_usage
 from ..gateway.client import Route
@@ -18,18 +29,21 @@ from ..model.agent import COMMAND
 from ..model.ending import Ending
 from ..model.endpoint import GATEWAY_URL
 from ..model.errors import AgentSetupFailed, EnvironmentFailed, GatewayLost, InfrastructureError
-from ..model.result import AgentEnd
+from ..model.result import AgentEnd, Outcome, ScorerResult
 from ..sandbox.door import DOOR_FAILED, through_door
 from ..sandbox.protocol import ExecResult, File, Sandbox, Stopping
 from ..scoring.output import Tail
 from ..store.log import CappedLog
 from ..store.text import clean, one_line
 from ..store.totals import added
+from .confidential import failure_held_back
 from .connection import Connection, connected, usage_notes
 from .context import TrialContext
 from .outcome import ending_of, infrastructure_error
 from .prepare import Prepared
-from .secrets import model_keys, redact_file, split
+from .secrets import model_keys, redact_file, redacted, split
+
+_LONGEST_CALL = 3600.0
 
 
 @contextlib.contextmanager
@@ -64,6 +78,7 @@ def run_agent(
     context.switch_network(sandbox, context.scenario.agent_network)
     if command is None:
         return
+    context.is_driven = command.hold is not None
     context.phases.enter_unless_cancelled("agent")
     if (limit := sandbox.limit_hit()) is not None:
         raise EnvironmentFailed(f"the set-up exceeded the {limit} limit before the agent began")
@@ -84,6 +99,27 @@ def run_agent(
     error = infrastructure_error(end.ending, end.message)
     if error is not None:
         raise error
+
+
+def hold_sandbox(context: TrialContext, sandbox: Sandbox, prepared: Prepared, outcome: Outcome) -> None:
+    """Let whoever drives the trial look at its sandbox once it is scored. Nothing there counts any more."""
+    command, findings = prepared.command, context.findings
+    if command is None or command.hold is None or context.original is not None:
+        return
+    context.phases.enter_unless_cancelled("hold")
+    seen: tuple[ScorerResult, ...] = () if context.scenario.confidential else tuple(findings.scorers)
+    why = findings.failure
+    if why is not None and context.scenario.confidential:
+        why = failure_held_back(why)
+    score = TrialScore(
+        outcome=outcome,
+        score=findings.score,
+        scorers=redacted(seen, context.redactor),
+        failure=redacted(why, context.redactor),
+    )
+    work = _Work(context, sandbox, command, None, None, _variables(context, prepared, command))
+    command.hold(_HostShell(work, math.inf), score)
+    context.cancellation.check()
 
 
 def read_usage(context: TrialContext, sandbox: Sandbox) -> None:
@@ -154,7 +190,8 @@ class _Work:
     sandbox: Sandbox
     command: AgentCommand
     route: Route | None
-    log: CappedLog
+    log: CappedLog | None
+    """None: what happens now is not the agent's work."""
     env: Mapping[str, str]
 
     @property
@@ -170,6 +207,7 @@ class _Work:
     def in_sandbox(self) -> ExecResult:
         """Run the command of an agent."""
         route, limits = self.route, self.context.limits
+        assert self.log is not None  # noqa: S101  an agent at work has one
 
         def signal(name: str) -> None:
             if route is not None and (pid := route.pid()) is not None:
@@ -185,10 +223,10 @@ class _Work:
             env=self.env,
         )
 
-    def on_this_machine(self, agent: Callable[[Shell], int]) -> ExecResult:
+    def on_this_machine(self, agent: Callable[[DrivenShell], int]) -> ExecResult:
         """Run the function of an agent that works from this machine."""
         started = time.monotonic()
-        host = _HostShell(self)
+        host = _HostShell(self, self.timeout)
         status = agent(host)
         self.context.cancellation.check()
         stopped = host.told_to_stop
@@ -211,9 +249,10 @@ class _Work:
             and pid is None
             and self.context.turn == 1
         ):
-            raise GatewayLost(self.log.tail(500).strip() or "the agent could not reach the gateway")
+            printed = "" if self.log is None else self.log.tail(500).strip()
+            raise GatewayLost(printed or "the agent could not reach the gateway")
         ending, message = ending_of(result, reading, report, self.timeout)
-        if ending is Ending.CRASHED:
+        if ending is Ending.CRASHED and self.log is not None:
             command = self.command
             message = not_started(command.argv, command.mounts, result.exit_status, self.log.path) or message
         if limit is None and result.oom_kills and result.exit_status != 0:
@@ -226,21 +265,22 @@ class _Work:
             ending=ending,
             message=None if message is None else clean(one_line(message, 500)),
             oom_kills=result.oom_kills,
-            output_bytes=self.log.received,
+            output_bytes=0 if self.log is None else self.log.received,
         )
 
 
 class _HostShell:
-    """The sandbox and the gateway, for an agent that works from this machine: see `agents.protocol.Shell`."""
+    """The sandbox and the gateway, for an agent that works from this machine: see `agents.protocol.DrivenShell`."""
 
-    def __init__(self, work: _Work) -> None:
+    def __init__(self, work: _Work, seconds: float) -> None:
         self._work = work
-        self._deadline = time.monotonic() + work.timeout
+        self._deadline = time.monotonic() + seconds
+        self._paused: float | None = None
 
     @property
     def late(self) -> bool:
         """True once its time is up."""
-        return time.monotonic() >= self._deadline
+        return self._left() <= 0
 
     @property
     def told_to_stop(self) -> bool:
@@ -252,32 +292,91 @@ class _HostShell:
         """True once it has to end."""
         return self.late or self.told_to_stop or self._work.context.cancellation.requested
 
-    def run(self, command: str, timeout: float) -> tuple[int | None, str]:
+    @property
+    def workdir(self) -> str:
+        """Absolute path that commands run in."""
+        return self._work.sandbox.workdir
+
+    @property
+    def container(self) -> str:
+        """Id of the sandbox, as its engine names it."""
+        return self._work.sandbox.id
+
+    @property
+    def gateway(self) -> Path | None:
+        """Socket at which the gateway answers; None: it calls no model."""
+        return None if self._work.route is None else self._work.route.host_socket
+
+    @property
+    def scores(self) -> tuple[float, ...]:
+        """Scores of earlier turns."""
+        return tuple(self._work.context.findings.turns)
+
+    def pause(self) -> None:
+        """Stop the clock."""
+        self._paused = time.monotonic() if self._paused is None else self._paused
+
+    def resume(self) -> None:
+        """Let the clock run again."""
+        if self._paused is not None:
+            self._deadline += time.monotonic() - self._paused
+            self._paused = None
+
+    def run(
+        self,
+        command: str,
+        timeout: float,
+        *,
+        user: str | None = None,
+        env: Mapping[str, str] | None = None,
+        workdir: str | None = None,
+    ) -> tuple[int | None, str]:
         """Run a shell command as the agent's user in the workdir: exit status (None: timed out), and its output."""
         work, tail = self._work, Tail()
-        timeout = max(0.1, min(timeout, self._left()))
-        result = work.sandbox.exec(shell(command), timeout=timeout, sink=tail, user=work.user, env=work.env)
+        result = work.sandbox.exec(
+            shell(command),
+            timeout=max(0.1, min(timeout, self._left())),
+            sink=tail,
+            user=user or work.user,
+            workdir=workdir,
+            env={**work.env, **(env or {})},
+        )
         if result.timed_out:
             # It is still running, and would interfere with the next step.
             work.sandbox.end_commands(PROBLEM_VARIABLE)
         return result.exit_status, tail.text()
 
-    def write(self, path: str, content: bytes) -> None:
+    def write(self, path: str, content: bytes, mode: int | None = None) -> None:
         """Write a file; a relative path starts at the workdir."""
-        self._work.sandbox.put([File(path, content=content)])
+        self._work.sandbox.put([File(path, content=content, mode=mode)])
+
+    def read(self, path: str, limit: int) -> bytes | None:
+        """Read a regular file, None if there is none."""
+        return self._work.sandbox.read(posixpath.join(self.workdir, path), limit=limit)
+
+    def snapshot(self, name: str) -> str:
+        """Keep the file system as it is now."""
+        context = self._work.context
+        node = hashlib.sha256(context.trial.node_id.encode("utf-8", "replace")).hexdigest()[:12]
+        reference = self._work.sandbox.keep(f"{context.services.bundle.id}-{node}-{name}")
+        context.note(f"snapshot {name}: {reference}")
+        return reference
 
     def post(self, url: str, body: Mapping[str, Any]) -> tuple[int, Any]:
         """POST JSON to a URL of the gateway: status and JSON of the answer."""
         if self._work.route is None:
             raise GatewayLost("the agent has no route to a model; its `prepare` names no endpoints")
-        return self._work.route.post(url, body, max(0.1, self._left()), lambda: self.stopped)
+        # Without an end while the clock is paused, which no timeout of a socket may be.
+        left = min(max(0.1, self._left()), _LONGEST_CALL)
+        return self._work.route.post(url, body, left, lambda: self.stopped)
 
     def log(self, line: str) -> None:
         """Add a line to the agent's log."""
-        self._work.log.write(line.encode("utf-8", "replace") + b"\n")
+        if self._work.log is not None:
+            self._work.log.write(line.encode("utf-8", "replace") + b"\n")
 
     def _left(self) -> float:
-        return self._deadline - time.monotonic()
+        return math.inf if self._paused is not None else self._deadline - time.monotonic()
 
 
 def _read(context: TrialContext, command: AgentCommand) -> AgentReading | None:

@@ -1,0 +1,329 @@
+"""An agent that is driven from outside: by a test function, a script, a person at a prompt.
+
+Its trial is a trial as any other, whose step "the agent works" waits for calls of the driver. `Handover` is the border
+between two threads. The trial's thread runs every call on the sandbox, one after the other, as the protocol of
+sandboxes requires; the driver's thread waits for the results. Scorers enter only when the driver has ended its work.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import dataclasses
+import enum
+import json
+import queue
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from ..model.agent import AgentSpec
+from ..model.ending import Ending
+from ..model.endpoint import GATEWAY_URL, Endpoint, Wire
+from ..model.environ import HOST
+from ..model.errors import AgentSetupFailed, NotLive
+from ..model.scenario import Scenario
+from ..store.text import clean, one_line
+from .protocol import AgentCall, AgentCommand, AgentReading, DrivenShell, TrialScore
+from .providers import ModelTarget, target_of
+from .reading import reader_of
+from .reading.values import bounded, count_at, items_at, text_at
+
+_WIRES: tuple[Wire, ...] = ("openai", "anthropic", "google")
+_POLL = 0.2
+"""Seconds between looks at the clock of the agent."""
+_LOGGED = 32_000
+"""Most characters of a text in the log."""
+
+R = TypeVar("R")
+
+
+class Stage(enum.Enum):
+    """Stage of a trial that is driven from outside."""
+
+    STARTING = "it has not begun"
+    WORKING = "it is at work"
+    SCORING = "it is being scored"
+    SCORED = "it has been scored"
+    ENDED = "it has ended"
+
+
+class _Call(Generic[R]):
+    """A call of the driver, on its way to the trial's thread."""
+
+    def __init__(self, function: Callable[[DrivenShell], R]) -> None:
+        self._function = function
+        self._future: concurrent.futures.Future[R] = concurrent.futures.Future()
+
+    def run(self, shell: DrivenShell) -> None:
+        try:
+            self._future.set_result(self._function(shell))
+        except BaseException as error:
+            self._future.set_exception(error)
+
+    def refuse(self, why: str) -> None:
+        self._future.set_exception(NotLive(why))
+
+    def result(self) -> R:
+        while True:  # with a timeout, so that a signal is noticed
+            with contextlib.suppress(concurrent.futures.TimeoutError):
+                return self._future.result(timeout=_POLL)
+            if self._future.done():
+                return self._future.result()
+
+
+class Handover:
+    """Border between the thread of a trial and whoever drives it.
+
+    `patience` is in seconds for which the sandbox outlives its timeouts, for people who look at it.
+    """
+
+    def __init__(self, patience: float = 0.0) -> None:
+        self.patience = patience
+        self.statement = ""
+        """Problem statement of this turn."""
+        self.model: str | None = None
+        """Name of the model, as its endpoint knows it."""
+        self.wire: Wire | None = None
+        """Protocol of the model."""
+        self.score: TrialScore | None = None
+        """Score of the last turn."""
+        self.turn = 0
+        self.gave_up: str | None = None
+        """Why the driver gave up, such as the exception of its function."""
+        self._lock = threading.Lock()
+        self._stage = Stage.STARTING
+        self._why = ""
+        self._shell: DrivenShell | None = None
+        self._calls: queue.SimpleQueue[_Call[Any] | None] = queue.SimpleQueue()
+        self._steps = 0
+        self._is_paused = False
+
+    @property
+    def stage(self) -> Stage:
+        """Stage of the trial."""
+        return self._stage
+
+    # The trial's side.
+
+    def work(self, shell: DrivenShell) -> int:
+        """Run the calls of the driver until it has ended its work, or its time is up; returns an exit status."""
+        if self.turn:
+            scores = shell.scores
+            self.score = TrialScore(outcome=None, score=scores[-1] if scores else None)
+        self.turn += 1
+        self._event(shell, "begin", model=self.model)
+        self._event(shell, "user", text=self.statement)
+        self._serve(shell, Stage.WORKING, Stage.SCORING)
+        if self.gave_up is not None:
+            self._event(shell, "end", reason="gave_up", message=self.gave_up)
+        return 0 if self.gave_up is None else 1
+
+    def hold(self, shell: DrivenShell, score: TrialScore) -> None:
+        """Keep the sandbox until the driver has looked at it."""
+        self.score = score
+        self._serve(shell, Stage.SCORED, Stage.ENDED)
+
+    def read(self, log: Path, trajectory: Path) -> AgentReading:
+        """Read the log of the calls, and write the trajectory."""
+        reader = reader_of("model", agent="interactive", model=self.model)
+        assert reader is not None  # noqa: S101  a known format
+        reading = reader(log, trajectory)
+        if self.gave_up is None:
+            return dataclasses.replace(reading, ending=None, message=None)
+        return dataclasses.replace(reading, ending=Ending.CRASHED, message=one_line(self.gave_up, 500))
+
+    def close(self) -> None:
+        """Note that the trial has ended, however it did."""
+        self._leave(Stage.ENDED, "it has ended")
+
+    def _serve(self, shell: DrivenShell, stage: Stage, after: Stage) -> None:
+        with self._lock:
+            self._stage, self._shell, self._why = stage, shell, ""
+            if self._is_paused:
+                shell.pause()
+        why = ""
+        try:
+            while True:
+                if shell.stopped:
+                    why = "it was ended: its time is up, a limit was reached, or it was cancelled"
+                    return
+                with contextlib.suppress(queue.Empty):
+                    call = self._calls.get(timeout=_POLL)
+                    if call is None:
+                        return
+                    call.run(shell)
+        finally:
+            self._leave(after, why)
+
+    def _leave(self, stage: Stage, why: str) -> None:
+        """Enter a stage in which no calls are run, and refuse those that wait."""
+        with self._lock:
+            self._stage, self._shell, self._why = stage, None, why
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    if (call := self._calls.get_nowait()) is not None:
+                        call.refuse(self._refusal())
+
+    def _refusal(self) -> str:
+        return f"the trial is not at work: {self._why or self._stage.value}"
+
+    # The driver's side.
+
+    def call(self, function: Callable[[DrivenShell], R], *, scored: bool = True) -> R:
+        """Run a function in the thread of the trial; `scored`: also after the work was scored.
+
+        Raises:
+            NotLive: the trial is not at work.
+        """
+        call = _Call(function)
+        with self._lock:
+            if self._stage is not Stage.WORKING and not (scored and self._stage is Stage.SCORED):
+                raise NotLive(self._refusal())
+            self._calls.put(call)
+        return call.result()
+
+    def end(self) -> None:
+        """End the work, or the look at the scored sandbox."""
+        with self._lock:
+            if self._stage in (Stage.WORKING, Stage.SCORED):
+                self._calls.put(None)
+
+    def pause(self) -> None:
+        """Stop the clock of the agent's timeout."""
+        with self._lock:
+            self._is_paused = True
+            if self._shell is not None:
+                self._shell.pause()
+
+    def resume(self) -> None:
+        """Let the clock of the agent's timeout run again."""
+        with self._lock:
+            self._is_paused = False
+            if self._shell is not None:
+                self._shell.resume()
+
+    # Both sides; in the thread of the trial.
+
+    def run(self, shell: DrivenShell, command: str, timeout: float, **how: Any) -> tuple[int | None, str]:
+        """Run a command, as a step of the trajectory."""
+        key = self._step(shell, "exec", {"command": command})
+        status, output = shell.run(command, timeout, **how)
+        ended = f"[timed out after {timeout:g} s]" if status is None else f"[exit status {status}]"
+        self._event(shell, "result", id=key, output=f"{output}\n{ended}")
+        return status, output
+
+    def write(self, shell: DrivenShell, path: str, content: bytes, mode: int | None) -> None:
+        """Write a file, as a step of the trajectory."""
+        key = self._step(shell, "write_file", {"path": path, "bytes": len(content)})
+        shell.write(path, content, mode)
+        self._event(shell, "result", id=key, output="")
+
+    def chat(self, shell: DrivenShell, body: Mapping[str, Any]) -> tuple[int, Any]:
+        """Call the model by Chat Completions, as a step of the trajectory."""
+        status, said = shell.post(f"{GATEWAY_URL['openai']}/chat/completions", body)
+        for choice in items_at(said, "choices"):
+            self._steps += 1
+            self._event(
+                shell,
+                "answer",
+                turn=self._steps,
+                text=text_at(choice, "message", "content"),
+                calls=[],
+                usage={
+                    "prompt_tokens": count_at(said, "usage", "prompt_tokens"),
+                    "completion_tokens": count_at(said, "usage", "completion_tokens"),
+                },
+            )
+            break
+        return status, said
+
+    def _step(self, shell: DrivenShell, name: str, arguments: Mapping[str, Any]) -> str:
+        self._steps += 1
+        key = f"call-{self._steps}"
+        call = {"id": key, "name": name, "arguments": bounded(arguments, _LOGGED)}
+        self._event(shell, "answer", turn=self._steps, text="", calls=[call])
+        return key
+
+    @staticmethod
+    def _event(shell: DrivenShell, kind: str, **fields: Any) -> None:
+        cut = {
+            name: clean(value, _LOGGED) if isinstance(value, str) else value for name, value in fields.items()
+        }
+        shell.log(json.dumps({"type": kind, **cut}))
+
+
+class InteractiveAgent:
+    """The agent of trials that are driven from outside, by the name it has in results.
+
+    `code` is the code of its driver, which is part of the signature of its trials.
+    """
+
+    trusted = False
+
+    def __init__(self, name: str, *, needs_model: bool = False, code: str = "") -> None:
+        self.name = name
+        self.needs_model = needs_model
+        self._code = code
+        self._expected: dict[tuple[str, str, str, int], Handover] = {}
+
+    @contextlib.contextmanager
+    def expecting(
+        self, benchmark: str, scenario: str, spec: AgentSpec, attempt: int, handover: Handover
+    ) -> Iterator[None]:
+        """Hand a trial over to its driver when it runs inside the context."""
+        key = (benchmark, scenario, spec.label, attempt)
+        self._expected[key] = handover
+        try:
+            yield
+        finally:
+            self._expected.pop(key, None)
+
+    def endpoints(
+        self, spec: AgentSpec, environ: Mapping[str, str], params: Mapping[str, Any]
+    ) -> tuple[Endpoint, ...]:
+        """The endpoint of its model, if it has one.
+
+        Raises:
+            InputError: the provider of the model is unknown.
+        """
+        target = _target(spec, environ, params)
+        return () if target is None else (target.endpoint,)
+
+    def prepare(self, call: AgentCall) -> AgentCommand:
+        """The handover to the driver, as a function that runs on this machine.
+
+        Raises:
+            InputError: the provider of the model is unknown.
+        """
+        target = _target(call.spec, HOST, call.params)
+        handover = self._handover(call.scenario, call)
+        handover.statement = call.scenario.problem_statement
+        if target is not None:
+            handover.model, handover.wire = target.model, target.endpoint.wire
+        return AgentCommand(
+            argv=(),
+            endpoints=() if target is None else (target.endpoint,),
+            models=() if target is None else (target.model,),
+            identity=f"interactive/{self._code}",
+            host=handover.work,
+            hold=handover.hold,
+            patience=handover.patience,
+            read=handover.read,
+        )
+
+    def _handover(self, scenario: Scenario, call: AgentCall) -> Handover:
+        key = (scenario.benchmark, scenario.id, call.spec.label, call.attempt)
+        return self._expected.get(key) or _Undriven()
+
+
+class _Undriven(Handover):
+    """A trial that nobody drives, such as one of a dry run."""
+
+    def work(self, shell: DrivenShell) -> int:  # noqa: ARG002  it does nothing
+        raise AgentSetupFailed("this trial is driven by a test function or a script, and neither is at work")
+
+
+def _target(spec: AgentSpec, environ: Mapping[str, str], params: Mapping[str, Any]) -> ModelTarget | None:
+    return None if spec.model is None else target_of(spec, _WIRES, None, environ, params)

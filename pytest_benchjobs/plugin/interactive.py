@@ -1,0 +1,279 @@
+"""Interactive tests: test functions with the mark `bench_scenario`, each of which is the agent of a trial.
+
+To pytest they are ordinary tests, parametrized by scenario and attempt. The fixture `bench_trial` starts the trial in
+the session's job. `driving` has the hooks that end it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import inspect
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ..agents.interactive import InteractiveAgent
+from ..job.interactive import DrivenTicket
+from ..model.agent import AgentSpec
+from ..model.errors import InputError
+from ..model.known_failure import Known, KnownMode
+from ..settings.sampling import in_shard
+from ..sources import find_sources, open_source
+from ..store.text import one_line
+from .items import Unsolved
+from .mistakes import in_words
+from .registry import agents_of
+from .state import state_of
+from .wanted import asked as read
+
+if TYPE_CHECKING:
+    from ..sources.protocol import ScenarioRef, Source
+
+MARK = "bench_scenario"
+CASE = "_bench_case"
+"""Fixture with the case of a test."""
+MODEL = "bench_model"
+"""Parameter that names the model."""
+_PLAIN = (str, int, float, bool, type(None))
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """Scenario and attempt of an interactive test."""
+
+    source: Source
+    ref: ScenarioRef
+    attempt: int
+    agent: AgentSpec
+    """Agent, without the parameters of the test."""
+    code: str
+    """Digest of the function."""
+
+
+_TICKET = pytest.StashKey[DrivenTicket]()
+
+
+def parametrize(metafunc: pytest.Metafunc) -> None:
+    """Parametrize a marked function by scenario and attempt."""
+    try:
+        cases = list(_cases(metafunc))
+    except InputError as error:
+        pytest.fail(in_words(metafunc.config, error), pytrace=False)
+    numbered = any(case.attempt > 1 for case in cases)
+    ids = [f"{case.ref.id}-{case.attempt}" if numbered else case.ref.id for case in cases]
+    metafunc.parametrize(CASE, cases, ids=ids, indirect=True)
+
+
+def _cases(metafunc: pytest.Metafunc) -> Iterable[Case]:
+    marks = list(metafunc.definition.iter_markers(MARK))
+    name = metafunc.function.__name__
+    if CASE not in metafunc.fixturenames:
+        raise InputError(f"{name} has the mark {MARK}, and uses neither bench_trial nor bench_sandbox")
+    mark = marks[0]  # the closest
+    if not mark.args or mark.kwargs.keys() - {"agent", "model", "provider", "base_url", "params"}:
+        raise InputError(
+            f"{name}: write @pytest.mark.{MARK}(BENCHMARK, SCENARIO, ..., agent=NAME, model=NAME); agent, model, "
+            "provider, base_url and params may be left out"
+        )
+    benchmark, *scenarios = mark.args
+    agent = _agent(name, mark.kwargs)
+    code = _digest(metafunc.function)
+    asked = read(metafunc.config)
+    found: set[str] = set()
+    for source in _sources(metafunc, benchmark):
+        attempts = asked.of(source.benchmark).job.attempts
+        for ref in source.refs(None):
+            if (scenarios and ref.id not in scenarios) or (ref.archived and not scenarios):
+                continue
+            found.add(ref.id)
+            shard = asked.job.shard
+            if not asked.selects(ref.id) or (shard and not in_shard(source.benchmark, ref.id, shard)):
+                continue
+            yield from (Case(source, ref, number, agent, code) for number in range(1, attempts + 1))
+    if missing := [str(one) for one in scenarios if one not in found]:
+        raise InputError(f"{name}: benchmark {benchmark} has no scenario {', '.join(missing)}")
+
+
+def _agent(name: str, given: Mapping[str, Any]) -> AgentSpec:
+    spec = AgentSpec.parse(str(given.get("agent") or name.lstrip("_")))
+    changes = {
+        key: value for key in ("model", "provider", "base_url") if (value := given.get(key)) is not None
+    }
+    return AgentSpec.model_validate(
+        {**spec.model_dump(), **changes, "params": dict(given.get("params") or {})}
+    )
+
+
+def _sources(metafunc: pytest.Metafunc, benchmark: object) -> Sequence[Source]:
+    """Return the sources of a benchmark: a path from the file of the test or the rootdir, a name, or sources."""
+    if hasattr(benchmark, "refs"):
+        return [benchmark]  # type: ignore[list-item]
+    if isinstance(benchmark, list | tuple):
+        return benchmark
+    config, text = metafunc.config, str(benchmark)
+    known = state_of(config).marked
+    for directory in (metafunc.definition.path.parent, config.rootpath):
+        path = directory / text
+        if path.exists():
+            if path not in known:
+                known[path] = find_sources(path) if open_source(path) is None else [_opened(config, path)]
+            return known[path]
+    from .catalogue import find
+
+    if (named := Path(text)) not in known:
+        try:
+            known[named] = find(config, text)[1]
+        except pytest.UsageError as error:
+            raise InputError(str(error).removeprefix("--bench: ")) from None
+    return known[named]
+
+
+def _opened(config: pytest.Config, path: Path) -> Source:
+    from .catalogue import name_of
+
+    source = open_source(path, name_of(config, path) if path.is_dir() else None)
+    assert source is not None  # noqa: S101  the caller has looked
+    return source
+
+
+def _digest(function: object) -> str:
+    try:
+        code = inspect.getsource(inspect.unwrap(function))  # type: ignore[arg-type]
+    except (OSError, TypeError):
+        code = getattr(function, "__qualname__", "")
+    return hashlib.sha256(code.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def case_of(item: pytest.Item) -> Case | None:
+    """Return the case of an interactive test; None for any other item."""
+    found = getattr(getattr(item, "callspec", None), "params", {}).get(CASE)
+    return found if isinstance(found, Case) else None
+
+
+def ticket_of(item: pytest.Item) -> DrivenTicket:
+    """Return the ticket of an interactive test's trial."""
+    if _TICKET not in item.stash:
+        case = case_of(item)
+        assert case is not None  # noqa: S101  the caller has looked
+        agent = _with_parameters(item, case.agent)
+        item.stash[_TICKET] = DrivenTicket(
+            node_id=item.nodeid,
+            source=case.source,
+            scenario=case.ref.id,
+            agent=agent,
+            attempt=case.attempt,
+            known=_known(item, case, agent),
+        )
+    return item.stash[_TICKET]
+
+
+def _with_parameters(item: Any, agent: AgentSpec) -> AgentSpec:
+    """Return the agent with the parameters of the test, which tell its variants apart."""
+    given = {name: value for name, value in item.callspec.params.items() if name != CASE}
+    changes: dict[str, Any] = {}
+    if MODEL in given:
+        changes["model"] = str(given.pop(MODEL))
+    params = {name: value if isinstance(value, _PLAIN) else repr(value)[:80] for name, value in given.items()}
+    return agent.model_copy(update={**changes, "params": {**agent.params, **params}})
+
+
+def _known(item: pytest.Item, case: Case, agent: AgentSpec) -> Known | None:
+    """Return the known-failure entry of a trial, and mark its test accordingly."""
+    failures = read(item.config).known
+    entries = () if failures is None else failures.about(case.source.benchmark, case.ref.id)
+    entry = next((entry for entry in entries if entry.fits(agent)), None)
+    if entry is None:
+        return None
+    known = entry.known
+    reason = one_line(known.text, 2000)
+    if known.mode is KnownMode.SKIP:
+        item.add_marker(pytest.mark.skip(reason=reason))
+    elif item.config.option.runxfail:
+        return None
+    else:
+        item.add_marker(pytest.mark.xfail(reason=reason, raises=Unsolved, strict=known.strict))
+    return known
+
+
+def driven(items: Iterable[pytest.Item]) -> list[DrivenTicket]:
+    """Return the tickets of the interactive tests among items."""
+    return [ticket_of(item) for item in items if case_of(item) is not None]
+
+
+def by_agent(tickets: Iterable[DrivenTicket]) -> Counter[str]:
+    """Count trials by label of the agent."""
+    return Counter(ticket.agent.label for ticket in tickets)
+
+
+def prepare(session: pytest.Session, *, others: bool) -> None:
+    """Register the agents of the selected interactive tests; `others`: there are other trials.
+
+    Raises:
+        pytest.UsageError: two tests would be the same trial, or the name of an agent is taken.
+    """
+    tests = [item for item in session.items if (case_of(item)) is not None]
+    if not tests:
+        return
+    seen: dict[tuple[str, str, str, int], pytest.Item] = {}
+    codes: dict[str, set[str]] = {}
+    plugins = session.config.pluginmanager
+    for item in tests:
+        ticket, case = ticket_of(item), case_of(item)
+        assert case is not None  # noqa: S101  chosen by it
+        key = (ticket.benchmark, ticket.scenario, ticket.agent.label, ticket.attempt)
+        if (first := seen.setdefault(key, item)) is not item:
+            raise pytest.UsageError(
+                f"{first.nodeid} and {item.nodeid} are the same trial of agent {ticket.agent.label}: give one of them "
+                f"another name, with @pytest.mark.{MARK}(..., agent=NAME)"
+            )
+        codes.setdefault(ticket.agent.name, set()).add(case.code)
+        # As for other trials: plugins would cut the test short, or run it again at full cost.
+        if plugins.has_plugin("timeout") and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(0))
+        if plugins.has_plugin("rerunfailures") and item.get_closest_marker("flaky") is None:
+            item.add_marker(pytest.mark.flaky(reruns=0))
+    specs = list({(spec := ticket_of(item).agent).label: spec for item in tests}.values())
+    register(session.config, specs, codes, others=others)
+
+
+def register(
+    config: pytest.Config,
+    specs: Sequence[AgentSpec],
+    codes: Mapping[str, Iterable[str]],
+    *,
+    others: bool,
+) -> None:
+    """Make the agents of interactive tests known to the session and its job.
+
+    Raises:
+        pytest.UsageError: the name of one is taken.
+    """
+    agents = agents_of(config)
+    for name in {spec.name: None for spec in specs}:
+        if name in agents and not isinstance(agents[name], InteractiveAgent):
+            raise pytest.UsageError(
+                f"@pytest.mark.{MARK}: there is an agent {name!r} already; give this one another name with agent=NAME"
+            )
+        agents[name] = InteractiveAgent(
+            name,
+            needs_model=any(spec.model is not None for spec in specs if spec.name == name),
+            code=" ".join(sorted(codes.get(name, ()))),
+        )
+    asked = read(config)
+    listed = (*asked.job.agents, *specs) if others else tuple(specs)
+    job = asked.job.model_copy(update={"agents": tuple({one.label: one for one in listed}.values())})
+    state_of(config).wanted = dataclasses.replace(asked, job=job)
+
+
+def written(tickets: Iterable[DrivenTicket]) -> list[dict[str, Any]]:
+    """Return the agents of interactive tests in plain values, for the xdist controller."""
+    specs = {ticket.agent.label: ticket.agent for ticket in tickets}
+    found: list[dict[str, Any]] = json.loads(
+        json.dumps([spec.model_dump(mode="json") for spec in specs.values()])
+    )
+    return found
