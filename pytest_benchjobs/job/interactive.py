@@ -13,6 +13,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from ..agents.interactive import Handover, InteractiveAgent, Stage
@@ -205,10 +206,16 @@ class InteractiveTrial(LiveSandbox):
     """
 
     def __init__(
-        self, job: RunningJob[Any], ticket: DrivenTicket, agent: InteractiveAgent, patience: float = 0.0
+        self,
+        job: RunningJob[Any],
+        ticket: DrivenTicket,
+        agent: InteractiveAgent,
+        patience: float = 0.0,
+        on_end: Callable[[TrialResult], object] = lambda _result: None,
     ) -> None:
         self._job = job
         self._ticket = ticket
+        self._on_end = on_end
         super().__init__(Handover(patience), self.wait)
         self._lock = threading.RLock()
         self._result: TrialResult | None = None
@@ -456,6 +463,7 @@ class InteractiveTrial(LiveSandbox):
         self._flight.close()
         self._stack.close()
         self._result = result
+        self._on_end(result)
 
 
 class AsyncTrial:
@@ -482,8 +490,10 @@ class AsyncTrial:
         await asyncio.to_thread(self._trial.__enter__)
         return self
 
-    async def __aexit__(self, *error: object) -> None:
-        await asyncio.to_thread(self._trial.__exit__, *error)
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self._trial.__exit__, kind, error, trace)
 
 
 def described(error: BaseException) -> str:

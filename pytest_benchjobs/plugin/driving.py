@@ -52,8 +52,10 @@ class Driving:
 
 
 _DRIVING = pytest.StashKey[Driving]()
-_RESULT = pytest.StashKey[TrialResult]()
-"""Result that was reported."""
+_MADE = pytest.StashKey[TrialResult]()
+"""Result of a trial that did not run."""
+_TOLD = pytest.StashKey[bool]()
+"""There once the result was reported."""
 
 
 def activate(config: pytest.Config) -> None:
@@ -65,6 +67,10 @@ def activate(config: pytest.Config) -> None:
 def drive(item: pytest.Item) -> Iterator[InteractiveTrial]:
     """Start the trial of a test; end it when the test has ended."""
     config = item.config
+    if _TOLD in item.stash:  # a plugin runs the test again
+        del item.stash[_TOLD]
+    if _MADE in item.stash:
+        del item.stash[_MADE]
     if config.option.setuponly:
         pytest.skip("no trial is started by --setup-only")
     job = cast("RunningJob[Any]", state_of(config).job or begin_job(config, {}))
@@ -148,13 +154,11 @@ def pytest_runtest_makereport(
 def _dress(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
     error = call.excinfo.value if call.excinfo is not None else None
     result = _landed(item, report, error)
-    if result is None or _RESULT in item.stash:
-        if report.when == "teardown" and _RESULT in item.stash:
-            del item.stash[_RESULT]  # a plugin that runs the test again gets a new trial
+    if result is None or _TOLD in item.stash:
         return
     if report.failed and not isinstance(error, Unsolved | TrialError):
         return  # an assertion of the test, which counts whatever the gate says; the report of the teardown tells more
-    item.stash[_RESULT] = result
+    item.stash[_TOLD] = True
     job = state_of(item.config).job
     vars(report)["bench"] = reports.brief(result, (result,), job)
     report.user_properties = [*report.user_properties, *properties(result)]
@@ -167,7 +171,7 @@ def _dress(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRe
 def _landed(item: pytest.Item, report: pytest.TestReport, error: BaseException | None) -> TrialResult | None:
     """Return the result of the trial, if there is one; make one for a test that did not begin, or skips itself."""
     driving = item.stash.get(_DRIVING, None)
-    result = None if driving is None else driving.trial.result
+    result = item.stash.get(_MADE, None) or (None if driving is None else driving.trial.result)
     if result is not None and result.outcome is not Outcome.CANCELLED:
         return result
     began = report.when == "call"
@@ -188,7 +192,8 @@ def _without(item: pytest.Item, why: Failure, *, skips: bool) -> TrialResult:
     flight = job.trials.flight()
     try:
         job.trials.refuse(flight, ticket_of(item), why, skips=skips)
-        return next_landed(flight)[1]
+        result = item.stash[_MADE] = next_landed(flight)[1]
+        return result
     finally:
         flight.close()
 

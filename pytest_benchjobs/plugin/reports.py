@@ -184,7 +184,7 @@ def pytest_report_teststatus(report: pytest.TestReport) -> _Status | None:
         return None
     score = "" if bench["score"] is None else f" score={number(bench['score'])}"
     score += " reused" if bench["reused"] else ""
-    if report.when == "call":
+    if report.when == "call" and bench["outcome"] != "error":
         if report.passed:
             return "passed", ".", f"PASSED{score}"
         if _is_surprise(report):

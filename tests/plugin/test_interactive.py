@@ -2,49 +2,335 @@
 
 from __future__ import annotations
 
-import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 
-from .conftest import Bench
+from .conftest import PATIENCE, Bench
 
-SOLVED = '''
+HEAD = """
+import asyncio
 import pytest
 
-@pytest.mark.bench_scenario("toy.bench.yaml", "solved")
-def test_fix(bench_trial):
-    {body}
-'''
-GOOD = 'bench_trial.exec("echo 1 > out.txt")'
+def scenario(*names, **about):
+    return pytest.mark.bench_scenario("toy.bench.yaml", *names, **about)
+
+"""
+TWICE = """
+@scenario('solved', agent='x')
+def test_it(bench_trial): pass
+
+@scenario('solved', agent='x')
+def test_too(bench_trial): pass
+"""
+HIDDEN = """
+benchmark: hidden
+defaults: {image: none, workdir: /app}
+scenarios:
+  - id: secret
+    problem_statement: Write what the test wants.
+    scorers:
+      - {name: right, type: tests, path: tests}
+"""
 
 
-def function(bench: Bench, body: str, *, more: str = "") -> None:
-    """A test of one scenario with this body."""
+def project(bench: Bench, text: str) -> None:
     bench.toy()
-    bench.write("test_it.py", more + SOLVED.format(body=body.replace("\n", "\n    ")))
+    bench.write("test_it.py", HEAD + text)
 
 
-def trial(bench: Bench) -> dict[str, Any]:
-    (one,) = bench.results()
-    return one
+def by_name(bench: Bench) -> dict[str, dict[str, Any]]:
+    return {result["node_id"].partition("::")[2]: result for result in bench.results()}
 
 
-def test_a_function_that_solves_the_scenario_passes_without_a_word_about_scores(bench: Bench) -> None:
-    function(bench, f'assert "Write 1" in bench_trial.problem_statement\n{GOOD}')
-    result = bench.run("-v", "test_it.py")
-    assert result.ret == 0
-    result.stdout.fnmatch_lines(["*test_it.py::test_fix?solved? PASSED score=1*", "bench: 1 trial (1 scenario x 1 agent)*"][:1])
-    one = trial(bench)
-    assert (one["outcome"], one["score"], one["agent"]["name"]) == ("passed", 1.0, "test_fix")
-    assert one["node_id"] == "test_it.py::test_fix[solved]"
-    job = bench.job()
-    assert job["job"]["status"] == "completed"
+def test_what_a_function_does_decides_its_test_and_its_trial(bench: Bench) -> None:
+    project(
+        bench,
+        """
+@scenario("solved")
+def test_silent_and_right(bench_trial):
+    assert "Write 1" in bench_trial.problem_statement
+    assert bench_trial.exec("echo 1 > out.txt").ok
 
+@scenario("solved")
+def test_silent_and_wrong(bench_trial):
+    bench_trial.exec("echo 2 > out.txt")
 
-def test_a_function_that_solves_nothing_is_unsolved(bench: Bench) -> None:
-    function(bench, 'bench_trial.exec("echo 2 > out.txt")')
-    result = bench.run("test_it.py")
+@scenario("partial")
+def test_own_threshold(bench_trial):
+    bench_trial.exec("echo 3 > out.txt")
+    score = bench_trial.score()
+    assert (score.score, score.passed, score.final) == (0.25, False, True)
+    assert bench_trial.score() is score
+    assert bench_trial.exec("cat out.txt").output == "3\\n", "the sandbox is there until it is complete"
+    with pytest.raises(Exception, match="not at work"):
+        bench_trial.snapshot("late")
+    assert bench_trial.complete().outcome == "failed"
+    assert bench_trial.files.is_dir()
+
+@scenario("solved")
+def test_asserts_before_its_score(bench_trial):
+    bench_trial.exec("echo 1 > out.txt")
+    assert bench_trial.exec("false").ok
+
+@scenario("solved")
+def test_asserts_after_its_score(bench_trial):
+    bench_trial.exec("echo 1 > out.txt")
+    assert bench_trial.score().score == 0.5
+
+@scenario("unscored")
+def test_broken_scorer(bench_trial):
+    bench_trial.exec("true")
+
+@scenario("unscored")
+def test_broken_scorer_that_it_asks(bench_trial):
+    assert bench_trial.score().outcome == "error"
+
+@scenario("solved")
+def test_skips_itself(bench_trial):
+    pytest.skip("not today")
+
+@pytest.mark.skip(reason="never")
+@scenario("solved")
+def test_is_skipped(bench_trial):
+    assert False
+
+@pytest.fixture
+def broken():
+    raise OSError("no licence")
+
+@scenario("solved")
+def test_with_a_broken_fixture(broken, bench_trial):
+    assert False
+
+@scenario("solved")
+def test_with_a_broken_fixture_after(bench_trial, broken):
+    assert False
+
+@scenario("solved")
+def test_of_the_sandbox(bench_sandbox):
+    bench_sandbox.write_file("out.txt", "1\\n")
+    assert bench_sandbox.read_file("out.txt") == b"1\\n"
+    with pytest.raises(FileNotFoundError):
+        bench_sandbox.read_file("missing")
+    with pytest.raises(ValueError):
+        bench_sandbox.read_file("out.txt", limit=1)
+
+@scenario("solved")
+def test_in_a_loop(bench_trial):
+    async def solve():
+        done = await asyncio.gather(*(bench_trial.aio.exec(f"echo {n} > {n}.txt") for n in (1, 2)))
+        assert all(one.ok for one in done)
+        await bench_trial.aio.exec("cat 1.txt > out.txt")
+        return (await bench_trial.aio.score()).score
+    assert asyncio.run(solve()) == 1.0
+
+@pytest.mark.xfail(reason="hard")
+@scenario("solved")
+def test_expected_to_fail(bench_trial):
+    pass
+
+def test_ordinary():
+    pass
+""",
+    )
+    result = bench.run("-rA", "test_it.py")
+    found = by_name(bench)
+    assert {
+        name: (one["outcome"], one["score"], (one["failure"] or {}).get("class"))
+        for name, one in found.items()
+    } == {
+        "test_silent_and_right[solved]": ("passed", 1.0, None),
+        "test_silent_and_wrong[solved]": ("failed", 0.0, "below_threshold"),
+        "test_own_threshold[partial]": ("failed", 0.25, "below_threshold"),
+        "test_asserts_before_its_score[solved]": ("failed", 1.0, "agent_crashed"),
+        "test_asserts_after_its_score[solved]": ("passed", 1.0, None),
+        "test_broken_scorer[unscored]": ("error", None, "score_missing"),
+        "test_broken_scorer_that_it_asks[unscored]": ("error", None, "score_missing"),
+        "test_skips_itself[solved]": ("skipped", None, "marked"),
+        "test_is_skipped[solved]": ("skipped", None, "marked"),
+        "test_with_a_broken_fixture[solved]": ("error", None, "fixture"),
+        "test_with_a_broken_fixture_after[solved]": ("error", None, "fixture"),
+        "test_of_the_sandbox[solved]": ("passed", 1.0, None),
+        "test_in_a_loop[solved]": ("passed", 1.0, None),
+        "test_expected_to_fail[solved]": ("failed", 0.0, "below_threshold"),
+    }
+    assert "AssertionError" in found["test_asserts_before_its_score[solved]"]["failure"]["message"]
+    assert {one["agent"]["name"] for one in found.values()} >= {"test_silent_and_right", "test_in_a_loop"}
+    assert bench.job()["job"]["status"] == "completed"
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["*1 unsolved*"])
-    assert (trial(bench)["outcome"], trial(bench)["failure"]["class"]) == ("failed", "below_threshold")
+    outcomes = result.parseoutcomes()
+    assert {name: outcomes.get(name) for name in ("passed", "failed", "unsolved", "errors", "skipped", "xfailed")} == {
+        "passed": 5, "failed": 2, "unsolved": 1, "errors": 4, "skipped": 2, "xfailed": 1,
+    }  # fmt: skip
+    trajectory = (
+        bench.bundle() / found["test_of_the_sandbox[solved]"]["path"] / "trajectory.jsonl"
+    ).read_text()
+    assert "write_file" in trajectory
+    shown = bench.benchjobs("show", "test_it.py::test_own_threshold[partial]")
+    assert "0.25" in shown.stdout
+
+
+def test_scenarios_attempts_and_variants_are_tests_of_their_own(bench: Bench) -> None:
+    project(
+        bench,
+        """
+@scenario("solved", "partial", agent="loop")
+@pytest.mark.parametrize("number", [1, 2])
+def test_loop(bench_trial, number):
+    bench_trial.exec(f"echo {number} > out.txt")
+    bench_trial.score()
+
+@scenario()
+def test_all(bench_trial):
+    bench_trial.cancel()
+""",
+    )
+    bench.run("test_it.py", "-k", "test_loop", "--bench-attempts", "2")
+    results = bench.results()
+    assert {(one["scenario"], one["agent"]["params"]["number"], one["attempt"], one["score"]) for one in results} == {
+        ("solved", 1, 1, 1.0), ("solved", 1, 2, 1.0), ("solved", 2, 1, 0.0), ("solved", 2, 2, 0.0),
+        ("partial", 1, 1, 0.25), ("partial", 1, 2, 0.25), ("partial", 2, 1, 1.0), ("partial", 2, 2, 1.0),
+    }  # fmt: skip
+    assert bench.job()["job"]["partial"] is True
+    collected = bench.run("test_it.py", "--co", "-q", "--bench-scenario", "part*")
+    assert "test_all[partial]" in collected.stdout.str()
+    assert "solved" not in collected.stdout.str()
+    cancelled = bench.run("test_it.py", "-k", "test_all and solved")
+    assert cancelled.ret == 0
+    assert (bench.job()["job"]["status"], bench.results()) == ("cancelled", [])
+
+
+def test_gates_baselines_last_failed_and_resume_know_interactive_tests(bench: Bench) -> None:
+    project(
+        bench,
+        """
+import pathlib
+@scenario("solved", "partial", agent="loop")
+def test_loop(bench_trial):
+    bench_trial.exec(f"echo {pathlib.Path('number').read_text()} > out.txt")
+""",
+    )
+    bench.write("number", "1")
+    first = bench.run("test_it.py", "--bench-min-score", "0.5")
+    first.stdout.fnmatch_lines(["*gate*"])
+    assert first.ret == 0, "the gate decides, and not the test that is unsolved"
+    last = bench.run("test_it.py", "--lf", "-v")
+    last.stdout.fnmatch_lines(["*test_loop?partial? UNSOLVED*"])
+    assert "test_loop[solved]" not in last.stdout.str()
+    bench.write("number", "5")
+    worse = bench.run("test_it.py", "--bench-min-score", "0.5")
+    assert worse.ret == 10
+    stopped = bench.run("test_it.py", "-x")
+    assert stopped.ret == pytest.ExitCode.TESTS_FAILED
+    assert (bench.job()["job"]["status"], len(bench.results())) == ("cancelled", 1)
+    bench.write("number", "2")
+    resumed = bench.benchjobs("resume", bench.bundle().name)
+    assert resumed.returncode == 1
+    assert [(one["scenario"], one["score"]) for one in bench.results()] == [("partial", 1.0), ("solved", 0.0)]
+
+
+def test_workers_of_xdist_share_the_job_with_other_trials(bench: Bench) -> None:
+    project(
+        bench,
+        """
+import os
+@scenario("solved", "partial", agent="loop")
+@pytest.mark.parametrize("number", [1, 2])
+def test_loop(bench_trial, number):
+    bench_trial.exec(f"echo {number} > out.txt")
+
+@scenario("solved")
+def test_that_kills_its_worker(bench_trial):
+    os._exit(3)
+""",
+    )
+    result = bench.run("-n", "2", ".", "--bench-agent", "oracle")
+    assert len(bench.results()) == 8
+    outcomes = {one["node_id"].partition("::")[2]: one["outcome"] for one in bench.results()}
+    assert (
+        outcomes["test_loop[solved-1]" if "test_loop[solved-1]" in outcomes else "test_loop[1-solved]"]
+        == "passed"
+    )
+    killed = next(one for one in bench.results() if one["agent"]["name"] == "test_that_kills_its_worker")
+    assert (killed["outcome"], killed["failure"]["class"]) == ("error", "worker_lost")
+    assert bench.job()["job"]["status"] == "completed"
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+
+
+def test_a_debugger_meets_the_live_sandbox(bench: Bench) -> None:
+    project(
+        bench,
+        """
+@scenario("solved")
+def test_fails(bench_trial):
+    bench_trial.exec("echo 1 > out.txt")
+    assert 0
+""",
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:hypothesispytest", "--pdb", "test_it.py"],
+        cwd=bench.path,
+        input="bench_trial.exec('cat out.txt && echo al''ive')\nbench_trial.result\nq\n",
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert "the sandbox of this trial is alive" in done.stdout
+    assert "Executed(exit_status=0, output='1\\nalive\\n')" in done.stdout
+    (one,) = bench.results()
+    assert (one["outcome"], one["score"], one["failure"]["class"]) == ("failed", 1.0, "agent_crashed")
+
+
+def test_hidden_tests_are_not_there_before_the_score(bench: Bench) -> None:
+    bench.write("hidden.bench.yaml", HIDDEN)
+    bench.write("tests/answer", "forty-two\n")
+    bench.write("tests/test.sh", '#!/bin/sh\ncmp -s "$(dirname "$0")/answer" out.txt\n')
+    bench.write(
+        "test_it.py",
+        """
+        import pytest
+
+        @pytest.mark.bench_scenario("hidden.bench.yaml", "secret")
+        def test_spies(bench_trial):
+            assert not bench_trial.exec("cat /tests/answer").ok
+            bench_trial.exec("(sleep 3; cat /tests/answer > out.txt) >/dev/null 2>&1 &")
+            assert bench_trial.score().score == 0.0
+            bench_trial.exec("cp /tests/answer out.txt")
+            assert bench_trial.score().score == 0.0
+            assert bench_trial.complete().score == 0.0
+        """,
+    )
+    assert bench.run("test_it.py").ret == 0
+    assert [one["score"] for one in bench.results()] == [0.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("@scenario('nope')\ndef test_it(bench_trial): pass", "has no scenario nope"),
+        ("@scenario('solved')\ndef test_it(): pass", "uses neither bench_trial nor bench_sandbox"),
+        ("def test_it(bench_trial): pass", "bench_trial needs a scenario"),
+        ("@scenario('solved', angent='x')\ndef test_it(bench_trial): pass", "write @pytest.mark.bench_scenario"),
+        ("@pytest.mark.bench_scenario('nowhere')\ndef test_it(bench_trial): pass", "there is no benchmark 'nowhere'"),
+        ("@scenario('solved', agent='oracle')\ndef test_it(bench_trial): pass", "there is an agent 'oracle' already"),
+        (TWICE, "are the same trial of agent x"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_told(bench: Bench, text: str, message: str) -> None:
+    project(bench, text)
+    result = bench.run("test_it.py")
+    assert result.ret in (1, 2, 4)
+    assert message in result.stdout.str() + result.stderr.str()
+    assert "INTERNALERROR" not in result.stdout.str()
+    assert not (bench.path / "reports").exists() or bench.results() == []
+
+
+def test_the_plan_starts_nothing(bench: Bench) -> None:
+    project(bench, "@scenario('solved')\ndef test_it(bench_trial): pass")
+    assert bench.run("test_it.py", "--bench-plan").ret == 0
+    assert bench.run("test_it.py", "--setup-only").ret == 0
+    assert not (bench.path / "reports").exists()

@@ -41,6 +41,7 @@ class Ticket:
     of: Trial
     shares_verdict: bool = False
     is_fresh: bool = False
+    is_driven: bool = False
     mark: str | None = None
 
     @property

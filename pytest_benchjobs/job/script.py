@@ -1,0 +1,345 @@
+"""Jobs that a script drives: trials with live sandboxes, without pytest.
+
+    with benchjobs.start("ours.bench.yaml", "fix-bug", agent="my-loop") as trial:
+        trial.exec("...")
+
+They are jobs as any other: with history, reports and gates.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import hashlib
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from ..agents.catalogue import all_agents
+from ..agents.interactive import InteractiveAgent
+from ..model.agent import AgentSpec
+from ..model.errors import InputError
+from ..model.owner import current_owner
+from ..sandbox.providers import builtin_providers
+from ..scoring.builtin import builtin_scorers
+from ..settings.layers import Layer
+from ..settings.parse import parse
+from ..settings.setting import KINDS, Setting
+from ..settings.table import BY_NAME, SETTINGS
+from ..sources import did_you_mean, find_sources
+from . import models, rounds
+from .begin import Request, begin
+from .interactive import AsyncTrial, DrivenTicket, InteractiveTrial
+from .running import RunningJob
+from .trials import Supplies
+from .wanted import Said, Wanted, wanted
+
+if TYPE_CHECKING:
+    from ..analysis.gate.job import Judged
+    from ..model.job import Owner
+    from ..model.result import TrialResult
+    from ..sandbox.protocol import SandboxProvider
+    from ..scoring.protocol import Scorer
+    from ..sources.protocol import Source
+
+_OWN = frozenset({"agents", "benchmarks", "resume", "rescore", "plan", "from", "trial", "job_id", "detach"})
+"""Settings that mean nothing here."""
+
+Provider = Callable[["Owner"], "SandboxProvider"]
+
+
+class DrivenJob:
+    """A job whose trials a script drives, one after the other or several at once.
+
+    Args:
+        agent: Name of the agent in results: you.
+        model: Its model, which trials reach through the gateway; None: it has none.
+        provider: Provider of the model.
+        base_url: Base URL of the model's endpoint, such as that of a server of your own.
+        params: Parameters that tell variants of the agent apart.
+        sandbox: Name of a kind of sandboxes, or a class that makes them.
+        scorers: Further types of scorers, by name.
+        settings: Settings of the job by the names in `docs/options.md`, such as `name="nightly"`, `dir="reports"`,
+            `trial_max_cost=1`, `baseline="last"`.
+
+    Raises:
+        InputError: a setting is wrong.
+    """
+
+    def __init__(
+        self,
+        agent: str = "interactive",
+        *,
+        model: str | None = None,
+        provider: str | None = None,
+        base_url: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        sandbox: str | Provider | None = None,
+        scorers: Mapping[str, Scorer] | None = None,
+        **settings: Any,
+    ) -> None:
+        spec = AgentSpec.parse(agent)
+        given = {"model": model, "provider": provider, "base_url": base_url, "params": dict(params or {})}
+        self._spec = AgentSpec.model_validate(
+            {**spec.model_dump(), **{key: one for key, one in given.items() if one}}
+        )
+        if self._spec.name in all_agents(()):
+            raise InputError(
+                f"there is an agent {self._spec.name!r} already; give yours another name with agent=NAME"
+            )
+        self._agent = InteractiveAgent(
+            self._spec.name, needs_model=self._spec.model is not None, code=_code()
+        )
+        name = sandbox if isinstance(sandbox, str) else getattr(sandbox, "__name__", None)
+        self._wanted = _wanted(self._spec, {**settings, **({"sandbox": name} if name else {})})
+        self._provider = _provider(sandbox, self._wanted)
+        self._scorers = {**builtin_scorers(), **(scorers or {})}
+        self._trials: list[InteractiveTrial] = []
+        self._running: RunningJob[DrivenTicket] | None = None
+        self._is_closed = False
+
+    @property
+    def id(self) -> str:
+        """Id of the job."""
+        return self._begun().bundle.id
+
+    @property
+    def directory(self) -> Path:
+        """Directory of its results."""
+        return self._begun().bundle.root
+
+    @property
+    def results(self) -> Sequence[TrialResult]:
+        """Results of its trials, once it has ended."""
+        return self._begun().results
+
+    @property
+    def verdict(self) -> Judged | None:
+        """Verdict of its gates, once it has ended; None: there are none."""
+        return self._begun().judged
+
+    def start(
+        self,
+        benchmark: str | Path | Source,
+        scenario: str,
+        *,
+        attempt: int = 1,
+        patience: float = 0.0,
+        on_end: Callable[[], object] = lambda: None,
+    ) -> InteractiveTrial:
+        """Start a trial. It has a sandbox once it is entered with `with`, or used.
+
+        Args:
+            benchmark: Path of a manifest or a task directory, name of a benchmark, or a source.
+            scenario: Id of the scenario.
+            attempt: Number of the attempt, from 1.
+            patience: Seconds for which the sandbox outlives its timeouts, as a person may look at it.
+            on_end: Called when the trial has ended.
+
+        Raises:
+            InputError: there is no such benchmark or scenario; the job has ended.
+        """
+        if self._is_closed:
+            raise InputError("the job has ended; begin another one")
+        source = _source(benchmark, scenario)
+        label = self._spec.label
+        ticket = DrivenTicket(
+            node_id=f"{source.benchmark}::{scenario}[{label}{f'-{attempt}' if attempt > 1 else ''}]",
+            source=source,
+            scenario=scenario,
+            agent=self._spec,
+            attempt=attempt,
+        )
+        if any(trial.id == ticket.node_id for trial in self._trials):
+            raise InputError(f"the job has a trial {ticket.node_id} already; give this one another attempt=")
+        running = self._begun()
+
+        def ended(result: TrialResult) -> None:
+            running.record(result)
+            on_end()
+
+        trial = InteractiveTrial(running, ticket, self._agent, patience, ended)
+        self._trials.append(trial)
+        return trial
+
+    def close(self) -> None:
+        """End the job: cancel what still runs, write history and reports, judge by the gates."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        atexit.unregister(self.close)
+        for trial in self._trials:
+            trial.cancel()
+        if self._running is not None:
+            self._running.disarm()
+            self._running.trials.close()
+            self._running.finish(len(self._trials), None, None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        await asyncio.to_thread(self.close)
+
+    def _begun(self) -> RunningJob[DrivenTicket]:
+        """Begin the job with its first trial."""
+        if self._running is None:
+            job = self._wanted.job
+            rounds.check(job, job.gate, distributed=False)
+            agents = {self._agent.name: self._agent}
+            supplies = Supplies(agents, self._scorers, self._provider, self._wanted.secrets)
+            if models.needed(job, agents, supplies.secrets):
+                models.make_ready(job, agents, supplies.secrets, lambda _line: None)
+            begun = begin(_request(self._wanted))
+            self._running = RunningJob(job, begun.bundle, supplies, begun)
+            atexit.register(self.close)
+            self._running.start({self._spec.label: 1})
+        return self._running
+
+
+def start(
+    benchmark: str | Path | Source,
+    scenario: str,
+    *,
+    attempt: int = 1,
+    patience: float = 0.0,
+    **about: Any,
+) -> InteractiveTrial:
+    """Start a trial in a job of its own, which ends with it. `about` is for `DrivenJob`.
+
+    Raises:
+        InputError: there is no such benchmark or scenario, or a setting is wrong.
+    """
+    job = DrivenJob(**about)
+    try:
+        return job.start(benchmark, scenario, attempt=attempt, patience=patience, on_end=job.close)
+    except BaseException:
+        job.close()
+        raise
+
+
+@contextlib.asynccontextmanager
+async def start_async(benchmark: str | Path | Source, scenario: str, **about: Any) -> Any:
+    """Start a trial in a job of its own, for asynchronous code: an asynchronous context manager."""
+    trial = await asyncio.to_thread(start, benchmark, scenario, **about)
+    async with AsyncTrial(trial) as entered:
+        yield entered
+
+
+def _wanted(spec: AgentSpec, settings: Mapping[str, Any]) -> Wanted:
+    """Return the requested job.
+
+    Raises:
+        InputError: a setting is unknown or wrong.
+    """
+    here = Path.cwd()
+    values: dict[str, Any] = {"agents": [spec]}
+    line: dict[str, Any] = {}
+    known = [setting.name for setting in SETTINGS if setting.name not in _OWN]
+    for name, value in settings.items():
+        if name not in known:
+            raise InputError(
+                f"there is no setting {name!r};{did_you_mean(name, known) or ' see docs/options.md'}"
+            )
+        setting = BY_NAME[name]
+        if value is None or value is False:
+            continue
+        if setting.apart:
+            line[name] = str(value)
+        else:
+            values[name] = parse(setting, _written(setting, value), name, here)
+    return wanted(
+        Said(
+            [Layer(values)],
+            line,
+            {"benchmarks": (), "dir": None, "known": None},
+            lambda name: name,
+            here,
+            here,
+        )
+    )
+
+
+def _written(setting: Setting, value: object) -> object:
+    """Return a value in the form that the value of an option has."""
+    if KINDS[setting.kind].ini != "linelist":
+        return str(value) if isinstance(value, Path) else value
+    if isinstance(value, Mapping):
+        return [f"{key}={one}" for key, one in value.items()]
+    return [str(one) for one in value] if isinstance(value, list | tuple) else [str(value)]
+
+
+def _provider(sandbox: str | Provider | None, asked: Wanted) -> Callable[[], SandboxProvider]:
+    if sandbox is not None and not isinstance(sandbox, str):
+        return lambda: sandbox(current_owner())
+    kinds, name = builtin_providers(), asked.job.sandbox
+    if name not in kinds:
+        raise InputError(f"there is no sandbox {name!r}; available: {', '.join(sorted(kinds))}, or a class")
+    return lambda: kinds[name](current_owner())
+
+
+def _source(benchmark: str | Path | Source, scenario: str) -> Source:
+    """Find the source of a scenario.
+
+    Raises:
+        InputError: there is no such benchmark or scenario, or it is invalid.
+    """
+    sources = _sources(benchmark) if isinstance(benchmark, str | Path) else [benchmark]
+    ids: list[str] = []
+    for source in sources:
+        found = [ref.id for ref in source.refs(None)]
+        if scenario in found:
+            return source
+        ids += found
+    hint = did_you_mean(scenario, ids).strip() or f"available: {', '.join(ids[:10])}"
+    raise InputError(f"benchmark {benchmark} has no scenario {scenario!r}; {hint}")
+
+
+def _sources(benchmark: str | Path) -> list[Source]:
+    path = Path(benchmark)
+    if path.exists() or "/" in str(benchmark) or str(benchmark).endswith((".yaml", ".yml", ".toml")):
+        return find_sources(path.absolute())
+    from ..sources.catalogue.fetching import fetch
+    from ..sources.catalogue.kept import opened
+    from ..sources.catalogue.lookup import Lookup
+
+    lookup = Lookup([Path.cwd()])
+    found = lookup.find(str(benchmark))
+    if found is None:
+        hint = lookup.near(str(benchmark)) or "`benchjobs benchmarks list` shows known names"
+        raise InputError(f"there is no benchmark {str(benchmark)!r}; {hint}")
+    if isinstance(found, tuple):
+        return [*found]
+    return list(found.sources(opened(found, lambda entry: fetch(entry, lambda _line: None))))
+
+
+def _request(asked: Wanted) -> Request:
+    script = Path(sys.argv[0]).name or "a script"
+    return Request(
+        wanted=asked,
+        planned={},
+        # Whoever repeats it with pytest reads that in an error.
+        arguments=("--bench", f"(driven by {script}: run that again)"),
+        directory=Path.cwd(),
+        root=Path.cwd(),
+        partial=True,
+        narrowed=True,
+        named=True,
+    )
+
+
+def _code() -> str:
+    """Return a digest of the script, for the signature of its trials."""
+    try:
+        return hashlib.sha256(inspect.getsource(sys.modules["__main__"]).encode()).hexdigest()[:16]
+    except (OSError, TypeError, KeyError):
+        return ""

@@ -1,0 +1,209 @@
+"""Trials driven by plain scripts, and models they reach through the gateway."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.agents.server import ModelServer
+
+from .conftest import PATIENCE, Bench
+
+KEY = "canary-openai-0123456789"
+HEAD = """
+import asyncio
+import json
+import os
+import urllib.error
+import urllib.request
+
+import pytest_benchjobs as benchjobs
+from pytest_benchjobs.testing import FakeProvider
+
+about = {"agent": "mine", "sandbox": FakeProvider}
+"""
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer() as server:
+        yield server
+
+
+def script(bench: Bench, text: str, **env: str) -> subprocess.CompletedProcess[str]:
+    bench.toy()
+    bench.write("loop.py", HEAD + text)
+    return subprocess.run(
+        [sys.executable, "loop.py"],
+        cwd=bench.path,
+        env={**os.environ, "OPENAI_API_KEY": KEY, **env},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def test_a_script_drives_trials_whose_results_are_those_of_a_job(bench: Bench) -> None:
+    done = script(
+        bench,
+        """
+with benchjobs.start("toy.bench.yaml", "solved", **about) as trial:
+    trial.write_file("out.txt", "1")
+    kept = trial.snapshot("before")
+    assert trial.score().passed
+assert trial.complete() is trial.result and trial.result.outcome == "passed"
+
+try:
+    with benchjobs.start("toy.bench.yaml", "solved", **about) as trial:
+        raise OSError("broken")
+except OSError:
+    assert trial.result.failure.class_ == "agent_crashed"
+
+try:
+    with benchjobs.start("toy.bench.yaml", "unscored", **about) as trial:
+        trial.score()
+        print(trial.score().outcome)
+except benchjobs.TrialFailed:
+    raise AssertionError
+assert trial.result.outcome == "error"
+
+async def many():
+    async with benchjobs.DrivenJob(name="many", min_score=0.5, **about) as job:
+        async def one(number):
+            async with job.start("toy.bench.yaml", "solved", attempt=number).aio as trial:
+                await trial.exec(f"echo {number} > out.txt")
+        await asyncio.gather(*(one(number) for number in (1, 2, 3)))
+    assert [one.score for one in job.results] == [1.0, 0.0, 0.0]
+    assert job.verdict.report.checks, job.verdict
+    async with benchjobs.start_async("toy.bench.yaml", "solved", **about) as trial:
+        assert (await trial.score()).score == 0
+asyncio.run(many())
+
+for wrong in ({"scenario": "nope"}, {"benchmark": "nowhere"}, {"agent": "codex"}, {"colour": "red"}):
+    try:
+        benchjobs.start(**{"benchmark": "toy.bench.yaml", "scenario": "solved", **about, **wrong})
+    except benchjobs.InputError as error:
+        print("refused:", error)
+
+trial = benchjobs.start("toy.bench.yaml", "solved", **about)
+trial.exec("true")
+try:
+    trial.cancel()
+    trial.score()
+except benchjobs.NotLive as error:
+    print(error)
+
+benchjobs.start("toy.bench.yaml", "solved", **about).exec("echo forgotten")
+""",
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("refused:") == 4
+    assert "there is no setting 'colour'" in done.stdout
+    listed = json.loads(bench.benchjobs("list", "-o", "json").stdout)
+    statuses = [job["status"] for job in (listed["jobs"] if isinstance(listed, dict) else listed)]
+    assert sorted(statuses) == sorted(["completed"] * 5 + ["cancelled"] * 2)
+    repeated = bench.benchjobs("rerun", "last")
+    assert "driven by loop.py" in repeated.stdout + repeated.stderr
+
+
+LOOP = """
+about |= {"model": "gpt-5.5", "base_url": os.environ["URL"], "params": {"openai_key_variable": "OPENAI_API_KEY"}}
+with benchjobs.start("toy.bench.yaml", "solved", **about) as trial:
+    said = trial.chat([{"role": "user", "content": "<<<SAY: 1>>>"}])
+    trial.write_file("out.txt", said["content"])
+
+    def ask(key):
+        body = {"model": trial.model, "messages": [{"role": "user", "content": "<<<SAY: hi>>>"}]}
+        request = urllib.request.Request(
+            f"{trial.base_url}/chat/completions",
+            json.dumps(body).encode(),
+            {"Content-Type": "application/json", "Authorization": f"Bearer {key}"},
+        )
+        with urllib.request.urlopen(request) as answer:
+            return json.load(answer)["choices"][0]["message"]["content"]
+
+    assert ask(trial.api_key) == "hi"
+    try:
+        ask("guess")
+        raise AssertionError
+    except urllib.error.HTTPError as error:
+        assert error.code == 401, error.code
+    assert trial.env == {"OPENAI_BASE_URL": trial.base_url, "OPENAI_API_KEY": trial.api_key}
+    assert trial.api_key not in trial.exec("env").output
+    assert trial.score().passed
+    try:
+        trial.chat([])
+        raise AssertionError
+    except benchjobs.NotLive:
+        pass
+print(trial.result.usage.calls)
+"""
+
+
+def test_a_loop_of_ones_own_is_metered_by_the_gateway(bench: Bench, server: ModelServer) -> None:
+    done = script(bench, LOOP, URL=f"{server.url}/v1")
+    assert done.returncode == 0, done.stderr
+    (one,) = bench.results()
+    assert one["usage"]["calls"] == len(server.calls) == 2
+    assert one["usage"]["input_tokens"] == server.usage.input_tokens
+    assert server.keys == {KEY}
+    written = [path.read_text(errors="replace") for path in bench.bundle().rglob("*") if path.is_file()]
+    assert not any(KEY in text for text in written)
+
+
+def test_limits_of_the_gateway_end_a_loop(bench: Bench, server: ModelServer) -> None:
+    done = script(
+        bench,
+        """
+about |= {"model": "gpt-5.5", "base_url": os.environ["URL"], "trial_max_calls": 2}
+try:
+    with benchjobs.start("toy.bench.yaml", "solved", **about) as trial:
+        trial.write_file("out.txt", "1")
+        for _ in range(9):
+            trial.chat([{"role": "user", "content": "<<<SAY: again>>>"}])
+except (ConnectionError, benchjobs.NotLive) as error:
+    print("ended:", error)
+assert trial.result.failure.class_ == "limit_exceeded", trial.result
+""",
+        URL=f"{server.url}/v1",
+    )
+    assert done.returncode == 0, done.stderr
+    assert "ended:" in done.stdout
+    assert len(server.calls) == 2
+
+
+def test_a_model_without_a_key_is_told_before_anything_starts(bench: Bench) -> None:
+    done = script(
+        bench, 'benchjobs.start("toy.bench.yaml", "solved", model="gpt-5.5", **about)', OPENAI_API_KEY=""
+    )
+    assert done.returncode == 1
+    assert "OPENAI_API_KEY" in done.stderr
+    assert not (bench.path / "reports").exists()
+
+
+def test_an_interactive_test_has_the_model_of_its_mark_or_parameter(
+    bench: Bench, server: ModelServer
+) -> None:
+    bench.toy()
+    bench.write(
+        "test_it.py",
+        f"""
+        import pytest
+
+        @pytest.mark.parametrize("bench_model", ["gpt-5.5", "gpt-5.5-mini"])
+        @pytest.mark.bench_scenario("toy.bench.yaml", "solved", agent="loop", base_url="{server.url}/v1")
+        def test_loop(bench_trial, bench_model):
+            assert bench_trial.model == bench_model
+            bench_trial.write_file("out.txt", bench_trial.chat([{{"role": "user", "content": "<<<SAY: 1>>>"}}])["content"])
+        """,
+    )
+    assert bench.run("test_it.py", "-n", "1").ret == 0
+    called = {one["agent"]["model"]: one["usage"]["calls"] for one in bench.results()}
+    assert called == {"gpt-5.5": 1, "gpt-5.5-mini": 1}
