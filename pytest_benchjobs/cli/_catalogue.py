@@ -18,9 +18,9 @@ from ..sources.catalogue.kept import State, recipe, state_of
 from ..sources.catalogue.lookup import Lookup, version_of
 from ..sources.catalogue.registry import read_registry
 from ..sources.catalogue.verdicts import read_verdicts
+from ..store.project import benchmark_directories
 from ..store.text import one_line
 from ..system.units import size
-from ._directory import benchmark_directories
 from ._output import say
 
 if TYPE_CHECKING:

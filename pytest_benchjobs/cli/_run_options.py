@@ -15,7 +15,8 @@ from ..settings.files import names_benchmarks
 from ..settings.parse import parse
 from ..settings.setting import Setting, texts_of
 from ..settings.table import BY_FLAG, BY_NAME, EVERY, GROUPS, SETTINGS
-from ._directory import DIRECTORY, default_directory, directory_of, rootdir
+from ..store.project import default_directory, directory_of, rootdir
+from ._directory import DIRECTORY
 from ._pytest_call import Call
 
 _VARIADIC = ("--agent", "--benchmark", "--benchmarks", "--scenarios", "--env-vars", "--secrets")

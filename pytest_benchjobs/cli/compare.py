@@ -15,8 +15,9 @@ from ..model.errors import InputError
 from ..report.table import width
 from ..store.files import write_atomically, writing
 from ..store.layout import Layout
+from ..store.project import ini_value
 from ._dead_jobs import death_of
-from ._directory import DIRECTORY, FILE, ini_value
+from ._directory import DIRECTORY, FILE
 from ._output import emit, output_option, say
 from ._pytest_call import call_new_job
 from ._run_options import RunRequest, VariadicCommand, results_directory, run_options, run_request

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from ..model.errors import InputError
+from ..store.project import default_directory
 from ..store.text import clean
-from ._directory import default_directory, directory_option
+from ._directory import directory_option
 from ._output import emit, output_option
 
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..store.project import default_directory
 from ..store.text import one_line, plain
-from ._directory import default_directory, directory_option
+from ._directory import directory_option
 from ._output import output_option, say
 
 if TYPE_CHECKING:

@@ -30,6 +30,7 @@ from ..settings.parse import parse
 from ..settings.setting import KINDS, Setting
 from ..settings.table import BY_NAME, SETTINGS
 from ..sources import did_you_mean, find_sources
+from ..store.project import benchmark_directories, ini_value, rootdir
 from . import models, rounds
 from .begin import Request, begin
 from .interactive import AsyncTrial, DrivenTicket, InteractiveTrial
@@ -241,7 +242,7 @@ def _wanted(spec: AgentSpec, settings: Mapping[str, Any]) -> Wanted:
     Raises:
         InputError: a setting is unknown or wrong.
     """
-    here = Path.cwd()
+    here, root = Path.cwd(), rootdir()
     values: dict[str, Any] = {"agents": [spec]}
     line: dict[str, Any] = {}
     known = [setting.name for setting in SETTINGS if setting.name not in _OWN]
@@ -257,16 +258,8 @@ def _wanted(spec: AgentSpec, settings: Mapping[str, Any]) -> Wanted:
             line[name] = str(value)
         else:
             values[name] = parse(setting, _written(setting, value), name, here)
-    return wanted(
-        Said(
-            [Layer(values)],
-            line,
-            {"benchmarks": (), "dir": None, "known": None},
-            lambda name: name,
-            here,
-            here,
-        )
-    )
+    ini = {"benchmarks": (), "dir": ini_value(root, "bench_dir"), "known": ini_value(root, "bench_known")}
+    return wanted(Said([Layer(values)], line, ini, lambda name: name, here, root))
 
 
 def _written(setting: Setting, value: object) -> object:
@@ -312,7 +305,7 @@ def _sources(benchmark: str | Path) -> list[Source]:
     from ..sources.catalogue.kept import opened
     from ..sources.catalogue.lookup import Lookup
 
-    lookup = Lookup([Path.cwd()])
+    lookup = Lookup(benchmark_directories())
     found = lookup.find(str(benchmark))
     if found is None:
         hint = lookup.near(str(benchmark)) or "`benchjobs benchmarks list` shows known names"
@@ -330,7 +323,7 @@ def _request(asked: Wanted) -> Request:
         # Whoever repeats it with pytest reads that in an error.
         arguments=("--bench", f"(driven by {script}: run that again)"),
         directory=Path.cwd(),
-        root=Path.cwd(),
+        root=rootdir(),
         partial=True,
         narrowed=True,
         named=True,

@@ -81,7 +81,7 @@ async def many():
                 await trial.exec(f"echo {number} > out.txt")
         await asyncio.gather(*(one(number) for number in (1, 2, 3)))
     assert [one.score for one in job.results] == [1.0, 0.0, 0.0]
-    assert job.verdict.report.checks, job.verdict
+    assert job.verdict.report.job == job.id
     async with benchjobs.start_async("toy.bench.yaml", "solved", **about) as trial:
         assert (await trial.score()).score == 0
 asyncio.run(many())

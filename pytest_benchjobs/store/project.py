@@ -1,0 +1,98 @@
+"""The project around the current directory, as pytest would find it: its rootdir, its ini file, its results."""
+
+from __future__ import annotations
+
+import configparser
+import tomllib
+from pathlib import Path
+
+from .layout import Layout
+
+_INI_FILES = (
+    "pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg",
+)  # fmt: skip
+_SECTIONS = {"pyproject.toml": "[tool.pytest", "tox.ini": "[pytest]", "setup.cfg": "[tool:pytest]"}
+"""Section of pytest in files that other tools use too."""
+
+
+def default_directory() -> Path:
+    """Return the results directory of the current project: the one with jobs, else the one new jobs would use."""
+    here = Path.cwd()
+    for place in (here, *here.parents):
+        candidate = directory_of(place)
+        if Layout(candidate).jobs.is_dir() or _is_configured(place):
+            return candidate
+    return directory_of(here)
+
+
+def directory_of(root: Path) -> Path:
+    """Return the results directory of a project."""
+    return root / (ini_value(root, "bench_dir") or "reports")
+
+
+def rootdir() -> Path:
+    """Guess the rootdir of pytest before it runs: where its ini file is, else a pyproject.toml, else here."""
+    here = Path.cwd()
+    around = (here, *here.parents)
+    configured = next(filter(_is_configured, around), None)
+    return configured or next((place for place in around if (place / "pyproject.toml").is_file()), here)
+
+
+def benchmark_directories() -> list[Path]:
+    """Directories that `--bench` looks for benchmarks in: the rootdir, and those of the ini key `bench_paths`."""
+    root = rootdir()
+    found = _ini(root, "bench_paths") or "benchmarks"
+    names = map(str, found) if isinstance(found, list) else str(found).split("\n")
+    return [root, *(root / name.strip() for name in names if name.strip())]
+
+
+def ini_value(place: Path, key: str) -> str | None:
+    """Return the value of a key in the ini file of pytest in this directory."""
+    found = _ini(place, key)
+    return str(found) if found else None
+
+
+def _ini(place: Path, key: str) -> object:
+    for name in _INI_FILES:
+        path = place / name
+        try:
+            text = path.read_text("utf-8")
+        except (OSError, UnicodeError):
+            continue
+        if key not in text:
+            continue
+        try:
+            found = _from_toml(name, text, key) if name.endswith(".toml") else _from_ini(name, text, key)
+        except (tomllib.TOMLDecodeError, configparser.Error, AttributeError):
+            continue  # pytest reports what is wrong with it
+        if found:
+            return found
+    return None
+
+
+def _is_configured(place: Path) -> bool:
+    """Return whether an ini file makes this directory a rootdir of pytest."""
+    for name in _INI_FILES:
+        try:
+            text = (place / name).read_text("utf-8")
+        except (OSError, UnicodeError):
+            continue
+        section = _SECTIONS.get(name)
+        if section is None or section in text:
+            return True
+    return False
+
+
+def _from_toml(name: str, text: str, key: str) -> object:
+    data = tomllib.loads(text)
+    if name != "pyproject.toml":
+        return data.get("pytest", {}).get(key)
+    section = data.get("tool", {}).get("pytest", {})
+    return section.get("ini_options", {}).get(key) or section.get(key)
+
+
+def _from_ini(name: str, text: str, key: str) -> str | None:
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read_string(text)
+    section = "tool:pytest" if name == "setup.cfg" else "pytest"
+    return parser.get(section, key, fallback=None)
