@@ -100,7 +100,7 @@ def _refuse(result: TrialResult | None) -> None:
     if result.outcome is Outcome.ERROR:
         raise TrialError(why, pytrace=False)
     if result.outcome is Outcome.FAILED:
-        raise Unsolved(f"score {result.score} (from before the job was resumed)", pytrace=False)
+        raise Unsolved(f"score {result.score} (its function was not run)", pytrace=False)
     if result.outcome is Outcome.PASSED:
         pytest.skip(f"it has its result: passed, score {result.score}")
     pytest.skip(why)

@@ -106,7 +106,7 @@ benchjobs.start("toy.bench.yaml", "solved", **about).exec("echo forgotten")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("refused:") == 4
     assert "there is no setting 'colour'" in done.stdout
-    listed = json.loads(bench.benchjobs("list", "-o", "json").stdout)
+    listed = json.loads(bench.benchjobs("list", "--selections", "-o", "json").stdout)
     statuses = [job["status"] for job in (listed["jobs"] if isinstance(listed, dict) else listed)]
     assert sorted(statuses) == sorted(["completed"] * 5 + ["cancelled"] * 2)
     repeated = bench.benchjobs("rerun", "last")
