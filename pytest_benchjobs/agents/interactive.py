@@ -92,6 +92,8 @@ class Handover:
         self.turn = 0
         self.gave_up: str | None = None
         """Why the driver gave up, such as the exception of its function."""
+        self.cut = ""
+        """Why the work was ended by the trial; emptied once the driver knows, by asking for the score."""
         self._lock = threading.Lock()
         self._stage = Stage.STARTING
         self._why = ""
@@ -115,7 +117,7 @@ class Handover:
         self.turn += 1
         self._event(shell, "begin", model=self.model)
         self._event(shell, "user", text=self.statement)
-        self._serve(shell, Stage.WORKING, Stage.SCORING)
+        self.cut = self._serve(shell, Stage.WORKING, Stage.SCORING)
         if self.gave_up is not None:
             self._event(shell, "end", reason="gave_up", message=self.gave_up)
         return 0 if self.gave_up is None else 1
@@ -138,7 +140,8 @@ class Handover:
         """Note that the trial has ended, however it did."""
         self._leave(Stage.ENDED, "it has ended")
 
-    def _serve(self, shell: DrivenShell, stage: Stage, after: Stage) -> None:
+    def _serve(self, shell: DrivenShell, stage: Stage, after: Stage) -> str:
+        """Run calls in a stage; return why the trial ended it, if the driver did not."""
         with self._lock:
             self._stage, self._shell, self._why = stage, shell, ""
             if self._is_paused:
@@ -148,11 +151,11 @@ class Handover:
             while True:
                 if shell.stopped:
                     why = "it was ended: its time is up, a limit was reached, or it was cancelled"
-                    return
+                    return why
                 with contextlib.suppress(queue.Empty):
                     call = self._calls.get(timeout=_POLL)
                     if call is None:
-                        return
+                        return why
                     call.run(shell)
         finally:
             self._leave(after, why)
@@ -167,7 +170,7 @@ class Handover:
                         call.refuse(self._refusal())
 
     def _refusal(self) -> str:
-        return f"the trial is not at work: {self._why or self._stage.value}"
+        return f"the trial is not at work: {self._why or self.cut or self._stage.value}"
 
     # The driver's side.
 
@@ -179,7 +182,8 @@ class Handover:
         """
         call = _Call(function)
         with self._lock:
-            if self._stage is not Stage.WORKING and not (scored and self._stage is Stage.SCORED):
+            looks = scored and self._stage is Stage.SCORED and not self.cut
+            if self._stage is not Stage.WORKING and not looks:
                 raise NotLive(self._refusal())
             self._calls.put(call)
         return call.result()

@@ -377,6 +377,7 @@ class InteractiveTrial(LiveSandbox):
                 self._disconnect()
                 self._handover.end()
             self._until(Stage.SCORED, turn=turn)
+            self._handover.cut = ""
             if (result := self._result) is not None and result.outcome is Outcome.CANCELLED:
                 raise NotLive("the trial was cancelled")
             if self._handover.score is None:

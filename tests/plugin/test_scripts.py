@@ -19,6 +19,7 @@ HEAD = """
 import asyncio
 import json
 import os
+import time
 import urllib.error
 import urllib.request
 
@@ -92,6 +93,21 @@ for wrong in ({"scenario": "nope"}, {"benchmark": "nowhere"}, {"agent": "codex"}
     except benchjobs.InputError as error:
         print("refused:", error)
 
+with benchjobs.start("toy.bench.yaml", "solved", agent_timeout=2, **about) as trial:
+    trial.pause()
+    time.sleep(3)
+    trial.resume()
+    trial.exec("echo 1 > out.txt")
+    time.sleep(3)
+    try:
+        trial.exec("true")
+        raise AssertionError
+    except benchjobs.NotLive as error:
+        assert "its time is up" in str(error), error
+    assert trial.score().score == 1.0 and not trial.score().passed
+    assert trial.exec("true").ok
+assert trial.result.failure.class_ == "agent_timeout"
+
 trial = benchjobs.start("toy.bench.yaml", "solved", **about)
 trial.exec("true")
 try:
@@ -108,7 +124,7 @@ benchjobs.start("toy.bench.yaml", "solved", **about).exec("echo forgotten")
     assert "there is no setting 'colour'" in done.stdout
     listed = json.loads(bench.benchjobs("list", "--selections", "-o", "json").stdout)
     statuses = [job["status"] for job in (listed["jobs"] if isinstance(listed, dict) else listed)]
-    assert sorted(statuses) == sorted(["completed"] * 5 + ["cancelled"] * 2)
+    assert sorted(statuses) == sorted(["completed"] * 6 + ["cancelled"] * 2)
     repeated = bench.benchjobs("rerun", "last")
     assert "driven by loop.py" in repeated.stdout + repeated.stderr
 
@@ -207,3 +223,36 @@ def test_an_interactive_test_has_the_model_of_its_mark_or_parameter(
     assert bench.run("test_it.py", "-n", "1").ret == 0
     called = {one["agent"]["model"]: one["usage"]["calls"] for one in bench.results()}
     assert called == {"gpt-5.5": 1, "gpt-5.5-mini": 1}
+
+
+def test_feedback_gives_a_script_another_turn(bench: Bench) -> None:
+    bench.write(
+        "told.bench.yaml",
+        """
+        benchmark: told
+        scenarios:
+          - id: guess
+            image: none
+            workdir: /app
+            problem_statement: Guess.
+            fresh_container: {paths: [.]}
+            feedback: {statement: "{problem} It said {output}", turns: 2}
+            scorers: [{name: right, type: bash, script: "grep -q 2 out.txt && echo score=1 || echo score=0"}]
+        """,
+    )
+    done = script(
+        bench,
+        """
+with benchjobs.start("told.bench.yaml", "guess", **about) as trial:
+    guess = 0
+    while guess == 0 or not score.final:
+        guess += 1
+        print(trial.problem_statement)
+        trial.exec(f"echo {guess} > out.txt")
+        score = trial.score()
+    assert (score.passed, score.score) == (True, 1.0)
+assert trial.result.turns == (0.0, 1.0)
+""",
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "Guess.\nGuess. It said score=0\n"
