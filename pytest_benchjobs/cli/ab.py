@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..model.errors import InputError
-from ..model.gate import GateConfig
+from ..model.gate import SIDE_A, GateConfig
 from ..report.table import width
 from ..settings.gates import gate_config
 from ._output import emit, output_option
@@ -74,8 +74,7 @@ def _config(options: Mapping[str, Any]) -> GateConfig:
         raise click.UsageError(
             "--until-decided and --confirm need a baseline that exists when the job begins"
         )
-    config = gate_config({**gate_settings(options), "baseline": "A"}, flag_of)
-    return config.model_copy(update={"baseline": None})  # side A is no baseline of another command
+    return gate_config({**gate_settings(options), "baseline": SIDE_A}, flag_of)
 
 
 def _judged(history: Any, job: str, specs: Sequence[str], config: GateConfig) -> tuple[Comparison, Judged]:

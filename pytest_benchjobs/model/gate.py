@@ -17,6 +17,8 @@ from .known_failure import Known
 
 NO_BASELINE = "none"
 """The baseline of a job that is compared with nothing, whatever an ini file names."""
+SIDE_A = "A"
+"""The baseline of `benchjobs ab`: the first of the two agents of its job."""
 _MOST_FRESH = 1000
 
 

@@ -93,13 +93,20 @@ def why_stopped(session: pytest.Session, exitstatus: int) -> str | None:
 
 def summarise(job: Job, terminal: TerminalReporter) -> None:
     """Print the part of the terminal summary about trials."""
-    results = verdicts(job.results, job.config)
+    asked, fresh = _apart(job)
+    results = verdicts(asked, job.config)
     unsolved = [result for result in results if result.outcome == "failed" and not waived(result)]
     explain(job, terminal, unsolved)
     terminal.section("benchmark", sep="=")
     if results:
         for line in render_table(by_agent(results), terminal._tw.fullwidth):
             terminal.write_line(line)
+    if fresh:
+        solved = sum(result.outcome == "passed" for result in fresh)
+        terminal.write_line(
+            f"beside these {counted(len(fresh), 'fresh attempt')} (--bench-confirm), {solved} passed: the gate judges "
+            "them apart, and `benchjobs list` counts them"
+        )
     if (again := _graded_again(job, terminal.config)) is not None:
         terminal.write_line(again, yellow=True)
     for label, passed in by_turn(job.results):
@@ -117,6 +124,16 @@ def summarise(job: Job, terminal: TerminalReporter) -> None:
         terminal.write_line(one_line(trouble, 1000), yellow=True)
     if terminal.config.option.verbose >= -1:
         terminal.write_line(f"results: {escaped(str(job.bundle.root))}")
+
+
+def _apart(job: Job) -> tuple[list[TrialResult], list[TrialResult]]:
+    """Return the attempts that pytest reports, and the fresh ones, which are selected for a loss and bias a mean."""
+    asked: list[TrialResult] = []
+    fresh: list[TrialResult] = []
+    for result in job.results:
+        beyond = result.attempt > job.config.of(result.benchmark).attempts
+        (fresh if beyond and job.config.gate.confirm else asked).append(result)
+    return asked, fresh
 
 
 def _graded_again(job: Job, config: pytest.Config) -> str | None:

@@ -96,6 +96,12 @@ def judge(
     limits = [rule for rule in config.rules if rule.floor and groups]
     found += [one for rule in limits for one in floors(rule, groups, random or {})]
     notes += _about_quarantine(now)
+    if fresh is not None and fresh.cells:
+        notes.append(
+            f"{words.count(sum(len(cell.scores) + cell.errors for cell in fresh.cells.values()), 'fresh attempt')} of "
+            f"{words.count(len(fresh.cells), 'scenario')} count in no figure but their own; the job's mean in "
+            "`benchjobs list` and `summary` is with them"
+        )
     if before is not None and pairing.pairs:
         found += hidden(
             now, before, pairing, groups, _gravest(found), fresh=fresh,

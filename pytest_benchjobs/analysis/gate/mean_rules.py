@@ -7,7 +7,7 @@ import functools
 import shlex
 from collections.abc import Mapping, Sequence
 
-from ...model.gate import GateConfig, GatePolicy, GateVerdict, Rule, RuleReport, Unit
+from ...model.gate import SIDE_A, GateConfig, GatePolicy, GateVerdict, Rule, RuleReport, Unit
 from ..statistics import FEWEST, Interval, needed
 from . import words
 from .family import Found, Tested
@@ -205,7 +205,7 @@ class _Judged:
     def _afresh(self) -> str:
         """Phrase with a command that can be typed after any that judges a job; empty for two agents of one job."""
         baseline = self.config.baseline
-        if baseline is None:
+        if baseline in (None, SIDE_A):
             return ""
         if baseline == "last" or baseline.startswith("branch:"):  # it might be the judged job by then
             return "a new run with --bench-confirm 5 decides by fresh attempts of those alone; "
