@@ -83,12 +83,15 @@ class RunningJob(Generic[T]):
         self._spent_before = Usage()
         """Usage of the job before it was resumed."""
 
-    def start(self, planned: Mapping[str, int], *, sandboxes: bool = True) -> None:
+    def start(
+        self, planned: Mapping[str, int], *, sandboxes: bool = True, models_for_scorers: bool = False
+    ) -> None:
         """Start what the job needs, in the process that began it.
 
         Args:
             planned: Number of trials by agent.
             sandboxes: True if a trial is known to need a sandbox.
+            models_for_scorers: True if a scorer asks a model.
 
         Raises:
             InputError: the prices or the recorded traffic cannot be read.
@@ -99,7 +102,7 @@ class RunningJob(Generic[T]):
         self._heartbeat = Heartbeat(root, self.config.job_timeout, self._keep_up)
         spent = most(self.bundle.read().spent, spent_by(self.bundle.results()))
         self._spent_before = most(spent, ledger.noted(root))
-        if models.needed(self.config, supplies.agents, supplies.secrets):
+        if models_for_scorers or models.needed(self.config, supplies.agents, supplies.secrets):
             try:
                 self._gateway = models.start_gateway(
                     self.config, supplies.secrets, self._spent_before, self.bundle.layout.spent

@@ -203,7 +203,8 @@ class DrivenJob:
             begun = begin(_request(self._wanted))
             self._running = RunningJob(job, begun.bundle, supplies, begun)
             atexit.register(self.close)
-            self._running.start({self._spec.label: 1})
+            # Scorers of later trials are not known yet, and one may ask a model.
+            self._running.start({self._spec.label: 1}, models_for_scorers=True)
         return self._running
 
 

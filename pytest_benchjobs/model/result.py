@@ -68,6 +68,8 @@ class ScorerResult(Model):
     seconds: float = 0.0
     output: str = ""
     """The tail of what it printed."""
+    usage: Usage | None = None
+    """Usage of the model that graded: not part of the trial's, which is the agent's. The job's limits count it."""
     details: dict[str, Any] = {}
     """For example how many tests passed."""
 

@@ -81,7 +81,11 @@ class Controller:
             specs = [AgentSpec.model_validate(one) for one in word["driven"]]
             register(self.config, specs, {}, others=word["others"])
         self.job = begin_job(
-            self.config, word["trials"], frozenset(word["chosen"]), sandboxes=word["sandboxes"]
+            self.config,
+            word["trials"],
+            frozenset(word["chosen"]),
+            sandboxes=word["sandboxes"],
+            models_for_scorers=word["models_for_scorers"],
         )
         problem = self.job.trials.engine_problem
         answer = {

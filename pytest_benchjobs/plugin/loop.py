@@ -24,9 +24,10 @@ from _pytest.runner import SetupState
 from ..agents.answering import can_answer
 from ..job.rounds import Rounds
 from ..job.trials import ending_flight, next_landed
+from ..model.errors import BenchError
 from ..model.policy import Policy
 from ..model.result import Outcome, TrialResult
-from ..scoring.needs import grades_answers
+from ..scoring.needs import asks_model, grades_answers
 from ..store.text import clean, harmless
 from ..trial.flight import Flight
 from . import interactive
@@ -63,6 +64,7 @@ def run(session: pytest.Session) -> bool:
             by_agent(trials, tests),
             chosen(session.config, trials, tests),
             sandboxes=bool(tests) or need_sandboxes(session.config, trials),
+            models_for_scorers=need_models(session.config, trials, tests),
         )
         try:
             reporting.announce(session.config, job, trials, tests)
@@ -121,6 +123,15 @@ def need_sandboxes(config: pytest.Config, trials: Iterable[TrialItem]) -> bool:
         and answers(item.source.benchmark, item.agent)
         for item in kinds.values()
     )
+
+
+def need_models(config: pytest.Config, trials: Iterable[TrialItem], tests: Iterable[DrivenTicket]) -> bool:
+    """Return whether a scorer of any trial asks a model, as far as known before scenarios are read."""
+    kinds = {kind for item in trials for kind in item.ref.scorers}
+    for test in tests:
+        with contextlib.suppress(BenchError):  # its trial reports it
+            kinds |= {scorer.type for scorer in test.source.load(test.scenario).scorers}
+    return bool(kinds) and asks_model(kinds, scorers_of(config))
 
 
 def benchmarks(trials: Iterable[TrialItem | DrivenTicket]) -> frozenset[str]:

@@ -37,6 +37,7 @@ def begin_job(
     chosen: Collection[str] = (),
     *,
     sandboxes: bool = True,
+    models_for_scorers: bool = False,
 ) -> Job:
     """Begin or resume a job: close dead jobs, make a bundle, check that the engine answers.
 
@@ -45,6 +46,7 @@ def begin_job(
         planned: Number of trials by label of the agent.
         chosen: Node ids of the trials, for a resumed job.
         sandboxes: True if a trial is known to need a sandbox. Else the engine is not contacted until one does.
+        models_for_scorers: True if a scorer asks a model.
 
     Raises:
         pytest.UsageError: there is no such sandbox or job; the results directory cannot be written, or belongs to a
@@ -61,7 +63,7 @@ def begin_job(
             sandbox_of(config, asked.job.sandbox)  # fails before the directory of the job is made
             begun = begin(_request(config, planned, chosen))
             job = _enter(config, begun.bundle, supplies, begun)
-        job.start(planned, sandboxes=sandboxes)
+        job.start(planned, sandboxes=sandboxes, models_for_scorers=models_for_scorers)
     except BenchError as error:
         raise pytest.UsageError(str(error)) from None
     return job

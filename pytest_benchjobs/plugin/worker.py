@@ -17,7 +17,16 @@ from . import interactive
 from .distribution import INPUT, write
 from .fixtures import Fixtures
 from .items import ItemTicket, TrialItem
-from .loop import apart, around, benchmarks, by_agent, chosen, need_sandboxes, quiet_trial_threads
+from .loop import (
+    apart,
+    around,
+    benchmarks,
+    by_agent,
+    chosen,
+    need_models,
+    need_sandboxes,
+    quiet_trial_threads,
+)
 from .selection import is_narrowed, is_partial
 from .session import join_job, submit
 from .state import state_of
@@ -45,6 +54,7 @@ def leave_word(session: pytest.Session) -> None:
         "others": bool(trials),
         "chosen": sorted(chosen(session.config, trials, tests)),
         "sandboxes": bool(tests) or need_sandboxes(session.config, trials),
+        "models_for_scorers": need_models(session.config, trials, tests),
         "ordinary": len(session.items) - len(trials),
         "scenarios": len(
             {(id(item.source), item.ref.id) for item in trials}

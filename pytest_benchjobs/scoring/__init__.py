@@ -5,6 +5,7 @@
     builtin.py        the types that come with the package (pytest_runner.py: how `tests` runs pytest)
     answering.py      the type `answer`: answers.py compares a short answer, replies.py finds it in a text
     ast_grep.py       the type `ast_grep`: patterns in syntax trees
+    judge.py          the type `judge`: a model grades by criteria
     params.py         parameters of scorers, checked
     bigcodebench/     the type of BigCodeBench
     swebench/         the types of SWE-bench and SWE-Bench Pro

@@ -6,6 +6,7 @@ import dataclasses
 import importlib
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from ..model.errors import ScoreInvalid, ScoreMissing, ScorerCrashed
 from ..model.scenario import ScorerSpec
@@ -137,13 +138,13 @@ class _Elsewhere:
         return scorer(context)
 
 
-def _check_later(module: str, function: str) -> Callable[[ScorerSpec], None]:
-    """Return a check whose module is imported when it is first called."""
+def _later(module: str, function: str) -> Callable[[ScorerSpec], Any]:
+    """Return a function whose module is imported when it is first called."""
 
-    def check(spec: ScorerSpec) -> None:
-        getattr(importlib.import_module(module, __package__), function)(spec)
+    def call(spec: ScorerSpec) -> Any:
+        return getattr(importlib.import_module(module, __package__), function)(spec)
 
-    return check
+    return call
 
 
 _KINDS: Mapping[str, Scorer] = {
@@ -152,8 +153,15 @@ _KINDS: Mapping[str, Scorer] = {
     "command": score_command,
     "tests": score_tests,
     "harbor": score_harbor,
-    "ast_grep": _Elsewhere(
-        ".ast_grep", "score_ast_grep", Needs(check=_check_later(".ast_grep", "check_ast_grep"))
+    "ast_grep": _Elsewhere(".ast_grep", "score_ast_grep", Needs(check=_later(".ast_grep", "check_ast_grep"))),
+    "judge": _Elsewhere(
+        ".judge",
+        "score_judge",
+        Needs(
+            container=False,
+            check=_later(".judge", "check_judge"),
+            model=_later(".judge", "need_of_judge"),
+        ),
     ),
     "swebench": _Elsewhere(".swebench.verified", "score_swebench"),
     "swebench-pro": _Elsewhere(".swebench.pro", "score_swebench_pro"),

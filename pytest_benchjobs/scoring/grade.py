@@ -19,7 +19,7 @@ from ..store.files import DISK_ERRORS, write_error, writing
 from ..store.layout import TrialLayout
 from ..store.text import clean, plain
 from .parse import checked
-from .protocol import Graded, Scorer, ScoringContext
+from .protocol import Ask, Graded, Scorer, ScoringContext
 
 REPORTS = {"BENCH_JUNIT": "/logs/verifier/junit.xml", "BENCH_CTRF": "/logs/verifier/ctrf.json"}
 SCORER_VARIABLE = "BENCH_TESTS_DIR"
@@ -125,6 +125,7 @@ def make_context(
     directory: Path,
     params: Mapping[str, Any] | None = None,
     is_reply: bool = False,
+    ask: Ask | None = None,
 ) -> ScoringContext:
     """Make the context of one scorer, with everything it may use. `directory` is the trial's."""
     layout = TrialLayout(directory)
@@ -140,4 +141,5 @@ def make_context(
         usage=Usage(),
         is_reply=is_reply,
         params=params or {},
+        ask=ask,
     )

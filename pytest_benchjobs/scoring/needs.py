@@ -23,6 +23,16 @@ class Collect:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ModelNeed:
+    """A model that a scorer asks, through the gateway."""
+
+    model: str
+    """As agents name it: `openai/gpt-5.5`. Without an address."""
+    max_cost: float | None = None
+    """Limit of one grading in USD."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Needs:
     """Directories and commands that a trial provides for a type of scorer."""
 
@@ -35,6 +45,8 @@ class Needs:
     """Commands for one scorer of the type."""
     check: Callable[[ScorerSpec], None] = lambda _spec: None
     """Called before a trial starts. Raises InputError if parameters are wrong, or this machine lacks a program."""
+    model: Callable[[ScorerSpec], ModelNeed] | None = None
+    """The model that a scorer of the type asks; None: it asks none. An error of such a scorer is never the agent's."""
 
 
 _NOTHING = Needs()
@@ -74,6 +86,21 @@ def check_scorers(specs: Sequence[ScorerSpec], kinds: Mapping[str, Scorer]) -> N
     """
     for spec in specs:
         _of(spec.type, kinds).check(spec)
+
+
+def model_needed(spec: ScorerSpec, kinds: Mapping[str, Scorer]) -> ModelNeed | None:
+    """Return the model that a scorer asks; None: it asks none.
+
+    Raises:
+        InputError: its parameters are wrong.
+    """
+    model = _of(spec.type, kinds).model
+    return None if model is None else model(spec)
+
+
+def asks_model(types: Iterable[str], kinds: Mapping[str, Scorer]) -> bool:
+    """Return True if a scorer of any of these types asks a model."""
+    return any(_of(kind, kinds).model is not None for kind in types)
 
 
 def _of(kind: str, kinds: Mapping[str, Scorer]) -> Needs:

@@ -20,6 +20,17 @@ _ARGUMENT_LIMIT = 100_000
 """The most bytes of an argument; Linux takes none longer than 128 KiB."""
 
 
+class Ask(Protocol):
+    """A model that a scorer may ask."""
+
+    def __call__(self, system: str, prompt: str, options: Mapping[str, Any], /) -> str:
+        """Return the reply. `options` are of the model's protocol, such as `temperature`.
+
+        Raises:
+            InfrastructureError: there is no reply.
+        """
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class ScoringContext:
     """Everything a scorer may use. The agent has ended; its sandbox still exists."""
@@ -38,6 +49,8 @@ class ScoringContext:
     """True if the scenario's answer is a model's reply; False if it is a file that the agent had to write."""
     params: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Parameters of the job (`--bench-extra`, `--bench-param`, `--bench-matrix`), also as JSON in `$BENCH_PARAMS`."""
+    ask: Ask | None = None
+    """Asks the model that the scorer's type needs (`Needs.model`), through the gateway."""
     printed: list[str] = dataclasses.field(default_factory=list)
     """Output of its commands so far, which explains a missing score."""
 

@@ -147,9 +147,9 @@ class WrittenScorer(Written):
     name: Name | None = None
     """Required if there is more than one scorer; default: its type."""
     type: Text
-    """`bash` (needs `script`), `command` (needs `command`), `tests` (needs `path`), `answer`, `ast_grep`, or another.
+    """`bash` (needs `script`), `command` (needs `command`), `tests` (needs `path`), or another.
 
-    A plugin registers others by their names.
+    `answer`, `ast_grep` and `judge` need `params`. A plugin registers others by their names.
     """
     weight: Annotated[Number, Field(gt=0, le=1e9)] = 1.0
     script: Text | None = None
@@ -164,7 +164,7 @@ class WrittenScorer(Written):
     env: Variables = {}
     network: Network | None = None
     params: dict[str, Any] = {}
-    """For `answer`, how to compare; for `ast_grep`, what to look for; given to registered scorers unchanged."""
+    """For `answer`, `ast_grep` and `judge`, how to grade; given to registered scorers unchanged."""
 
     @property
     def label(self) -> str:

@@ -16,8 +16,10 @@ from ..model.result import Failure, ScorerResult
 from ..model.scenario import Grading, ScorerSpec
 from ..sandbox.protocol import Sandbox
 from ..scoring.grade import SCORER_VARIABLE, combine, make_context, run_scorer
+from ..scoring.needs import asks_model
 from ..sources.template import fill
 from ..store.text import clean, one_line
+from .asking import asking
 from .context import TrialContext
 from .ending import end_agent, put_back, some
 from .fresh import Carried, deliver
@@ -32,7 +34,7 @@ def grade(context: TrialContext, sandbox: Sandbox, setup: Setup) -> None:
     for number, spec in enumerate(scorers, 1):
         context.phases.enter_unless_cancelled(f"score:{spec.name}")
         graded = _run_scorer(context, sandbox, spec, context.layout.root)
-        if graded.error is not None and context.suspects_agent:
+        if graded.error is not None and context.suspects_agent and not _asks(context, spec):
             graded = _attribute(context, sandbox, setup, spec, graded)
         context.findings.scorers.append(graded)
         if number < len(scorers):
@@ -79,22 +81,32 @@ def grade_untouched(context: TrialContext) -> None:
     with untouched_sandbox(context, "control") as (control, _):
         end_agent(control, context.limits.grading)
         for spec in context.scenario.scorers:
-            _run_scorer(context, control, spec, context.layout.control)
+            if not _asks(context, spec):
+                _run_scorer(context, control, spec, context.layout.control)
+
+
+def _asks(context: TrialContext, spec: ScorerSpec) -> bool:
+    """Return True if a scorer asks a model. It is asked once, and whatever it does wrong is an error."""
+    return asks_model((spec.type,), context.services.scorers)
 
 
 def _run_scorer(context: TrialContext, sandbox: Sandbox, spec: ScorerSpec, directory: Path) -> ScorerResult:
     context.switch_network(sandbox, spec.network)
-    scoring = make_context(
-        context.scenario,
-        spec,
-        sandbox,
-        timeout=context.limits.scorer_timeout(spec),
-        env=fill(spec.env, HOST),
-        directory=directory,
-        params=context.params,
-        is_reply=context.is_question,
-    )
-    graded = run_scorer(scoring, context.services.scorers[spec.type], context.redactor.redact_text)
+    with asking(context, spec) as ask:
+        scoring = make_context(
+            context.scenario,
+            spec,
+            sandbox,
+            timeout=context.limits.scorer_timeout(spec),
+            env=fill(spec.env, HOST),
+            directory=directory,
+            params=context.params,
+            is_reply=context.is_question,
+            ask=ask,
+        )
+        graded = run_scorer(scoring, context.services.scorers[spec.type], context.redactor.redact_text)
+    if ask is not None:
+        graded = graded.model_copy(update={"usage": ask.usage})
     context.cancellation.check()
     return graded
 

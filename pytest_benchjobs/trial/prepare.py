@@ -24,6 +24,7 @@ from ..sources.template import fill
 from ..store.bundle import JobBundle
 from .answering import is_question
 from .limits import Limits
+from .scorer_models import check_models
 from .secrets import keys_taken, model_keys, secrets_of, split, tables_after_agent, without_keys
 from .signature import parts_of
 
@@ -165,6 +166,8 @@ def _check_scorers(trial: Trial, services: Services) -> None:
         fill(scorer.env, HOST)
     try:
         check_scorers(scenario.scorers, services.scorers)
+        params = services.config.of(scenario.benchmark).params
+        check_models(scenario.scorers, services.scorers, {**params, **trial.agent.params}, services.models)
     except InputError as error:
         if error.path is not None:
             raise

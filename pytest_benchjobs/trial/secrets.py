@@ -24,9 +24,16 @@ from ..sources.template import fill, reference
 from ..store.redact import Redactor, looks_secret
 
 _ALIASES = ("ANTHROPIC_AUTH_TOKEN", "CODEX_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY")
+JUDGE = "JUDGE_"
+"""Prefix of variables with keys for models of scorers: JUDGE_OPENAI_API_KEY."""
 MODEL_KEYS = frozenset(
     (
-        *(name for provider in PROVIDERS.values() for name in provider.key_variables),
+        *(
+            prefix + name
+            for provider in PROVIDERS.values()
+            for name in provider.key_variables
+            for prefix in ("", JUDGE)
+        ),
         *(name for names in KEYS.values() for name in names),
         *_ALIASES,
     )

@@ -1,0 +1,58 @@
+"""Models of scorers, such as judges: their endpoints and keys, checked before a trial starts.
+
+The key is in `JUDGE_` and the provider's variable, such as JUDGE_OPENAI_API_KEY, else in the provider's own. The
+address is the provider's, or one that this machine names: a manifest names neither addresses nor variables with keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..agents.providers import target_of
+from ..model.agent import AgentSpec
+from ..model.endpoint import Endpoint
+from ..model.environ import HOST
+from ..model.errors import AgentSetupFailed, InputError
+from ..model.scenario import ScorerSpec
+from ..scoring.needs import ModelNeed, model_needed
+from ..scoring.protocol import Scorer
+from .connection import Models, key_of
+from .secrets import JUDGE
+
+
+def check_models(
+    specs: Sequence[ScorerSpec], kinds: Mapping[str, Scorer], params: Mapping[str, Any], models: Models | None
+) -> None:
+    """Check that the models of scorers are known, and that there are keys for them.
+
+    Raises:
+        InputError: a provider is unknown.
+        AgentSetupFailed: a key is missing.
+    """
+    for spec in specs:
+        need = model_needed(spec, kinds)
+        if need is None:
+            continue
+        endpoint, _ = judging_model(spec, need, params)
+        if models is not None:
+            try:
+                key_of(endpoint, models, {})
+            except AgentSetupFailed as error:
+                raise AgentSetupFailed(f"scorer {spec.name!r}: {error}") from None
+
+
+def judging_model(spec: ScorerSpec, need: ModelNeed, params: Mapping[str, Any]) -> tuple[Endpoint, str]:
+    """Return the endpoint of a scorer's model, and the name of the model there.
+
+    Raises:
+        InputError: the provider is unknown, or has neither of the two supported protocols.
+    """
+    try:
+        asker = AgentSpec(name="judge", model=need.model)
+        target = target_of(asker, ("openai", "anthropic"), None, HOST, params)
+    except InputError as error:
+        raise InputError(f"scorer {spec.name!r}: {error.message}") from None
+    known = target.endpoint.key_variables
+    own = (*(f"{JUDGE}{name}" for name in known), *known)
+    return target.endpoint.model_copy(update={"key_variables": own}), target.model

@@ -1,0 +1,100 @@
+"""A judge in whole jobs: the gateway is there for it alone, in one process and in several."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from .conftest import Bench
+
+MANIFEST = """
+benchmark: letters
+defaults:
+  image: none
+  workdir: /app
+  scorers:
+    - name: polite
+      type: judge
+      params: {model: openai/judge-1, criteria: It is polite., files: [letter.txt]}
+scenarios:
+  - {id: polite, problem_statement: Write a letter., reference: echo please > letter.txt}
+  - {id: rude, problem_statement: Write a letter., reference: echo now > letter.txt}
+"""
+KEY = "sk-judge-0123456789"
+
+
+class _Judge(BaseHTTPRequestHandler):
+    keys: list[str | None]
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.keys.append(self.headers["Authorization"])
+        score = 1 if "please" in body["messages"][1]["content"] else 0.25
+        message = {"role": "assistant", "content": json.dumps({"reason": "seen", "score": score})}
+        answer = {
+            "object": "chat.completion",
+            "model": body["model"],
+            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10},
+        }
+        content = json.dumps(answer).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def keys(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str | None]]:
+    """Keys that the judge's endpoint was given, in a directory with the benchmark."""
+    bench.write("letters.bench.yaml", MANIFEST)
+    monkeypatch.setenv("JUDGE_OPENAI_API_KEY", KEY)
+    _Judge.keys = []
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Judge) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_address[1]}/v1")
+        yield _Judge.keys
+        server.shutdown()
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+def test_agents_without_a_model_are_judged_by_one(
+    bench: Bench, keys: list[str | None], workers: tuple[str, ...]
+) -> None:
+    bench.run("letters.bench.yaml", *workers)
+    results = {result["scenario"]: result for result in bench.results()}
+    assert {name: result["score"] for name, result in results.items()} == {"polite": 1.0, "rude": 0.25}
+    assert [result["scorers"][0]["usage"]["input_tokens"] for result in results.values()] == [7, 7]
+    assert keys == [f"Bearer {KEY}"] * 2
+    assert not [
+        path for path in bench.bundle().rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()
+    ]
+
+
+def test_a_job_that_judges_nothing_starts_no_gateway(bench: Bench, keys: list[str | None]) -> None:
+    bench.toy()
+    bench.run("-k", "solved")
+    assert keys == []
+
+
+def test_a_judge_without_a_key_is_an_error_before_the_agent_starts(
+    bench: Bench, keys: list[str | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("JUDGE_OPENAI_API_KEY")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL")
+    bench.run("letters.bench.yaml", "-k", "rude")
+    (result,) = bench.results()
+    assert (result["outcome"], result["failure"]["class"]) == ("error", "agent_setup")
+    assert "scorer 'polite'" in result["failure"]["message"]
+    assert "JUDGE_OPENAI_API_KEY" in result["failure"]["message"]
+    assert result["agent_end"] is None
+    assert keys == []
