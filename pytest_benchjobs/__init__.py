@@ -34,6 +34,7 @@ _HOME = {
     "TrialFailed": "job.interactive",
     "TrialResult": "model.result",
     "TrialScore": "agents.protocol",
+    "scorer": "scoring.registering",
     "open": "api",
     "start": "job.script",
     "start_async": "job.script",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -49,13 +50,18 @@ def scorers_of(config: pytest.Config) -> dict[str, Scorer]:
     """Return every type of scorer by name.
 
     Raises:
-        pytest.UsageError: a hook returned an invalid value.
+        pytest.UsageError: a hook returned an invalid value, an installed one cannot be loaded, or a name is taken.
     """
     state = state_of(config)
     if state.scorers is None:
+        from ..model.errors import InputError
         from ..scoring.builtin import builtin_scorers
+        from ..scoring.registering import installed_scorers
 
-        scorers = dict(builtin_scorers())
+        try:
+            scorers = {**builtin_scorers(), **installed_scorers(), **_marked(config)}
+        except InputError as error:
+            raise pytest.UsageError(str(error)) from None
         for added in config.hook.pytest_benchjobs_scorers(config=config):
             scorers.update(_scorers(added))
         state.scorers = scorers
@@ -115,6 +121,22 @@ def named(hook: str, added: object, fits: Callable[[object], bool], what: str) -
 def is_path(value: object) -> bool:
     """Return whether a hook's value is a path."""
     return isinstance(value, str | Path)
+
+
+def _marked(config: pytest.Config) -> Mapping[str, Scorer]:
+    """Return the functions marked with `scorer` in every conftest.py and plugin."""
+    from ..model.errors import InputError
+    from ..scoring.registering import marked_scorers
+
+    found: dict[str, Scorer] = {}
+    for module in config.pluginmanager.get_plugins():
+        if not isinstance(module, ModuleType):
+            continue
+        for name, function in marked_scorers(module).items():
+            if found.setdefault(name, function) is not function:
+                where = sorted({found[name].__module__, function.__module__})
+                raise InputError(f"@scorer({name!r}): two functions have this name, in {' and '.join(where)}")
+    return found
 
 
 def _scorers(added: object) -> Mapping[str, Any]:

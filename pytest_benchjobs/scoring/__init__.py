@@ -6,6 +6,7 @@
     answering.py      the type `answer`: answers.py compares a short answer, replies.py finds it in a text
     ast_grep.py       the type `ast_grep`: patterns in syntax trees
     judge.py          the type `judge`: a model grades by criteria
+    registering.py    scorers of others: the decorator `scorer`, entry points
     params.py         parameters of scorers, checked
     bigcodebench/     the type of BigCodeBench
     swebench/         the types of SWE-bench and SWE-Bench Pro

@@ -106,7 +106,7 @@ def _collect(spec: ScorerSpec) -> list[Collect]:
     ]
 
 
-@needing(Needs(directories=LOG_DIRECTORIES, collect=_collect))
+@needing(Needs(directories=LOG_DIRECTORIES, collect=_collect, tells_params=False))
 def score_harbor(context: ScoringContext) -> Graded:
     """`harbor`: runs tests/test.sh, whose exit status is ignored; reads /logs/verifier/reward.json, else .txt."""
     spec = context.spec
@@ -148,7 +148,7 @@ def _later(module: str, function: str) -> Callable[[ScorerSpec], Any]:
 
 
 _KINDS: Mapping[str, Scorer] = {
-    "answer": _Elsewhere(".answering", "score_answer", Needs(container=False)),
+    "answer": _Elsewhere(".answering", "score_answer", Needs(container=False, tells_params=False)),
     "bash": score_bash,
     "command": score_command,
     "tests": score_tests,
@@ -163,9 +163,9 @@ _KINDS: Mapping[str, Scorer] = {
             model=_later(".judge", "need_of_judge"),
         ),
     ),
-    "swebench": _Elsewhere(".swebench.verified", "score_swebench"),
-    "swebench-pro": _Elsewhere(".swebench.pro", "score_swebench_pro"),
-    "bigcodebench": _Elsewhere(".bigcodebench.scorer", "score_bigcodebench"),
+    "swebench": _Elsewhere(".swebench.verified", "score_swebench", Needs(tells_params=False)),
+    "swebench-pro": _Elsewhere(".swebench.pro", "score_swebench_pro", Needs(tells_params=False)),
+    "bigcodebench": _Elsewhere(".bigcodebench.scorer", "score_bigcodebench", Needs(tells_params=False)),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
@@ -43,6 +44,9 @@ class Needs:
     """Created before the agent starts, writable for everybody."""
     collect: Callable[[ScorerSpec], Sequence[Collect]] = lambda _spec: ()
     """Commands for one scorer of the type."""
+    tells_params: bool = True
+    """False: commands do not get `params` in their environment, because they run code of the agent that must not see
+    them."""
     check: Callable[[ScorerSpec], None] = lambda _spec: None
     """Called before a trial starts. Raises InputError if parameters are wrong, or this machine lacks a program."""
     model: Callable[[ScorerSpec], ModelNeed] | None = None
@@ -50,6 +54,9 @@ class Needs:
 
 
 _NOTHING = Needs()
+CONTEXT_VARIABLES = ("BENCH_SCORER_CONTEXT", "RL_SCORER_CONTEXT", "RL_TEST_CONTEXT")
+"""Variables of a scorer's commands with its `params` as JSON. Scripts written for Runloop read the last two."""
+_VARIABLE_LIMIT = 100_000
 
 
 def needing(needs: Needs) -> Callable[[_Kind], _Kind]:
@@ -86,6 +93,14 @@ def check_scorers(specs: Sequence[ScorerSpec], kinds: Mapping[str, Scorer]) -> N
     """
     for spec in specs:
         _of(spec.type, kinds).check(spec)
+
+
+def context_variables(spec: ScorerSpec, kinds: Mapping[str, Scorer]) -> dict[str, str]:
+    """Return the variables with a scorer's `params` as JSON. None of them if that is too long for a variable."""
+    if not _of(spec.type, kinds).tells_params:
+        return {}
+    text = json.dumps(spec.params, default=str)
+    return {} if len(text) > _VARIABLE_LIMIT else dict.fromkeys(CONTEXT_VARIABLES, text)
 
 
 def model_needed(spec: ScorerSpec, kinds: Mapping[str, Scorer]) -> ModelNeed | None:

@@ -16,7 +16,7 @@ from ..model.result import Failure, ScorerResult
 from ..model.scenario import Grading, ScorerSpec
 from ..sandbox.protocol import Sandbox
 from ..scoring.grade import SCORER_VARIABLE, combine, make_context, run_scorer
-from ..scoring.needs import asks_model
+from ..scoring.needs import asks_model, context_variables
 from ..sources.template import fill
 from ..store.text import clean, one_line
 from .asking import asking
@@ -98,7 +98,7 @@ def _run_scorer(context: TrialContext, sandbox: Sandbox, spec: ScorerSpec, direc
             spec,
             sandbox,
             timeout=context.limits.scorer_timeout(spec),
-            env=fill(spec.env, HOST),
+            env={**context_variables(spec, context.services.scorers), **fill(spec.env, HOST)},
             directory=directory,
             params=context.params,
             is_reply=context.is_question,

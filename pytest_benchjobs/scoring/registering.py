@@ -1,0 +1,81 @@
+"""Scorers of others: functions marked with `scorer`, and entry points of installed packages."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from importlib import metadata
+from types import ModuleType
+from typing import TypeVar
+
+from ..model.errors import InputError
+from .builtin import builtin_scorers
+from .checking import scorer_fault
+from .protocol import Scorer
+
+GROUP = "benchjobs.scorers"
+_MARK = "benchjobs_scorer"
+_Function = TypeVar("_Function", bound=Scorer)
+
+
+def scorer(name: str) -> Callable[[_Function], _Function]:
+    """Make a function of a conftest.py or pytest plugin a scorer, with the name that manifests use as `type`.
+
+    ::
+
+        @pytest_benchjobs.scorer("line-count")
+        def line_count(context):
+            return float(context.run("wc -l < out.txt")[1].strip() == "3")
+    """
+    if not isinstance(name, str) or not name:
+        raise TypeError('a scorer has a name: @scorer("line-count")')
+
+    def mark(function: _Function) -> _Function:
+        if (fault := scorer_fault(function)) is not None:
+            raise TypeError(f"@scorer({name!r}) marks {fault}")
+        setattr(function, _MARK, name)
+        return function
+
+    return mark
+
+
+def marked_scorers(module: ModuleType) -> Mapping[str, Scorer]:
+    """Return the marked functions of a module, also those that it imports, by their names as scorers.
+
+    Raises:
+        InputError: two functions have the same name, or one has that of a built-in type.
+    """
+    found: dict[str, Scorer] = {}
+    for value in list(vars(module).values()):
+        # Not by getattr, to which some objects answer anything.
+        name = value.__dict__.get(_MARK) if inspect.isfunction(value) else None
+        if not isinstance(name, str):
+            continue
+        where = f"{value.__module__}.{value.__qualname__}"
+        if name in builtin_scorers():
+            raise InputError(f"@scorer({name!r}) of {where}: this is a built-in type; choose another name")
+        if found.setdefault(name, value) is not value:
+            raise InputError(f"@scorer({name!r}) of {where}: another function has this name, too; rename one")
+    return found
+
+
+def installed_scorers() -> Mapping[str, Scorer]:
+    """Return the scorers of installed packages.
+
+    Raises:
+        InputError: one cannot be loaded, is no scorer, or has the name of a built-in type.
+    """
+    found: dict[str, Scorer] = {}
+    for point in metadata.entry_points(group=GROUP):
+        blame = f"entry point {point.name} = {point.value} of {GROUP}"
+        try:
+            loaded = point.load()
+        except Exception as error:
+            why = f"{type(error).__name__}: {str(error)[:300]}"
+            raise InputError(f"{blame} cannot be loaded: {why}; fix or remove the package") from None
+        if (fault := scorer_fault(loaded)) is not None:
+            raise InputError(f"{blame} gives {fault}")
+        if point.name in builtin_scorers():
+            raise InputError(f"{blame}: this is a built-in type; choose another name")
+        found[point.name] = loaded
+    return found
