@@ -5,6 +5,8 @@
     builtin.py        the types that come with the package (pytest_runner.py: how `tests` runs pytest)
     answering.py      the type `answer`: answers.py compares a short answer, replies.py finds it in a text
     ast_grep.py       the type `ast_grep`: patterns in syntax trees
+    files.py          the type `files`: files that the agent left
+    result_file.py    the type `result_file`: a number that an evaluation leaves in a file
     judge.py          the type `judge`: a model grades by criteria
     registering.py    scorers of others: the decorator `scorer`, entry points
     params.py         parameters of scorers, checked

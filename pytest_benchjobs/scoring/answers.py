@@ -172,7 +172,7 @@ class Json(_Match):
 
     def grade(self, text: str, *, is_reply: bool) -> float:
         """Compare it by types and values: `true` is not 1; 1 and 1.0 are the same number."""
-        return _equal(_same(value_in(text, is_reply=is_reply), self.expected))
+        return _equal(same_json(value_in(text, is_reply=is_reply), self.expected))
 
 
 class Regex(_Match):
@@ -280,16 +280,16 @@ def _near(actual: float, expected: float, tolerance: float) -> bool:
         return False
 
 
-def _same(one: Any, other: Any) -> bool:
-    """Compare JSON: numbers by value, everything else by type and value."""
+def same_json(one: Any, other: Any) -> bool:
+    """Compare JSON values: numbers by value, everything else by type and value."""
     if _is_number(one) and _is_number(other):
         return bool(one == other)
     if type(one) is not type(other):
         return False
     if isinstance(one, dict):
-        return one.keys() == other.keys() and all(_same(value, other[key]) for key, value in one.items())
+        return one.keys() == other.keys() and all(same_json(value, other[key]) for key, value in one.items())
     if isinstance(one, list):
-        return len(one) == len(other) and all(map(_same, one, other))
+        return len(one) == len(other) and all(map(same_json, one, other))
     return bool(one == other)
 
 

@@ -154,6 +154,12 @@ _KINDS: Mapping[str, Scorer] = {
     "tests": score_tests,
     "harbor": score_harbor,
     "ast_grep": _Elsewhere(".ast_grep", "score_ast_grep", Needs(check=_later(".ast_grep", "check_ast_grep"))),
+    "files": _Elsewhere(
+        ".files", "score_files", Needs(check=_later(".files", "check_files"), tells_params=False)
+    ),
+    "result_file": _Elsewhere(
+        ".result_file", "score_result_file", Needs(check=_later(".result_file", "check_result_file"))
+    ),
     "judge": _Elsewhere(
         ".judge",
         "score_judge",

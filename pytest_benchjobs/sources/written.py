@@ -149,7 +149,8 @@ class WrittenScorer(Written):
     type: Text
     """`bash` (needs `script`), `command` (needs `command`), `tests` (needs `path`), or another.
 
-    `answer`, `ast_grep` and `judge` need `params`. A plugin registers others by their names.
+    `answer`, `files`, `ast_grep` and `judge` need `params`, `result_file` needs `command`, too. A plugin registers
+    others by their names.
     """
     weight: Annotated[Number, Field(gt=0, le=1e9)] = 1.0
     script: Text | None = None

@@ -1,0 +1,125 @@
+"""`result_file`: runs an evaluation that writes its results into a file, and reads the score there.
+
+The file is emptied before: what the agent left there is no result.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import posixpath
+import reprlib
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StrictStr, model_validator
+
+from ..model.errors import InputError, ScoreInvalid, ScoreMissing, ScorerCrashed
+from ..model.scenario import ScorerSpec
+from ..sandbox.protocol import File
+from ..store.text import clean
+from .params import parsed
+from .parse import checked
+from .protocol import Graded, ScoringContext
+
+_FILE_LIMIT = 16 * 1024 * 1024
+_KEPT_FILE = "result"
+
+
+class Place(BaseModel):
+    """Parameters of the scorer."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
+
+    file: Annotated[StrictStr, Field(min_length=1)]
+    """File that the command writes; a relative path starts at the workdir."""
+    key: StrictStr | None = None
+    """Path of the number in JSON, such as `metrics.accuracy` or `runs.0.score`; default: the file is the number."""
+    worst: float = 0.0
+    """Value that is worth 0."""
+    best: float = 1.0
+    """Value that is worth 1. Below `worst` if less is better, such as seconds."""
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        if self.worst == self.best or not math.isfinite(self.best - self.worst):
+            raise ValueError("worst and best have to be two different values")
+        return self
+
+    def score(self, value: float, who: str) -> float:
+        """Return the score of a value. Within 0 to 1 by itself; on another scale, beyond its ends it is 0 or 1."""
+        if {"worst", "best"} & self.model_fields_set:
+            return min(1.0, max(0.0, (value - self.worst) / (self.best - self.worst)))
+        return checked(value, who)
+
+
+def check_result_file(spec: ScorerSpec) -> None:
+    """Check the parameters.
+
+    Raises:
+        InputError: they are wrong, or there is no command.
+    """
+    parsed(Place, spec)
+    if not spec.command:
+        raise InputError(
+            f"scorer {spec.name!r}: command: is required but missing for a scorer of type 'result_file'; "
+            "it writes the file"
+        )
+
+
+def score_result_file(context: ScoringContext) -> Graded:
+    """`result_file`: the number that `command` leaves in a file.
+
+    Raises:
+        ScorerCrashed: the command fails.
+        ScoreMissing: there is no file, or no such key.
+        ScoreInvalid: it is no number, or not within [0, 1] without another scale.
+    """
+    spec = context.spec
+    check_result_file(spec)
+    place = parsed(Place, spec)
+    path = posixpath.join(context.sandbox.workdir, place.file)
+    # The engine does it: nothing that the agent left has a part in it.
+    context.sandbox.put([File(path, content=b"", clean=True, mode=0o666)])
+    result, output = context.run(spec.command or "")
+    if result.exit_status != 0:
+        raise ScorerCrashed(
+            f"scorer {spec.name!r} exited with status {result.exit_status}; the command of a result_file exits 0. "
+            f"Output: {output[-300:].strip() or 'none'}"
+        )
+    try:
+        content = context.sandbox.read(path, limit=_FILE_LIMIT)
+    except ValueError:
+        raise ScoreInvalid(f"{place.file} is larger than {_FILE_LIMIT >> 20} MiB") from None
+    if not content or not content.strip():
+        raise ScoreMissing(f"the command of scorer {spec.name!r} left nothing in {place.file}")
+    (context.directory / _KEPT_FILE).write_bytes(content)
+    value = _number(content.decode("utf-8", "replace"), place)
+    return Graded(place.score(value, f"{place.file} of scorer {spec.name!r}"), output, {"value": value})
+
+
+def _number(text: str, place: Place) -> float:
+    """Return the number in the file.
+
+    Raises:
+        ScoreMissing: there is no such key.
+        ScoreInvalid: it is no finite number, or the file is no JSON.
+    """
+    try:
+        value = json.loads(text.removeprefix("\ufeff"))
+    except (ValueError, RecursionError) as error:
+        raise ScoreInvalid(f"{place.file} is not JSON, or a number: {clean(str(error), 200)}") from None
+    for part in place.key.split(".") if place.key else ():
+        try:
+            value = value[int(part)] if isinstance(value, list) else value[part]
+        except (LookupError, TypeError, ValueError):
+            raise ScoreMissing(
+                f"{place.file} has no {clean(part, 100)!r} of {clean(place.key or '', 200)!r}"
+            ) from None
+    try:
+        if not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value):
+            return float(value)
+    except OverflowError:
+        pass
+    raise ScoreInvalid(
+        f"{place.key or 'the value'} in {place.file} is {reprlib.repr(value)}, which is not a number"
+    )
