@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from random import Random
 from types import MappingProxyType
 from typing import Any
 
@@ -183,6 +184,23 @@ def test_a_weighted_mean_stays_within_the_range(pairs: list[tuple[float, float]]
     assert score is not None
     assert math.isfinite(score)
     assert 0 <= score <= 1
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 1), st.floats(min_value=1e-6, max_value=1e300)), min_size=1, max_size=8),
+    st.randoms(use_true_random=False),
+)
+def test_the_order_of_scorers_does_not_matter(pairs: list[tuple[float, float]], random: Random) -> None:
+    shuffled = random.sample(pairs, len(pairs))
+    assert combine([_scored(*pair) for pair in pairs]) == combine([_scored(*pair) for pair in shuffled])
+
+
+@given(st.lists(st.sampled_from(["passed", "failed", "skipped", "pending", "other", 1, None])), st.text())
+def test_whatever_a_report_holds_its_share_is_from_0_to_1(states: list[Any], text: str) -> None:
+    counts = parse_ctrf(json.dumps({"results": {"tests": [{"status": state} for state in states]}}))
+    assert counts is not None
+    for found in (counts, parse_ctrf(text), parse_junit(text)):
+        assert found is None or 0 <= found[0] <= found[1]
 
 
 def test_huge_weights_weigh_like_any_others() -> None:
@@ -506,6 +524,19 @@ def test_what_tests_leave_is_a_score_or_says_why_it_is_none(
     result, _ = _score(tmp_path, "tests", score_tests)
     assert _said(result) == said
     assert words in (result.error.message if result.error else "")
+
+
+@pytest.mark.parametrize(
+    ("name", "report"),
+    [
+        ("junit.xml", "<testsuite><testcase/></testsuite>"),
+        ("ctrf.json", '{"results": {"tests": [{"status": "passed"}]}}'),
+    ],
+)
+def test_a_report_that_the_agent_left_is_none(tmp_path: Path, name: str, report: str) -> None:
+    _write_script(tmp_path, "#!/bin/sh\nexit 1\n")
+    result, _ = _score(tmp_path, "tests", score_tests, {f"/logs/verifier/{name}": report})
+    assert _said(result) == (0.0, None)
 
 
 def test_a_command_of_its_own_runs_instead_of_the_script(tmp_path: Path) -> None:
