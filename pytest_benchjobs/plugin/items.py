@@ -262,6 +262,15 @@ class TrialItem(pytest.Item):
             return excinfo.value.msg or ""
         return super().repr_failure(excinfo, style)
 
+    def _repr_failure_py(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """Return pytest's text without the frames of pytest; for a teardown, pytest calls this, not `repr_failure`."""
+        if not self.config.getoption("fulltrace", default=False):
+            from .frames import without_foreign
+
+            without_foreign(excinfo.value)
+            excinfo = pytest.ExceptionInfo.from_exception(excinfo.value)
+        return super()._repr_failure_py(excinfo, style)
+
     def teardown(self) -> None:
         """Raise the error of a fixture's teardown."""
         error, self.teardown_error = self.teardown_error, None

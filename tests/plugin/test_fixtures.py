@@ -199,6 +199,38 @@ def another():
     assert _notes(two)[-1] == "down"
 
 
+@pytest.mark.parametrize("both", [False, True], ids=["one", "group"])
+def test_an_error_at_teardown_shows_the_frames_of_the_project(two: Bench, both: bool) -> None:
+    two.write("helper.py", "def stop(name):\n    raise ConnectionError(name)\n")
+    two.conftest(
+        NOTING
+        + """
+from helper import stop
+
+@pytest.fixture(autouse=True, scope="session")
+def service():
+    yield
+    stop("gone already")
+"""
+        + ("""
+@pytest.fixture(autouse=True, scope="session")
+def another():
+    yield
+    stop("and the other")
+""" if both else "")
+    )  # fmt: skip
+    two.write("pytest.ini", "[pytest]\nbench_sandbox = fake\npythonpath = .\n")
+    result = two.run()
+    result.stdout.fnmatch_lines(["*ERROR at teardown of *[[]oracle[]]*"])
+    text = result.stdout.str()
+    assert "helper.py" in text
+    assert "gone already" in text
+    assert ("and the other" in text) is both
+    assert "_pytest/" not in text
+    assert both or "plugin/items.py" not in text
+    assert len(result.outlines) < 60
+
+
 def test_a_mark_on_one_trial_is_for_that_one(two: Bench) -> None:
     two.conftest(
         NOTING
