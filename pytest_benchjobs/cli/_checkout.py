@@ -20,6 +20,7 @@ _AGENT_DIRECTORY = re.compile(r"(?:.*[-_])?(?:agent|bot)", re.IGNORECASE)
 _IMAGES = {"python3": "python:3.12-slim", "node": "node:22-slim"}
 _PLAIN_IMAGE = "debian:bookworm-slim"
 _NEW = "my-agent"
+_USUAL = "github"
 _GIT_SECONDS = 10.0
 
 
@@ -43,15 +44,21 @@ class Checkout:
     """Advice how to have the CI file used, where the system would not find it by itself."""
     agent_file: str | None = None
     """Agent file that is there already."""
+    ci_seen: bool = False
+    """True if the CI system was detected or named; False: it is the default."""
 
     def lines(self) -> Iterator[str]:
         """Return lines that tell what was found."""
         yield f"found  project {self.project}, main branch {self.branch}" + (
-            f", CI of {self.ci}" if self.ci else ""
+            f", CI of {self.ci}" if self.ci and self.ci_seen else ""
         )
+        if self.ci and not self.ci_seen:
+            yield f"no CI system found; writing a file for {self.ci}; --ci names another, or none"
         if self.agent_file is not None:
             yield f"found  agent {self.agent}, described by {self.agent_file}"
-        elif not self.is_new:
+        elif self.is_new:
+            yield f"no agent found; writing {_NEW}/, to be filled in; --agent NAME=./PATH names yours"
+        else:
             yield f"found  agent {self.agent}, started with {' '.join(self.argv)}; {{agent}} is benchmarks/{self.path}"
 
 
@@ -62,7 +69,8 @@ def look_at(root: Path, agent: str | None, ci: str) -> Checkout:
         InputError: the named agent is not there, or cannot be started.
     """
     project = _slug(_project(root))
-    system = _system(root) if ci == "auto" else None if ci == "none" else ci
+    seen = _system(root) if ci == "auto" else None if ci == "none" else ci
+    system = seen or (_USUAL if ci == "auto" else None)
     file, include = _ci_file(root, system)
     name, path, argv, described = _agent(root, project, agent)
     is_new = path is None and described is None
@@ -83,6 +91,7 @@ def look_at(root: Path, agent: str | None, ci: str) -> Checkout:
         ci_file=file,
         ci_include=include,
         agent_file=described,
+        ci_seen=seen is not None,
     )
 
 
@@ -148,12 +157,13 @@ def _slug(text: str) -> str:
     return re.sub(r"[^a-z0-9._]+", "-", text.lower()).strip("-._")[:60] or "project"
 
 
-def _system(root: Path) -> str:
-    """Detect the CI system of a checkout by its files, else by its remote; GitHub by default."""
+def _system(root: Path) -> str | None:
+    """Detect the CI system of a checkout by its files, else by its remote; None: by neither."""
     for name, system in ((".github", "github"), (".gitlab-ci.yml", "gitlab"), ("Jenkinsfile", "jenkins")):
         if (root / name).exists():
             return system
-    return "gitlab" if "gitlab" in _git(root, "remote", "get-url", "origin").lower() else "github"
+    remote = _git(root, "remote", "get-url", "origin").lower()
+    return next((system for system in ("gitlab", "github") if system in remote), None)
 
 
 def _ci_file(root: Path, system: str | None) -> tuple[str | None, str | None]:

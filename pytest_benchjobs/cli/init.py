@@ -71,3 +71,6 @@ def _next_steps(directory: Path, agent: str) -> Iterator[str]:
     yield f"  pytest {BENCHMARKS} --bench-agent nop        # an agent that does nothing: none may pass"
     yield f"  pytest {BENCHMARKS} --bench-agent {agent}"
     yield "  benchjobs doctor                           # if any of these ends in an error"
+    yield ""
+    yield "pytest without paths runs the benchmark, too, and needs Docker. To leave it out, give"
+    yield f"--ignore {BENCHMARKS}, or write `testpaths = tests` into the ini file."

@@ -63,8 +63,13 @@ def test_an_empty_directory_gets_a_benchmark_an_agent_and_a_pipeline(
     acme: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = _init(capsys)
-    assert said[0] == "found  project acme, main branch main, CI of github"
-    assert said[1:6] == WRITTEN
+    assert said[:3] == [
+        "found  project acme, main branch main",
+        "no CI system found; writing a file for github; --ci names another, or none",
+        "no agent found; writing my-agent/, to be filled in; --agent NAME=./PATH names yours",
+    ]
+    assert said[3:8] == WRITTEN
+    assert said[-1].startswith("--ignore benchmarks, or write")
     assert "  pytest benchmarks --bench-agent my-agent" in said
     source = open_source(acme / "benchmarks" / "acme.bench.yaml")
     assert source is not None
@@ -100,8 +105,8 @@ def test_the_agent_of_a_checkout_is_found(
 ) -> None:
     _program(acme / program, first)
     said = _init(capsys)
-    assert said[1].startswith(f"found  agent {name}, started with ")
-    assert f"{{agent}}/{Path(program).name};" in said[1]
+    assert said[2].startswith(f"found  agent {name}, started with ")
+    assert f"{{agent}}/{Path(program).name};" in said[2]
     assert f"image: {image}\n" in (acme / "benchmarks" / "acme.bench.yaml").read_text()
     snapshot = _described(acme, name).snapshot()
     assert snapshot is not None
@@ -145,6 +150,32 @@ def test_git_tells_branch_and_remote(acme: Path, capsys: pytest.CaptureFixture[s
         subprocess.run(["git", "-C", str(acme), *command.split()], check=True)
     assert _init(capsys)[0] == "found  project acme-bot, main branch trunk, CI of gitlab"
     assert (acme / ".gitlab-ci.yml").is_file()
+
+
+def test_a_remote_at_github_is_found(acme: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("init -q -b main", "remote add origin git@github.com:acme/bot.git"):
+        subprocess.run(["git", "-C", str(acme), *command.split()], check=True)
+    assert _init(capsys)[0] == "found  project acme, main branch main, CI of github"
+
+
+@pytest.mark.parametrize(
+    ("left", "said", "status"),
+    [("3\n", "3", 0), ("      3\n", "3", 0), (None, "nothing", 1), ("", "nothing", 1), ("4 5\n", "45", 1)],
+)
+def test_the_scorer_of_the_template_says_what_it_expected_and_got(
+    acme: Path, capsys: pytest.CaptureFixture[str], left: str | None, said: str, status: int
+) -> None:
+    _init(capsys)
+    source = open_source(acme / "benchmarks" / "acme.bench.yaml")
+    assert source is not None
+    scenario = source.load(source.refs()[0].id)
+    assert [artifact.source for artifact in scenario.artifacts] == ["out.txt"]
+    if left is not None:
+        (acme / "out.txt").write_text(left)
+    script = scenario.scorers[1].command or ""
+    for shell in ("sh", "bash"):
+        done = subprocess.run([shell, "-c", script], cwd=acme, capture_output=True, text=True, check=False)
+        assert (done.stdout, done.stderr, done.returncode) == (f"expected 3, got {said}\n", "", status)
 
 
 def _scripts(system: str, text: str) -> list[str]:
