@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from .conftest import Bench
+from .conftest import PATIENCE, Bench
 
 MANIFEST = """
 benchmark: letters
@@ -98,3 +100,47 @@ def test_a_judge_without_a_key_is_an_error_before_the_agent_starts(
     assert "JUDGE_OPENAI_API_KEY" in result["failure"]["message"]
     assert result["agent_end"] is None
     assert keys == []
+
+
+INTERACTIVE = """
+import pytest
+
+@pytest.mark.bench_scenario("letters.bench.yaml", "rude")
+def test_letter(bench_trial):
+    bench_trial.exec("echo please > letter.txt")
+    assert bench_trial.score().score == 1.0
+"""
+SCRIPT = """
+import pytest_benchjobs
+from pytest_benchjobs.testing import FakeProvider
+
+with pytest_benchjobs.start("letters.bench.yaml", "rude", agent="mine", sandbox=FakeProvider) as trial:
+    trial.write_file("letter.txt", "now")
+    print(trial.score().score)
+"""
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "1")])
+def test_an_interactive_test_is_judged(
+    bench: Bench, keys: list[str | None], monkeypatch: pytest.MonkeyPatch, workers: tuple[str, ...]
+) -> None:
+    monkeypatch.delenv("JUDGE_OPENAI_API_KEY")
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    bench.write("test_letter.py", INTERACTIVE)
+    bench.run("test_letter.py", *workers).assert_outcomes(passed=1)
+    assert keys == [f"Bearer {KEY}"]
+
+
+def test_a_script_is_judged(bench: Bench, keys: list[str | None]) -> None:
+    bench.write("script.py", SCRIPT)
+    done = subprocess.run(
+        [sys.executable, "script.py"],
+        cwd=bench.path,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    assert done.stdout.splitlines()[-1:] == ["0.25"], done.stdout + done.stderr
+    assert keys == [f"Bearer {KEY}"]
