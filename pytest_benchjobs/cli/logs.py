@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ..store.reader import HistoryReader
     from ..store.rows import TrialRow
 
+_USUAL = Path("logs")
 RESULTS = "results.json"
 _OURS = frozenset({RESULTS, RESULT})
 
@@ -77,7 +79,9 @@ def logs(
         if named:
             chosen = [row for row in chosen if row.node_id in named]
     assert record is not None  # noqa: S101  it was just found
-    target = target or Path("logs") / job_id
+    if target is None:
+        target = _USUAL / job_id
+        _keep_out_of_commits(_USUAL)
     if not rows:
         click.echo(f"job {job_id} has no trials yet", err=True)
     elif output == "text":
@@ -99,6 +103,17 @@ def logs(
     emit(document, lambda: [f"Copied logs of {whole}/{counted(len(copied), 'trial')} to {target}"], output)
     if whole < len(copied):
         ctx.exit(1)
+
+
+def _keep_out_of_commits(directory: Path) -> None:
+    """Make the usual directory if it is missing, with a .gitignore: it gets what agents wrote."""
+    if directory.exists():
+        return
+    with contextlib.suppress(OSError):
+        directory.mkdir()
+        (directory / ".gitignore").write_text(
+            "# Logs of benchmark jobs. Delete this file to commit them.\n*\n"
+        )
 
 
 def _named(history: HistoryReader, text: str) -> tuple[str, frozenset[str]]:

@@ -78,7 +78,7 @@ def test_without_a_place_they_go_to_logs(
     monkeypatch.chdir(tmp_path)
     make_job(tmp_path / "reports", JOB, {"oracle": {"count": "P"}})
     assert run("logs", JOB[:10]) == 0
-    assert tree(tmp_path / "logs")[0] == f"{JOB}/oracle/count/agent.log"
+    assert tree(tmp_path / "logs")[:2] == [".gitignore", f"{JOB}/oracle/count/agent.log"]
 
 
 def test_attempts_end_in_their_number(capsys: pytest.CaptureFixture[str], tmp_path: Path, out: Path) -> None:
@@ -458,3 +458,18 @@ def test_a_path_inside_is_found_through_links_above_the_bundle(tmp_path: Path) -
 def test_a_name_of_a_directory_is_cut_where_file_systems_would_refuse_it() -> None:
     assert [len(directory_name("é" * number).encode()) for number in (75, 76)] == [150, 150]
     assert [directory_name(text) for text in ("", ".git", "a  b. ", "a/b")] == ["_", "_.git", "a-b", "a_b"]
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_the_usual_directory_keeps_itself_out_of_commits(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool
+) -> None:
+    make_job(tmp_path / "reports", JOB, {"oracle": {"count": "P"}})
+    monkeypatch.chdir(tmp_path)
+    if there:
+        (tmp_path / "logs").mkdir()
+    assert run("logs", "last", "--dir", tmp_path / "reports") == 0
+    assert f"to logs/{JOB}" in capsys.readouterr().out
+    ignored = tmp_path / "logs" / ".gitignore"
+    assert ignored.exists() is not there, "a directory of the project is left as it is"
+    assert there or ignored.read_text().endswith("\n*\n")
