@@ -155,7 +155,7 @@ def test_a_trial_is_found_by_node_id_and_by_scenario_in_the_newest_job_that_kept
     [
         (
             ("last",),
-            r"nothing was kept of job 20261122-000000-000000; run it again: benchjobs rerun \\S+ --keep always .*--bench-keep",
+            r"nothing was kept of job 20261122-000000-000000; run it again: benchjobs rerun \S+ --keep always .*--bench-keep",
         ),
         (("last~1",), r"3 trials of job \S+ were kept; choose one with --scenario.*: .*count\[oracle-1\], "),
         (("last~1", "--agent", "codex"), "no trial of job .* fits"),
