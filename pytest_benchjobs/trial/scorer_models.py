@@ -7,7 +7,7 @@ address is the provider's, or one that this machine names: a manifest names neit
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..agents.providers import target_of
 from ..model.agent import AgentSpec
@@ -17,8 +17,10 @@ from ..model.errors import AgentSetupFailed, InputError
 from ..model.scenario import ScorerSpec
 from ..scoring.needs import ModelNeed, model_needed
 from ..scoring.protocol import Scorer
-from .connection import Models, key_of
 from .secrets import JUDGE
+
+if TYPE_CHECKING:
+    from .connection import Models
 
 
 def check_models(
@@ -36,6 +38,10 @@ def check_models(
             continue
         endpoint, _ = judging_model(spec, need, params)
         if models is not None:
+            from .connection import (
+                key_of,  # with the gateway's client, which a job that only reuses has no need of
+            )
+
             try:
                 key_of(endpoint, models, {})
             except AgentSetupFailed as error:

@@ -75,7 +75,7 @@ def _out(sandbox: DockerSandbox, script: str, **kwargs: object) -> str:
 
 
 def test_a_command_gives_its_output_and_exit_status(sandbox: DockerSandbox) -> None:
-    result, output = _sh(sandbox, "echo out; sleep 0.05; echo err >&2; exit 3")
+    result, output = _sh(sandbox, "echo out; sleep 0.5; echo err >&2; exit 3")
     assert (result.exit_status, result.timed_out, result.oom_kills, output) == (3, False, 0, "out\nerr\n")
 
 

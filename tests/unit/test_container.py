@@ -520,30 +520,29 @@ def test_one_that_was_killed_takes_no_further_call(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "why"),
+    ("state", "late", "why"),
     [
-        (None, None),
-        ({"Running": True, "ExitCode": 0}, "its first process did not answer"),
-        ({"Running": False, "ExitCode": 3}, "/dev had been changed in it"),
-        ({"Running": False, "ExitCode": 137}, "it had ended"),
+        ({"Running": True, "ExitCode": 0}, True, None),
+        ({"Running": True, "ExitCode": 0}, False, "its first process did not answer"),
+        ({"Running": False, "ExitCode": 3}, False, "/dev had been changed in it"),
+        ({"Running": False, "ExitCode": 137}, False, "it had ended"),
+        ({"Running": False, "ExitCode": 137}, True, "it had ended"),
     ],
 )
 def test_a_new_start_before_grading_is_told_unless_it_is_that_of_a_command_that_came_too_early(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, state: dict[str, object] | None, why: str | None
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, state: dict[str, object], late: bool, why: str | None
 ) -> None:
     sandbox = bench.sandbox()
     bench.client.says["inspect_container"] = {"State": state}
-    late = state is None
     sandbox._first, sandbox._watches, sandbox._late = File("/bench/first", content=b""), not late, late
     asked: list[bool] = []
     monkeypatch.setattr(sandbox._processes, "end_all", lambda: asked.append(True))
     sandbox.end_processes()
-    looked = [] if late else ["inspect_container"]
-    assert bench.client.names == [*looked, "kill", "diff", "put_archive", "start"]
+    assert bench.client.names == ["inspect_container", "kill", "diff", "put_archive", "start"]
     # One that has looked too late is not asked: it cannot tell.
     assert len(asked) == (0 if late else 1)
     told = f"the container had to be started again before grading, because {why}: /dev/shm is empty, "
-    assert [note.startswith(told) for note in sandbox.notes] == ([] if late else [True])
+    assert [note.startswith(told) for note in sandbox.notes] == ([] if why is None else [True])
 
 
 @pytest.mark.parametrize("looks", [True, False])
@@ -552,6 +551,7 @@ def test_a_container_in_which_nothing_ran_waits_for_its_first_process_and_accuse
 ) -> None:
     sandbox = bench.sandbox()
     sandbox._first, sandbox._watches = File("/bench/first", content=b""), None
+    bench.client.says["inspect_container"] = {"State": {"Running": True, "ExitCode": 0}}
     order: list[object] = []
 
     def has_looked(patience: float) -> bool:

@@ -13,7 +13,9 @@ import pytest
 
 from pytest_benchjobs.model.errors import ContainerStartFailed
 from pytest_benchjobs.sandbox.docker import network as module
+from pytest_benchjobs.sandbox.docker.container import NetworkGone
 from pytest_benchjobs.sandbox.docker.network import PublicNetwork, remove_public_network
+from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 
 from .records import OWNER
 
@@ -278,3 +280,24 @@ def test_without_a_table_of_routes_there_are_none(monkeypatch: pytest.MonkeyPatc
     monkeypatch.undo()
     monkeypatch.setattr(Path, "read_text", refuse)
     assert not module._routed(module.ipaddress.IPv4Network("198.19.0.0/20"))
+
+
+@pytest.mark.parametrize(("gone", "starts"), [(0, 1), (3, 4), (4, 4)])
+def test_a_start_survives_that_others_remove_the_network_meanwhile(gone: int, starts: int) -> None:
+    calls: list[str] = []
+
+    def start(*_: object) -> str:
+        calls.append("start")
+        if calls.count("start") <= gone:
+            raise NetworkGone("the container does not start: network abc not found")
+        return "started"
+
+    network = SimpleNamespace(forget=lambda: calls.append("forget"))
+    provider: Any = SimpleNamespace(services=SimpleNamespace(network=network), _started=start)
+    begin: Any = DockerProvider._start_in_network
+    if gone < starts:
+        assert begin(provider, None, None, None) == "started"
+    else:
+        with pytest.raises(NetworkGone):
+            begin(provider, None, None, None)
+    assert calls == ["start", *["forget", "start"] * (starts - 1)]

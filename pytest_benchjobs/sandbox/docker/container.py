@@ -329,7 +329,7 @@ class DockerSandbox(ContainerFiles):
             if untouched is not None:
                 self._untouched = untouched and self._watches is not False
                 return
-            why = None if self._first is None or late else self._why_not_ended()
+            why = None if self._first is None else self._why_not_ended(late=late)
             self._restart()
             if why is not None:
                 self._notes.append(
@@ -337,11 +337,11 @@ class DockerSandbox(ContainerFiles):
                     "/etc/hosts as at the start"
                 )
 
-    def _why_not_ended(self) -> str:
-        """Return why the first process has not ended all others."""
+    def _why_not_ended(self, *, late: bool) -> str | None:
+        """Return why the first process has not ended all others; None if it is only `late`."""
         state = self._engine.client.inspect_container(self.id)["State"]
         if state["Running"]:
-            return "its first process did not answer"
+            return None if late else "its first process did not answer"
         return "/dev had been changed in it" if state["ExitCode"] == CHANGED else "it had ended"
 
     def _restart(self) -> None:

@@ -5,6 +5,7 @@ A trivial trial costs create, put, start, three calls per command, top and remov
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 # The engine starts 7-8 containers a second whatever is asked of it; more than this at once only makes each slower.
 _STARTS_AT_ONCE = 8
+_NETWORKS = 3
+"""Times a start looks for the public network again, before the one that fails."""
 
 
 class DockerProvider:
@@ -90,7 +93,7 @@ class DockerProvider:
 
     def start(self, spec: SandboxSpec, on_phase: Callable[[str], None]) -> DockerSandbox:
         """Resolve or build the image, create, fill and start a container."""
-        from .container import NETWORKS, NetworkGone  # from here on the engine's client library is needed
+        from .container import NETWORKS  # from here on the engine's client library is needed
         from .keeping import kept_image
 
         if spec.network not in NETWORKS:
@@ -114,11 +117,7 @@ class DockerProvider:
                 )
             with taken(self._starts, lambda: on_phase("image")):
                 on_phase("start")
-                try:
-                    sandbox = self._started(spec, image, events)
-                except NetworkGone:
-                    self.services.network.forget()
-                    sandbox = self._started(spec, image, events)
+                sandbox = self._start_in_network(spec, image, events)
             try:
                 # It may take its time, and others may start meanwhile. Asking for the phase tells whether to go on.
                 sandbox.await_entrypoint(lambda: on_phase("start"))
@@ -126,6 +125,16 @@ class DockerProvider:
                 sandbox.remove()
                 raise
         return sandbox
+
+    def _start_in_network(self, spec: SandboxSpec, image: ResolvedImage, events: Events) -> DockerSandbox:
+        """Start a container. The network is looked for again where others removed it: `benchjobs gc` of another job."""
+        from .container import NetworkGone
+
+        for _ in range(_NETWORKS):
+            with contextlib.suppress(NetworkGone):
+                return self._started(spec, image, events)
+            self.services.network.forget()
+        return self._started(spec, image, events)
 
     def _started(self, spec: SandboxSpec, image: ResolvedImage, events: Events) -> DockerSandbox:
         from .creating import FilesNotSeen, create
