@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from .completions import Completions
 from .conftest import Bench
 
 CONFTEST = """
@@ -49,38 +49,17 @@ def sums(bench: Bench) -> Bench:
     return bench
 
 
-class _Model(BaseHTTPRequestHandler):
+class _Model(Completions):
     """Adds; but it says that 4 and 4 are 9, and does not come to an end with 5 and 5."""
 
-    asked: list[str]
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+    def asked(self, body: dict[str, Any]) -> None:
         (message,) = body["messages"]
         found = re.fullmatch(r"How much is (\d+) \+ (\d+)\?", message["content"])
         assert found is not None
         assert "tools" not in body
         total = sum(map(int, found.groups()))
         said = {8: "ANSWER: 9", 10: "Let me think"}.get(total, f"<think>1</think>ANSWER: {total}")
-        choice = {
-            "message": {"role": "assistant", "content": said},
-            "finish_reason": "length" if total == 10 else "stop",
-        }
-        answer = {
-            "object": "chat.completion",
-            "model": body["model"],
-            "choices": [{"index": 0, **choice}],
-            "usage": {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10},
-        }
-        content = json.dumps(answer).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *args: object) -> None:
-        """Nothing."""
+        self.answer(body["model"], said, "length" if total == 10 else "stop")
 
 
 @pytest.fixture

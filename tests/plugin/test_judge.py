@@ -7,10 +7,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
+from typing import Any
 
 import pytest
 
+from .completions import Completions
 from .conftest import PATIENCE, Bench
 
 MANIFEST = """
@@ -29,29 +31,13 @@ scenarios:
 KEY = "sk-judge-0123456789"
 
 
-class _Judge(BaseHTTPRequestHandler):
+class _Judge(Completions):
     keys: list[str | None]
 
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+    def asked(self, body: dict[str, Any]) -> None:
         self.keys.append(self.headers["Authorization"])
         score = 1 if "please" in body["messages"][1]["content"] else 0.25
-        message = {"role": "assistant", "content": json.dumps({"reason": "seen", "score": score})}
-        answer = {
-            "object": "chat.completion",
-            "model": body["model"],
-            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-            "usage": {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10},
-        }
-        content = json.dumps(answer).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        self.answer(body["model"], json.dumps({"reason": "seen", "score": score}))
 
 
 @pytest.fixture
