@@ -117,17 +117,21 @@ def _row(
     scores: dict[str, float | None],
     files: tuple[str | None, str | None],
 ) -> dict[str, Any]:
-    repeated = record.config.of(row.benchmark).attempts > 1
-    scenario = group_id(row.node_id, row.attempt) if repeated else row.node_id
     values = row._asdict() | {
         "schema_version": 1,
         "job_name": record.name,
-        "group": f"{row.job}/{scenario}",
+        "group": group_of(row, record),
         "class": row.class_,
         "scores": scores,
     }
     values["log"], values["trajectory"] = files
     return {name: values[name] for name in COLUMNS}
+
+
+def group_of(row: TrialRow, record: JobRecord) -> str:
+    """Return what all attempts of a scenario by an agent in a job have in common, and no other trial."""
+    repeated = record.config.of(row.benchmark).attempts > 1
+    return f"{row.job}/{group_id(row.node_id, row.attempt) if repeated else row.node_id}"
 
 
 def _scores(history: HistoryReader, row: TrialRow) -> dict[str, float | None]:

@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from ..analysis.verdict import group_id
 from ..model.base import Model
 from ..model.errors import InputError
 from ..model.job import JobRecord
@@ -24,12 +23,13 @@ from ..store.copying import inside
 from ..store.files import is_file
 from ..store.layout import TrialLayout
 from ..store.reader import HistoryReader
-from ..store.results import origins
+from ..store.results import places_of
 from ..store.rows import TrialRow
 from ..store.text import clean
 from ..store.trials import read_result
 from ..trial.signature import task_digest
 from .documents import Document
+from .export import group_of
 from .scenarios import Scenarios
 
 _LINE_LIMIT = 16 << 20
@@ -174,11 +174,9 @@ def _prompt(scenarios: Scenarios, result: TrialResult, record: JobRecord) -> str
 def _row(
     row: TrialRow, result: TrialResult, record: JobRecord, prompt: str, messages: tuple[Message, ...]
 ) -> TrainingRow:
-    repeated = record.config.of(row.benchmark).attempts > 1
-    scenario = group_id(row.node_id, row.attempt) if repeated else row.node_id
     return TrainingRow(
         job=row.job,
-        group=f"{row.job}/{scenario}",
+        group=group_of(row, record),
         benchmark=row.benchmark,
         benchmark_version=row.benchmark_version or "",
         scenario=row.scenario,
@@ -210,20 +208,11 @@ def _row(
 def _messages(directory: Path, root: Path, result: TrialResult) -> tuple[Message, ...]:
     """Read the trajectory of a trial, in the job that ran it."""
     jobs = root.parent.resolve()
-    for place in _places(directory, root, result):
+    for place in places_of(directory, root, result):
         path = jobs / place.relative_to(root.parent) / TrialLayout(place).trajectory.name
         if is_file(path) and path.resolve() == path:
             return tuple(_read(path))
     return ()
-
-
-def _places(directory: Path, root: Path, result: TrialResult) -> Iterator[Path]:
-    yield root / result.path
-    try:
-        for place, _ in origins(directory, result):
-            yield place
-    except InputError:
-        return
 
 
 def _read(path: Path) -> Iterator[Message]:

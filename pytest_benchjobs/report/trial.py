@@ -19,7 +19,7 @@ from ..model.job import JobRecord
 from ..model.result import TrialResult
 from ..store.bundle import JobBundle
 from ..store.layout import TrialLayout
-from ..store.results import origins
+from ..store.results import places_of
 from ..store.rows import TrialRow
 from ..store.text import clean, one_line
 from ..store.trials import read_result
@@ -50,7 +50,7 @@ def show_document(directory: Path, row: TrialRow, record: JobRecord) -> ShowDocu
     result = read_result(root / row.path)
     # The path is where the file was found: its own content is untrusted.
     result = result.model_copy(update={"path": row.path})
-    places = [root / row.path, *_origins(directory, result)]
+    places = [*places_of(directory, root, result)]
     commands, left_out = ((), 0) if result.confidential else _commands(places)
     files, more = _files(places[0])
     return ShowDocument(
@@ -64,12 +64,6 @@ def show_document(directory: Path, row: TrialRow, record: JobRecord) -> ShowDocu
         files=files,
         files_left_out=more,
     )
-
-
-def _origins(directory: Path, result: TrialResult) -> Iterator[Path]:
-    with contextlib.suppress(InputError):
-        for place, _ in origins(directory, result):
-            yield place
 
 
 def _logs(result: TrialResult, root: Path) -> Iterator[Excerpt]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import re
 from collections.abc import Iterator
@@ -103,6 +104,14 @@ def origins(directory: Path, result: TrialResult) -> Iterator[tuple[Path, bool]]
         yield place, same
         result = read_result(place)
     raise InputError(f"the files of this trial are more than {_STEPS} jobs away", path=place)
+
+
+def places_of(directory: Path, root: Path, result: TrialResult) -> Iterator[Path]:
+    """Yield the directories that may have the agent's files: the trial's own below `root`, then its origins'."""
+    yield root / result.path
+    with contextlib.suppress(InputError):
+        for place, _ in origins(directory, result):
+            yield place
 
 
 def _last(history: HistoryReader, back: int) -> str:
