@@ -135,16 +135,17 @@ def document_of(entry: Entry) -> CatalogueEntryDocument:
     record = state.record
     origins = [str(origin) for origin in entry.git]
     origins += [f"{file.url or 'your own file'}: {file.name}" for file in entry.files]
+    origins += ["the package"] if entry.bundled is not None else []
     return CatalogueEntryDocument(
         benchmark=item_of(entry, state),
         **entry.model_dump(
             include={
                 *("homepage", "licence", "environment", "scoring", "attempts", "confidential", "gated"),
-                *("exceptions", "published"),
+                *("exceptions", "published", "parameters"),
             }
         ),
         origins=tuple(origins),
-        directory=str(entry.directory),
+        directory=str(entry.directory if entry.bundled is None else entry.place),
         trouble=state.trouble,
         origin=None if record is None else record.origin,
         fetched_at=None if record is None else record.fetched_at,
@@ -203,15 +204,17 @@ def lines_of(document: CatalogueEntryDocument) -> Iterator[str]:
             yield one_line(f"{word}: {text}", 1000)
     for origin in document.origins:
         yield one_line(f"from: {origin}", 1000)
+    for name, meaning in document.parameters.items():
+        yield one_line(f"parameter: {name}: {meaning}", 1000)
     for scenario, reason in document.exceptions.items():
         yield one_line(f"exception: {scenario}: {reason}", 1000)
     for who, score in document.published.items():
         yield one_line(f"published: {who}: {number(score)}", 1000)
     if document.directory is not None:
-        state = (
-            document.trouble or f"{item.here} scenarios, {size(document.bytes or 0)}, from {document.origin}"
-        )
-        yield one_line(f"here: {state}", 1000)
+        found = "yes"
+        if document.origin is not None:
+            found = f"{item.here} scenarios, {size(document.bytes or 0)}, from {document.origin}"
+        yield one_line(f"here: {document.trouble or found}", 1000)
         yield f"  {one_line(document.directory, 1000)}"
     if document.checked is not None:
         counts = Counter(document.checked.verdicts.values()).most_common()

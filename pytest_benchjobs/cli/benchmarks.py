@@ -111,7 +111,7 @@ def fetch(name: str, given: Path | None, force: bool, registry: Path | None) -> 
     """
     entry = entry_named(name, None) if registry is None else entry_to_keep(name, registry)
     if not fetch_entry(entry, _say, given=given, force=force, keep_entry=registry is not None):
-        _say(f"{entry}: already present in {entry.directory}")
+        _say(f"{entry}: already present in {entry.directory if entry.bundled is None else entry.place}")
 
 
 @benchmarks.command(cls=VariadicCommand)

@@ -138,6 +138,36 @@ class Wanted:
             )
         return self._benchmarks[benchmark]
 
+    def naming(self, benchmark: str, others: Iterable[str], agent: str | None = None) -> Wanted:
+        """Return the same request in which settings for other names of a benchmark are settings for its own name.
+
+        Args:
+            benchmark: Its own name.
+            others: Its other names, as far as settings use them.
+            agent: The one agent that it runs with, in place of those of the job; None: those.
+
+        Raises:
+            InputError: settings for it are under two names.
+        """
+        said = dict(self.job.per_benchmark)
+        names = [*(name for name in (benchmark,) if name in said), *others]
+        if len(names) > 1:
+            raise InputError(
+                f"per_benchmark: {' and '.join(sorted(names))} are one benchmark; give its settings under one name"
+            )
+        changes = [said.pop(name) for name in names]
+        if changes:
+            said[benchmark] = changes[0]
+        agents = self.job.agents
+        if agent is not None:
+            alone = (AgentSpec(name=agent),)
+            said[benchmark] = said.get(benchmark, Overrides()).model_copy(update={"agents": alone})
+            agents = tuple({one.label: one for one in (*agents, *alone)}.values())
+        if said == self.job.per_benchmark:
+            return self
+        job = self.job.model_copy(update={"per_benchmark": said, "agents": agents})
+        return dataclasses.replace(self, job=job, _benchmarks={})
+
     def selects(self, scenario: str) -> bool:
         """Return whether `--bench-scenario` selects this id."""
         self.seen.add(scenario)

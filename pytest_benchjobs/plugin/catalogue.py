@@ -18,9 +18,10 @@ from .mistakes import in_words
 from .progress import show
 from .registry import is_path, named
 from .state import is_worker, state_of
+from .wanted import asked
 
 if TYPE_CHECKING:
-    from ..sources.catalogue.entry import Entry
+    from ..sources.catalogue.entry import Entry, Parameters
     from ..sources.catalogue.lookup import Lookup
     from ..sources.protocol import Source
 
@@ -317,16 +318,41 @@ def _unread(config: pytest.Config, broken: _Broken) -> str:
 
 
 def _fetched(config: pytest.Config, entry: Entry) -> list[Source]:
-    """Open a benchmark of the catalogue; fetch it first if it is not here.
+    """Open a benchmark of the catalogue, with the parameters of the job; fetch it first if it is not here.
 
     Raises:
-        pytest.UsageError: it cannot be fetched, or its files are damaged.
+        pytest.UsageError: it cannot be fetched, its files are damaged, or a parameter is wrong.
     """
     place = _place(config, entry)
     try:
-        return list(entry.sources(place))
+        return list(entry.sources(place, _parameters(config, entry)))
     except InputError as error:
         raise pytest.UsageError(f"--bench: {error}") from None
+
+
+def _parameters(config: pytest.Config, entry: Entry) -> Parameters:
+    """Return the parameters of the job for a benchmark, whichever of its names they were given under.
+
+    Raises:
+        InputError: they were given under two names.
+    """
+    from ..sources.catalogue.entry import Parameters
+
+    state = state_of(config)
+    wanted = asked(config)
+    own_names = registered(config)[0] if wanted.job.per_benchmark else {}
+    others = [
+        name
+        for name in wanted.job.per_benchmark
+        if name not in own_names and name != entry.name and entry.is_called(name)
+    ]
+    wanted = state.wanted = wanted.naming(entry.name, others, entry.agent)
+    changes = wanted.job.per_benchmark.get(entry.name)
+    return Parameters(
+        wanted.job.of(entry.name).params,
+        frozenset(() if changes is None else changes.params),
+        (config.invocation_params.dir, config.rootpath),
+    )
 
 
 def _place(config: pytest.Config, entry: Entry) -> Path:

@@ -42,6 +42,8 @@ class CatalogueEntryDocument(Document):
     confidential: bool = False
     gated: str | None = None
     origins: tuple[str, ...] = ()
+    parameters: dict[str, str] = {}
+    """Parameters by which a job says what the benchmark consists of -> their meaning."""
     exceptions: dict[str, str] = {}
     """Scenarios known to be broken -> the reason."""
     published: dict[str, float] = {}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,6 +25,11 @@ def _inside(path: str) -> str:
     if path.startswith("/") or ".." in path.split("/") or "\0" in path:
         raise ValueError("a relative path without '..' is expected")
     return path
+
+
+def _in_package(text: str) -> str:
+    package, _, path = text.partition(":")
+    return f"{package}:{_inside(path)}"
 
 
 RelativePath = Annotated[str, AfterValidator(_inside)]
@@ -77,6 +84,18 @@ def _several(value: Any) -> Any:
     return (value,) if isinstance(value, Mapping | GitOrigin) else value
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Parameters:
+    """Parameters of a job for one benchmark, for the function that opens it."""
+
+    values: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """All of them, also those that are meant for agents and scorers."""
+    own: frozenset[str] = frozenset()
+    """Names of those that were given for this benchmark alone."""
+    directories: tuple[Path, ...] = ()
+    """Directories that relative paths among them start at: the first in which there is such a file."""
+
+
 class Entry(Model, defer_build=True):
     """One benchmark of the catalogue."""
 
@@ -85,7 +104,14 @@ class Entry(Model, defer_build=True):
     title: str
     aliases: tuple[str, ...] = ()
     source: Annotated[str, Field(pattern=r"^[\w.]+:\w+$")]
-    """`module:function`; the function takes this entry and the directory of its files, and returns sources."""
+    """`module:function`; the function takes this entry and the directory of its files, and returns sources.
+
+    If it has `parameters`, the function also takes those of the job.
+    """
+    parameters: dict[str, str] = {}
+    """Parameters by which a job says what the benchmark consists of -> their meaning, in one line."""
+    agent: Name | None = None
+    """The one agent that its scenarios run with, whichever the job names; None: those of the job."""
     prepare: Annotated[str, Field(pattern=r"^[\w.]+:\w+$")] | None = None
     """`module:function`, called once with the directory of the fetched files, and the directory to fill."""
     scenarios: int
@@ -104,6 +130,8 @@ class Entry(Model, defer_build=True):
     """Instructions for getting gated data: where, and under what terms."""
     git: Annotated[tuple[GitOrigin, ...], BeforeValidator(_several)] = ()
     files: tuple[FileOrigin, ...] = ()
+    bundled: Annotated[str, Field(pattern=r"^[\w.]+:[\w./-]+$"), AfterValidator(_in_package)] | None = None
+    """`package:directory` of its files, where they come with an installed package: nothing is fetched."""
     other_rows: tuple[Annotated[str, Field(pattern=r"^\.\w")], ...] = ()
     """Suffixes of files that the user may give instead of the one of `files`, of any version: `prepare` reads them."""
     exceptions: dict[str, str] = {}
@@ -115,8 +143,10 @@ class Entry(Model, defer_build=True):
 
     @model_validator(mode="after")
     def _has_an_origin(self) -> Entry:
-        if not self.git and not self.files:
-            raise ValueError("give `git`, or `files`: its origin is missing")
+        if not self.git and not self.files and self.bundled is None:
+            raise ValueError("give `git`, `files` or `bundled`: its origin is missing")
+        if self.bundled is not None and (self.git or self.files or self.prepare):
+            raise ValueError("what is `bundled` is not fetched: leave out `git`, `files` and `prepare`")
         return self
 
     @property
@@ -128,6 +158,21 @@ class Entry(Model, defer_build=True):
     def directory(self) -> Path:
         """Its directory in the cache of this machine."""
         return cache_directory("benchmarks") / self.name / self.version
+
+    @property
+    def place(self) -> Path:
+        """The directory of its files, whether they are there or not.
+
+        Raises:
+            InputError: the package that they come with is not installed.
+        """
+        if self.bundled is None:
+            return self.directory / "files"
+        package, _, path = self.bundled.partition(":")
+        try:
+            return Path(str(resources.files(package))) / path
+        except ImportError as error:
+            raise InputError(f"the files of {self} come with {package}: {error}") from None
 
     def __str__(self) -> str:
         return f"{self.name}@{self.version}"
@@ -141,13 +186,14 @@ class Entry(Model, defer_build=True):
         name, _, version = text.partition("@")
         return version in ("", self.version) and self.is_called(name)
 
-    def sources(self, directory: Path | None = None) -> Sequence[Source]:
-        """Open it, from the cache or from another directory with the same files.
+    def sources(self, directory: Path | None = None, given: Parameters | None = None) -> Sequence[Source]:
+        """Open it, from its place or from another directory with the same files.
 
         Raises:
             InputError: something in it is missing or wrong.
         """
-        made: Sequence[Source] = load(self.source)(self, directory or self.directory / "files")
+        more = (given or Parameters(),) if self.parameters else ()
+        made: Sequence[Source] = load(self.source)(self, directory or self.place, *more)
         return tuple(map(Confidential, made)) if self.confidential else made
 
 

@@ -52,6 +52,13 @@ def fetch(
         InputError: the given files are not the benchmark, or there is no address to fetch it from.
         InfrastructureError: it cannot be fetched or written.
     """
+    if entry.bundled is not None:
+        if given is not None:
+            raise InputError(
+                f"{entry} comes with the package, in {entry.place}; "
+                "to change it, copy it to benchmarks/, under another name"
+            )
+        return False
     anew = force or given is not None
     keep_entry = keep_entry or (entry.directory / ENTRY).is_file()
     is_known = not keep_entry or kept_entry(entry.directory) == entry

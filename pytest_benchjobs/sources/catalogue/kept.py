@@ -62,13 +62,15 @@ class State(NamedTuple):
     """State of a benchmark in the cache."""
 
     record: KeptBenchmark | None
-    """None: it has not been fetched."""
+    """None: it has not been fetched, or it comes with a package."""
     trouble: str | None
     """Reason why it cannot be used, in a few words; None if it can."""
 
 
 def state_of(entry: Entry) -> State:
     """Check the record of a benchmark, and the sizes and times of its files, not their content."""
+    if entry.bundled is not None:
+        return State(None, None if entry.place.is_dir() else "is missing from its package")
     try:
         record = KeptBenchmark.model_validate_json((entry.directory / MANIFEST).read_bytes())
     except (OSError, ValidationError):
@@ -117,17 +119,19 @@ def opened(entry: Entry, fetch: Callable[[Entry], object] | None = None) -> Path
         InputError: it is not on this machine, or is damaged.
     """
     why = trouble(entry)
-    if why is not None and fetch is not None and entry.is_fetchable:
+    if why is not None and fetch is not None and entry.is_fetchable and entry.bundled is None:
         fetch(entry)
         why = None
     if why is not None:
         raise InputError(f"{entry} {why}; {ways(entry)}")
-    return entry.directory / FILES
+    return entry.place
 
 
 def ways(entry: Entry) -> str:
     """Describe how to get it onto this machine, in one sentence."""
     own = f"benchjobs benchmarks fetch {entry.name} --from PATH"
+    if entry.bundled is not None:
+        return f"install the package again: {entry.place} is not there"
     if entry.gated is not None:
         return " ".join(entry.gated.split())
     if not entry.is_fetchable:

@@ -43,4 +43,5 @@ def keep_verdicts(entry: Entry, found: Mapping[str, str]) -> None:
         checked_at=datetime.datetime.now(datetime.UTC),
         verdicts={**(before.verdicts if before is not None else {}), **found},
     )
+    entry.directory.mkdir(parents=True, exist_ok=True)
     replace_file(entry.directory / _NAME, record.model_dump_json(indent=1).encode())

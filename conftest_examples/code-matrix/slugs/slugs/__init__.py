@@ -1,0 +1,5 @@
+"""Titles in the form that addresses have."""
+
+from .slug import slug
+
+__all__ = ["slug"]

@@ -1,0 +1,8 @@
+import unittest
+
+from slugs import slug
+
+
+class SlugTest(unittest.TestCase):
+    def test_words(self):
+        self.assertEqual(slug("Hello World"), "hello-world")

@@ -1,0 +1,5 @@
+"""From paths to handlers."""
+
+from .router import Router
+
+__all__ = ["Router"]
