@@ -15,7 +15,7 @@ from ..sources.template import fill
 from .answering import write_answer
 from .protocol import Agent, AgentCall, AgentCommand
 
-RESERVED = frozenset({"oracle", "nop", "command", "baseline", "model"})
+RESERVED = frozenset({"oracle", "nop", "command", "baseline", "model", "captured"})
 """Names that no other agent may have."""
 SOLUTION_DIRECTORY = "/solution"
 _PATCH_FILE = "/bench/reference.patch"
@@ -115,11 +115,12 @@ class Command:
 
 def builtin_agents() -> tuple[Agent, ...]:
     """The agents that come with the package."""
+    from .captured import Captured
     from .described import packaged_agents
     from .fixed_results import Baseline
     from .model_agent import ModelAgent
 
-    return (Oracle(), Nop(), Command(), Baseline(Oracle()), ModelAgent(), *packaged_agents())
+    return (Oracle(), Nop(), Command(), Baseline(Oracle()), Captured(), ModelAgent(), *packaged_agents())
 
 
 def _run(command: str, env: Mapping[str, str] | None = None) -> AgentCommand:

@@ -11,6 +11,8 @@ from ..model.errors import InputError
 from ..model.scenario import Scenario
 from .protocol import Agent
 
+CODE = ("code.read", "code.write", "code.edit", "code.search", "code.shell")
+"""Work on the files of a repository, by tools or by commands of a shell."""
 _CAPABILITIES: TypeAdapter[frozenset[str]] = TypeAdapter(frozenset[Capability])
 
 

@@ -24,6 +24,7 @@ from ..model.agent import AgentSpec
 from ..model.endpoint import Endpoint
 from ..model.environ import HOST
 from ..model.errors import AgentSetupFailed
+from .capabilities import CODE
 from .completion import Options, Task
 from .conversation import VERSION, work
 from .protocol import AgentCall, AgentCommand
@@ -38,7 +39,7 @@ class ModelAgent:
     name: str = "model"
     needs_model: bool = True
     trusted: bool = False
-    capabilities: frozenset[str] = frozenset({"shell"})
+    capabilities: frozenset[str] = frozenset({"shell", *CODE})
 
     def endpoints(
         self, spec: AgentSpec, environ: Mapping[str, str], params: Mapping[str, Any]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ import click
 
 from ..analysis.attempts import shown
 from ..report.table import Cell, Column, marks, render, tabulate
-from ..report.units import cost, counted, duration, mean_text, number
+from ..report.units import cost, counted, duration, mean_text, number, percent
 from ..store.text import clean, one_line
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ def _results(document: SummaryDocument, room: int) -> Iterator[str]:
         yield "No benchmark outcomes found"
         return
     yield from _tables([(figures.agent, figures) for figures in document.agents], room)
+    yield from _over_agents(document.agents)
     benchmarks = list(dict.fromkeys(run.benchmark for run in document.runs))
     if len(benchmarks) > 1:
         for benchmark in benchmarks:
@@ -101,6 +103,7 @@ def _results(document: SummaryDocument, room: int) -> Iterator[str]:
             yield one_line(benchmark, 200)
             of_benchmark = [run for run in document.runs if run.benchmark == benchmark]
             yield from _tables([(run.agent, run) for run in of_benchmark], room)
+            yield from _over_agents(of_benchmark)
     if document.rescored is not None:
         yield ""
         yield one_line(document.rescored, 1000)
@@ -131,6 +134,17 @@ def _tables(rows: Sequence[_Row], room: int) -> Iterator[str]:
         yield from tabulate(rows, room, [label, *at_k])
     if any("*" in cell(row) for row in rows for _, cell in at_k):
         yield "* without scenarios that have fewer attempts; an error does not count as one"
+
+
+def _over_agents(rows: Sequence[AgentFigures | RunFigures]) -> Iterator[str]:
+    """Yield the means over several agents, each of which counts once, however many trials it has."""
+    counts = [row.verdicts or row for row in rows]
+    rates = [one.passed / (one.passed + one.failed) for one in counts if one.passed + one.failed]
+    means = [row.verdicts.mean_score if row.verdicts else row.mean_scored for row in rows]
+    scores = [mean for mean in means if mean is not None]
+    if len(rates) > 1 and scores:
+        mean = mean_text(math.fsum(scores) / len(scores))
+        yield f"Mean over {len(rates)} agents: pass rate {percent(math.fsum(rates) / len(rates))}, score {mean}"
 
 
 def _counts(row: _Row) -> AgentFigures | RunFigures | VerdictFigures:

@@ -146,7 +146,8 @@ class Fates:
         here = self.job.of(scenario.benchmark)
         if self.services is not None and not is_question:
             lacks = self.services.provider.incompatible(scenario, here)
-        if lacks is None and not here.strict_capabilities:  # strict: an error, raised by preparing
+        # Strict: an error, raised by preparing.
+        if lacks is None and not here.strict_capabilities and not here.ignore_capabilities:
             agent = self.agents.get(trial.agent.name)
             lacks = None if agent is None else incompatibility(scenario, agent)
         return lacks

@@ -69,6 +69,7 @@ class Overrides(Model):
     agents: tuple[AgentSpec, ...] | None = None
     """With a provider or model that is for this benchmark only."""
     strict_capabilities: bool | None = None
+    ignore_capabilities: bool | None = None
     params: dict[str, Any] = {}
     """Unknown keys, for agents and scorers. They override the job's."""
 
@@ -101,6 +102,8 @@ class JobConfig(Model):
     """`2/4`: the second of four parts of all scenarios."""
     strict_capabilities: bool = False
     """A trial whose agent lacks what its scenario requires is an error instead of skipped."""
+    ignore_capabilities: bool = False
+    """Such a trial runs, with a note in its result."""
     reuse: bool = False
     rerun_failed: bool = False
     rerun_errors: bool = False

@@ -160,6 +160,11 @@ _KINDS: Mapping[str, Scorer] = {
     "result_file": _Elsewhere(
         ".result_file", "score_result_file", Needs(check=_later(".result_file", "check_result_file"))
     ),
+    "capture": _Elsewhere(
+        ".capture",
+        "score_capture",
+        Needs(container=False, check=_later(".capture", "check_capture"), tells_params=False),
+    ),
     "judge": _Elsewhere(
         ".judge",
         "score_judge",

@@ -203,6 +203,9 @@ _SANDBOXES = (
     Setting("strict_capabilities", "flag", "",
         "a scenario whose required capabilities the agent lacks is an error, not skipped",
         per_benchmark=True),
+    Setting("ignore_capabilities", "flag", "",
+        "a scenario whose required capabilities the agent lacks runs all the same, and a note says so",
+        per_benchmark=True),
 )
 _OUTPUT = (
     Setting("dir", "text", "DIR", "where results go (default: reports/ under rootdir)",

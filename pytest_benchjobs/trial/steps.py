@@ -24,6 +24,7 @@ import dataclasses
 import hashlib
 
 from ..agents.builtin import shell
+from ..agents.capabilities import incompatibility
 from ..model.errors import (
     EngineError,
     EngineLost,
@@ -65,6 +66,8 @@ def run_steps(context: TrialContext) -> Outcome:
     """
     prepared = context.prepared or prepare(context.trial, context.services)
     command = None if context.original is not None else prepared.command
+    if context.config.ignore_capabilities and (why := incompatibility(context.scenario, prepared.agent)):
+        context.note(f"{why}; it ran all the same, because of --bench-ignore-capabilities")
     trusted = prepared.agent.trusted
     # The reference is the author's own work, and `nop` does nothing: neither is the cause of a broken scorer.
     context.suspects_agent = prepared.command is not None and not trusted
