@@ -15,7 +15,6 @@ CLAUDE, CODEX = "claude-code:claude-sonnet-4-6", "codex:gpt-4o"
 QWEN = "eliza:groq/qwen/qwen3-32b"
 COUNTS = {
     "custom": 3,
-    "eliza_replay": 1,
     "gaia_orchestrated": 12,
     "orchestrator_lifecycle": 13,
     "osworld": 3,

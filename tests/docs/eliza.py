@@ -179,11 +179,16 @@ def _(line: Line) -> None:
 
 @shows("replay")
 def _(line: Line) -> None:
-    project = ran_some(line, "eliza_replay", 1, "openai", "gpt-4o-mini")
-    (result,) = project.results()
+    project = line.fresh()
+    project.run(line.text, status=1)
     # Five were captured, of which one has no outcome and one was no success; the notes beside them are no capture.
-    assert result["score"] == 0.75
-    assert result["scorers"][0]["details"] == {"runs_total": 5, "runs_with_outcome": 4}
+    assert {result["scenario"]: (result["outcome"], result["score"]) for result in project.results()} == {
+        **dict.fromkeys(("run-1", "run-2", "run-4"), ("passed", 1.0)),
+        "run-3": ("failed", 0.0),
+        "run-5": ("error", None),
+    }
+    assert {result["agent"]["name"] for result in project.results()} == {"captured"}
+    assert {result["benchmark"] for result in project.results()} == {"replay-scoring"}
 
 
 @shows("knobs")

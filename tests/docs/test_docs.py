@@ -87,6 +87,22 @@ def test_every_example_is_listed() -> None:
     assert sorted(listed) == sorted(path.name for path in EXAMPLES.iterdir())
 
 
+def test_there_is_an_example_of_everything_that_people_bring_along() -> None:
+    wanted = {
+        "a scorer of one's own": "custom-scorer",
+        "an agent of one's own": "custom-agent",
+        "an interactive test": "interactive-test",
+        "an interactive script": "interactive-script",
+        "replay scoring": "replay-scoring",
+        "a code matrix": "code-matrix",
+        "a research matrix": "research-matrix",
+        "training export": "training-export",
+        "a gate in CI": "ci",
+    }
+    run = {block.example for block in blocks()}
+    assert [what for what, name in wanted.items() if name not in run] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", page.read_text("utf-8"))

@@ -133,7 +133,7 @@ def test_a_mark_comes_first(needy: Bench) -> None:
 def test_the_console_command_shows_what_agents_say(needy: Bench) -> None:
     said = {name: needy.benchjobs("agents", "show", name).stdout for name in ("blind", "unknown", "model")}
     assert "capabilities: shell\n" in said["blind"]
-    assert "capabilities: shell\n" in said["model"]
+    assert "capabilities: code.edit, code.read, code.search, code.shell, code.write, shell\n" in said["model"]
     assert "capabilities" not in said["unknown"]
 
 
@@ -195,3 +195,35 @@ def test_a_capability_that_is_no_name_is_refused(needy: Bench) -> None:
     done.stdout.fnmatch_lines(
         ["*requires.capabilities*'Sharp eyes' is not a capability: lower-case letters*"]
     )
+
+
+@pytest.mark.parametrize("said", ["line", "extra"])
+def test_for_diagnosis_they_run_all_the_same(needy: Bench, said: str) -> None:
+    arguments = ["needy.bench.yaml", "--bench-agent", "blind"]
+    if said == "line":
+        arguments.append("--bench-ignore-capabilities")
+    else:
+        arguments += [
+            "--bench-extra",
+            json.dumps({"per_benchmark": {"needy": {"ignore_capabilities": True}}}),
+        ]
+    assert needy.run(*arguments).ret == 0
+    assert set(needy.outcomes().values()) == {"passed"}
+    notes = {result["scenario"]: result["notes"] for result in needy.results()}
+    note = f"{INCOMPATIBLE}; it ran all the same, because of --bench-ignore-capabilities"
+    assert notes == {"look": [note], "both": [note], "any": []}
+
+
+def test_of_strict_and_ignored_strict_holds(needy: Bench) -> None:
+    both = ("--bench-strict-capabilities", "--bench-ignore-capabilities")
+    needy.run("needy.bench.yaml", "--bench-agent", "blind", *both)
+    assert sorted(needy.outcomes().values()) == ["error", "error", "passed"]
+
+
+def test_the_summary_has_the_mean_over_agents(needy: Bench) -> None:
+    needy.write("lazy.agent.yaml", 'name: lazy\nargv: ["true"]\ncapabilities: [shell, vision]\n')
+    agents = [word for name in ("able", "lazy", "blind") for word in ("--bench-agent", name)]
+    needy.run("needy.bench.yaml", *agents)
+    lines = needy.benchjobs("summary", "last").stdout.splitlines()
+    # Of `blind`, one of three scenarios was skipped; it counts as much as the others.
+    assert "Mean over 3 agents: pass rate 66.7%, score 0.667" in lines

@@ -412,3 +412,24 @@ def test_a_benchmark_is_checked_and_its_verdicts_are_kept_with_it(bench: Bench) 
         console(bench, "benchmarks", "exceptions", "sums").stdout, "utf-8"
     )
     bench.run("--bench", "sums", "--bench-agent=oracle").assert_outcomes(passed=1, skipped=1)
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "xdist"])
+@pytest.mark.parametrize("key", ["swe_bench_orchestrated", "code-matrix"])
+def test_settings_for_a_benchmark_may_use_any_of_its_names(
+    bench: Bench, key: str, workers: tuple[str, ...]
+) -> None:
+    extra = json.dumps({"per_benchmark": {key: {"max_instances": 2, "effort": "high"}}})
+    bench.run("--bench", "swe-bench-orchestrated", "--bench-agent=nop", "--bench-extra", extra, *workers)
+    assert sorted(bench.outcomes()) == [
+        "code-matrix::buckets-refill[nop]",
+        "code-matrix::sheets-quotes[nop]",
+    ]
+    assert bench.job()["job"]["config"]["per_benchmark"]["code-matrix"]["params"] == {"effort": "high"}
+
+
+def test_a_benchmark_of_ones_own_comes_before_one_of_the_catalogue(bench: Bench) -> None:
+    bench.manifest({"one": "echo score=1", "two": "echo score=1"}, "eliza_replay.bench.yaml")
+    extra = json.dumps({"per_benchmark": {"eliza_replay": {"max_tasks": 1}}})
+    assert bench.run("--bench", "eliza_replay", "--bench-extra", extra).ret == 0
+    assert list(bench.outcomes().values()) == ["passed"]

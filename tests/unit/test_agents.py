@@ -134,6 +134,7 @@ def test_the_built_in_agents_are_known_by_name() -> None:
         ("nop", False, True),
         ("command", True, False),
         ("baseline", True, True),
+        ("captured", False, True),
         ("model", True, False),
         ("claude-code", True, False),
         ("codex", True, False),

@@ -11,7 +11,10 @@ from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.sandbox.loading import Fate, Places, Restoring
 from pytest_benchjobs.sources.catalogue import entries, find
 from pytest_benchjobs.sources.catalogue.entry import Entry, load, read_entry
+from pytest_benchjobs.sources.catalogue.fetching import fetch
+from pytest_benchjobs.sources.catalogue.kept import opened, trouble
 from pytest_benchjobs.sources.catalogue.lookup import Lookup
+from pytest_benchjobs.sources.catalogue.verdicts import keep_verdicts, read_verdicts
 
 from .test_broken_input import write_task
 
@@ -74,6 +77,75 @@ def test_a_wrong_entry_says_what_and_where(old: str, new: str, message: str) -> 
     with pytest.raises(InputError, match=r"ours\.toml: ") as caught:
         read_entry(TEXT.replace(old, new), "ours.toml")
     assert message in str(caught.value)
+
+
+BUNDLED = TEXT.replace(
+    '[[files]]\nname = "rows.jsonl"', 'bundled = "pytest_benchjobs.sources:samples/replay"'
+)
+
+
+def test_an_entry_whose_files_come_with_a_package_is_there_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BENCHJOBS_CACHE", str(tmp_path))
+    entry = read_entry(BUNDLED, "")
+    assert (trouble(entry), opened(entry).name) == (None, "replay")
+    assert fetch(entry, print, force=True) is False
+    with pytest.raises(InputError, match=r"ours@1 comes with the package, in .*; to change it, copy it"):
+        fetch(entry, print, given=tmp_path)
+    keep_verdicts(entry, {"one": "ok"})
+    verdicts = read_verdicts(entry)
+    assert verdicts is not None
+    assert verdicts.verdicts == {"one": "ok"}
+    gone = read_entry(BUNDLED.replace("samples/replay", "samples/gone"), "")
+    with pytest.raises(InputError, match=r"ours@1 is missing from its package; install the package again"):
+        opened(gone, lambda _: None)
+    with pytest.raises(InputError, match=r"the files of ours@1 come with no\.such: No module named 'no'"):
+        opened(read_entry(BUNDLED.replace("pytest_benchjobs.sources:samples", "no.such:samples"), ""))
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ('[[files]]\nname = "a"', "what is `bundled` is not fetched"),
+        ('prepare = "a:b"', "what is `bundled` is not fetched"),
+        ('bundled = "a:../b"', "a relative path without '..' is expected"),
+        ('bundled = "a"', "bundled: "),
+    ],
+)
+def test_a_bundled_entry_that_contradicts_itself_is_refused(more: str, message: str) -> None:
+    text = TEXT.replace('[[files]]\nname = "rows.jsonl"', "") if more.startswith("bundled") else BUNDLED
+    with pytest.raises(InputError) as caught:
+        read_entry(f"{text}\n{more}", "")
+    assert message in str(caught.value)
+
+
+def test_manifests_that_come_with_a_package_are_of_their_entry(tmp_path: Path) -> None:
+    entry = find("code-matrix")
+    assert entry is not None
+    with pytest.raises(InputError, match="there is no"):
+        entry.sources(tmp_path)
+    (tmp_path / "a.bench.yaml").write_text("benchmark: other\nversion: '1'\nscenarios: [{id: a}]\n", "utf-8")
+    with pytest.raises(InputError, match="is of other@1, and not of code-matrix@1"):
+        entry.sources(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["code-matrix", "research-matrix", "replay-scoring-sample"])
+def test_what_comes_with_the_package_has_as_many_scenarios_as_its_entry_says(name: str) -> None:
+    entry = find(name)
+    assert entry is not None
+    scenarios = [source.load(ref.id) for source in entry.sources() for ref in source.refs()]
+    assert len(scenarios) == entry.scenarios
+    if entry.agent is None:
+        assert all(scenario.has_reference and scenario.requires.capabilities for scenario in scenarios)
+
+
+def test_the_example_grades_as_the_code_matrix_does() -> None:
+    entry = find("code-matrix")
+    assert entry is not None
+    examples = Path(__file__).parents[2] / "conftest_examples" / "code-matrix"
+    for path in ("grading/grade.py", "image/Dockerfile"):
+        assert (examples / path).read_bytes() == (entry.place / path).read_bytes()
 
 
 def test_an_entry_of_a_user_is_a_text_file(tmp_path: Path) -> None:

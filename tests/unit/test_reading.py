@@ -600,6 +600,7 @@ def test_a_summary_has_a_row_for_each_agent(capsys: pytest.CaptureFixture[str], 
         "Agent / Model  Passed  Partial  Failed (0.0)  Failed (error)  Total   Mean    Cost  Time",
         "oracle              2        1             0               0      3  0.750       -  6.0s",
         "codex:gpt-5.5       1        1             1               1      4  0.417  $1.50+  8.0s",
+        "Mean over 2 agents: pass rate 50.0%, score 0.583",
     ]
 
 
@@ -1021,8 +1022,9 @@ def test_ten_thousand_trials_are_summed_up_without_opening_a_bundle(
             ),
         )
     assert run("summary", "last", "--dir", tmp_path) == 0
-    rows = [line.split() for line in lines(capsys)[-2:]]
-    assert rows == [
+    *rows, mean = lines(capsys)[-3:]
+    assert mean == "Mean over 2 agents: pass rate 25.0%, score 0.375"
+    assert [line.split() for line in rows] == [
         ["oracle", "2500", "0", "2500", "0", "5000", "0.500", "-", "2h46m"],
         ["nop", "0", "2500", "0", "2500", "5000", "0.250", "-", "2h46m"],
     ]

@@ -1,4 +1,4 @@
-"""Stand-ins for the agents that the examples of others name, and the scorer of one of their benchmarks.
+"""Stand-ins for the agents that the examples of others name.
 
 Variables of the process, which are no part of what is signed, say how the agents behave:
 
@@ -10,15 +10,12 @@ Variables of the process, which are no part of what is signed, say how the agent
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from pytest_benchjobs import Agent, AgentCall, AgentCommand, File, Graded, Scorer, ScoringContext
+from pytest_benchjobs import Agent, AgentCall, AgentCommand, File
 from pytest_benchjobs.testing import FakeProvider
 
-ROOT = Path(__file__).parent
 NAMES = ("claude-code", "codex", "opencode", "goose", "gemini-cli", "eliza")
 
 SCRIPT = b"""
@@ -64,22 +61,8 @@ class StandIn:
         )
 
 
-def replayed(context: ScoringContext) -> Graded:
-    """`replay`: the share of the captured runs with a known outcome that were a success."""
-    captures = sorted((ROOT / context.params["capture_path"]).glob(context.params["capture_glob"]))
-    outcomes = [json.loads(path.read_text("utf-8")).get("outcome", {}) for path in captures]
-    known = [outcome["success"] for outcome in outcomes if "success" in outcome]
-    return Graded(
-        sum(known) / len(known), details={"runs_total": len(captures), "runs_with_outcome": len(known)}
-    )
-
-
 def pytest_benchjobs_agents() -> Iterable[Agent]:
     return [StandIn(name) for name in NAMES]
-
-
-def pytest_benchjobs_scorers() -> Mapping[str, Scorer]:
-    return {"replay": replayed}
 
 
 def pytest_benchjobs_sandboxes() -> Mapping[str, type[FakeProvider]]:
