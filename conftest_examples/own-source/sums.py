@@ -3,7 +3,7 @@
 import random
 from pathlib import Path
 
-from pytest_benchjobs import Scenario, ScenarioRef
+from pytest_benchjobs import Benchmark, Scenario, ScenarioRef
 
 COUNT = 500
 
@@ -28,24 +28,14 @@ class Sums:
     def load(self, scenario_id):
         numbers = random.Random(scenario_id)
         first, second = numbers.randrange(1000), numbers.randrange(1000)
-        return Scenario.model_validate(
-            {
-                "id": scenario_id,
-                "benchmark": self.benchmark,
-                "benchmark_version": self.version,
-                "problem_statement": f"How much is {first} + {second}?",
-                "environment": {"image": "debian:bookworm-slim"},
-                "answer": {"reference": str(first + second)},
-                "scorers": [
-                    {
-                        "name": "sum",
-                        "type": "answer",
-                        "params": {"match": "integer", "expected": first + second},
-                    }
-                ],
-                "source": self.path,
-            }
+        made = Scenario(
+            scenario_id,
+            problem_statement=f"How much is {first} + {second}?",
+            image="debian:bookworm-slim",
+            answer={"reference": str(first + second)},
+            scorers=[{"type": "answer", "params": {"match": "integer", "expected": first + second}}],
         )
+        return Benchmark(self.benchmark, version=self.version, scenarios=[made]).load(scenario_id)
 
 
 def benchmark():

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import shlex
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from ..model.environ import HOST
@@ -80,6 +82,8 @@ class Oracle:
                 env=env,
                 files=(File(_PATCH_FILE, source=reference.patch),),
             )
+        if reference.files:
+            return _put(reference.files, env)
         return _run(reference.script or ":", env)
 
 
@@ -121,6 +125,19 @@ def builtin_agents() -> tuple[Agent, ...]:
     from .model_agent import ModelAgent
 
     return (Oracle(), Nop(), Command(), Baseline(Oracle()), Captured(), ModelAgent(), *packaged_agents())
+
+
+def _put(files: Mapping[str, Path], env: Mapping[str, str]) -> AgentCommand:
+    """Copy files and directories to their places, as an agent would write them."""
+    brought, lines = [], ["set -e"]
+    for number, (target, source) in enumerate(files.items()):
+        place, quoted = f"{SOLUTION_DIRECTORY}/{number}", shlex.quote(target)
+        brought.append(File(place, source=source, readable=True))
+        if source.is_dir():
+            lines.append(f"mkdir -p -- {quoted}; cp -R {place}/. {quoted}/")
+        else:
+            lines.append(f'mkdir -p -- "$(dirname -- {quoted})"; cp -- {place} {quoted}')
+    return AgentCommand(shell("\n".join(lines)), env, tuple(brought))
 
 
 def _run(command: str, env: Mapping[str, str] | None = None) -> AgentCommand:

@@ -42,6 +42,7 @@ _SECTIONS = {
         "benchmarks": "List, show, fetch and check benchmarks, and pull their images.",
         "agents": "List, show and fetch agents.",
         "secret": "Keep secrets for jobs on this machine.",
+        "scenario": "Write, list, show, validate and import scenarios of your own.",
         "schema": "Print a JSON Schema.",
     },
     "Maintain": {

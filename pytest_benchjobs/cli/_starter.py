@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..sources.manifest_text import SCHEMA_FILE
+from ._schema_file import schema_text
+
 if TYPE_CHECKING:
     from ._checkout import Checkout
 
@@ -27,6 +30,7 @@ def files(found: Checkout) -> Iterator[tuple[str, str, bool]]:
         "WHEEL": wheel(),
     }
     yield f"benchmarks/{found.project}.bench.yaml", _filled("benchmark.yaml", words), False
+    yield f"benchmarks/{SCHEMA_FILE}", schema_text(), False
     yield "benchmarks/data/in.txt", _filled("in.txt", words), False
     if found.is_new:
         yield "my-agent/run.sh", _filled("run.sh", words), True

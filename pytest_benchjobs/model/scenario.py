@@ -81,10 +81,12 @@ class Environment(Model):
 
 
 class Reference(Model):
-    """Reference solution for `oracle`: a shell script, a patch, or a directory with a `solve.sh` (Harbor)."""
+    """Reference solution for `oracle`: a shell script, a patch, files, or a directory with a `solve.sh` (Harbor)."""
 
     script: str | None = None
     patch: Path | None = None
+    files: dict[str, Path] = {}
+    """Path in the container (relative to the workdir, or absolute) -> absolute path of a host file or directory."""
     solution: Path | None = None
     env: EnvTable = {}
 

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 _NAMING = ("bench", "bench_job_file", "bench_profile")
 """Options that may name benchmarks."""
 MANIFESTS = (".bench.yaml", ".bench.yml", ".bench.toml")
+_AUTHORED = f"{_PACKAGE}sources.authored"
+"""Module of `Benchmark`: unless it was imported, there is none."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -187,13 +189,39 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Return a collector for a manifest."""
+    """Return a collector for a manifest, and for a conftest.py with benchmarks."""
+    if file_path.name == "conftest.py" and _AUTHORED in sys.modules:
+        return _conftest(file_path, parent)
     if not file_path.name.endswith(MANIFESTS):
         return None
     from .collect import BenchFile
 
     _activate(parent.config)
     return BenchFile.from_parent(parent, path=file_path)
+
+
+def _conftest(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Return a collector for a conftest.py with benchmarks. One that was named is a test module to pytest."""
+    from .python_benchmarks import PythonFile
+    from .python_files import benchmarks_in, conftest_of
+
+    module = None if parent.session.isinitpath(path) else conftest_of(parent.config, path)
+    if module is None or not any(benchmarks_in(module)):
+        return None
+    _activate(parent.config)
+    return PythonFile.from_parent(parent, path=path)
+
+
+def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> pytest.Collector | None:
+    """Return a collector for a benchmark in a variable of a test module."""
+    if _AUTHORED not in sys.modules:
+        return None
+    from .python_benchmarks import item_of
+
+    found = item_of(collector, name, obj)
+    if found is not None:
+        _activate(collector.config)
+    return found
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,8 +15,9 @@ from ..model.errors import BenchError, InputError
 from ..settings.table import EVERY
 from ..sources import ENTRY_SUFFIX, did_you_mean, find_sources, open_source
 from . import options
-from .mistakes import in_words
+from .mistakes import in_words, shown
 from .progress import show
+from .python_files import AUTHORED, benchmarks_in, conftests, module_at
 from .registry import is_path, named
 from .state import is_worker, state_of
 from .wanted import asked
@@ -117,6 +119,8 @@ def find(config: pytest.Config, text: str) -> tuple[str | None, list[Source]]:
     if name in known:
         return name, _of_version(known[name], known[name].sources(config), name, version if at else None)
     path = config.invocation_params.dir / text
+    if path.suffix == ".py" and path.is_file():
+        return None, _in_python(config, path)
     if path.exists():
         sources = _sources(path)
         if not sources:
@@ -223,7 +227,39 @@ def registered(config: pytest.Config) -> tuple[dict[str, _Named], _Broken]:
         if root.is_dir():
             for source in _sources(root):
                 _add_manifest(known, broken, source)
+    _add_conftests(known, broken, config)
     return known | _given(config), broken
+
+
+def _add_conftests(known: dict[str, _Named], broken: _Broken, config: pytest.Config) -> None:
+    """Add benchmarks written in Python in the conftest.py files that pytest has loaded."""
+    if AUTHORED not in sys.modules:
+        return
+    for module in conftests(config):
+        for _, source in benchmarks_in(module):
+            try:
+                before = known.get(source.benchmark, _Named(()))
+            except InputError as error:
+                broken.append((source, error))
+            else:
+                known[source.benchmark] = dataclasses.replace(before, given=(*before.given, source))
+
+
+def _in_python(config: pytest.Config, path: Path) -> list[Source]:
+    """Return the benchmarks in a Python file.
+
+    Raises:
+        pytest.UsageError: it cannot be imported, or has none.
+    """
+    try:
+        found: list[Source] = [source for _, source in benchmarks_in(module_at(config, path))]
+    except InputError as error:
+        raise pytest.UsageError(f"--bench: {error}") from None
+    if not found:
+        raise pytest.UsageError(
+            f"--bench: {shown(config, path)} has no Benchmark in a variable of the module"
+        )
+    return found
 
 
 def _given(config: pytest.Config) -> dict[str, _Named]:

@@ -22,6 +22,7 @@ from . import selection
 from .filters import Filters
 from .items import BenchWarning, TrialItem
 from .mistakes import in_words, shown
+from .registry import add_scorers
 from .state import is_worker, state_of
 from .tags import tags
 from .wanted import asked as read
@@ -30,10 +31,11 @@ if TYPE_CHECKING:
     from ..sources.protocol import ScenarioRef, Source, Unsupported
 
 
-class _Benchmark:
+class BenchmarkCollector:
     """Base of the collectors."""
 
-    def _trials(self: pytest.Collector, sources: Sequence[Source]) -> list[TrialItem]:  # type: ignore[misc]
+    def trials(self: pytest.Collector, sources: Sequence[Source]) -> list[TrialItem]:  # type: ignore[misc]
+        """Return the trials of these sources."""
         if state_of(self.config).problem is not None:
             return []  # reported already
         if not self.own_markers:
@@ -41,6 +43,7 @@ class _Benchmark:
         try:
             asked = read(self.config)
             _check_agents(self.config, asked)
+            add_scorers(self.config, sources)
             items = list(_items(self, sources, asked))
         except pytest.UsageError as error:
             # A wrong setting is no error of this file: `check` ends the run with it.
@@ -53,7 +56,7 @@ class _Benchmark:
         return items
 
 
-class _File(_Benchmark, pytest.File):
+class FileCollector(BenchmarkCollector, pytest.File):
     """A file or directory; its path is escaped to stay on one line."""
 
     @classmethod
@@ -74,17 +77,17 @@ class OddDirectory(pytest.Dir):  # type: ignore[misc]
         return super(pytest.Dir, cls).from_parent(parent, path=path, **more)
 
 
-class BenchFile(_File):
+class BenchFile(FileCollector):
     """A manifest."""
 
     @gc_paused()
     def collect(self) -> Iterable[TrialItem]:
         """Return the trials of the file."""
         source = open_source(self.path)
-        return self._trials([source] if source else [])
+        return self.trials([source] if source else [])
 
 
-class TaskDirectory(_File):
+class TaskDirectory(FileCollector):
     """A Harbor task directory."""
 
     @gc_paused()
@@ -93,10 +96,10 @@ class TaskDirectory(_File):
         from .catalogue import name_of
 
         source = open_source(self.path, name_of(self.config, self.path))
-        return self._trials([source] if source else [])
+        return self.trials([source] if source else [])
 
 
-class NamedBenchmark(_Benchmark, pytest.Collector):
+class NamedBenchmark(BenchmarkCollector, pytest.Collector):
     """Collector of `--bench NAME`."""
 
     sources: Sequence[Source] = ()
@@ -104,7 +107,7 @@ class NamedBenchmark(_Benchmark, pytest.Collector):
     @gc_paused()
     def collect(self) -> Iterable[TrialItem]:
         """Return the trials of all its manifests and task directories."""
-        return self._trials(self.sources)
+        return self.trials(self.sources)
 
 
 def _named(parent: pytest.Collector, path: Path) -> dict[str, str]:
@@ -182,9 +185,17 @@ def named_collectors(session: pytest.Session) -> list[pytest.Collector]:
         for source in sources:
             path = Path(source.path)
             node_id = node_path(session.config, path)
-            kind = TaskDirectory if path.is_dir() else BenchFile
+            kind = _kind_of(path)
             collectors.setdefault(node_id, kind.from_parent(session, path=path, name=node_id, nodeid=node_id))
     return list(collectors.values())
+
+
+def _kind_of(path: Path) -> type[FileCollector]:
+    if path.suffix == ".py":
+        from .python_benchmarks import PythonFile
+
+        return PythonFile
+    return TaskDirectory if path.is_dir() else BenchFile
 
 
 def problem(session: pytest.Session) -> str | None:

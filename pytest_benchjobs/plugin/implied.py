@@ -14,7 +14,8 @@ from . import options
 
 if TYPE_CHECKING:
     from ..model.agent import AgentSpec
-    from ..model.job import JobConfig
+    from ..model.job import JobConfig, JobRecord
+    from ..store.rows import TrialRow
 
 
 def layer_of(config: pytest.Config) -> Layer | None:
@@ -25,7 +26,7 @@ def layer_of(config: pytest.Config) -> Layer | None:
     ids = [argument for argument in config.args if "::" in argument and argument.endswith("]")]
     if not ids or not all(argument in ids or _is_ordinary(argument) for argument in config.args):
         return None
-    ids = [argument for argument in ids if not _is_ordinary(argument)]
+    ids = [argument for argument in ids if not _is_ordinary(argument) or _is_of_benchmark(config, argument)]
     found = [_remembered(config, argument) or _guessed(argument) for argument in ids]
     known = [one for one in found if one is not None]
     if not known or len(known) < len(ids):
@@ -40,8 +41,17 @@ def layer_of(config: pytest.Config) -> Layer | None:
 
 
 def _is_ordinary(argument: str) -> bool:
-    """Return whether an argument is a Python test, or a file of them."""
+    """Return whether an argument is a Python test, or a file of them; or a trial of a benchmark in such a file."""
     return argument.partition("::")[0].endswith(".py")
+
+
+def _is_of_benchmark(config: pytest.Config, argument: str) -> bool:
+    """Return whether an id is that of a trial of a benchmark written in Python, which ran before."""
+    if argument.count("::") < 2:
+        return False
+    name = argument.rpartition("::")[2].partition("[")[0]
+    found = _earlier(config, argument)
+    return found is not None and any(row.scenario == name for row in found[0])
 
 
 _Implied = tuple["AgentSpec", int, Any]
@@ -50,6 +60,21 @@ _Implied = tuple["AgentSpec", int, Any]
 
 def _remembered(config: pytest.Config, argument: str) -> _Implied | None:
     """Return the settings of the newest job with the trial."""
+    found = _earlier(config, argument)
+    if found is None:
+        return None
+    rows, record = found
+    if record is None or len({row.agent for row in rows}) > 1:
+        return None
+    agent = next((one for one in record.config.agents if one.label == rows[0].agent), None)
+    if agent is None:
+        return None
+    here: JobConfig = record.config.of(rows[0].benchmark)
+    return agent, here.attempts, here.attempt_policy
+
+
+def _earlier(config: pytest.Config, argument: str) -> tuple[list[TrialRow], JobRecord | None] | None:
+    """Return the trials with an id, and the newest job that has them."""
     text = config.getoption(BY_NAME["dir"].option) or options.ini(config, BY_NAME["dir"].option)
     base = config.invocation_params.dir if config.getoption(BY_NAME["dir"].option) else config.rootpath
     directory = base / (text or "reports")
@@ -61,22 +86,15 @@ def _remembered(config: pytest.Config, argument: str) -> _Implied | None:
     try:
         with HistoryReader.of(directory) as history:
             rows = trials_named(history, argument)
-            record = history.job(rows[0].job)
+            return rows, history.job(rows[0].job)
     except InputError:
         try:
             # All attempts share one verdict, whose id has no number.
             with HistoryReader.of(directory) as history:
                 rows = trials_named(history, f"{argument[:-1]}-1]")
-                record = history.job(rows[0].job)
+                return rows, history.job(rows[0].job)
         except InputError:
             return None
-    if record is None or len({row.agent for row in rows}) > 1:
-        return None
-    agent = next((one for one in record.config.agents if one.label == rows[0].agent), None)
-    if agent is None:
-        return None
-    here: JobConfig = record.config.of(rows[0].benchmark)
-    return agent, here.attempts, here.attempt_policy
 
 
 def _guessed(argument: str) -> _Implied | None:

@@ -27,7 +27,8 @@ from ..sources import find_sources, open_source
 from ..store.text import one_line
 from .items import Unsolved
 from .mistakes import in_words
-from .registry import agents_of
+from .python_files import benchmarks_in, module_at
+from .registry import add_scorers, agents_of
 from .state import state_of
 from .wanted import asked as read
 
@@ -86,6 +87,7 @@ def _cases(metafunc: pytest.Metafunc) -> Iterable[Case]:
     asked = read(metafunc.config)
     found: set[str] = set()
     for source in _sources(metafunc, benchmark):
+        add_scorers(metafunc.config, [source])
         attempts = asked.of(source.benchmark).job.attempts
         for ref in source.refs(None):
             if (scenarios and ref.id not in scenarios) or (ref.archived and not scenarios):
@@ -119,6 +121,8 @@ def _sources(metafunc: pytest.Metafunc, benchmark: object) -> Sequence[Source]:
     known = state_of(config).marked
     for directory in (metafunc.definition.path.parent, config.rootpath):
         path = directory / text
+        if path.suffix == ".py" and path.is_file():
+            return known.setdefault(path, [source for _, source in benchmarks_in(module_at(config, path))])
         if path.exists():
             if path not in known:
                 known[path] = find_sources(path) if open_source(path) is None else [_opened(config, path)]

@@ -68,7 +68,8 @@ def _layers(config: pytest.Config) -> list[Layer]:
             between += (read_profile(name, root, place) for name, place in profiles)
             between += (read_job_file(path) for path in files)
             between.append(as_one([extra_layer(text, here) for text in extra]))
-        if any("::" in argument and ".py::" not in argument for argument in config.args):
+        # In a Python file a trial's id has the name of its benchmark, too: FILE::BENCHMARK::SCENARIO[AGENT].
+        if any(argument.count("::") > (".py::" in argument) for argument in config.args):
             from .implied import layer_of
 
             if (implied := layer_of(config)) is not None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ..model.errors import InputError
 from .options import ini
 from .state import state_of
 from .wanted import asked
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ..model.job import Owner
     from ..sandbox.protocol import SandboxProvider
     from ..scoring.protocol import Scorer
+    from ..sources.protocol import Source
 
 
 def agents_of(config: pytest.Config) -> dict[str, Agent]:
@@ -30,7 +32,6 @@ def agents_of(config: pytest.Config) -> dict[str, Agent]:
     if state.agents is None:
         from ..agents.catalogue import all_agents
         from ..agents.given import given_agents
-        from ..model.errors import InputError
 
         root, paths = config.rootpath, ini(config, "bench_paths")
         here = config.invocation_params.dir
@@ -54,7 +55,6 @@ def scorers_of(config: pytest.Config) -> dict[str, Scorer]:
     """
     state = state_of(config)
     if state.scorers is None:
-        from ..model.errors import InputError
         from ..scoring.builtin import builtin_scorers
         from ..scoring.registering import installed_scorers
 
@@ -66,6 +66,23 @@ def scorers_of(config: pytest.Config) -> dict[str, Scorer]:
             scorers.update(_scorers(added))
         state.scorers = scorers
     return state.scorers
+
+
+def add_scorers(config: pytest.Config, sources: Sequence[Source]) -> None:
+    """Make functions that benchmarks in Python have as scorers known.
+
+    Raises:
+        InputError: another scorer has the name of one.
+    """
+    for source in sources:
+        for name, function in getattr(source, "scorers", {}).items():
+            if scorers_of(config).setdefault(name, function) is not function:
+                raise InputError(
+                    f"@scorer({name!r}) of {function.__module__}.{function.__qualname__}: there is another scorer of "
+                    "this name; rename it",
+                    path=source.path,
+                    line=function.__code__.co_firstlineno,
+                )
 
 
 def sandbox_of(config: pytest.Config, name: str) -> Callable[[Owner], SandboxProvider]:

@@ -59,7 +59,7 @@ def _without_copies(config: pytest.Config, items: Sequence[pytest.Item]) -> _Spl
     twice = _met_twice(items)
     if not (chosen or twice or any(isinstance(item, TrialItem) and item.ref.archived for item in items)):
         return [*items], []
-    first: dict[tuple[str, str], pytest.Collector | None] = {}
+    first: dict[tuple[str, str, str], pytest.Collector | None] = {}
     for item in items:
         if not isinstance(item, TrialItem):
             kept.append(item)
@@ -73,11 +73,15 @@ def _without_copies(config: pytest.Config, items: Sequence[pytest.Item]) -> _Spl
 
 
 def _comes_first(
-    item: TrialItem, twice: Mapping[int, str], first: dict[tuple[str, str], pytest.Collector | None]
+    item: TrialItem, twice: Mapping[int, str], first: dict[tuple[str, str, str], pytest.Collector | None]
 ) -> bool:
     """Return whether this collector is the first with the scenario."""
     place = twice.get(id(item.source))
-    return place is None or first.setdefault((place, item.ref.id), item.parent) is item.parent
+    if place is None:
+        return True
+    # A Python file may have several benchmarks.
+    key = (place, item.source.benchmark, item.ref.id)
+    return first.setdefault(key, item.parent) is item.parent
 
 
 def _met_twice(items: Sequence[pytest.Item]) -> dict[int, str]:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from importlib import metadata
 from types import ModuleType
 from typing import TypeVar
 
 from ..model.errors import InputError
+from ..sources.callables import name_scorer, scorer_name
 from .builtin import builtin_scorers
 from .checking import scorer_fault
 from .protocol import Scorer
 
 GROUP = "benchjobs.scorers"
-_MARK = "benchjobs_scorer"
 _Function = TypeVar("_Function", bound=Scorer)
 
 
@@ -33,7 +32,7 @@ def scorer(name: str) -> Callable[[_Function], _Function]:
     def mark(function: _Function) -> _Function:
         if (fault := scorer_fault(function)) is not None:
             raise TypeError(f"@scorer({name!r}) marks {fault}")
-        setattr(function, _MARK, name)
+        name_scorer(function, name)
         return function
 
     return mark
@@ -47,9 +46,8 @@ def marked_scorers(module: ModuleType) -> Mapping[str, Scorer]:
     """
     found: dict[str, Scorer] = {}
     for value in list(vars(module).values()):
-        # Not by getattr, to which some objects answer anything.
-        name = value.__dict__.get(_MARK) if inspect.isfunction(value) else None
-        if not isinstance(name, str):
+        name = scorer_name(value)
+        if name is None:
             continue
         where = f"{value.__module__}.{value.__qualname__}"
         if name in builtin_scorers():

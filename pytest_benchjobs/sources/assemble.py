@@ -139,10 +139,16 @@ def _faults_of_feedback(written: WrittenScenario) -> Iterator[_Fault]:
 def _faults_of_reference(reference: WrittenReference | None) -> Iterator[_Fault]:
     if reference is None:
         return
-    given = [key for key in WrittenReference.model_fields if getattr(reference, key) is not None]
+    given = [key for key in WrittenReference.model_fields if getattr(reference, key)]
     if len(given) != 1:
         found = f"not {' and '.join(given)}" if given else "none is given"
-        yield ("reference",), f"one of script, patch and file is expected, {found}"
+        yield ("reference",), f"one of script, patch, file and files is expected, {found}"
+    for target in reference.files:
+        if ".." in target.split("/"):
+            yield (
+                ("reference", "files", target),
+                "'..' is not allowed in a path in the container; write it absolute",
+            )
 
 
 def _faults_of_answer(written: WrittenScenario) -> Iterator[_Fault]:
@@ -196,18 +202,21 @@ def _missing_paths(written: WrittenScenario, directory: Path) -> Iterator[_Fault
     if written.reference is not None:
         yield from file(("reference", "patch"), written.reference.patch)
         yield from file(("reference", "file"), written.reference.file)
+        for target, source in written.reference.files.items():
+            yield from anything(("reference", "files", target), source)
     for index, scorer in enumerate(written.scorers):
         yield from anything(("scorers", index, "path"), scorer.path)
 
 
-def assemble(written: WrittenScenario, header: WrittenHeader, path: Path, line: int | None) -> Scenario:
-    """The scenario, with absolute paths and the contents of the files it refers to.
+def assemble(
+    written: WrittenScenario, header: WrittenHeader, directory: Path, path: Path, line: int | None
+) -> Scenario:
+    """The scenario at a line of a file, with absolute paths and the contents of the files it refers to.
 
     Raises:
         InputError: such a file is not UTF-8 text, or empty.
         pydantic.ValidationError: a rule of the model that the rules above do not cover.
     """
-    directory = path.parent
     own = written.model_fields_set
     optional = {
         key: value
@@ -231,6 +240,7 @@ def assemble(written: WrittenScenario, header: WrittenHeader, path: Path, line: 
         if written.cluster is None
         else {**written.metadata, "cluster": written.cluster},
         archived=written.archived,
+        confidential=header.confidential,
         validation=written.validation,
         environment=_environment(written, directory),
         files={target: directory / source for target, source in written.files.items()},
@@ -283,4 +293,6 @@ def _reference(written: WrittenReference | None, directory: Path) -> Reference |
         return None
     if written.patch is not None:
         return Reference(patch=directory / written.patch)
+    if written.files:
+        return Reference(files={target: directory / source for target, source in written.files.items()})
     return Reference(script=written.script or read_text(directory / str(written.file)))

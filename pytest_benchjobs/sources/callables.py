@@ -1,9 +1,23 @@
-"""Checks of functions given by users, before they are called."""
+"""Functions given by users: checks before they are called, and the names of scorers."""
 
 from __future__ import annotations
 
 import inspect
 from typing import Any
+
+_SCORER = "benchjobs_scorer"
+
+
+def name_scorer(function: Any, name: str) -> None:
+    """Make a function a scorer with this name."""
+    setattr(function, _SCORER, name)
+
+
+def scorer_name(value: object) -> str | None:
+    """Name of a function as a scorer; None if it is none."""
+    # Not by getattr, to which some objects answer anything.
+    name = value.__dict__.get(_SCORER) if inspect.isfunction(value) else None
+    return name if isinstance(name, str) else None
 
 
 def call_fault(function: Any, argument: str) -> str | None:

@@ -110,7 +110,7 @@ class Complaints:
         text = f"{dotted(place)}: {message}" if place else message
         if (line, text) in self._errors:
             return
-        error = InputError(text, path=self._document.path, line=line)
+        error = InputError(text, path=self._document.path_at(place), line=line)
         if line is not None and len(self._errors) < MAX_SHOWN:
             span = self._document.span(place, line, at_key=at_key)
             if span is not None:
@@ -121,7 +121,7 @@ class Complaints:
         """Note an oddity, which is not a mistake."""
         line = self._document.line(place)
         text = f"{dotted(place)}: {message}" if place else message
-        self.warnings.append(SourceWarning(text, self._document.path, line))
+        self.warnings.append(SourceWarning(text, self._document.path_at(place), line))
 
     @property
     def any(self) -> bool:
@@ -219,12 +219,9 @@ class Complaints:
 @functools.cache
 def _shape(model: type[BaseModel]) -> tuple[frozenset[str], dict[str, type[BaseModel]]]:
     """The keys of a model, and the models of keys that hold tables or lists of tables."""
-    tables = {}
-    for name, field in model.model_fields.items():
-        inner = _inner_model(field.annotation)
-        if inner is not None:
-            tables[name] = inner
-    return frozenset(model.model_fields), tables
+    fields = {field.alias or name: field for name, field in model.model_fields.items()}
+    inner = {name: _inner_model(field.annotation) for name, field in fields.items()}
+    return frozenset(fields), {name: found for name, found in inner.items() if found is not None}
 
 
 def _inner_model(annotation: Any) -> type[BaseModel] | None:

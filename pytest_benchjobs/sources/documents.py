@@ -42,6 +42,10 @@ class Document:
                 return line
         return None
 
+    def path_at(self, place: Place) -> Path:  # noqa: ARG002
+        """File that a place is in: the one file, unless it was put together from several."""
+        return self.path
+
     def span(self, place: Place, line: int, *, at_key: bool) -> Span | None:
         """Span of a place on its line; None if it is unknown. Reads the file again, for the first mistake."""
         if self._columns is None:

@@ -15,11 +15,12 @@ from ..model.base import ScenarioName
 from ..model.errors import InputError
 from ..model.scenario import Scenario
 from .assemble import assemble, find_faults, needs_container
-from .complaints import MISSING, Complaints, did_you_mean
+from .borrowing import FROM, Lenders, Loan, borrow, borrowed_ref, faults_of_loan, own_id
+from .complaints import MISSING, Complaints, did_you_mean, in_words
 from .documents import Document, parse_document, read_text
 from .plain import Place
 from .protocol import ScenarioRef, SourceWarning
-from .written import WrittenEnvironment, WrittenHeader, WrittenScenario, WrittenVariant
+from .written import WrittenBorrowed, WrittenEnvironment, WrittenHeader, WrittenScenario, WrittenVariant
 
 SUFFIXES = (".bench.yaml", ".bench.yml", ".bench.toml")
 _TABLES = frozenset({"env", "agent_env", "build_args", "files", "metadata", "requires"})
@@ -51,16 +52,16 @@ class _Memory:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: dict[Path, tuple[str, _Reading]] = {}
+        self._kept: dict[Path, tuple[str, Reading]] = {}
 
-    def keep(self, path: Path, text: str, reading: _Reading) -> None:
+    def keep(self, path: Path, text: str, reading: Reading) -> None:
         with self._lock:
             self._kept.pop(path, None)
             self._kept[path] = text, reading
             while sum(len(kept) for kept, _ in self._kept.values()) > _MEMORY:
                 del self._kept[next(iter(self._kept))]
 
-    def take(self, path: Path, text: str) -> _Reading | None:
+    def take(self, path: Path, text: str) -> Reading | None:
         """Remove the parse of a file from the cache and return it, if its text is the same."""
         with self._lock:
             kept, reading = self._kept.pop(path, (None, None))
@@ -78,8 +79,10 @@ class Manifest:
         self.warnings: Sequence[SourceWarning] = ()
         self._benchmark: str | None = None
         self._version: str | None = None
+        self.confidential = False
+        """True if all its scenarios are confidential; known after `refs`."""
         self._lock = threading.Lock()
-        self._reading: _Reading | None = None
+        self._reading: Reading | None = None
 
     @property
     def benchmark(self) -> str:
@@ -113,22 +116,14 @@ class Manifest:
         text = read_text(self.path)
         reading = _memory.take(self.path, text)
         if reading is None or reading.listed:  # its warnings have been reported
-            reading = _Reading(self.path, text)
+            reading = _read(self.path, text)
         try:
-            # A mistake in the header ends the run, so all others are reported with it.
-            every = wanted is None or reading.complaints.any
-            refs = [
-                ref
-                for scenario_id, index in reading.ids.items()
-                if (every or (wanted is not None and wanted(scenario_id)))
-                and (ref := reading.ref(index)) is not None
-            ]
-            reading.complaints.raise_errors()
+            refs = reading.refs(wanted)
         finally:
             self.warnings = tuple(reading.complaints.warnings)
-        assert reading.header is not None  # noqa: S101  else its mistakes were raised
-        self._benchmark = reading.header.benchmark
-        self._version = reading.header.version
+        header = reading.valid_header
+        self._benchmark, self._version = header.benchmark, header.version
+        self.confidential = reading.confidential
         reading.listed = bool(refs)
         if reading.small:
             _memory.keep(self.path, text, reading)
@@ -143,21 +138,25 @@ class Manifest:
         with self._lock:
             if self._reading is None:
                 text = read_text(self.path)
-                self._reading = _memory.take(self.path, text) or _Reading(self.path, text)
+                self._reading = _memory.take(self.path, text) or _read(self.path, text)
             return self._reading.load(scenario_id)
 
 
-class _Reading:
-    """Parsed contents of a manifest, and its problems."""
+def _read(path: Path, text: str) -> Reading:
+    return Reading(parse_document(path, text, keys="manifest.md"), small=len(text) <= _MEMORY)
 
-    def __init__(self, path: Path, text: str) -> None:
-        self.small = len(text) <= _MEMORY
+
+class Reading:
+    """Parsed contents of a manifest, and its problems. `small` ones keep what they have validated."""
+
+    def __init__(self, document: Document, *, small: bool) -> None:
+        self.small = small
         self.listed = False
         """True if its scenarios have been listed."""
-        self.document: Document = parse_document(path, text, keys="manifest.md")
-        self.complaints = Complaints(self.document)
-        self.directory = path.parent
-        data = self.document.data
+        self.document = document
+        self.complaints = Complaints(document)
+        self.directory = document.path.parent
+        data = document.data
         header = {key: value for key, value in data.items() if key != "scenarios"}
         self.complaints.unknown_keys(WrittenHeader, header, others=("scenarios",))
         self.header = self.complaints.check(WrittenHeader, header)
@@ -170,7 +169,38 @@ class _Reading:
         self._checked: dict[int, WrittenScenario] = {}
         """Scenarios of a small manifest whose keys are valid separately."""
         self.kinds: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self._lenders = Lenders(self.directory)
+        self._loans: dict[int, tuple[WrittenBorrowed, Loan]] = {}
+        """Borrowed scenarios that were validated."""
         self._list_scenarios(data)
+
+    @property
+    def valid_header(self) -> WrittenHeader:
+        """The header, once `refs` has raised what is wrong with it."""
+        assert self.header is not None  # noqa: S101  else its mistakes were raised
+        return self.header
+
+    @property
+    def confidential(self) -> bool:
+        """True if it is confidential, or has borrowed from a benchmark that is."""
+        return self.valid_header.confidential or any(loan.confidential for _, loan in self._loans.values())
+
+    def refs(self, wanted: Callable[[str], bool] | None = None) -> list[ScenarioRef]:
+        """Validate and list the wanted scenarios, in their order.
+
+        Raises:
+            InputErrors: every mistake found.
+        """
+        # A mistake in the header ends the run, so all others are reported with it.
+        every = wanted is None or self.complaints.any
+        refs = [
+            ref
+            for scenario_id, index in self.ids.items()
+            if (every or (wanted is not None and wanted(scenario_id)))
+            and (ref := self.ref(index)) is not None
+        ]
+        self.complaints.raise_errors()
+        return refs
 
     def _list_scenarios(self, data: _Table) -> None:
         listed = data.get("scenarios")
@@ -184,6 +214,8 @@ class _Reading:
             place: Place = ("scenarios", index)
             if not isinstance(scenario, dict):
                 self.complaints.wrong(place, "a table of keys is expected; start it with `id:`")
+            elif FROM in scenario:
+                self._add(((place, scenario),), place, scenario.get("id", own_id(scenario[FROM])))
             elif "variants" in scenario:
                 self._list_variants(place, scenario)
             else:
@@ -212,7 +244,11 @@ class _Reading:
         index = len(self._scenarios) - 1
         try:
             scenario_id = _name.validate_python(written_id)
-        except ValidationError:
+        except ValidationError as error:
+            if self._is_borrowed(index):
+                key = "id" if "id" in layers[0][1] else FROM
+                self.complaints.wrong((*place, key), in_words(error.errors(include_url=False)[0]))
+                return
             if self.scenario(index) is not None:  # reports the id, and all other problems
                 raise AssertionError("unreachable: an id is left out without a word") from None
             return
@@ -235,6 +271,44 @@ class _Reading:
             self.complaints.wrong((*place, "environment", key), "is given here and outside of `environment`")
         flat = {key: value for key, value in table.items() if key != "environment"}
         return flat | {key: value for key, value in nested.items() if key in _ENVIRONMENT}
+
+    def _loan(self, index: int) -> tuple[WrittenBorrowed, Loan] | None:
+        """A borrowed scenario; None if it is wrong, with its mistakes noted."""
+        if (known := self._loans.get(index)) is not None:
+            return known
+        ((place, table),) = self._scenarios[index]
+        self._refuse_changes(place, table)
+        written = self.complaints.check(WrittenBorrowed, table, lambda within: (*place, *within))
+        if written is None:
+            return None
+        try:
+            loan = self._lenders.find(written.borrowed)
+            faults = list(faults_of_loan(written, loan))
+        except InputError as error:
+            self.complaints.wrong((*place, FROM), str(error).partition("\n")[0])
+            return None
+        for within, message in faults:
+            self.complaints.wrong((*place, *within), message)
+        if faults:
+            return None
+        self._loans[index] = written, loan
+        return written, loan
+
+    def _refuse_changes(self, place: Place, table: _Table) -> None:
+        """Note keys that a borrowed scenario cannot have."""
+        others = [
+            key for key in table if key in WrittenScenario.model_fields.keys() - WrittenBorrowed.model_fields
+        ]
+        for key in others:
+            self.complaints.wrong(
+                (*place, key),
+                "cannot be changed of a borrowed scenario, which asks and grades as it does",
+                at_key=True,
+            )
+        self.complaints.unknown_keys(WrittenBorrowed, table, place, others=others)
+
+    def _is_borrowed(self, index: int) -> bool:
+        return FROM in self._scenarios[index][0][1]
 
     def scenario(self, index: int) -> WrittenScenario | None:
         """One scenario with the defaults filled in; None if it is wrong, with its mistakes noted."""
@@ -261,6 +335,9 @@ class _Reading:
 
     def ref(self, index: int) -> ScenarioRef | None:
         """Validate one scenario; None if it is wrong."""
+        if self._is_borrowed(index):
+            found = self._loan(index)
+            return None if found is None else borrowed_ref(*found, self.document.line(self._place(index)))
         (base, scenario), *variant = self._scenarios[index]
         self.complaints.unknown_keys(WrittenScenario, scenario, base)
         for at, table in variant:
@@ -290,19 +367,29 @@ class _Reading:
         if index is None:
             hint = did_you_mean(scenario_id, self.ids)
             raise InputError(f"no scenario {scenario_id!r}.{hint}", path=self.document.path)
+        if self._is_borrowed(index):
+            return self._borrowed(index)
         written = self.scenario(index)
         if written is None or self.header is None:
             self.complaints.raise_errors()
             raise AssertionError("unreachable")
-        line = self.document.line(self._place(index))
+        path, line = self.document.path_at(self._place(index)), self.document.line(self._place(index))
         (_, table), *variant = self._scenarios[index]
         if variant and written.cluster is None and "cluster" not in written.metadata:
             # Variants of one scenario succeed and fail together.
             written = written.model_copy(update={"cluster": str(table["id"])})
         try:
-            return assemble(written, self.header, self.document.path, line)
+            return assemble(written, self.header, self.directory, path, line)
         except ValidationError as error:
-            raise InputError(f"{scenario_id}: {error}", path=self.document.path, line=line) from None
+            raise InputError(f"{scenario_id}: {error}", path=path, line=line) from None
+
+    def _borrowed(self, index: int) -> Scenario:
+        found = self._loan(index)
+        if found is None or self.header is None:
+            self.complaints.raise_errors()
+            raise AssertionError("unreachable")
+        place = self._place(index)
+        return borrow(*found, self.header, self.document.path_at(place), self.document.line(place))
 
 
 def _find(table: _Table, place: Place) -> Place | None:

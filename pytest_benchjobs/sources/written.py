@@ -120,7 +120,7 @@ class WrittenEnvironment(Written):
 
 
 class WrittenReference(Written):
-    """Reference solution for `oracle`; one of the three."""
+    """Reference solution for `oracle`; one of the four."""
 
     script: Text | None = None
     """A shell script."""
@@ -128,6 +128,8 @@ class WrittenReference(Written):
     """Path of a patch, applied in the workdir."""
     file: Text | None = None
     """Path of a file with a shell script."""
+    files: dict[Text, Text] = {}
+    """Path in the container -> path of a file or directory that belongs there."""
 
 
 class WrittenAnswer(Written):
@@ -293,6 +295,31 @@ class WrittenScenario(WrittenDefaults):
     """Variants of the scenario, which replace it."""
 
 
+class WrittenBorrowed(Written):
+    """A scenario of another benchmark. What is asked and graded stays as it is there."""
+
+    borrowed: Annotated[Text, Field(alias="from")]
+    """`NAME[@VERSION]::ID` of a benchmark known by name, or `PATH::ID`, relative to this file."""
+    id: ScenarioName | None = None
+    """Default: its id there."""
+    tags: list[Text] = []
+    """Instead of its own."""
+    metadata: dict[str, Any] = {}
+    """Added to its own."""
+    cluster: Text | None = None
+    archived: Flag = False
+    threshold: Annotated[Number, Field(ge=0, le=1)] | None = None
+    agent_timeout: Duration | None = None
+    scorer_timeout: Duration = 1800.0
+    setup_timeout: Duration = 600.0
+    agent_env: Variables = {}
+    """Added to its own."""
+    weights: dict[Name, Annotated[Number, Field(gt=0, le=1e9)]] = {}
+    """Name of a scorer -> its weight."""
+    requires: WrittenRequires | None = None
+    """Added to its own."""
+
+
 class WrittenHeader(Written):
     """The top of a manifest, without its scenarios."""
 
@@ -300,10 +327,12 @@ class WrittenHeader(Written):
     version: Text | None = None
     description: str | None = None
     metadata: dict[str, Any] = {}
+    confidential: Flag = False
+    """Keep problem statements, tests and references out of reports, exports and views."""
     defaults: WrittenDefaults | None = None
 
 
 class WrittenManifest(WrittenHeader):
     """A benchmark: a named, versioned set of scenarios."""
 
-    scenarios: Annotated[list[WrittenScenario], Field(min_length=1)]
+    scenarios: Annotated[list[WrittenScenario | WrittenBorrowed], Field(min_length=1)]

@@ -130,6 +130,7 @@ def test_every_option_has_a_row_and_every_row_an_option(pytestconfig: pytest.Con
     [
         ("The file", written.WrittenManifest),
         ("A scenario", written.WrittenScenario),
+        ("A borrowed scenario", written.WrittenBorrowed),
         ("The container", written.WrittenEnvironment),
         ("A scorer", written.WrittenScorer),
         ("Health check", written.WrittenHealthCheck),
@@ -141,7 +142,7 @@ def test_every_option_has_a_row_and_every_row_an_option(pytestconfig: pytest.Con
 def test_every_key_of_a_manifest_has_a_row(heading: str, model: type[written.Written]) -> None:
     page = (DOCS / "manifest.md").read_text("utf-8")
     section = re.split(r"^## ", page.partition(f"\n## {heading}\n")[2], flags=re.MULTILINE)[0]
-    keys = set(model.model_fields)
+    keys = {field.alias or name for name, field in model.model_fields.items()}
     if model is written.WrittenScenario:
         keys -= set(written.WrittenEnvironment.model_fields)
     assert set(re.findall(r"^\| `(\w+)`", section, re.MULTILINE)) == keys

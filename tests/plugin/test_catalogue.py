@@ -249,7 +249,8 @@ def test_nothing_of_a_confidential_scenario_is_in_what_is_made_of_results(bench:
     bench.conftest(
         """
         from pathlib import Path
-        from pytest_benchjobs import Scenario, ScenarioRef, InfrastructureError
+        from pytest_benchjobs import ScenarioRef, InfrastructureError
+        from pytest_benchjobs.model.scenario import Scenario
 
         class Secret:
             path, benchmark, version, warnings = Path(__file__), "secret", "1", ()
@@ -293,7 +294,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from pytest_benchjobs import Scenario, ScenarioRef
+from pytest_benchjobs import ScenarioRef
+from pytest_benchjobs.model.scenario import Scenario
 from pytest_benchjobs.model import errors
 from pytest_benchjobs.model.result import AgentEnd, Failure, Outcome, FailureClass
 from pytest_benchjobs.scoring.protocol import Graded

@@ -577,7 +577,8 @@ def test_names_of_any_script_go_the_whole_way(bench: Bench) -> None:
 
 ROWS = """
 import dataclasses, json, pathlib
-from pytest_benchjobs import Scenario, ScenarioRef
+from pytest_benchjobs import ScenarioRef
+from pytest_benchjobs.model.scenario import Scenario
 
 @dataclasses.dataclass
 class Rows:

@@ -26,6 +26,7 @@ from .jobs import make_job, run
 
 WRITTEN = [
     "wrote  benchmarks/acme.bench.yaml",
+    "wrote  benchmarks/.bench.schema.json",
     "wrote  benchmarks/data/in.txt",
     "wrote  my-agent/run.sh",
     "wrote  benchmarks/my-agent.agent.toml",
@@ -68,7 +69,7 @@ def test_an_empty_directory_gets_a_benchmark_an_agent_and_a_pipeline(
         "no CI system found; writing a file for github; --ci names another, or none",
         "no agent found; writing my-agent/, to be filled in; --agent NAME=./PATH names yours",
     ]
-    assert said[3:8] == WRITTEN
+    assert said[3:9] == WRITTEN
     assert said[-1].startswith("--ignore benchmarks, or write")
     assert "  pytest benchmarks --bench-agent my-agent" in said
     source = open_source(acme / "benchmarks" / "acme.bench.yaml")

@@ -45,6 +45,9 @@ DOCUMENTS = {
     "catalogue": ("pytest_benchjobs.report.documents.catalogue", "CatalogueDocument"),
     "catalogue-entry": ("pytest_benchjobs.report.documents.catalogue", "CatalogueEntryDocument"),
     "images": ("pytest_benchjobs.report.documents.images", "ImagesDocument"),
+    "scenarios": ("pytest_benchjobs.report.documents.scenarios", "ScenariosDocument"),
+    "scenario": ("pytest_benchjobs.report.documents.scenarios", "ScenarioDocument"),
+    "scenario-import": ("pytest_benchjobs.report.documents.scenarios", "ImportDocument"),
     "benchmarks": ("pytest_benchjobs.report.documents.benchmarks", "BenchmarksDocument"),
 }
 """Name -> module and class. A module is imported when its schema is requested."""

@@ -1,0 +1,247 @@
+"""Scenarios that a command names, and their text."""
+
+from __future__ import annotations
+
+import os.path
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from ..model.environ import HOST
+from ..model.errors import InputError
+from ..sources import did_you_mean, find_sources
+from ..store.project import benchmark_directories
+from ..store.text import clean, one_line
+from ..system.units import size
+
+if TYPE_CHECKING:
+    from ..model.scenario import Scenario
+    from ..report.documents.scenarios import ScenarioDocument, ScenarioItem
+    from ..sources.protocol import ScenarioRef, Source
+
+_LEFT = 200
+_STATEMENT = 20_000
+
+
+class Found(NamedTuple):
+    """A scenario and where it is."""
+
+    source: Source
+    ref: ScenarioRef
+
+
+class Named(NamedTuple):
+    """A benchmark, or one scenario, as it was typed: `PATH`, `NAME`, `PATH::ID`, `NAME::ID`."""
+
+    place: str
+    scenario: str | None
+
+    @classmethod
+    def read(cls, text: str) -> Named:
+        """Read what was typed."""
+        place, sign, scenario = text.rpartition("::")
+        return cls(place, scenario) if sign and place and scenario else cls(text, None)
+
+
+def places(whats: Sequence[str]) -> list[Named]:
+    """Read what was typed; nothing stands for the directories of benchmarks.
+
+    Raises:
+        ClickException: there are none.
+    """
+    if whats:
+        return [Named.read(text) for text in whats]
+    root, *directories = benchmark_directories()
+    own = [path for path in sorted(root.glob("*.bench.*")) if path.is_file()]
+    found = [os.path.relpath(path) for path in (*own, *directories) if path.exists()]
+    if not found:
+        raise click.ClickException(
+            "there are no benchmarks here: name a PATH or a NAME, or write one with `benchjobs init`"
+        )
+    return [Named(text, None) for text in found]
+
+
+def found(named: Named) -> Iterator[Found]:
+    """Yield the scenarios that a text names.
+
+    Raises:
+        InputError: something in a file is wrong, or there is no such scenario.
+        ClickException: there is no such benchmark.
+    """
+    ids: list[str] = []
+    missing = named.scenario
+    for source in sources(named.place):
+        for ref in source.refs():
+            ids.append(ref.id)
+            if named.scenario in (None, ref.id):
+                missing = None
+                yield Found(source, ref)
+    if missing is not None:
+        hint = did_you_mean(missing, ids).strip() or f"available: {', '.join(ids[:10])}"
+        raise InputError(f"{named.place} has no scenario {missing!r}; {hint}")
+
+
+def sources(place: str) -> Sequence[Source]:
+    """Return the sources of a benchmark: a path, or a name.
+
+    Raises:
+        InputError: something in a file is wrong.
+        ClickException: there is no such benchmark, or it is not on this machine.
+    """
+    path = Path(place)
+    if path.suffix == ".py" and path.is_file():
+        from ..sources.python_file import benchmarks_at
+
+        return benchmarks_at(path.absolute())
+    if path.exists() or place.endswith((".yaml", ".yml", ".toml", ".py")) or place.startswith("."):
+        return find_sources(path.absolute())
+    if own := [source for source in _own() if source.benchmark == place]:
+        return own
+    from ..sources.catalogue.kept import trouble
+    from ._catalogue import named
+
+    entry = named(place, None)
+    if isinstance(entry, tuple):
+        return entry
+    if (why := trouble(entry)) is not None:
+        raise click.ClickException(f"{entry} {why}; run: benchjobs benchmarks fetch {entry}")
+    return entry.sources()
+
+
+def _own() -> Iterator[Source]:
+    """Yield the sources in the directories of benchmarks that can be read."""
+    root, *directories = benchmark_directories()
+    for path in (*sorted(root.glob("*.bench.*")), *directories):
+        if not path.exists():
+            continue
+        for source in find_sources(path):
+            try:
+                _ = source.benchmark
+            except InputError:
+                continue  # whoever names it reads what is wrong
+            yield source
+
+
+def item_of(one: Found) -> ScenarioItem:
+    """Return the row of a scenario."""
+    from ..report.documents.scenarios import ScenarioItem
+
+    return ScenarioItem(
+        benchmark=one.source.benchmark,
+        scenario=one.ref.id,
+        tags=one.ref.tags,
+        scorers=one.ref.scorers,
+        archived=one.ref.archived,
+        file=os.path.relpath(one.source.path),
+        line=one.ref.line,
+    )
+
+
+def document_of(one: Found) -> ScenarioDocument:
+    """Return all there is to know of a scenario, but its answers.
+
+    Raises:
+        InputError: it is wrong.
+    """
+    from ..report.documents import mirror
+    from ..report.documents.scenarios import ScenarioDocument, ShownEnvironment, ShownScorer
+
+    scenario = one.source.load(one.ref.id)
+    environment = scenario.environment
+    told = not scenario.confidential
+    return mirror(
+        ScenarioDocument,
+        scenario,
+        version=scenario.benchmark_version,
+        scenario=scenario.id,
+        file=os.path.relpath(scenario.source),
+        problem_statement=clean(scenario.problem_statement, _STATEMENT) if told else None,
+        additional_context=scenario.additional_context if told else None,
+        validation=scenario.validation.value,
+        environment=mirror(
+            ShownEnvironment,
+            environment,
+            dockerfile=None if environment.dockerfile is None else os.path.relpath(environment.dockerfile),
+            setup=environment.setup if told else (),
+        ),
+        files=tuple(scenario.files),
+        scorers=tuple(
+            mirror(ShownScorer, spec, timeout=spec.timeout or scenario.scorer_timeout)
+            for spec in scenario.scorers
+        ),
+        requires=_requires(scenario),
+        artifacts=tuple(spec.source for spec in scenario.artifacts),
+    )
+
+
+def _requires(scenario: Scenario) -> object:
+    from ..report.documents import mirror
+    from ..report.documents.scenarios import ShownRequires
+
+    requires = scenario.requires
+    missing = [name for name in requires.env if name not in HOST]
+    missing += [name for name in requires.commands if shutil.which(name) is None]
+    return mirror(ShownRequires, requires, missing=tuple(missing))
+
+
+def lines_of(document: ScenarioDocument) -> Iterator[str]:
+    """Yield the text of `scenario show`."""
+    version = f"@{document.version}" if document.version else ""
+    yield one_line(f"{document.benchmark}{version}::{document.scenario}", _LEFT)
+    rows = dict(_rows(document))
+    widest = max(map(len, rows))
+    for title, text in rows.items():
+        if text:
+            yield f"  {title:{widest}}  {one_line(text, 500)}"
+    yield ""
+    if document.problem_statement is None:
+        yield "(confidential: the problem statement is not shown)"
+        return
+    for line in document.problem_statement.rstrip().splitlines():
+        yield f"  {line}"
+
+
+def _rows(document: ScenarioDocument) -> Iterable[tuple[str, str]]:
+    environment, requires = document.environment, document.requires
+    line = f":{document.line}" if document.line else ""
+    yield "file", f"{document.file}{line}"
+    yield "tags", ", ".join(document.tags)
+    yield "metadata", ", ".join(f"{key}={value}" for key, value in document.metadata.items())
+    yield "archived", "yes, it is not run" if document.archived else ""
+    yield "image", environment.image or ""
+    yield "dockerfile", environment.dockerfile or ""
+    yield "workdir", environment.workdir or ""
+    yield (
+        "limits",
+        ", ".join(
+            filter(
+                None,
+                (
+                    f"{environment.cpus:g} CPUs" if environment.cpus else "",
+                    f"{size(environment.memory)} of memory" if environment.memory else "",
+                    f"{size(environment.storage)} of storage" if environment.storage else "",
+                    f"{environment.gpus} GPUs" if environment.gpus else "",
+                ),
+            )
+        ),
+    )
+    yield "network", ", ".join((environment.network, *environment.allowed_hosts))
+    yield "files", ", ".join(document.files)
+    yield "reference", "yes" if document.has_reference else "none: oracle cannot solve it"
+    total = sum(scorer.weight for scorer in document.scorers)
+    yield (
+        "scorers",
+        ", ".join(
+            f"{scorer.name} ({scorer.type}{f', {scorer.weight / total:.0%}' if len(document.scorers) > 1 else ''})"
+            for scorer in document.scorers
+        ),
+    )
+    yield "threshold", f"{document.threshold:g}" if document.threshold is not None else ""
+    yield (
+        "requires",
+        ", ".join((*requires.env, *requires.secrets, *requires.commands, *requires.capabilities)),
+    )
+    yield "missing here", ", ".join(requires.missing)

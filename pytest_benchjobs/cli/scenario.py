@@ -1,0 +1,271 @@
+"""`scenario`: write, list, show, validate and import scenarios of your own."""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..model.errors import InputError, InputErrors
+from ..report.table import Column, render, width
+from ..report.units import counted
+from ..store.text import one_line
+from ._directory import DIRECTORY
+from ._output import emit, output_option, say
+from ._run_options import VariadicCommand
+from ._scenarios import Named, document_of, found, item_of, lines_of, places
+
+if TYPE_CHECKING:
+    from ..report.documents.scenarios import ImportDocument, ScenarioItem
+
+
+@click.group()
+def scenario() -> None:
+    """Write, list, show, validate and import scenarios of your own."""
+
+
+@scenario.command()
+@click.argument("name", metavar="ID")
+@click.option(
+    "--in",
+    "manifest",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Manifest it goes to.  [default: the only one in benchmarks/, else a new one]",
+)
+@click.option("--statement", metavar="TEXT", help="Problem statement.")
+@click.option("--reference", metavar="SCRIPT", help="Shell script that solves it.")
+@click.option(
+    "--check",
+    "checks",
+    multiple=True,
+    metavar="COMMAND",
+    help="Command that ends with 0 if the work is right; several share the score.",
+)
+@click.option(
+    "--file",
+    "files",
+    multiple=True,
+    metavar="TARGET=PATH",
+    help="File in the container, relative to the workdir, and the one it is copied from; repeatable.",
+)
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag, repeatable.")
+@click.option("--image", metavar="IMAGE", help="Image.  [default: that of the manifest's defaults]")
+def new(
+    name: str,
+    manifest: Path | None,
+    statement: str | None,
+    reference: str | None,
+    checks: tuple[str, ...],
+    files: tuple[str, ...],
+    tags: tuple[str, ...],
+    image: str | None,
+) -> None:
+    """Write a scenario with this ID, and ask nothing: what is not given is seen, or an example that passes.
+
+    It is added at the end of a manifest, whose comments stay, or to a new one. A manifest in which it would be wrong
+    stays as it is.
+    """
+    from ._new_scenario import add, example, manifest_for
+
+    content = {"--statement": statement, "--check": checks, "--reference": reference}
+    if any(content.values()) and not (statement and checks):
+        missing = " and ".join(option for option in ("--statement", "--check") if not content[option])
+        raise click.UsageError(
+            f"{missing} is missing; without --statement, --reference and --check an example is written, to be edited"
+        )
+    path = manifest_for(manifest)
+    made: dict[str, Any] = {"id": name}
+    if tags:
+        made["tags"] = [*tags]
+    if files:
+        made["files"] = dict(_pair(text, path) for text in files)
+    if statement is None:
+        made |= example(name)
+    else:
+        made["problem_statement"] = statement
+        if reference is not None:
+            made["reference"] = reference
+        numbered = [(f"check-{number}", command) for number, command in enumerate(checks, 1)]
+        made["scorers"] = [
+            {**({"name": label} if len(checks) > 1 else {}), "type": "command", "command": command}
+            for label, command in numbered
+        ]
+    is_new = not path.exists()
+    for written in add(path, made, image):
+        shown = os.path.relpath(written)
+        say(f"{'wrote' if is_new else 'added'}  {shown if is_new else f'{name} to {shown}'}")
+    shown = os.path.relpath(path)
+    say(f"next   edit {shown}, then: benchjobs scenario validate {shown}::{name}")
+
+
+def _pair(text: str, manifest: Path) -> tuple[str, str]:
+    target, sign, path = text.partition("=")
+    if not sign or not target or not path:
+        raise click.UsageError(f"--file: TARGET=PATH is expected, not {text!r}")
+    return target, os.path.relpath(path, manifest.parent)
+
+
+@scenario.command("list")
+@click.argument("whats", nargs=-1, metavar="[PATH|NAME]...")
+@output_option
+def list_(whats: tuple[str, ...], output: str) -> int:
+    """List scenarios of benchmarks in PATHS, or of those known by NAME; by default those in `benchmarks/`.
+
+    A file with a mistake is told, the others are listed, and the exit status is 1.
+    """
+    from ..report.documents.scenarios import ScenariosDocument
+
+    items: list[ScenarioItem] = []
+    wrong = False
+    for named in places(whats):
+        try:
+            items += map(item_of, found(named))
+        except InputError as error:
+            wrong = True
+            say(str(error), err=True)
+    emit(ScenariosDocument(scenarios=tuple(items)), lambda: _table(items), output)
+    return 1 if wrong else 0
+
+
+def _table(items: Sequence[ScenarioItem]) -> Iterator[str]:
+    columns = (
+        Column("scenario", least=20),
+        Column("tags", spare=True),
+        Column("scorers"),
+        Column("file", least=20),
+    )
+    rows = [
+        (
+            one_line(f"{item.benchmark}::{item.scenario}", 200),
+            one_line(", ".join((*item.tags, *(["archived"] if item.archived else []))), 60),
+            one_line(", ".join(item.scorers), 60),
+            one_line(f"{item.file}:{item.line}" if item.line else item.file, 200),
+        )
+        for item in items
+    ]
+    yield from render(columns, rows, width())
+    yield counted(len(items), "scenario")
+
+
+@scenario.command()
+@click.argument("what", metavar="PATH::ID|NAME::ID|ID")
+@output_option
+def show(what: str, output: str) -> None:
+    """Show a scenario: what is asked, where it runs, how it is graded. Its reference and its tests are not shown."""
+    named = Named.read(what)
+    listed = (
+        list(found(named))
+        if named.scenario is not None
+        else [one for place in places(()) for one in found(place) if one.ref.id == what]
+    )
+    if len(listed) != 1:
+        places_of = ", ".join(f"{os.path.relpath(one.source.path)}::{what}" for one in listed)
+        raise click.ClickException(
+            f"there are several scenarios {what!r}; name one: {places_of}"
+            if listed
+            else f"there is no scenario {what!r} here; `benchjobs scenario list` lists them"
+        )
+    document = document_of(listed[0])
+    emit(document, lambda: lines_of(document), output)
+
+
+@scenario.command(cls=VariadicCommand)
+@click.argument("whats", nargs=-1, metavar="[PATH|NAME|PATH::ID]...")
+@click.option("--schema-only", is_flag=True, help="Check only what is written, and run nothing.")
+@click.option(
+    "--attempts",
+    type=click.IntRange(1, 1000),
+    default=2,
+    show_default=True,
+    help="Attempts of each scenario and agent.",
+)
+@click.option(
+    "--dir",
+    "directory",
+    type=DIRECTORY,
+    help="Where results go.  [default: a temporary directory, kept only if there are problems]",
+)
+@output_option
+def validate(
+    *,
+    whats: tuple[str, ...],
+    schema_only: bool,
+    attempts: int,
+    directory: Path | None,
+    rest: tuple[str, ...],
+    output: str,
+) -> int:
+    """Validate scenarios: first what is written, then, in the sandbox, that the reference passes and nothing does not.
+
+    Every mistake of every file is told before anything runs. Arguments after `--` go to pytest. Exit status 1 when
+    anything is wrong; `benchjobs check` explains the verdicts.
+    """
+    from .check import check_all, check_lines
+
+    named = places(whats)
+    wrong, count = _mistakes(named)
+    if wrong or schema_only:
+        for line in wrong:
+            say(line, err=True)
+        say(f"{counted(len(wrong), 'mistake')} in {counted(count, 'scenario')}" if wrong else
+            f"{counted(count, 'scenario')}: no mistake in what is written", err=output != "text")  # fmt: skip
+        return 1 if wrong else 0
+    scenarios = [one.scenario for one in named if one.scenario is not None]
+    if scenarios and len(scenarios) < len(named):
+        raise click.UsageError("name scenarios (PATH::ID), or whole benchmarks, not both")
+    benchmarks = tuple(dict.fromkeys(one.place for one in named))
+    document = check_all(benchmarks, tuple(scenarios), attempts, directory, rest)
+    emit(document, lambda: check_lines(document), output)
+    return 0 if document.ok else 1
+
+
+def _mistakes(named: Sequence[Named]) -> tuple[list[str], int]:
+    """Return every mistake, and the number of scenarios that were read."""
+    wrong: list[str] = []
+    count = 0
+    for one in named:
+        try:
+            for each in found(one):
+                count += 1
+                each.source.load(each.ref.id)
+        except InputError as error:
+            wrong += [str(each) for each in (error.errors if isinstance(error, InputErrors) else [error])]
+    return list(dict.fromkeys(wrong)), count
+
+
+@scenario.command("import")
+@click.argument("path", type=click.Path(exists=True, path_type=Path), metavar="FILE|DIRECTORY")
+@click.option(
+    "--to",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Manifest to write.  [default: benchmarks/NAME.bench.yaml]",
+)
+@click.option("--image", metavar="IMAGE", help="Image of the scenarios, instead of Runloop's blueprints.")
+@output_option
+def import_(path: Path, to: Path | None, image: str | None, output: str) -> int:
+    """Write a manifest from scenarios of Runloop, FILE.json, or one that borrows the Harbor tasks in DIRECTORY.
+
+    FILE.json is what Runloop's API shows: one scenario, a list, or a page. What has no equivalent is named. Exit
+    status 1 when the manifest needs to be corrected.
+    """
+    from ._import_scenarios import import_from
+
+    document = import_from(path, to, image)
+    emit(document, lambda: _imported(document), output)
+    return 1 if document.mistakes else 0
+
+
+def _imported(document: ImportDocument) -> Iterator[str]:
+    yield f"wrote  {document.file}: {counted(len(document.scenarios), 'scenario')}"
+    for name in document.written:
+        yield f"wrote  {one_line(name, 300)}"
+    for left in document.left_out:
+        yield f"left   {one_line(f'{left.scenario}: {left.key}: {left.why}', 500)}"
+    for line in document.mistakes:
+        yield f"wrong  {one_line(line, 500)}"
+    yield f"next   benchjobs scenario validate {document.file}"

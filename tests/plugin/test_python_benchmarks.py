@@ -1,0 +1,197 @@
+"""Benchmarks in Python, as pytest collects and runs them."""
+
+from __future__ import annotations
+
+import pytest
+
+from .conftest import Bench
+
+WORDS = """
+import pytest
+from pytest_benchjobs import Benchmark, Scenario, scorer
+
+@scorer("share")
+def share(context):
+    return 0.5 if context.run("cat out.txt")[1].strip() == "2" else 0.0
+
+@pytest.mark.parametrize("number", [1, 2])
+def write(number):
+    return Scenario(
+        problem_statement=f"Write {number}.",
+        tags=["easy"],
+        reference=f"echo {number} > out.txt",
+        scorers=[{"type": "command", "command": f"grep -qx {number} out.txt"}],
+    )
+
+words = Benchmark(
+    "words",
+    version="3",
+    defaults={"image": "none", "workdir": "/app"},
+    scenarios=[
+        write,
+        Scenario("half", problem_statement="Write.", threshold=0.5, reference="echo 2 > out.txt", scorers=[share]),
+    ],
+)
+again = words
+_hidden = Benchmark("hidden", scenarios=[])
+"""
+IDS = ["words::write.1[oracle]", "words::write.2[oracle]", "words::half[oracle]"]
+
+
+def ids(result: pytest.RunResult) -> list[str]:
+    return [line for line in result.outlines if "::" in line]
+
+
+def test_a_test_module_has_trials_beside_its_tests(bench: Bench) -> None:
+    bench.write("test_words.py", WORDS + "\ndef test_ordinary():\n    assert words.benchmark == 'words'\n")
+    found = ids(bench.run("--collect-only", "-q"))
+    assert found == ["test_words.py::test_ordinary", *(f"test_words.py::{one}" for one in IDS)]
+    result = bench.run()
+    result.assert_outcomes(passed=4)
+    assert {(one["benchmark"], one["benchmark_version"], one["score"]) for one in bench.results()} == {
+        ("words", "3", 1.0),
+        ("words", "3", 0.5),
+    }
+    assert bench.run("test_words.py::words").parseoutcomes() == {"passed": 3}
+    assert ids(bench.run("--collect-only", "-q", "-m", "easy")) == [
+        f"test_words.py::{one}" for one in IDS[:2]
+    ]
+    assert bench.run("test_words.py", "-k", "half").parseoutcomes() == {"passed": 1, "deselected": 3}
+
+
+def test_a_printed_id_runs_that_trial_with_its_agent(bench: Bench) -> None:
+    bench.write("test_words.py", WORDS)
+    agent = "command:echo 2 > out.txt"
+    assert bench.run("--bench-agent", f"two={agent}", "--bench-attempts", "2").ret == 1
+    (failed, *_) = [node for node, outcome in bench.outcomes().items() if outcome == "failed"]
+    assert failed == "test_words.py::words::write.1[two-1]"
+    again = bench.run(failed, "--bench-force")
+    assert again.parseoutcomes() == {"unsolved": 1}, again.stdout.str()
+    assert bench.outcomes() == {failed: "failed"}
+    assert bench.benchjobs("rerun", failed).returncode == 1
+    assert bench.outcomes() == {failed: "failed"}
+    assert "Write 1" not in bench.benchjobs("show", failed).stderr
+
+
+def test_a_conftest_is_collected_where_it_lies_and_known_by_name(bench: Bench) -> None:
+    bench.conftest(WORDS)
+    bench.write("tests/test_other.py", "def test_other(): pass")
+    here = [f"conftest.py::{one}" for one in IDS]
+    assert ids(bench.run("--collect-only", "-q")) == ["tests/test_other.py::test_other", *here]
+    assert ids(bench.run("conftest.py", "--collect-only", "-q")) == here
+    assert ids(bench.run("--bench", "conftest.py", "--collect-only", "-q")) == here
+    assert ids(bench.run("tests", "--collect-only", "-q")) == ["tests/test_other.py::test_other"]
+    assert ids(bench.run("--bench", "words", "--collect-only", "-q")) == IDS
+    assert ids(bench.run("--bench", "words@3", "--collect-only", "-q")) == IDS
+    refused = bench.run("--bench", "words@4")
+    refused.stderr.fnmatch_lines(["*words is known in version 3, not '4'*"])
+    bench.run("--bench", "words", "-n2").assert_outcomes(passed=3)
+    assert bench.run("words::half[oracle]", "--bench-force").parseoutcomes() == {"passed": 1}
+
+
+def test_a_file_is_named_like_a_manifest(bench: Bench) -> None:
+    bench.write("elsewhere/words.py", WORDS)
+    assert ids(bench.run("--bench", "elsewhere/words.py", "--collect-only", "-q")) == [
+        f"elsewhere/words.py::{one}" for one in IDS
+    ]
+    assert bench.benchjobs("check", "elsewhere/words.py").returncode == 0
+    bench.write("elsewhere/none.py", "x = 1")
+    bench.run("--bench", "elsewhere/none.py").stderr.fnmatch_lines(
+        ["*--bench: elsewhere/none.py has no Benchmark in a variable of the module*"]
+    )
+    bench.write("elsewhere/broken.py", "x = 1\nimport no_such_module\n")
+    broken = bench.run("--bench", "elsewhere/broken.py")
+    broken.stderr.fnmatch_lines(
+        ["*--bench: elsewhere/broken.py:2: cannot be imported: ModuleNotFoundError: *"]
+    )
+    assert "Traceback" not in broken.stderr.str()
+
+
+def test_one_that_is_imported_runs_once(bench: Bench) -> None:
+    bench.write("test_a.py", WORDS)
+    bench.write("test_b.py", "from test_a import words")
+    bench.run("--bench-force").assert_outcomes(passed=3)
+    assert ids(bench.run("test_b.py", "--collect-only", "-q")) == [f"test_b.py::{one}" for one in IDS]
+
+
+def test_mistakes_are_one_error_of_collection_with_file_and_line(bench: Bench) -> None:
+    bench.write("test_words.py", WORDS.replace("threshold=0.5", "treshold=0.5"))
+    result = bench.run()
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(
+        [
+            "test_words.py:24: scenarios[[]2[]].treshold: unknown key; did you mean 'threshold'?",
+            "*^^^^^^^^ column *",
+        ]
+    )
+    assert "Traceback" not in result.stdout.str()
+
+
+def test_two_of_one_name_in_a_file_are_refused(bench: Bench) -> None:
+    bench.write("test_words.py", WORDS + "\nother = Benchmark('words', scenarios=[write])\n")
+    result = bench.run()
+    result.stdout.fnmatch_lines(
+        ["*test_words.py:*: other and words (line *) are benchmarks with one name, 'words'*"]
+    )
+
+
+def test_two_in_a_file_may_have_scenarios_of_one_name(bench: Bench) -> None:
+    bench.write(
+        "test_words.py",
+        WORDS + "\nother = Benchmark('others', defaults={'image': 'none'}, scenarios=[write])\n",
+    )
+    bench.write("test_more.py", "from test_words import other")
+    bench.run().assert_outcomes(passed=5)
+
+
+def test_an_interactive_test_takes_the_object_the_name_or_the_file(bench: Bench) -> None:
+    bench.conftest(WORDS)
+    bench.write(
+        "tests/test_it.py",
+        """
+        import pytest
+
+        @pytest.mark.parametrize("number", ["1", "2"])
+        @pytest.mark.bench_scenario("words", "write.1", agent="mine")
+        def test_by_name(bench_trial, number):
+            bench_trial.write_file("out.txt", number)
+            assert bench_trial.score().score == (number == "1")
+
+        @pytest.mark.bench_scenario("conftest.py", "half")
+        def test_by_file(bench_trial):
+            bench_trial.write_file("out.txt", "2")
+        """,
+    )
+    result = bench.run("tests")
+    assert result.parseoutcomes() == {"passed": 3}, result.stdout.str()
+    bench.conftest("")
+    bench.write(
+        "test_own.py",
+        WORDS
+        + """
+@pytest.mark.bench_scenario(words, "half")
+def test_by_object(bench_trial):
+    bench_trial.write_file("out.txt", "2")
+""",
+    )
+    result = bench.run("test_own.py")
+    assert result.parseoutcomes() == {"passed": 4}, result.stdout.str()
+
+
+def test_a_scorer_with_the_name_of_another_is_refused(bench: Bench) -> None:
+    bench.conftest(
+        "\nfrom pytest_benchjobs import scorer\n\n@scorer('share')\ndef other(context): return 1.0\n"
+    )
+    bench.write("test_words.py", WORDS)
+    bench.run().stdout.fnmatch_lines(
+        ["test_words.py:*@scorer('share')*there is another scorer of this name*"]
+    )
+
+
+def test_results_are_reused_until_the_content_changes(bench: Bench) -> None:
+    bench.write("test_words.py", WORDS)
+    bench.run()
+    bench.write("test_words.py", "# Only a comment.\n" + WORDS)
+    bench.run("--bench-reuse").stdout.fnmatch_lines(["3 results reused*"])
+    bench.write("test_words.py", WORDS.replace("grep -qx {number}", "grep -q {number}"))
+    bench.run("--bench-reuse").stdout.fnmatch_lines(["1 result reused*"])
