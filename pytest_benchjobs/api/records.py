@@ -61,6 +61,9 @@ class Job:
     """The job it was made from."""
     selection: bool
     """It has no name and ran a selection of scenarios (`-k`, `-m`, `--lf`, ids)."""
+    branch: str | None
+    """Of git, where the job was started; None: unknown."""
+    commit: str | None
     _results: Path = dataclasses.field(repr=False, compare=False)
 
     @classmethod
@@ -148,7 +151,12 @@ class Run:
     input_tokens: int | None
     output_tokens: int | None
     cached_tokens: int | None
+    calls: int | None
+    """Calls of models that were answered."""
     seconds: float
+    branch: str | None
+    """Of git, where the job was started; None: unknown."""
+    commit: str | None
     started_at: datetime.datetime | None
     finished_at: datetime.datetime | None
     _results: Path = dataclasses.field(repr=False, compare=False)
@@ -215,6 +223,8 @@ class Trial:
     """Of its scenario, a JSON list."""
     cluster: str | None
     """Scenarios of one cluster are not independent of each other."""
+    calls: int | None
+    """Calls of models that were answered."""
     _results: Path = dataclasses.field(repr=False, compare=False)
 
     @classmethod

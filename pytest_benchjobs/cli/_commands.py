@@ -26,7 +26,9 @@ _SECTIONS = {
         "show": "Show everything about one trial, and what to type next.",
         "logs": "Copy the logs of a job, or of one trial.",
         "shell": "Open a shell in a kept trial.",
+        "serve": "Show results in a browser.",
         "export": "Write the trials of a job as CSV or JSON lines.",
+        "export-viewer-data": "Write viewer_data.json for other tools.",
     },
     "Compare and decide": {
         "compare": "Compare two jobs, agents or models.",

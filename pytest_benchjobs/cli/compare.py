@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,16 +15,15 @@ from ..model.errors import InputError
 from ..report.table import width
 from ..store.files import write_atomically, writing
 from ..store.layout import Layout
-from ..store.project import ini_value
 from ._dead_jobs import death_of
-from ._directory import DIRECTORY, FILE
+from ._directory import DIRECTORY
+from ._high_scores import high_scores_of, high_scores_option
 from ._output import emit, output_option, say
 from ._pytest_call import call_new_job
 from ._run_options import RunRequest, VariadicCommand, results_directory, run_options, run_request
 
 if TYPE_CHECKING:
-    from ..analysis.sides import Side
-    from ..model.comparison import Comparison, HighScore
+    from ..model.comparison import Comparison
     from ..store.reader import HistoryReader
 
 _TESTS_FAILED = 1
@@ -56,11 +55,7 @@ class _Model(NamedTuple):
     show_default=True,
     help="Confidence of intervals, in percent.",
 )
-@click.option(
-    "--high-scores",
-    type=FILE,
-    help="File with high scores of benchmarks.  [default: bench_high_scores_file of the ini file]",
-)
+@high_scores_option
 @click.option(
     "--out", type=DIRECTORY, help="Directory for compare-ID.json.  [default: comparisons/ beside the jobs]"
 )
@@ -94,7 +89,7 @@ def compare(
 
     specs = _specs(jobs, a, b)
     directory = results_directory(options)
-    highs = _high_scores(high_scores, directory)
+    highs = high_scores_of(high_scores, directory)
     at = datetime.datetime.now(datetime.UTC)
     comparison_id = new_comparison_id(at)
     models = [_model(spec, directory) for spec in specs]
@@ -197,24 +192,17 @@ def _patterns(
     """Return patterns of labels. One job named twice is split into its two agents."""
     if specs[0] != specs[1] or a_agent is not None or b_agent is not None:
         return a_agent, b_agent
+    from ..analysis.stored_sides import exactly, two_agents
     from ..store.reader import HistoryReader
     from ..store.results import find_job
 
     with HistoryReader.of(directory) as history:
         job = find_job(history, specs[0])
-        agents = list(dict.fromkeys(run.agent for run in history.runs(job)))
-    if len(agents) != 2:
-        there_are = f"there {'is' if len(agents) == 1 else 'are'} {len(agents)}: {', '.join(agents[:10])}"
-        raise click.UsageError(
-            f"job {job} is compared with itself, which takes two agents, and {there_are}; "
-            "name a second job, or --a-agent and --b-agent"
-        )
-    return _exactly(agents[0]), _exactly(agents[1])
-
-
-def _exactly(label: str) -> str:
-    """Return a pattern that matches only this label."""
-    return "".join(f"[{char}]" if char in "*?[" else char for char in label)
+        try:
+            a, b = two_agents(history, job)
+        except InputError as error:
+            raise click.UsageError(f"{error.message}: --a-agent and --b-agent") from None
+    return exactly(a), exactly(b)
 
 
 def _compared(
@@ -225,74 +213,27 @@ def _compared(
 ) -> Comparison:
     """Compare two sides, each given by its spec, its name and a pattern of its agents."""
     from ..analysis.comparison import compare as compare_sides
+    from ..analysis.stored_sides import narrowed, stored_side
     from ..store.reader import HistoryReader
 
     with HistoryReader.of(directory) as history:
         found = []
         notes: list[str] = []
         for spec, name, pattern in sides:
-            side, more = _stored(history, directory, spec)
-            found.append(_narrowed(side, name, pattern, benchmarks))
+            _warn_of_death(history, directory, spec)
+            side, more = stored_side(history, directory, spec)
+            found.append(narrowed(side, name, pattern, benchmarks))
             notes += more
     return compare_sides(*found, notes=tuple(notes), **settings)
 
 
-def _stored(history: HistoryReader, directory: Path, spec: str) -> tuple[Side, tuple[str, ...]]:
-    """Return the results of a job, or else of a baseline."""
-    from ..analysis.baseline.resolve import resolve
-    from ..analysis.sides import side
+def _warn_of_death(history: HistoryReader, directory: Path, spec: str) -> None:
+    """Print a line if the process of the job that `spec` names has died."""
     from ..store.results import find_job
 
-    try:
-        job = find_job(history, spec)
-    except InputError as error:
-        resolved = resolve(spec, history=history, directory=directory, root=Path.cwd(), job=None)
-        if resolved.side is None:
-            raise InputError(f"{error}, and no baseline: {resolved.missing}") from None
-        return resolved.side, resolved.notes
-    if (death := death_of(directory, job)) is not None:
-        say(death, err=True)
-    return side(spec, [(job, history.paired_rows(job))]), ()
-
-
-def _narrowed(side: Side, named: str, pattern: str | None, benchmarks: Sequence[str]) -> Side:
-    """Return the side with only these agents and benchmarks.
-
-    Raises:
-        InputError: there is no such agent.
-    """
-    import dataclasses
-
-    wanted = {
-        name.strip().partition("@")[0] for text in benchmarks for name in text.split(",") if name.strip()
-    }
-    cells = {
-        key: cell
-        for key, cell in side.cells.items()
-        if (pattern is None or fnmatchcase(cell.agent, pattern)) and (not wanted or cell.benchmark in wanted)
-    }
-    if pattern is not None and not any(fnmatchcase(agent, pattern) for agent in side.agents):
-        raise InputError(f"{named}: no agent {pattern!r}; there are {', '.join(side.agents[:10]) or 'none'}")
-    if wanted and not cells and side.cells:
-        there = sorted({cell.benchmark for cell in side.cells.values()})
-        raise InputError(
-            f"{named}: none of the benchmarks {', '.join(sorted(wanted))}; there are {', '.join(there)}"
-        )
-    return dataclasses.replace(side, name=named, cells=cells)
-
-
-def _high_scores(given: Path | None, directory: Path) -> dict[str, HighScore]:
-    from ..settings.high_scores import read_high_scores
-
-    if given is not None:
-        return read_high_scores(given)
-    for place in (Path.cwd(), *Path.cwd().parents):
-        named = ini_value(place, "bench_high_scores_file")
-        if named:
-            return read_high_scores(place / named)
-        if Layout(place / directory.name).jobs.is_dir():
-            break
-    return {}
+    with contextlib.suppress(InputError):
+        if (death := death_of(directory, find_job(history, spec))) is not None:
+            say(death, err=True)
 
 
 def _write(comparison: Comparison, directory: Path) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,13 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from ..model.errors import InputError
-from ..store.project import default_directory
-from ..store.text import clean
 from ._directory import directory_option
 from ._output import emit, output_option
 
 if TYPE_CHECKING:
-    from ..model.result import TrialResult
     from ..report.documents.trial import ShowDocument
     from ..store.reader import HistoryReader
 
@@ -53,23 +49,10 @@ def show(trial: str, job: str | None, directory: Path, output: str) -> None:
 
 
 def _lines(document: ShowDocument, directory: Path) -> Iterator[str]:
+    from ..report.trial import next_commands
     from ._trial_text import trial_lines
 
-    return trial_lines(document, list(next_commands(document.result, directory)))
-
-
-def next_commands(result: TrialResult, directory: Path) -> Iterator[str]:
-    """Return commands to type next about this trial."""
-    where = "" if directory == default_directory() else f" --dir {shlex.quote(str(directory))}"
-    trial = shlex.quote(clean(result.node_id))
-    yield f"benchjobs logs {result.job} --scenario {trial}{where}"
-    if result.kept is not None:
-        yield f"benchjobs shell {trial}{where}"
-        yield f"benchjobs rescore {result.job} --scenario {shlex.quote(result.scenario)}{where}"
-        yield f"benchjobs rerun {trial}{where}"
-    else:
-        yield f"benchjobs rerun {trial}{where} -- --bench-keep always    # then: benchjobs shell {trial}{where}"
-    yield f"pytest {trial}"
+    return trial_lines(document, [command for _, command in next_commands(document.result, directory)])
 
 
 def _refuse_job(history: HistoryReader, text: str) -> None:

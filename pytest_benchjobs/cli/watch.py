@@ -6,7 +6,6 @@ import dataclasses
 import datetime
 import json
 import re
-import shlex
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..store.project import default_directory
+from ..store.project import directory_argument
 from ..store.text import one_line, plain
 from ._directory import directory_option
 from ._output import output_option, say
@@ -259,5 +258,4 @@ def _view(following: Following, choice: _Choice | None = None) -> View:
 
 def _command(verb: str, record: JobRecord, directory: Path) -> str:
     """Return a command for this job, as the user would type it here."""
-    where = "" if directory == default_directory() else f" --dir {shlex.quote(str(directory))}"
-    return f"benchjobs {verb} {record.id}{where}"
+    return f"benchjobs {verb} {record.id}{directory_argument(directory)}"

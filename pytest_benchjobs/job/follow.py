@@ -17,7 +17,7 @@ from ..model.result import Outcome, TrialResult
 from ..report.excerpts import excerpts, last_lines
 from ..store.bundle import JobBundle
 from ..store.events import EventReader
-from ..store.layout import Layout, namesakes
+from ..store.layout import JobLayout, Layout, namesakes
 from ..store.liveness import is_dead, last_beat
 from ..store.log import log_end
 from ..store.reader import HistoryReader
@@ -50,6 +50,13 @@ def _quoted(result: TrialResult, root: Path, lines: int) -> tuple[str, ...]:
     why = [] if result.failure is None else [*clean(result.failure.message, 1000).split("\n"), ""]
     shown = [line for one in excerpts(result, root, lines=lines, size=_TAIL) for line in one.text.split("\n")]
     return tuple(one_line(line, _LINE_LIMIT) if line.strip() else "" for line in (*why, *shown))
+
+
+def running_log(layout: JobLayout, trial: Flying) -> Path | None:
+    """Return the agent's log of a trial that runs in the job of `layout`; None if it has none yet."""
+    final = layout.trial(trial.agent, trial.scenario, trial.attempt)
+    found = (path for path in final.parent.glob(f".tmp-*-{trial.attempt}/agent.log") if not path.is_symlink())
+    return max(found, key=lambda path: path.lstat().st_mtime_ns, default=None)
 
 
 class Following:
@@ -133,15 +140,7 @@ class Following:
             return ()
         if trial.confidential:
             return _HELD_BACK
-        newest = max(
-            (
-                path
-                for path in final.parent.glob(f".tmp-*-{trial.attempt}/agent.log")
-                if not path.is_symlink()
-            ),
-            key=lambda path: path.lstat().st_mtime_ns,
-            default=None,
-        )
+        newest = running_log(self.bundle.layout, trial)
         if newest is None:
             return ()
         text = log_end(newest, _TAIL).decode("utf-8", "replace")

@@ -9,6 +9,7 @@ import contextlib
 import itertools
 import json
 import os
+import shlex
 from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from ..model.job import JobRecord
 from ..model.result import TrialResult
 from ..store.bundle import JobBundle
 from ..store.layout import TrialLayout
+from ..store.project import directory_argument
 from ..store.results import places_of
 from ..store.rows import TrialRow
 from ..store.text import clean, one_line
@@ -56,7 +58,7 @@ def show_document(directory: Path, row: TrialRow, record: JobRecord) -> ShowDocu
     return ShowDocument(
         result=result,
         job_name=record.name,
-        statement=None if result.confidential else _statement(result, record),
+        statement=None if result.confidential else statement_of(result, record),
         commands=commands,
         commands_left_out=left_out,
         logs=tuple(LogEnd(title=one.title, lines=one.lines) for one in _logs(result, root)),
@@ -64,6 +66,26 @@ def show_document(directory: Path, row: TrialRow, record: JobRecord) -> ShowDocu
         files=files,
         files_left_out=more,
     )
+
+
+def next_commands(result: TrialResult, directory: Path) -> Iterator[tuple[str, str]]:
+    """Yield commands to type next about this trial, each with its purpose."""
+    where = directory_argument(directory)
+    trial = shlex.quote(clean(result.node_id))
+    yield "Copy its logs", f"benchjobs logs {result.job} --scenario {trial}{where}"
+    if result.kept is not None:
+        yield "Open a shell in it", f"benchjobs shell {trial}{where}"
+        yield (
+            "Grade it again",
+            f"benchjobs rescore {result.job} --scenario {shlex.quote(result.scenario)}{where}",
+        )
+        yield "Run it again, with its settings", f"benchjobs rerun {trial}{where}"
+    else:
+        yield (
+            "Run it again, and keep its file system",
+            f"benchjobs rerun {trial}{where} -- --bench-keep always    # then: benchjobs shell {trial}{where}",
+        )
+    yield "Run it again", f"pytest {trial}"
 
 
 def _logs(result: TrialResult, root: Path) -> Iterator[Excerpt]:
@@ -77,7 +99,7 @@ def _logs(result: TrialResult, root: Path) -> Iterator[Excerpt]:
             yield Excerpt(f"last lines of scorer {name} (scorers/{name}/output.log)", lines)
 
 
-def _statement(result: TrialResult, record: JobRecord) -> str | None:
+def statement_of(result: TrialResult, record: JobRecord) -> str | None:
     """Return the task, if the benchmark is still where it was."""
     scenario = Scenarios().of(result, record)
     return None if scenario is None else clean(scenario.problem_statement, _STATEMENT)

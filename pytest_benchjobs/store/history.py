@@ -65,7 +65,8 @@ _NEW_RUN = """
 # A reused trial took no time and no money here; a rescored one took time.
 _SUM_UP_RUNS = """
     UPDATE runs SET (benchmark_version, provider, model, trials, passed, failed, error, cancelled, skipped, reused,
-        scored, mean_score, cost_usd, input_tokens, output_tokens, cached_tokens, seconds, started_at, finished_at) = (
+        scored, mean_score, cost_usd, input_tokens, output_tokens, cached_tokens, calls, seconds, started_at,
+        finished_at) = (
         SELECT max(trials.benchmark_version), max(trials.provider), max(trials.model), count(*),
             total(outcome = 'passed'), total(outcome = 'failed'), total(outcome = 'error'),
             total(outcome = 'cancelled'), total(outcome = 'skipped'), count(trials.reused),
@@ -74,12 +75,17 @@ _SUM_UP_RUNS = """
             sum(CASE WHEN trials.reused IS NULL AND rescored IS NULL THEN trials.input_tokens END),
             sum(CASE WHEN trials.reused IS NULL AND rescored IS NULL THEN trials.output_tokens END),
             sum(CASE WHEN trials.reused IS NULL AND rescored IS NULL THEN trials.cached_tokens END),
+            sum(CASE WHEN trials.reused IS NULL AND rescored IS NULL THEN trials.calls END),
             total(CASE WHEN trials.reused IS NULL THEN trials.seconds END),
             ifnull(min(CASE WHEN trials.reused IS NULL THEN trials.started_at END), jobs.created_at),
             CASE WHEN jobs.finished_at IS NOT NULL
                 THEN ifnull(max(CASE WHEN trials.reused IS NULL THEN trials.finished_at END), jobs.finished_at) END
         FROM trials, jobs WHERE trials.job = runs.job AND trials.run = runs.position AND jobs.id = runs.job
-    ), (status, job_name) = (SELECT status, name FROM jobs WHERE id = runs.job)
+    ), tags = (
+        SELECT json_group_array(DISTINCT each.value)
+        FROM trials, json_each(CASE WHEN json_valid(trials.tags) THEN trials.tags END) AS each
+        WHERE trials.job = runs.job AND trials.run = runs.position
+    ), (status, job_name, branch, "commit") = (SELECT status, name, branch, "commit" FROM jobs WHERE id = runs.job)
     WHERE job = ?1
 """
 _SUM_UP_JOB = """

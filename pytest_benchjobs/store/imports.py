@@ -26,7 +26,8 @@ _TYPES = {
     "'text', 'null'": "benchmark_version model class message provider signature reused rescored kept "
     "comparable known tags cluster",
     "'integer', 'real'": "attempt tries threshold seconds",
-    "'integer', 'real', 'null'": "score input_tokens output_tokens cost_usd cached_tokens reasoning_tokens",
+    "'integer', 'real', 'null'": "score input_tokens output_tokens cost_usd cached_tokens reasoning_tokens "
+    "calls",
 }
 # SQLite columns may hold values of any type.
 _SOUND = " AND ".join(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import shlex
 import tomllib
 from pathlib import Path
 
@@ -28,6 +29,11 @@ def default_directory() -> Path:
 def directory_of(root: Path) -> Path:
     """Return the results directory of a project."""
     return root / (ini_value(root, "bench_dir") or "reports")
+
+
+def directory_argument(directory: Path) -> str:
+    """Return the option that a command needs to find these results from here, with a blank before it; often none."""
+    return "" if directory == default_directory() else f" --dir {shlex.quote(str(directory))}"
 
 
 def rootdir() -> Path:

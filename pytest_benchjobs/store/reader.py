@@ -34,13 +34,14 @@ from .rows import (
     TrialRow,
     as_text,
     as_time,
+    column_of,
 )
 from .trials import what_is_wrong
 
 _PAGE = 500
 """Rows read at a time. Nothing is locked between two pages, however slow the caller is."""
 _ENDED = tuple(status.value for status in JobStatus if status.ended)
-_PLAIN = ("name", "planned", *TOTALS, "parent")
+_PLAIN = ("name", "planned", *TOTALS, "parent", "branch", "commit")
 _RECORDS = 50
 """Whole records of jobs read at a time."""
 BASELINE_COLUMNS = 'name, jobs, branch, "commit", set_at, set_by, reason'
@@ -49,13 +50,13 @@ _BASELINES = f"""
         SELECT *, row_number() OVER (PARTITION BY name ORDER BY set_at DESC, id DESC) AS back FROM baselines
     ) WHERE back = 1 AND jobs <> '[]' ORDER BY name
 """  # noqa: S608
-_JOB = f"id, status, created_at, finished_at, selection, {', '.join(_PLAIN)}"
+_JOB = f"id, status, created_at, finished_at, selection, {', '.join(map(column_of, _PLAIN))}"
 _EARLIER_SELECTION = """
     selection AND finished_at IS NOT NULL
     AND id <> (SELECT id FROM jobs WHERE selection ORDER BY created_at DESC, id DESC LIMIT 1)
 """
 _RUN_FIELDS = tuple(field.name for field in dataclasses.fields(RunRow))
-_RUN = ", ".join("job || '.' || position" if name == "id" else name for name in _RUN_FIELDS)
+_RUN = ", ".join("job || '.' || position" if name == "id" else column_of(name) for name in _RUN_FIELDS)
 _TRIAL = ", ".join((*(f"trials.{name}" for name in TRIAL_COLUMNS), "trials.job || '.' || trials.run"))
 
 _PAIR_ROW: Callable[[Iterable[Any]], PairRow] = functools.partial(tuple.__new__, PairRow)
@@ -110,7 +111,7 @@ class HistoryReader:
 
     def job_row(self, job_id: str) -> JobRow | None:
         """Look a job up by its id."""
-        return next(iter(self._job_rows("WHERE id = ?", [job_id])), None)
+        return next(iter(self.job_rows("WHERE id = ?", [job_id])), None)
 
     def job_page(
         self,
@@ -125,18 +126,18 @@ class HistoryReader:
 
         Without `selections`, jobs that ran a selection of scenarios are left out, except running ones and the newest.
         """
-        where, values = _where(
+        where, values = where_all(
             *_listed(since, statuses),
             (f"NOT ({_EARLIER_SELECTION})", None if selections else []),
             ("(created_at, id) < (?, ?)", after),
         )
-        return self._job_rows(f"{where} ORDER BY created_at DESC, id DESC LIMIT ?", [*values, limit])
+        return self.job_rows(f"{where} ORDER BY created_at DESC, id DESC LIMIT ?", [*values, limit])
 
     def earlier_selections(
         self, *, since: datetime.datetime | None = None, statuses: Collection[str] = ()
     ) -> int:
         """Count the jobs that `job_page` leaves out without `selections`."""
-        where, values = _where(*_listed(since, statuses), (_EARLIER_SELECTION, []))
+        where, values = where_all(*_listed(since, statuses), (_EARLIER_SELECTION, []))
         return int(self._value(f"SELECT count(*) FROM jobs {where}", *values))  # noqa: S608
 
     def each_job(
@@ -160,7 +161,7 @@ class HistoryReader:
 
     def runs(self, job_id: str) -> list[RunRow]:
         """Return the runs of a job, in the order they first appeared."""
-        return self._run_rows("WHERE job = ? ORDER BY position", [job_id])
+        return self.run_rows("WHERE job = ? ORDER BY position", [job_id])
 
     def run_page(
         self,
@@ -182,19 +183,19 @@ class HistoryReader:
         """
         if sort not in _RUN_FIELDS:
             raise InputError(f"runs cannot be sorted by {sort!r}; choose one of {', '.join(_RUN_FIELDS)}")
-        where, values = _where(
+        where, values = where_all(
             _equal("job", job),
             _equal("benchmark", benchmark),
             _equal("agent", agent),
-            _one_of("status", statuses),
+            one_of("status", statuses),
             ("(job, position) > (?, ?)", after),
         )
         way = "DESC" if descending else "ASC"
         # Numbers of runs sort as numbers: `.10` comes after `.9`.
         order = [f"job {way}", f"position {way}"]
         if sort not in ("id", "job"):
-            order.insert(0, f"{sort} {way} NULLS LAST")
-        return self._run_rows(f"{where} ORDER BY {', '.join(order)} LIMIT ?", [*values, limit])
+            order.insert(0, f"{column_of(sort)} {way} NULLS LAST")
+        return self.run_rows(f"{where} ORDER BY {', '.join(order)} LIMIT ?", [*values, limit])
 
     def each_run(
         self,
@@ -220,7 +221,7 @@ class HistoryReader:
 
     def trials(self, job_id: str, *, scenario: str | None = None) -> list[TrialRow]:
         """Return the trials of a job by run, in the order they were first saved. `scenario` may also be a node id."""
-        where, values = _where(("job = ?", [job_id]), _of_scenario(scenario))
+        where, values = where_all(("job = ?", [job_id]), _of_scenario(scenario))
         return self._trial_rows(f"{where} ORDER BY run, id", *values)
 
     def each_trial(
@@ -233,19 +234,15 @@ class HistoryReader:
         outcomes: Collection[str] = (),
     ) -> Iterator[TrialRow]:
         """Yield trials like `trials`, also by run, agent or outcomes, read page by page."""
-        number = None
-        if run is not None:
-            prefix, _, position = run.rpartition(".")
-            numbered = prefix == job_id and position.isdecimal() and len(position) < 10
-            number = [int(position)] if numbered else [-1]
+        number = _number_of(job_id, run)
 
         def page(after: _Place | None) -> list[Any]:
-            where, values = _where(
+            where, values = where_all(
                 ("job = ?", [job_id]),
                 ("run = ?", number),
                 _equal("agent", agent),
                 _of_scenario(scenario),
-                _one_of("outcome", outcomes),
+                one_of("outcome", outcomes),
                 ("(run, id) > (?, ?)", after),
             )
             return self.select(
@@ -321,12 +318,13 @@ class HistoryReader:
         )
         return next(iter(self._trial_rows(tail, benchmark, scenario, agent, attempt)), None)
 
-    def paired_rows(self, job_id: str) -> list[PairRow]:
-        """Return all trials of a job, with only the columns that comparisons need."""
+    def paired_rows(self, job_id: str, *, run: str | None = None) -> list[PairRow]:
+        """Return all trials of a job, or of one of its runs, with only the columns that comparisons need."""
         columns = ", ".join(name.rstrip("_") for name in PairRow._fields)
-        query = f"SELECT {columns} FROM trials WHERE job = ? ORDER BY run, id"  # noqa: S608
+        where, values = where_all(("job = ?", [job_id]), ("run = ?", _number_of(job_id, run)))
+        query = f"SELECT {columns} FROM trials {where} ORDER BY run, id"  # noqa: S608
         with gc_paused():
-            return list(map(_PAIR_ROW, self.select(query, job_id)))
+            return list(map(_PAIR_ROW, self.select(query, *values)))
 
     def figures(self, job_id: str) -> list[FigureRow]:
         """Return sums over the trials of a job: one row for all trials of a run that ended alike."""
@@ -391,7 +389,7 @@ class HistoryReader:
         """
 
         def page(after: _Place | None) -> list[Any]:
-            where, values = _where(
+            where, values = where_all(
                 ("status = 'completed'", ()),
                 _equal("json_extract(record, '$.reproducibility.git.branch')", branch),
                 ("(created_at, id) < (?, ?)", after),
@@ -452,7 +450,8 @@ class HistoryReader:
                 path=self.path,
             ) from error
 
-    def _job_rows(self, tail: str, values: Sequence[object]) -> list[JobRow]:
+    def job_rows(self, tail: str, values: Sequence[object]) -> list[JobRow]:
+        """Return jobs, by the end of a query."""
         return [
             self._job_row(*row)
             for row in self.select(f"SELECT {_JOB} FROM jobs {tail}", *values)  # noqa: S608
@@ -491,7 +490,8 @@ class HistoryReader:
                 ran = [*(AgentSpec.model_validate(agent).label for agent in agents), *ran]
         return tuple(dict.fromkeys(ran))
 
-    def _run_rows(self, tail: str, values: Sequence[object]) -> list[RunRow]:
+    def run_rows(self, tail: str, values: Sequence[object]) -> list[RunRow]:
+        """Return runs, by the end of a query."""
         query = f"SELECT {_RUN} FROM runs {tail}"  # noqa: S608
         return [RunRow(*row[:-2], *map(as_time, row[-2:])) for row in self.select(query, *values)]
 
@@ -525,30 +525,41 @@ def _paged(
         after = place(rows[-1])
 
 
-_Condition = tuple[str, Sequence[object] | None]
+Condition = tuple[str, Sequence[object] | None]
 """SQL and its values. None leaves the condition out."""
 
 
-def _listed(since: datetime.datetime | None, statuses: Collection[str]) -> tuple[_Condition, ...]:
+def _listed(since: datetime.datetime | None, statuses: Collection[str]) -> tuple[Condition, ...]:
     began = ("created_at >= ?", None if since is None else [as_text(since)])
-    return began, _one_of("status", statuses)
+    return began, one_of("status", statuses)
 
 
-def _where(*conditions: _Condition) -> tuple[str, list[object]]:
+def where_all(*conditions: Condition) -> tuple[str, list[object]]:
+    """Return a WHERE clause of all conditions, and its values."""
     texts = [text for text, values in conditions if values is not None]
     values = [value for _, values in conditions if values is not None for value in values]
     return (f"WHERE {' AND '.join(texts)}" if texts else ""), values
 
 
-def _equal(column: str, value: str | None) -> _Condition:
+def _number_of(job_id: str, run: str | None) -> list[object] | None:
+    """Return the number of a run in its job, as the value of a condition; one that no run has if it is of another."""
+    if run is None:
+        return None
+    prefix, _, position = run.rpartition(".")
+    numbered = prefix == job_id and position.isdecimal() and len(position) < 10
+    return [int(position) if numbered else -1]
+
+
+def _equal(column: str, value: str | None) -> Condition:
     return f"{column} = ?", None if value is None else [value]
 
 
-def _of_scenario(scenario: str | None) -> _Condition:
+def _of_scenario(scenario: str | None) -> Condition:
     return "? IN (scenario, node_id)", None if scenario is None else [scenario]
 
 
-def _one_of(column: str, values: Collection[str]) -> _Condition:
+def one_of(column: str, values: Collection[str]) -> Condition:
+    """Return the condition that a column has one of these values; none without values."""
     return f"{column} IN ({_marks(values)})", list(values) or None
 
 

@@ -45,6 +45,9 @@ class JobRow:
     parent: str | None
     selection: bool
     """True for a job without a name that ran a selection of scenarios (`-k`, `-m`, `--lf`, ids)."""
+    branch: str | None
+    """Of git, where the job was started; None: unknown."""
+    commit: str | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,7 +79,12 @@ class RunRow:
     input_tokens: int | None
     output_tokens: int | None
     cached_tokens: int | None
+    calls: int | None
+    """Calls of models that were answered."""
     seconds: float
+    branch: str | None
+    """Of git, where the job was started; None: unknown."""
+    commit: str | None
     started_at: datetime.datetime | None
     finished_at: datetime.datetime | None
 
@@ -124,6 +132,8 @@ class TrialRow(NamedTuple):
     tags: str | None
     """Tags of its scenario, a JSON list."""
     cluster: str | None
+    calls: int | None
+    """Calls of models that were answered."""
     run: str
     """Id of its run."""
 
@@ -201,11 +211,31 @@ class PairRow(NamedTuple):
     """Score from which it passes, unless its agent crashed or ran into a limit."""
 
 
+class ScenarioRow(NamedTuple):
+    """A result of a scenario that was run, with what is known of its job."""
+
+    number: int
+    job: str
+    job_name: str | None
+    node_id: str
+    agent: str
+    attempt: int
+    outcome: str
+    score: float | None
+    seconds: float
+    cost_usd: float | None
+    comparable: str | None
+    finished_at: str
+    branch: str | None
+    commit: str | None
+
+
 TRIAL_COLUMNS = tuple(name.rstrip("_") for name in TrialRow._fields if name != "run")
 SCORE_COLUMNS = tuple(field.name.rstrip("_") for field in dataclasses.fields(ScoreRow))
 TOTALS = ("trials", "passed", "failed", "error", "cancelled", "skipped", "reused", "mean_score", "cost_usd")
 JOB_COLUMNS = (
-    "id", "name", "status", "created_at", "finished_at", "planned", *TOTALS, "parent", "selection", "record",
+    "id", "name", "status", "created_at", "finished_at", "planned", *TOTALS, "parent", "selection",
+    "branch", '"commit"', "record",
 )  # fmt: skip
 
 
@@ -222,8 +252,17 @@ def job_values(record: JobRecord) -> tuple[object, ...]:
         *(getattr(record.totals, name) for name in TOTALS),
         kept_text(record.parent),
         record.narrowed and not (record.name or record.config.sample or record.config.max_examples),
+        *_checkout(record),
         record.model_dump_json(by_alias=True),
     )
+
+
+def _checkout(record: JobRecord) -> tuple[str | None, str | None]:
+    """Return branch and commit, which a record from elsewhere may have as anything."""
+    git = record.reproducibility.get("git")
+    found = [git.get(name) if isinstance(git, dict) else None for name in ("branch", "commit")]
+    branch, commit = (clean(value, 200) if isinstance(value, str) else None for value in found)
+    return branch, commit
 
 
 def trial_values(result: TrialResult) -> tuple[object, ...]:
@@ -263,6 +302,7 @@ def trial_values(result: TrialResult) -> tuple[object, ...]:
         result.known.mode.value if result.known else None,
         clean(json.dumps(result.tags)) if result.tags else None,
         kept_text(result.cluster),
+        usage.calls,
     )
 
 
@@ -286,6 +326,11 @@ def score_values(scorers: Iterable[ScorerResult]) -> list[tuple[object, ...]]:
         )
         for position, scorer in enumerate(scorers)
     ]
+
+
+def column_of(name: str) -> str:
+    """Return the column of a field in SQL, where `commit` is a keyword."""
+    return '"commit"' if name == "commit" else name
 
 
 def as_text(time: datetime.datetime) -> str:

@@ -49,6 +49,19 @@ DOCUMENTS = {
     "scenario": ("pytest_benchjobs.report.documents.scenarios", "ScenarioDocument"),
     "scenario-import": ("pytest_benchjobs.report.documents.scenarios", "ImportDocument"),
     "benchmarks": ("pytest_benchjobs.report.documents.benchmarks", "BenchmarksDocument"),
+    "viewer-meta": ("pytest_benchjobs.report.documents.viewer", "ViewerMeta"),
+    "viewer-overview": ("pytest_benchjobs.report.documents.viewer", "ViewerOverview"),
+    "viewer-jobs": ("pytest_benchjobs.report.documents.viewer", "ViewerJobs"),
+    "viewer-runs": ("pytest_benchjobs.report.documents.viewer", "ViewerRuns"),
+    "viewer-job": ("pytest_benchjobs.report.documents.viewer", "ViewerJob"),
+    "viewer-matrix": ("pytest_benchjobs.report.documents.viewer", "ViewerMatrix"),
+    "viewer-trial": ("pytest_benchjobs.report.documents.viewer", "ViewerTrial"),
+    "viewer-steps": ("pytest_benchjobs.report.documents.viewer", "ViewerSteps"),
+    "viewer-log": ("pytest_benchjobs.report.documents.viewer", "ViewerLog"),
+    "viewer-compare": ("pytest_benchjobs.report.documents.viewer", "ViewerComparison"),
+    "viewer-align": ("pytest_benchjobs.report.documents.viewer", "ViewerAlignment"),
+    "viewer-scenario": ("pytest_benchjobs.report.documents.viewer", "ViewerScenario"),
+    "viewer-trend": ("pytest_benchjobs.report.documents.viewer", "ViewerTrend"),
 }
 """Name -> module and class. A module is imported when its schema is requested."""
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

@@ -45,6 +45,9 @@ class JobHead(Model):
     benchmarks: tuple[str, ...]
     parent: str | None
     """The job it was made from, by `rerun`, `rescore` or `merge`."""
+    branch: str | None = None
+    """Of git, where the job was started; null: unknown."""
+    commit: str | None = None
 
 
 class JobItem(Counts, JobHead):
@@ -88,6 +91,11 @@ class RunItem(Counts, RunHead):
     input_tokens: int | None
     output_tokens: int | None
     cached_tokens: int | None
+    calls: int | None = None
+    """Calls of models that were answered."""
+    branch: str | None = None
+    """Of git, where the job was started; null: unknown."""
+    commit: str | None = None
     seconds: float
     """Sum over the trials that ran in this job."""
     dead: bool = False

@@ -1,0 +1,138 @@
+"""`serve`: show results in a browser, also while jobs run. Nothing is changed."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import threading
+import time
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+import click
+
+from ..model.errors import InputError
+from ._directory import directory_option
+from ._high_scores import high_scores_of, high_scores_option
+from ._output import say
+
+if TYPE_CHECKING:
+    import uvicorn
+
+_OPEN_SECONDS = 10.0
+_STOP_SECONDS = 2
+_LOOK_SECONDS = 0.05
+_ANYWHERE = ("0.0.0.0", "::", "")  # noqa: S104  compared with, not bound
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8877, show_default=True, help="0: any free one."
+)
+@click.option(
+    "--allow-host",
+    "hosts",
+    multiple=True,
+    metavar="NAME",
+    help="Name that browsers may call this machine by, besides localhost. May be repeated; * for any.",
+)
+@click.option(
+    "--token", metavar="TEXT", help="Token to ask for.  [default: a random one, unless --host is loopback]"
+)
+@click.option("--open", "open_", is_flag=True, help="Open it in the browser.")
+@high_scores_option
+@directory_option
+def serve(
+    *,
+    host: str,
+    port: int,
+    hosts: tuple[str, ...],
+    token: str | None,
+    open_: bool,
+    high_scores: Path | None,
+    directory: Path,
+) -> None:
+    """Show jobs, trials and comparisons in a browser, also of jobs that run. Needs the extra `view`.
+
+    Only this machine can reach it, unless --host says otherwise; then each browser needs the token in the printed URL.
+    """
+    from ..viewer import app
+
+    try:
+        import uvicorn
+
+        from ..viewer.guard import is_loopback
+    except ModuleNotFoundError:
+        raise InputError(
+            "the viewer needs starlette and uvicorn: pip install 'pytest-benchjobs[view]'"
+        ) from None
+    if token is None and not is_loopback(host):
+        token = secrets.token_urlsafe(24)
+    application = app(
+        directory,
+        hosts=(*hosts, *_names(host)),
+        token=token,
+        high_scores=high_scores_of(high_scores, directory),
+    )
+    listening = _listen(host, port)
+    # Logs of requests would have the token in them.
+    config = uvicorn.Config(
+        application,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        timeout_graceful_shutdown=_STOP_SECONDS,
+    )
+    server = uvicorn.Server(config)
+    url = _url(host, listening.getsockname()[1], token)
+    say(f"Results of {directory} at {url}")
+    say("Ctrl-C ends it.", err=True)
+    if open_:
+        threading.Thread(target=_open, args=(server, url), daemon=True).start()
+    server.run(sockets=[listening])
+
+
+def _names(host: str) -> tuple[str, ...]:
+    """Return the names that a browser may call this address by."""
+    return (
+        (socket.gethostname(), socket.getfqdn())
+        if host in _ANYWHERE
+        else (f"[{host}]" if ":" in host else host,)
+    )
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Listen at an address.
+
+    Raises:
+        InputError: it is taken, or not one of this machine.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+        listening.listen()
+    except (OSError, OverflowError) as error:
+        listening.close()
+        why = getattr(error, "strerror", None) or error
+        raise InputError(
+            f"cannot listen at {host} port {port}: {why}; choose another --port or --host"
+        ) from None
+    return listening
+
+
+def _url(host: str, port: int, token: str | None) -> str:
+    name = socket.gethostname() if host in _ANYWHERE else f"[{host}]" if ":" in host else host
+    return f"http://{name}:{port}/" + (f"?{urlencode({'token': token})}" if token else "")
+
+
+def _open(server: uvicorn.Server, url: str) -> None:
+    deadline = time.monotonic() + _OPEN_SECONDS
+    while not server.started and time.monotonic() < deadline:
+        time.sleep(_LOOK_SECONDS)
+    webbrowser.open(url)

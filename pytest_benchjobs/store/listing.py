@@ -1,0 +1,327 @@
+"""Pages of jobs and runs: filtered, searched, and sorted by any column, in a history of any size.
+
+Pages are found by the sort key of the row before them, so a late one costs no more than the first one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ..model.errors import InputError
+from ..model.job import JobStatus
+from .reader import Condition, HistoryReader, one_of, where_all
+from .rows import JobRow, RunRow, ScenarioRow, column_of
+
+JOB_SORTS = (
+    "id", "name", "status", "created_at", "finished_at", "planned", "trials", "passed", "failed", "error", "cancelled",
+    "skipped", "reused", "mean_score", "cost_usd", "branch", "commit",
+)  # fmt: skip
+"""Columns that jobs can be sorted by. All of them are in the index `jobs_listed`."""
+RUN_SORTS = (
+    *(field.name for field in dataclasses.fields(RunRow)), "total_tokens", "high_score", "delta",
+)  # fmt: skip
+"""Columns that runs can be sorted by."""
+_RUN_TEXT = (
+    "job || '.' || position", "job_name", "benchmark", "agent", "provider", "model", "status", "branch", '"commit"',
+)  # fmt: skip
+_JOB_TEXT = ("id", "name", "status", "branch", '"commit"')
+_CHOICES = 500
+Place = Sequence[object]
+"""The sort key of a row: its value in the sorted column, unless that is its id, and its id."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wanted:
+    """Filter of jobs and runs: one of each that is given. A job fits if one of its runs does."""
+
+    words: tuple[str, ...] = ()
+    """Each is somewhere in the row's names, whatever its case."""
+    benchmarks: tuple[str, ...] = ()
+    agents: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    statuses: tuple[str, ...] = ()
+    branches: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    job: str | None = None
+
+    @property
+    def everything(self) -> bool:
+        """True if nothing is filtered."""
+        return self == Wanted()
+
+
+class Page(NamedTuple):
+    """Rows of a page, and the sort key of the last one if there are more."""
+
+    rows: list[Any]
+    next: Place | None
+
+
+def run_page(
+    history: HistoryReader,
+    wanted: Wanted,
+    *,
+    sort: str = "started_at",
+    descending: bool = True,
+    limit: int = 50,
+    after: Place | None = None,
+    high_scores: Mapping[str, float] | None = None,
+) -> Page:
+    """Return a page of runs, unknown values last, then sorted by id.
+
+    Raises:
+        InputError: there is no such column, or `after` is no sort key of it.
+    """
+    if sort not in RUN_SORTS:
+        raise InputError(f"runs cannot be sorted by {sort!r}; choose one of {', '.join(RUN_SORTS)}")
+    column = _Column(*_run_column(sort, high_scores or {}), keys=("job", "position"))
+    found, following = _page(history, "runs", column, _of_runs(wanted), descending, limit, after)
+    rows = {(row.job, row.id): row for row in _runs(history, found)}
+    return Page([rows[job, f"{job}.{position}"] for job, position in found], following)
+
+
+def job_page(
+    history: HistoryReader,
+    wanted: Wanted,
+    *,
+    sort: str = "created_at",
+    descending: bool = True,
+    limit: int = 50,
+    after: Place | None = None,
+) -> Page:
+    """Return a page of jobs, unknown values last, then sorted by id.
+
+    Raises:
+        InputError: there is no such column, or `after` is no sort key of it.
+    """
+    if sort not in JOB_SORTS:
+        raise InputError(f"jobs cannot be sorted by {sort!r}; choose one of {', '.join(JOB_SORTS)}")
+    column = _Column(None if sort == "id" else column_of(sort), (), keys=("id",))
+    found, following = _page(
+        history, "jobs INDEXED BY jobs_listed", column, _of_jobs(wanted), descending, limit, after
+    )
+    ids = [job_id for (job_id,) in found]
+    where, values = where_all(one_of("id", ids))
+    rows: dict[str, JobRow] = {row.id: row for row in history.job_rows(where, values)} if ids else {}
+    return Page([rows[job_id] for job_id in ids if job_id in rows], following)
+
+
+def count_runs(history: HistoryReader, wanted: Wanted) -> tuple[int, int, int]:
+    """Count the runs that fit: all, those of completed jobs, and those of jobs that ended otherwise."""
+    where, values = where_all(*_of_runs(wanted))
+    ended = "status NOT IN ('initializing', 'queued', 'running', 'completed')"
+    query = f"SELECT count(*), total(status = 'completed'), total({ended}) FROM runs {where}"  # noqa: S608
+    ((all_, completed, otherwise),) = history.select(query, *values)
+    return int(all_), int(completed), int(otherwise)
+
+
+def count_jobs(history: HistoryReader, wanted: Wanted) -> int:
+    """Count the jobs that fit."""
+    where, values = where_all(*_of_jobs(wanted))
+    ((count,),) = history.select(
+        f"SELECT count(*) FROM jobs INDEXED BY jobs_listed {where}",  # noqa: S608
+        *values,
+    )
+    return int(count)
+
+
+def latest_runs(history: HistoryReader, limit: int = _CHOICES) -> list[RunRow]:
+    """Return the newest run with a score of each benchmark and agent."""
+    query = (
+        "SELECT job, position, max(started_at) FROM runs WHERE mean_score IS NOT NULL "
+        "GROUP BY benchmark, agent ORDER BY benchmark, agent LIMIT ?"
+    )
+    return _runs(history, [(job, position) for job, position, _ in history.select(query, limit)])
+
+
+def choices(history: HistoryReader) -> dict[str, list[str]]:
+    """Return the values that runs can be filtered by, the first of many."""
+    found = {
+        name: [
+            value
+            for (value,) in history.select(
+                f"SELECT DISTINCT {column} FROM runs WHERE {column} IS NOT NULL ORDER BY {column} LIMIT {_CHOICES}"  # noqa: S608
+            )
+        ]
+        for name, column in (
+            ("benchmarks", "benchmark"),
+            ("agents", "agent"),
+            ("models", "model"),
+            ("statuses", "status"),
+            ("branches", "branch"),
+        )
+    }
+    lists = history.select("SELECT DISTINCT tags FROM runs WHERE tags <> '[]'")
+    tags = {tag for (text,) in lists for tag in json.loads(text) if isinstance(tag, str)}
+    return {**found, "tags": sorted(tags)[:_CHOICES]}
+
+
+def verdicts(history: HistoryReader, jobs: Collection[str]) -> dict[str, str]:
+    """Return job -> latest verdict, of the jobs that a gate has judged."""
+    if not jobs:
+        return {}
+    where, values = where_all(one_of("job", jobs), ("expression = ''", ()))
+    rows = history.select(f"SELECT job, verdict FROM gates {where} ORDER BY at, id", *values)  # noqa: S608
+    return dict(rows)
+
+
+def scenario_seen(history: HistoryReader, benchmark: str, scenario: str) -> tuple[str, str] | None:
+    """Return the times at which a scenario was first and last run; None if it never was."""
+    query = "SELECT first_seen, last_seen FROM scenarios WHERE benchmark = ? AND scenario = ?"
+    return next(iter(history.select(query, benchmark, scenario)), None)
+
+
+def scenario_results(
+    history: HistoryReader, benchmark: str, scenario: str, agent: str | None, limit: int
+) -> list[ScenarioRow]:
+    """Return the results of a scenario that was actually run, the newest first."""
+    where, values = where_all(
+        ("benchmark = ?", [benchmark]),
+        ("scenario = ?", [scenario]),
+        ("agent = ?", None if agent is None else [agent]),
+        ("trials.reused IS NULL", ()),
+    )
+    query = (
+        "SELECT trials.id, job, jobs.name, node_id, agent, attempt, outcome, score, seconds, trials.cost_usd, "  # noqa: S608
+        f'comparable, trials.finished_at, branch, "commit" FROM trials JOIN jobs ON jobs.id = job {where} '
+        "ORDER BY trials.finished_at DESC, trials.id DESC LIMIT ?"
+    )
+    return [ScenarioRow._make(row) for row in history.select(query, *values, limit)]
+
+
+def trend_runs(history: HistoryReader, wanted: Wanted, limit: int) -> list[RunRow]:
+    """Return runs of ended jobs, the newest first."""
+    ended = tuple(status.value for status in JobStatus if status.ended)
+    return run_page(history, dataclasses.replace(wanted, statuses=ended), limit=limit).rows
+
+
+class _Column(NamedTuple):
+    """A column to sort by."""
+
+    sql: str | None
+    """None: by the keys alone."""
+    values: Sequence[object]
+    keys: tuple[str, ...]
+
+
+def _run_column(sort: str, high_scores: Mapping[str, float]) -> tuple[str | None, Sequence[object]]:
+    if sort in ("id", "job"):
+        return None, ()
+    if sort == "total_tokens":
+        return "input_tokens + output_tokens", ()
+    if sort not in ("high_score", "delta"):
+        return column_of(sort), ()
+    if not high_scores:
+        return "NULL", ()
+    cases = " ".join("WHEN ? THEN ?" for _ in high_scores)
+    values = [value for pair in high_scores.items() for value in pair]
+    high = f"CASE benchmark {cases} END"
+    return (high if sort == "high_score" else f"mean_score - {high}"), values
+
+
+def _page(
+    history: HistoryReader,
+    table: str,
+    column: _Column,
+    conditions: Sequence[Condition],
+    descending: bool,
+    limit: int,
+    after: Place | None,
+) -> tuple[list[tuple[Any, ...]], Place | None]:
+    """Return the keys of the rows of a page, and the sort key of the last one if there are more."""
+    sql, values, keys = column
+    after = _checked(after, sql is not None, len(keys))
+    way, beyond = ("DESC", "<") if descending else ("ASC", ">")
+    marks = ", ".join("?" * len(keys))
+    listed = ", ".join(keys)
+    order = ", ".join(f"{key} {way}" for key in keys)
+    rows: list[Any] = []
+
+    def read(first: str, extra: Sequence[Condition], order: str) -> None:
+        where, wanted = where_all(*conditions, *extra)
+        query = f"SELECT {first}, {listed} FROM {table} {where} ORDER BY {order} LIMIT ?"  # noqa: S608
+        given = values if first == sql else ()
+        again = values if order.startswith(f"{sql} ") else ()
+        rows.extend(history.select(query, *given, *wanted, *again, limit + 1 - len(rows)))
+
+    if sql is None:
+        read("NULL", [(f"({listed}) {beyond} ({marks})", None if after is None else after[1:])], order)
+    else:
+        if after is None or after[0] is not None:
+            behind = None if after is None else [*values, *after]
+            known = [(f"{sql} IS NOT NULL", values), (f"({sql}, {listed}) {beyond} (?, {marks})", behind)]
+            read(sql, known, f"{sql} {way}, {order}")
+        if len(rows) <= limit:
+            # Two queries: each finds its beginning in the index, which one with OR does not.
+            rest = None if after is None or after[0] is not None else after[1:]
+            read("NULL", [(f"{sql} IS NULL", values), (f"({listed}) {beyond} ({marks})", rest)], order)
+    following = rows[limit - 1] if len(rows) > limit else None
+    return [tuple(row[1:]) for row in rows[:limit]], following
+
+
+def _checked(after: Place | None, sorted_: bool, keys: int) -> Place | None:
+    """Check the shape of a sort key, which comes from outside.
+
+    Raises:
+        InputError: it is none.
+    """
+    if after is None:
+        return None
+    sound = len(after) == keys + 1 and all(
+        value is None or isinstance(value, str | int | float) for value in after
+    )
+    if not sound or None in after[1:] or not (sorted_ or after[0] is None):
+        raise InputError("`after` is not the place of a row in this order; begin at the first page")
+    return after
+
+
+def _of_runs(wanted: Wanted) -> list[Condition]:
+    return [
+        ("job = ?", None if wanted.job is None else [wanted.job]),
+        *_filters(wanted),
+        one_of("status", wanted.statuses),
+        one_of("branch", wanted.branches),
+        *(_has(_RUN_TEXT, word) for word in wanted.words),
+    ]
+
+
+def _of_jobs(wanted: Wanted) -> list[Condition]:
+    conditions = [one_of("status", wanted.statuses), one_of("branch", wanted.branches)]
+    if any(values for _, values in _filters(wanted)):
+        where, values = where_all(*_filters(wanted))
+        conditions.append((f"id IN (SELECT job FROM runs {where})", values))  # noqa: S608
+    for word in wanted.words:
+        own, [value] = _has(_JOB_TEXT, word)
+        run, _ = _has(("benchmark", "agent", "provider", "model"), word)
+        conditions.append((f"({own} OR id IN (SELECT job FROM runs WHERE {run}))", [value, value]))  # noqa: S608
+    return conditions
+
+
+def _filters(wanted: Wanted) -> list[Condition]:
+    """Return the filters of what only runs have."""
+    tagged = " OR ".join("instr(tags, ?)" for _ in wanted.tags)
+    return [
+        one_of("benchmark", wanted.benchmarks),
+        one_of("agent", wanted.agents),
+        one_of("model", wanted.models),
+        # A quoted tag, as JSON has it, is no part of another one.
+        (f"({tagged})", [json.dumps(tag, ensure_ascii=False) for tag in wanted.tags] or None),
+    ]
+
+
+def _has(columns: Sequence[str], word: str) -> tuple[str, list[object]]:
+    """Return the condition that a word is in one of these columns, in any case."""
+    text = " || ' ' || ".join(f"ifnull({column}, '')" if "||" not in column else column for column in columns)
+    escaped = word.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
+    return rf"({text}) LIKE ? ESCAPE '\'", [f"%{escaped}%"]
+
+
+def _runs(history: HistoryReader, keys: Sequence[tuple[Any, ...]]) -> list[RunRow]:
+    if not keys:
+        return []
+    marks = ", ".join("(?, ?)" for _ in keys)
+    values = [value for key in keys for value in key]
+    return history.run_rows(f"WHERE (job, position) IN (VALUES {marks})", values)

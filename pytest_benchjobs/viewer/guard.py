@@ -1,0 +1,166 @@
+"""Checks of each request before it is answered, and headers of each answer. Agents wrote what is shown; anyone may ask.
+
+A browser on this machine can be made to call us from any page: `Host` tells such calls by a name of somebody else (DNS
+rebinding), and no answer may be read from another origin. Nothing changes whatever the request is.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from collections.abc import Collection, Iterable
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qsl, urlencode
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from .query import VALUES
+
+COOKIE = "benchjobs_token"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "frame-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+"""Content security policy of pages."""
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "X-Frame-Options": "SAMEORIGIN",
+    "Cache-Control": "no-store",
+}
+"""Headers of answers that have none of their own."""
+_OWN_NAMES = frozenset({"localhost"})
+QUERY_LIMIT = 16_384
+"""Bytes of a query, and of a path."""
+
+
+class Guard:
+    """Refuses calls by foreign names, without the token, of any method that could change something, or too long."""
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str] = (), token: str | None = None) -> None:
+        self._app = app
+        self._hosts = frozenset(host.lower().rstrip(".") for host in hosts)
+        self._token = token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        guarded = _with_headers(send)
+        refusal = self._refusal(scope)
+        if refusal is not None:
+            await refusal(scope, receive, guarded)
+            return
+        await self._app(scope, receive, guarded)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        headers = Headers(scope=scope)
+        if scope["method"] not in ("GET", "HEAD"):
+            return refused(405, "only GET and HEAD: nothing here changes anything", {"Allow": "GET, HEAD"})
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or not self._is_own(hosts[0]):
+            return refused(
+                421, "called by a name that is not its own; `benchjobs serve --allow-host NAME` allows it"
+            )
+        if len(scope["query_string"]) > QUERY_LIMIT or len(scope["path"]) > QUERY_LIMIT:
+            return refused(414, f"the query is longer than {QUERY_LIMIT} bytes")
+        return self._entry(scope, headers)
+
+    def _is_own(self, host: str) -> bool:
+        if "*" in self._hosts:
+            return True
+        name = _name_of(host)
+        return name in _OWN_NAMES or name in self._hosts or _is_loopback(name)
+
+    def _entry(self, scope: Scope, headers: Headers) -> Response | None:
+        """Return what to answer to a request without the token, or with it in the URL."""
+        if self._token is None or scope["path"].endswith("/health"):
+            return None
+        query = scope["query_string"].decode("latin-1")
+        try:
+            pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=VALUES, encoding="utf-8")
+        except ValueError:
+            return refused(414, f"more than {VALUES} parameters")
+        given = [value for name, value in pairs if name == "token"]
+        if given and self._is_right(given[-1]):
+            rest = urlencode([(name, value) for name, value in pairs if name != "token"])
+            # Two slashes at the beginning would lead to another host.
+            path = "/" + scope["path"].lstrip("/")
+            answer = RedirectResponse(f"{path}{'?' if rest else ''}{rest}", status_code=303)
+            root = scope.get("root_path", "") or "/"
+            answer.set_cookie(COOKIE, self._token, path=root, httponly=True, samesite="strict")
+            return answer
+        if self._is_right(_cookie(headers)) or self._is_right(_bearer(headers)):
+            return None
+        return refused(403, "this address needs its token: open the URL that `benchjobs serve` printed")
+
+    def _is_right(self, given: str) -> bool:
+        return self._token is not None and hmac.compare_digest(given.encode(), self._token.encode())
+
+
+def refused(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
+    """Return an answer that refuses a request."""
+    return JSONResponse({"error": {"status": status, "message": message}}, status, headers=headers)
+
+
+def health() -> Response:
+    """Return the answer to whether the viewer runs."""
+    return PlainTextResponse("ok")
+
+
+def _with_headers(send: Send) -> Send:
+    async def guarded(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                headers.setdefault(name, value)
+        await send(message)
+
+    return guarded
+
+
+def _name_of(host: str) -> str:
+    """Return the name in a `Host` header, without the port."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0].lower()
+    return host.partition(":")[0].lower().rstrip(".")
+
+
+def _is_loopback(name: str) -> bool:
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether an address that is bound can be called from this machine only."""
+    return host == "localhost" or _is_loopback(host)
+
+
+def _cookie(headers: Headers) -> str:
+    found: SimpleCookie = SimpleCookie()
+    try:
+        found.load(headers.get("cookie", "")[:QUERY_LIMIT])
+    except CookieError:
+        return ""
+    return found[COOKIE].value if COOKIE in found else ""
+
+
+def _bearer(headers: Headers) -> str:
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def names(hosts: Iterable[str]) -> frozenset[str]:
+    """Return names without what a port or brackets add."""
+    return frozenset(host if host == "*" else _name_of(host) for host in hosts)

@@ -1,0 +1,226 @@
+"""A job: its summary, its verdicts, and all its trials by scenario and agent."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shlex
+from collections.abc import Iterable, Iterator
+
+from ..analysis.live import Live
+from ..model.errors import InputError
+from ..model.gate import GateReport
+from ..model.job import JobStatus
+from ..model.result import Outcome
+from ..report.documents import mirror
+from ..report.documents.summary import SummaryDocument
+from ..report.documents.viewer import (
+    Command,
+    ErrorClass,
+    GateLine,
+    MatrixRows,
+    MatrixTrials,
+    RuleFigures,
+    ViewerEvent,
+    ViewerJob,
+    ViewerMatrix,
+)
+from ..report.gate_console import gate_lines
+from ..report.overview import summary_document
+from ..store.events import EventReader
+from ..store.gates import kept_gates
+from ..store.project import directory_argument
+from ..store.reader import HistoryReader
+from ..store.rows import TrialRow
+from .query import Query
+from .results import Results, job_of, record_of, root_of
+
+MOST_TRIALS = 50_000
+"""Trials in one matrix."""
+_CLASSES = 200
+_OUTCOMES = tuple(outcome.value for outcome in Outcome)
+REUSED, RESCORED, KNOWN, KEPT, RUNNING = 1, 2, 4, 8, 16
+
+
+def job(results: Results, query: Query, job: str) -> ViewerJob:  # noqa: ARG001  it has no parameters
+    """Return everything about a job but its trials."""
+    with results.open() as history:
+        return job_document(results, history, job_of(history, job))
+
+
+def job_document(results: Results, history: HistoryReader, job_id: str) -> ViewerJob:
+    """Return the same for an open history and the id of a job."""
+    row = history.job_row(job_id)
+    summary = summary_document(results.directory, history, job_id)
+    gates = _gates(results, job_id)
+    newest = gates[0] if gates else None
+    return ViewerJob(
+        summary=summary,
+        branch=None if row is None else row.branch,
+        commit=None if row is None else row.commit,
+        errors=tuple(_errors(history, job_id)),
+        gates=tuple(gates),
+        gate_lines=tuple(
+            GateLine(text=text, colour=colour) for text, colour in (gate_lines(newest) if newest else ())
+        ),
+        rules=tuple(_rules(newest)) if newest else (),
+        events=tuple(mirror(ViewerEvent, event) for event in history.events(job_id)),
+        commands=tuple(_commands(results, summary)),
+    )
+
+
+def matrix(results: Results, query: Query, job: str) -> ViewerMatrix:  # noqa: ARG001  it has no parameters
+    """Return all trials of a job, by scenario and agent."""
+    with results.open() as history:
+        return matrix_document(results, history, job_of(history, job))
+
+
+def matrix_document(results: Results, history: HistoryReader, job_id: str) -> ViewerMatrix:
+    """Return the same for an open history and the id of a job."""
+    record = record_of(history, job_id)
+    matrix = _Matrix(agent.label for agent in record.config.agents)
+    for row in history.trials(job_id):
+        matrix.add(row)
+    if not record.status.ended and (root := root_of(results, job_id)) is not None:
+        live = Live()
+        for event in EventReader(root).poll():
+            live.take(event)
+        matrix.add_running(live)
+    return matrix.document()
+
+
+class _Matrix:
+    """A matrix in the making."""
+
+    def __init__(self, agents: Iterable[str]) -> None:
+        self._agents = {label: place for place, label in enumerate(dict.fromkeys(agents))}
+        self._benchmarks: dict[str, int] = {}
+        self._classes: dict[str, int] = {}
+        self._rows: dict[tuple[str, str], int] = {}
+        self._tags: list[list[str]] = []
+        self._trials: list[tuple[int | float | str | None, ...]] = []
+        self._ids: set[str] = set()
+        self._left_out = 0
+
+    def add(self, row: TrialRow) -> None:
+        """Add a trial that ended."""
+        flags = (
+            REUSED * (row.reused is not None)
+            + RESCORED * (row.rescored is not None)
+            + KNOWN * (row.known is not None)
+            + KEPT * (row.kept is not None)
+        )
+        class_ = None
+        if row.class_ is not None:
+            class_ = self._classes.setdefault(row.class_, len(self._classes))
+        self._ids.add(row.node_id)
+        self._put(
+            (row.benchmark, row.scenario),
+            row.tags,
+            row.agent,
+            (row.attempt, _OUTCOMES.index(row.outcome), row.score, class_, row.seconds, row.cost_usd),
+            (row.node_id, flags),
+        )
+
+    def add_running(self, live: Live) -> None:
+        """Add trials that run, beside the others of their scenario."""
+        known = {scenario: benchmark for benchmark, scenario in self._rows}
+        for trial in live.flying.values():
+            if trial.node_id not in self._ids:
+                self._put(
+                    (known.get(trial.scenario, ""), trial.scenario),
+                    None,
+                    trial.agent,
+                    (trial.attempt, None, None, None, 0.0, None),
+                    (trial.node_id, RUNNING),
+                )
+
+    def _put(
+        self,
+        of: tuple[str, str],
+        tags: str | None,
+        agent: str,
+        figures: tuple[int | float | None, ...],
+        ends: tuple[str, int],
+    ) -> None:
+        if len(self._trials) >= MOST_TRIALS:
+            self._left_out += 1
+            return
+        if of not in self._rows:
+            self._rows[of] = len(self._rows)
+            self._tags.append(_tags(tags))
+            self._benchmarks.setdefault(of[0], len(self._benchmarks))
+        place = self._agents.setdefault(agent, len(self._agents))
+        self._trials.append((self._rows[of], place, *figures, *ends))
+
+    def document(self) -> ViewerMatrix:
+        """Return the whole, column by column."""
+        names = MatrixTrials.model_fields
+        columns = [list(column) for column in zip(*self._trials, strict=True)] or [[] for _ in names]
+        return ViewerMatrix(
+            benchmarks=list(self._benchmarks),
+            agents=list(self._agents),
+            outcomes=list(_OUTCOMES),
+            classes=list(self._classes),
+            rows=MatrixRows(
+                benchmark=[self._benchmarks[benchmark] for benchmark, _ in self._rows],
+                scenario=[scenario for _, scenario in self._rows],
+                tags=self._tags,
+            ),
+            trials=MatrixTrials.model_validate(dict(zip(names, columns, strict=True))),
+            left_out=self._left_out,
+        )
+
+
+def _tags(text: str | None) -> list[str]:
+    with contextlib.suppress(ValueError, RecursionError):
+        found = json.loads(text) if text else []
+        if isinstance(found, list):
+            return [tag for tag in found if isinstance(tag, str)]
+    return []
+
+
+def _gates(results: Results, job_id: str) -> list[GateReport]:
+    """Return the reports of the gates, the newest first; none if they are damaged."""
+    root = root_of(results, job_id)
+    if root is None:
+        return []
+    try:
+        return kept_gates(root)[::-1]
+    except InputError:
+        return []
+
+
+def _rules(report: GateReport) -> Iterator[RuleFigures]:
+    for rule in report.rules:
+        yield mirror(
+            RuleFigures,
+            rule,
+            expression=rule.rule.text,
+            verdict=rule.verdict.value,
+            unit=rule.rule.unit.value,
+        )
+
+
+def _errors(history: HistoryReader, job_id: str) -> Iterator[ErrorClass]:
+    query = (
+        "SELECT class, outcome, count(*), min(message) FROM trials WHERE job = ? AND class IS NOT NULL "
+        "GROUP BY class, outcome ORDER BY outcome <> 'error', count(*) DESC, class LIMIT ?"
+    )
+    for class_, outcome, trials, message in history.select(query, job_id, _CLASSES):
+        yield ErrorClass(class_=class_, outcome=outcome, trials=trials, message=message)
+
+
+def _commands(results: Results, summary: SummaryDocument) -> Iterator[Command]:
+    where = directory_argument(results.directory)
+    job_id = shlex.quote(summary.id)
+    yield Command(title="Show it in the terminal", command=f"benchjobs summary -e {job_id}{where}")
+    if summary.status in (JobStatus.RUNNING, JobStatus.INITIALIZING, JobStatus.QUEUED):
+        yield Command(title="Watch it", command=f"benchjobs watch {job_id}{where}")
+        yield Command(title="Stop it", command=f"benchjobs cancel {job_id}{where}")
+    else:
+        yield Command(title="Judge it again", command=f"benchjobs gate {job_id}{where}")
+        yield Command(title="Run it again", command=f"benchjobs rerun {job_id}{where}")
+        if summary.planned is not None and summary.totals.trials < summary.planned:
+            yield Command(title="Finish it", command=f"benchjobs resume {job_id}{where}")
+    yield Command(title="Copy its logs", command=f"benchjobs logs {job_id}{where}")

@@ -1,0 +1,190 @@
+"""Lists of jobs and runs, with what is shown above them."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable
+from importlib import metadata
+
+from ..model.comparison import HighScore
+from ..model.job import JobStatus
+from ..report.documents import mirror
+from ..report.documents.viewer import (
+    LatestScore,
+    ViewerBaseline,
+    ViewerChoices,
+    ViewerColumns,
+    ViewerJobItem,
+    ViewerJobs,
+    ViewerMeta,
+    ViewerOverview,
+    ViewerRun,
+    ViewerRuns,
+)
+from ..report.overview import died
+from ..store.listing import (
+    JOB_SORTS,
+    RUN_SORTS,
+    choices,
+    count_jobs,
+    count_runs,
+    job_page,
+    latest_runs,
+    run_page,
+    verdicts,
+)
+from ..store.reader import HistoryReader
+from ..store.rows import JobRow, RunRow
+from ..store.text import clean
+from .query import FILTERS, PAGING, Query, as_cursor
+from .results import Results, job_of
+
+RUNS = (*FILTERS, *PAGING, "job")
+JOBS = (*FILTERS, *PAGING)
+OVERVIEW = (*FILTERS, "job")
+LIMIT = 500
+_PAGE = 50
+_SYNTHETIC = ("oracle", "nop")
+_ENDED = frozenset(status.value for status in JobStatus if status.ended)
+
+
+def runs(results: Results, query: Query) -> ViewerRuns:
+    """Return a page of runs."""
+    with results.open() as history:
+        job = query.text("job")
+        wanted = query.wanted(None if job is None else job_of(history, job))
+        page = run_page(
+            history,
+            wanted,
+            sort=query.choice("sort", "started_at", RUN_SORTS),
+            descending=query.descending("desc"),
+            limit=query.number("limit", _PAGE, 1, LIMIT),
+            after=query.place(),
+            high_scores=results.shares,
+        )
+        return ViewerRuns(
+            total=count_runs(history, wanted)[0],
+            next=as_cursor(page.next),
+            runs=tuple(run_items(results, page.rows)),
+        )
+
+
+def jobs(results: Results, query: Query) -> ViewerJobs:
+    """Return a page of jobs."""
+    with results.open() as history:
+        wanted = query.wanted()
+        page = job_page(
+            history,
+            wanted,
+            sort=query.choice("sort", "created_at", JOB_SORTS),
+            descending=query.descending("desc"),
+            limit=query.number("limit", _PAGE, 1, LIMIT),
+            after=query.place(),
+        )
+        return ViewerJobs(
+            total=count_jobs(history, wanted),
+            next=as_cursor(page.next),
+            jobs=tuple(job_items(results, history, page.rows)),
+        )
+
+
+def overview(results: Results, query: Query) -> ViewerOverview:
+    """Return totals over all runs, and the latest scores."""
+    with results.open() as history:
+        job = query.text("job")
+        wanted = query.wanted(None if job is None else job_of(history, job))
+        filtered, succeeded, failed = count_runs(history, wanted)
+        ((total, trials, benchmarks),) = history.select(
+            "SELECT count(*), total(trials), count(DISTINCT benchmark) FROM runs"
+        )
+        ((jobs,),) = history.select("SELECT count(*) FROM jobs")
+        newest = run_page(history, wanted, limit=1).rows
+        latest = list(latest_scores(results, latest_runs(history)))
+        return ViewerOverview(
+            jobs=jobs,
+            runs=total,
+            trials=int(trials),
+            benchmarks=benchmarks,
+            filtered=filtered,
+            succeeded=succeeded,
+            failed=failed,
+            latest=next(iter(run_items(results, newest)), None),
+            latest_scores=tuple(one for one in latest if not is_synthetic(one.agent)),
+            synthetic=tuple(one for one in latest if is_synthetic(one.agent)),
+            baselines=tuple(mirror(ViewerBaseline, entry) for entry in history.baselines()),
+        )
+
+
+def meta(results: Results, query: Query) -> ViewerMeta:  # noqa: ARG001  it has no parameters
+    """Return what these results are, and what lists can be filtered and sorted by."""
+    with results.open() as history:
+        return meta_of(results, history)
+
+
+def meta_of(
+    results: Results,
+    history: HistoryReader,
+    *,
+    generated_at: datetime.datetime | None = None,
+    cut: Iterable[str] = (),
+) -> ViewerMeta:
+    """Return the same for an open history; an export has the time it was made."""
+    return ViewerMeta(
+        version=metadata.version("pytest-benchjobs"),
+        directory=clean(results.directory.name or str(results.directory), 300),
+        live=generated_at is None,
+        generated_at=generated_at,
+        choices=ViewerChoices.model_validate(choices(history)),
+        columns=ViewerColumns(runs=RUN_SORTS, jobs=JOB_SORTS),
+        high_scores=bool(results.high_scores),
+        cut=tuple(cut),
+    )
+
+
+def run_items(results: Results, rows: Iterable[RunRow]) -> Iterable[ViewerRun]:
+    """Yield runs with the high scores of their benchmarks."""
+    dead: dict[str, bool] = {}
+    for row in rows:
+        high, delta = _to_high(results, row.benchmark, row.mean_score)
+        tokens = (row.input_tokens, row.output_tokens)
+        yield mirror(
+            ViewerRun,
+            row,
+            total_tokens=None if tokens[0] is None or tokens[1] is None else tokens[0] + tokens[1],
+            high_score=high,
+            delta=delta,
+            dead=_is_dead(results, row.job, row.status, dead),
+        )
+
+
+def job_items(results: Results, history: HistoryReader, rows: list[JobRow]) -> Iterable[ViewerJobItem]:
+    """Yield jobs with their verdicts."""
+    judged = verdicts(history, [row.id for row in rows])
+    for row in rows:
+        dead = _is_dead(results, row.id, row.status, {})
+        yield mirror(ViewerJobItem, row, verdict=judged.get(row.id), dead=dead)
+
+
+def latest_scores(results: Results, rows: Iterable[RunRow]) -> Iterable[LatestScore]:
+    """Yield the scores of these runs."""
+    for row in rows:
+        high, delta = _to_high(results, row.benchmark, row.mean_score)
+        yield mirror(LatestScore, row, run=row.id, at=row.started_at, high_score=high, delta=delta)
+
+
+def is_synthetic(agent: str) -> bool:
+    """Tell whether the results of an agent with this label are known in advance."""
+    return agent in _SYNTHETIC or agent.startswith("baseline:")
+
+
+def _to_high(results: Results, benchmark: str, score: float | None) -> tuple[HighScore | None, float | None]:
+    high = results.high_scores.get(benchmark)
+    return high, None if high is None or score is None else score - high.score
+
+
+def _is_dead(results: Results, job_id: str, status: str, known: dict[str, bool]) -> bool:
+    if status in _ENDED:
+        return False
+    if job_id not in known:
+        known[job_id] = died(results.directory, job_id)
+    return known[job_id]

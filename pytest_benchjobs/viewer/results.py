@@ -1,0 +1,75 @@
+"""The results that a viewer shows."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..model.comparison import HighScore
+from ..model.errors import InputError
+from ..model.job import JobRecord
+from ..store.bundle import JobBundle
+from ..store.layout import Layout
+from ..store.reader import HistoryReader
+from ..store.results import find_job
+from .query import Refused
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Results:
+    """A results directory, and the high scores of its benchmarks."""
+
+    directory: Path
+    high_scores: Mapping[str, HighScore] = dataclasses.field(default_factory=dict)
+
+    def open(self) -> HistoryReader:
+        """Open the history, for one thread.
+
+        Raises:
+            Refused: there is none yet.
+            InputError: it is damaged, or of another version.
+        """
+        if not Layout(self.directory).history.is_file():
+            raise Refused(404, f"there is no history in {self.directory} yet; run a benchmark first")
+        return HistoryReader.of(self.directory)
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Benchmark -> high score, as a share of 1."""
+        return {benchmark: high.score for benchmark, high in self.high_scores.items()}
+
+
+def job_of(history: HistoryReader, text: str) -> str:
+    """Return the id of the job that a text names.
+
+    Raises:
+        Refused: there is none, or several.
+    """
+    try:
+        return find_job(history, text)
+    except InputError as error:
+        raise Refused(404, error.message) from None
+
+
+def record_of(history: HistoryReader, job_id: str) -> JobRecord:
+    """Return the record of a job.
+
+    Raises:
+        Refused: it is gone.
+        InputError: it is damaged, or of another version.
+    """
+    record = history.job(job_id)
+    if record is None:
+        raise Refused(404, f"job {job_id} no longer exists")
+    return record
+
+
+def root_of(results: Results, job_id: str) -> Path | None:
+    """Return the directory of a job's files; None if there is none, or a link is in its place."""
+    try:
+        root = JobBundle(results.directory, job_id).root
+    except InputError:
+        return None
+    expected = results.directory.resolve() / root.relative_to(results.directory)
+    return root if root.is_dir() and root.resolve() == expected else None

@@ -1,0 +1,153 @@
+"""Answers with files: the page and its parts, which come with this package, and files of trials, which agents wrote."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from typing import BinaryIO
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from .content import FILE, open_file
+from .guard import POLICY
+from .plain import KNOWN, plain_page
+from .query import Query, Refused
+from .results import Results
+from .static import INDEX, static_files
+from .trial import image_type, kind_of
+
+_TYPES = {
+    ".js": "text/javascript",
+    ".css": "text/css",
+    ".html": "text/html",
+    ".json": "application/json",
+    ".svg": "image/svg+xml",
+}
+_CHUNK = 1 << 18
+_WORTH, _LEVEL = 1000, 4
+_SANDBOX = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'"
+"""Content security policy of a page that an agent wrote: it runs nothing, loads nothing, and has no origin."""
+_PICTURE = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'"
+
+
+def page_answer(results: Results, request: Request) -> Response:
+    """Answer with the page: with the script that shows everything, or plain."""
+    index = static_files().get(INDEX)
+    if index is not None and request.query_params.get("plain") != "1":
+        return packed(request, index, "text/html", {"Content-Security-Policy": POLICY})
+    try:
+        status, page = 200, plain_page(results, Query(request.query_params.multi_items(), KNOWN))
+    except Refused as error:
+        status, page = error.status, error_page(error.message)
+    return packed(request, page.encode(), "text/html", {"Content-Security-Policy": POLICY}, status)
+
+
+def static_answer(results: Results, request: Request) -> Response:  # noqa: ARG001  all are the package's own
+    """Answer with a part of the page."""
+    name = request.path_params["name"]
+    data = static_files().get(name)
+    if data is None or name == INDEX:
+        raise Refused(404, "there is no such file")
+    tag = _tag(name)
+    headers = {"ETag": tag, "Cache-Control": "no-cache"}
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers=headers)
+    return packed(request, data, _TYPES.get(PurePosixPath(name).suffix, "text/plain"), headers)
+
+
+def file_answer(results: Results, request: Request) -> Response:
+    """Answer with a file of a trial: to be stored, or with `view=1` shown as far as that is safe."""
+    query = Query(request.query_params.multi_items(), FILE)
+    view = query.choice("view", "0", ("0", "1")) == "1"
+    file, path = open_file(results, query, request.path_params["job"])
+    size = os.fstat(file.fileno()).st_size
+    headers = {"Accept-Ranges": "bytes", **_as_shown(path, view)}
+    start, end = 0, size
+    status = 200
+    wanted = request.headers.get("range")
+    if wanted is not None and (span := _range(wanted, size)) is not None:
+        start, end = span
+        if start >= size:
+            file.close()
+            return Response(status_code=416, headers={"Content-Range": f"bytes */{size}"})
+        status = 206
+        headers["Content-Range"] = f"bytes {start}-{end - 1}/{size}"
+    headers["Content-Length"] = str(end - start)
+    if request.method == "HEAD":
+        file.close()
+        return Response(status_code=status, headers=headers)
+    return StreamingResponse(_read(file, start, end), status, headers=headers)
+
+
+def packed(
+    request: Request, data: bytes, media_type: str, headers: dict[str, str] | None = None, status: int = 200
+) -> Response:
+    """Return an answer, compressed where that is worth it and the client can read it."""
+    headers = {"Vary": "Accept-Encoding", **(headers or {})}
+    if len(data) > _WORTH and "gzip" in request.headers.get("accept-encoding", ""):
+        data = gzip.compress(data, _LEVEL)
+        headers["Content-Encoding"] = "gzip"
+    return Response(data, status, headers, media_type)
+
+
+def error_page(message: str) -> str:
+    """Return a page that says why there is no other."""
+    from .plain import shell, text_of
+
+    return shell("Not found", f"<p>{text_of(message)}</p>")
+
+
+def _as_shown(path: str, view: bool) -> dict[str, str]:
+    """Return the headers of a file, by its name: what it contains is not looked at."""
+    kind = kind_of(path)
+    name = quote(path.rpartition("/")[2], safe="")
+    if not view or kind == "binary":
+        return {
+            "Content-Type": "application/octet-stream",
+            "Content-Disposition": f"attachment; filename*=UTF-8''{name}",
+            "Content-Security-Policy": _SANDBOX,
+        }
+    if kind == "image":
+        return {"Content-Type": image_type(path), "Content-Security-Policy": _PICTURE}
+    if kind == "html":
+        page = "image/svg+xml" if path.lower().endswith(".svg") else "text/html; charset=utf-8"
+        return {"Content-Type": page, "Content-Security-Policy": _SANDBOX}
+    return {"Content-Type": "text/plain; charset=utf-8", "Content-Security-Policy": _SANDBOX}
+
+
+def _range(header: str, size: int) -> tuple[int, int] | None:
+    """Parse a range of bytes; None for what is none, or several."""
+    unit, _, spans = header.partition("=")
+    first, dash, last = spans.partition("-")
+    numbers = [part for part in (first, last) if part]
+    if unit.strip() != "bytes" or not dash or not numbers or not all(_is_number(part) for part in numbers):
+        return None
+    if not first:
+        return max(0, size - int(last)), size
+    end = int(last) + 1 if last else size
+    return (int(first), min(end, size)) if end > int(first) else None
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 16
+
+
+def _read(file: BinaryIO, start: int, end: int) -> Iterator[bytes]:
+    with file:
+        file.seek(start)
+        while start < end and (data := file.read(min(_CHUNK, end - start))):
+            start += len(data)
+            yield data
+        if start < end:
+            yield b"\0" * (end - start)  # it became shorter, and the length is sent already
+
+
+@functools.cache
+def _tag(name: str) -> str:
+    return f'"{hashlib.sha256(static_files()[name]).hexdigest()[:24]}"'

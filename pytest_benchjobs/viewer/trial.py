@@ -1,0 +1,133 @@
+"""A trial: its result, and a list of its files."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+from ..job.follow import running_log
+from ..model.job import JobRecord
+from ..model.result import TrialResult
+from ..report.documents import mirror
+from ..report.documents.summary import InFlight
+from ..report.documents.viewer import Command, LogHead, RunningTrial, TrialHead, ViewerFile, ViewerTrial
+from ..report.trial import next_commands, statement_of
+from ..store.layout import AGENT_FILES, RESULT, JobLayout
+from ..store.opening import files_inside
+from ..store.reader import HistoryReader
+from ..store.text import clean
+from .lookup import Found, find_trial, head_of
+from .query import Query
+from .results import Results, job_of, record_of
+from .trajectory import count_steps
+
+_FILES = 500
+_SIBLINGS = 200
+_DIFFS = (".diff", ".patch")
+_IMAGES = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".gif": "image/gif",
+    ".webp": "image/webp",
+}
+"""Types that browsers only draw. SVG is none: it may have scripts."""
+_BINARY = frozenset(
+    (".gz", ".zip", ".tar", ".xz", ".bz2", ".zst", ".whl", ".so", ".o", ".a", ".pyc", ".bin", ".exe", ".pdf", ".db",
+     ".sqlite", ".parquet", ".npy", ".npz", ".pkl", ".ico", ".woff", ".woff2", ".ttf", ".mp3", ".mp4", ".webm", ".wasm")
+)  # fmt: skip
+TRIAL = ("id",)
+
+
+def trial(results: Results, query: Query, job: str) -> ViewerTrial:
+    """Return everything about a trial but its steps and the content of its files."""
+    with results.open() as history:
+        job_id = job_of(history, job)
+        return trial_document(results, history, record_of(history, job_id), query.needed("id"))
+
+
+def trial_document(
+    results: Results,
+    history: HistoryReader,
+    record: JobRecord,
+    node_id: str,
+    siblings: tuple[TrialHead, ...] | None = None,
+) -> ViewerTrial:
+    """Return the same for an open history. `siblings` are looked up unless they are given."""
+    found = find_trial(results, history, record.id, node_id)
+    row, result = found.row, found.result
+    if siblings is None and row is not None:
+        of_scenario = history.trials(record.id, scenario=row.scenario)
+        siblings = tuple(map(head_of, of_scenario[:_SIBLINGS]))
+    files, left_out = ((), 0) if found.withheld else _files(found)
+    return ViewerTrial(
+        job=record.id,
+        job_name=record.name,
+        job_status=record.status.value,
+        row=None if row is None else head_of(row),
+        result=result,
+        running=None if found.running is None else mirror(RunningTrial, InFlight.of(found.running)),
+        withheld=found.withheld and (result is not None or found.running is not None),
+        statement=None if result is None or found.withheld else statement_of(result, record),
+        steps=0 if found.withheld else count_steps(found.agent_places),
+        logs=() if found.withheld else tuple(_logs(found)),
+        files=files,
+        files_left_out=left_out,
+        commands=() if result is None else tuple(_commands(result, results.directory)),
+        siblings=siblings or (),
+    )
+
+
+def kind_of(path: str) -> Literal["text", "diff", "image", "html", "binary"]:
+    """Return the kind of a file, by its name."""
+    suffix = PurePosixPath(path).suffix.lower()
+    if suffix in _IMAGES:
+        return "image"
+    if suffix in (".html", ".htm", ".xhtml", ".svg"):
+        return "html"
+    if suffix in _DIFFS:
+        return "diff"
+    return "binary" if suffix in _BINARY else "text"
+
+
+def image_type(path: str) -> str:
+    """Return the media type of a file of kind `image`."""
+    return _IMAGES[PurePosixPath(path).suffix.lower()]
+
+
+def _logs(found: Found) -> Iterator[LogHead]:
+    """Return the logs: of the agent, also of earlier tries and turns, and of the scorers."""
+    if found.running is not None and found.root is not None:
+        running = running_log(JobLayout(found.root), found.running)
+        if running is not None:
+            yield LogHead(name=AGENT_FILES[0], bytes=running.lstat().st_size)
+        return
+    named: set[str] = set()
+    for place in found.agent_places:
+        for path, size in itertools.islice(files_inside(place), _FILES * 4):
+            mine = place in found.places or path in AGENT_FILES
+            if mine and path.endswith(".log") and not path.startswith("artifacts/") and path not in named:
+                named.add(path)
+                yield LogHead(name=path, bytes=size)
+
+
+def _files(found: Found) -> tuple[tuple[ViewerFile, ...], int]:
+    """Return the files but for logs and result, and the number of those beyond the limit."""
+    files: dict[str, ViewerFile] = {}
+    left_out = 0
+    for place in found.places:
+        for path, size in itertools.islice(files_inside(place), 100_000):
+            if path in files or path in (RESULT, *AGENT_FILES):
+                continue
+            if len(files) >= _FILES:
+                left_out += 1
+            elif clean(path) == path:  # other names cannot be asked for
+                files[path] = ViewerFile(path=path, bytes=size, kind=kind_of(path))
+    return tuple(files.values()), left_out
+
+
+def _commands(result: TrialResult, directory: Path) -> Iterator[Command]:
+    for title, command in next_commands(result, directory):
+        yield Command(title=title, command=command)
