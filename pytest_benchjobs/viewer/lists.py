@@ -53,17 +53,20 @@ def runs(results: Results, query: Query) -> ViewerRuns:
     with results.open() as history:
         job = query.text("job")
         wanted = query.wanted(None if job is None else job_of(history, job))
+        after = query.place()
         page = run_page(
             history,
             wanted,
             sort=query.choice("sort", "started_at", RUN_SORTS),
             descending=query.descending("desc"),
             limit=query.number("limit", _PAGE, 1, LIMIT),
-            after=query.place(),
+            after=after,
             high_scores=results.shares,
         )
+        # A search looks at all runs. One that finds few has them all on its only page.
+        alone = after is None and page.next is None
         return ViewerRuns(
-            total=count_runs(history, wanted)[0],
+            total=len(page.rows) if alone else count_runs(history, wanted)[0],
             next=as_cursor(page.next),
             runs=tuple(run_items(results, page.rows)),
         )
@@ -73,16 +76,18 @@ def jobs(results: Results, query: Query) -> ViewerJobs:
     """Return a page of jobs."""
     with results.open() as history:
         wanted = query.wanted()
+        after = query.place()
         page = job_page(
             history,
             wanted,
             sort=query.choice("sort", "created_at", JOB_SORTS),
             descending=query.descending("desc"),
             limit=query.number("limit", _PAGE, 1, LIMIT),
-            after=query.place(),
+            after=after,
         )
+        alone = after is None and page.next is None
         return ViewerJobs(
-            total=count_jobs(history, wanted),
+            total=len(page.rows) if alone else count_jobs(history, wanted),
             next=as_cursor(page.next),
             jobs=tuple(job_items(results, history, page.rows)),
         )

@@ -130,8 +130,9 @@ def _range(header: str, size: int) -> tuple[int, int] | None:
         return None
     if not first:
         return max(0, size - int(last)), size
-    end = int(last) + 1 if last else size
-    return (int(first), min(end, size)) if end > int(first) else None
+    start = int(first)
+    end = int(last) + 1 if last else max(size, start + 1)
+    return (start, min(end, size)) if end > start else None
 
 
 def _is_number(text: str) -> bool:

@@ -20,7 +20,6 @@ from .documents import ROOT
 
 PAGE = ROOT / "docs" / "commands.md"
 PROJECT = Path(__file__).parent / "project"
-PLANNED = "planned"
 # So long may a command take that hangs.
 PATIENCE = 300
 
@@ -38,10 +37,6 @@ class Example:
     id: str
     theirs: str
     ours: str
-
-    @property
-    def planned(self) -> bool:
-        return self.ours == PLANNED
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import time
+import urllib.request
 from typing import Any
 
 from pytest_benchjobs.model.job import JobStatus
@@ -327,10 +328,29 @@ def _(line: Line) -> None:
 def _(line: Line) -> None:
     project = line.after_everything()
     project.run("benchjobs run --all --provider groq --model qwen/qwen3-32b", status=1)
-    assert project.run(line.text) == ""
-    runs = json.loads((project.path / "viewer_data.json").read_text("utf-8"))["runs"]
+    assert project.run(line.text).endswith(f": {2 * len(COUNTS)} runs of 2 jobs\n")
+    data = json.loads((project.path / "reports" / "viewer_data.json").read_text("utf-8"))
+    runs = data["runs"]
     assert len(runs) == 2 * len(COUNTS)
-    assert {run["benchmark"] for run in runs} == set(COUNTS)
-    wanted = "id job benchmark status agent provider model mean_score input_tokens output_tokens cached_tokens seconds"
+    assert {run["benchmark_id"] for run in runs} == set(COUNTS)
+    assert {one["benchmark_id"] for one in data["benchmark_summary"]} == set(COUNTS)
+    wanted = (
+        "run_id run_group_id benchmark_id status agent provider model score started_at ended_at duration_seconds "
+        "total_prompt_tokens total_completion_tokens total_cache_read_input_tokens llm_call_count delta_to_high_score"
+    )
     assert set(wanted.split()) <= runs[0].keys()
     assert datetime.datetime.fromisoformat(runs[0]["started_at"]).tzinfo is not None
+
+
+@shows("serve")
+def _(line: Line) -> None:
+    project = line.after_everything()
+    # Any free port: another process may have this one.
+    with project.start(line.text.replace("8877", "0")) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().split()[-1]
+        assert url.startswith("http://127.0.0.1:")
+        with urllib.request.urlopen(f"{url}health") as answer:
+            assert answer.read() == b"ok"
+        with urllib.request.urlopen(f"{url}api/viewer-data") as answer:
+            assert {run["benchmark_id"] for run in json.load(answer)["runs"]} == set(COUNTS)

@@ -15,7 +15,7 @@ from pytest_benchjobs.model.job import JobStatus
 
 from . import eliza, runloop
 from .checking import BROKEN, CHECKS, CLAUDE, CODEX, Line
-from .commands import PAGE, PLANNED, Example, Option, Project, examples, options
+from .commands import PAGE, Example, Option, Project, examples, options
 
 SEEDS = os.environ.get("BENCHJOBS_SEEDS")
 """Directory with the documents of the two systems, which are not ours to hand on."""
@@ -41,10 +41,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return project.path
 
 
-RUN_HERE = [example for example in examples() if not example.planned]
-
-
-@pytest.mark.parametrize("example", [pytest.param(example, id=example.id) for example in RUN_HERE])
+@pytest.mark.parametrize("example", [pytest.param(example, id=example.id) for example in examples()])
 def test_our_line_does_what_theirs_does(
     example: Example, tmp_path: Path, two_agents: Path, everything: Path
 ) -> None:
@@ -52,9 +49,8 @@ def test_our_line_does_what_theirs_does(
 
 
 def test_every_example_is_checked_and_every_check_has_an_example() -> None:
-    ids = [example.id for example in RUN_HERE]
+    ids = [example.id for example in examples()]
     assert sorted(ids) == sorted(CHECKS)
-    assert {example.id for example in examples() if example.planned} == {""}
 
 
 @pytest.mark.parametrize("option", options(), ids=lambda option: option.theirs)
@@ -62,8 +58,7 @@ def test_every_option_is_there_and_its_example_has_it(option: Option) -> None:
     lines = {example.id: example.ours for example in examples()}
     ours = re.findall(r"`(benchjobs [^`]*)`", option.ours)
     if not ours:
-        assert re.fullmatch(r"planned|nothing|`pip install pytest-benchjobs`", option.ours)
-        assert option.ours != PLANNED or not option.example
+        assert re.fullmatch(r"nothing|`pip install pytest-benchjobs`", option.ours)
         return
     (written,) = ours
     name = written.split()[1]

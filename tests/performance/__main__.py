@@ -16,6 +16,7 @@ from tests.performance import (
     plugin,
     reports,
     reuse,
+    viewer,
 )
 
 MEASURES = {
@@ -30,6 +31,7 @@ MEASURES = {
     "plugin": plugin.measure,
     "reports": reports.measure,
     "reuse": reuse.measure,
+    "viewer": viewer.measure,
 }
 
 

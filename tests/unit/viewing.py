@@ -99,9 +99,7 @@ def make(directory: Path) -> Made:
     before = JobBundle(directory, BEFORE).root
     for result in JobBundle(directory, BEFORE).results():
         _steps(before / result.path, "ls", "out.txt")
-    make_job(
-        directory, HIDDEN, _trials("F", CODEX, confidential=True), hours_ago=2, config={"agents": ()}
-    )
+    make_job(directory, HIDDEN, _trials("F", CODEX, confidential=True), hours_ago=2, config={"agents": ()})
     hidden = next(JobBundle(directory, HIDDEN).results())
     _fill(JobBundle(directory, HIDDEN).root / hidden.path)
     return Made(

@@ -1,0 +1,110 @@
+"""`benchjobs serve` and `export-viewer-data`: what they print, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests import forking
+
+from .jobs import run
+from .viewing import make
+
+PROGRAM = ("-c", "from pytest_benchjobs.cli import main; main()")
+
+
+@contextmanager
+def serving(directory: Path, *options: str) -> Iterator[str]:
+    """A server of its own process; gives what it prints first."""
+    command = [sys.executable, *PROGRAM, "serve", "--dir", str(directory), "--port", "0", *options]
+    process = forking.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    killer = threading.Timer(60, process.kill)
+    killer.start()
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline()
+    finally:
+        killer.cancel()
+        process.terminate()
+        _, err = process.communicate(timeout=30)
+        assert "Traceback" not in err
+
+
+def test_it_serves_this_machine_without_a_token(tmp_path: Path) -> None:
+    made = make(tmp_path / "reports")
+    with serving(made.directory) as line:
+        url = line.split()[-1]
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", url)
+        with urllib.request.urlopen(f"{url}api/jobs") as answer:
+            assert json.load(answer)["total"] == 3
+            assert "server" not in {name.lower() for name in answer.headers}
+
+
+def test_at_any_other_address_it_asks_for_a_random_token(tmp_path: Path) -> None:
+    made = make(tmp_path / "reports")
+    with serving(made.directory, "--host", "0.0.0.0") as line:
+        token = re.search(r"\?token=([\w-]{32})$", line.strip())
+        assert token is not None
+        port = re.search(r":(\d+)/", line)
+        assert port is not None
+        url = f"http://127.0.0.1:{port[1]}/api/jobs"
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(url)
+        refused.value.close()
+        assert refused.value.code == 403
+        request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token[1]}"})
+        with urllib.request.urlopen(request) as answer:
+            assert json.load(answer)["total"] == 3
+
+
+def test_an_address_that_is_taken_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert run("serve", "--dir", tmp_path, "--port", port) == 2
+    assert capsys.readouterr().err == (
+        f"benchjobs: cannot listen at 127.0.0.1 port {port}: Address already in use; "
+        "choose another --port or --host\n"
+    )
+    assert run("serve", "--dir", tmp_path, "--host", "192.0.2.1") == 2
+    assert "choose another --port or --host" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("missing", ["starlette", "uvicorn"])
+def test_without_the_extra_one_line_says_what_to_install(
+    missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in list(sys.modules):
+        if name.partition(".")[0] in (missing, "starlette") or name.startswith("pytest_benchjobs.viewer."):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, missing, None)
+    assert run("serve", "--dir", tmp_path) == 2
+    assert capsys.readouterr().err == (
+        "benchjobs: the viewer needs starlette and uvicorn: pip install 'pytest-benchjobs[view]'\n"
+    )
+
+
+def test_viewer_data_is_written_with_high_scores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = make(tmp_path / "reports")
+    high = tmp_path / "high.toml"
+    high.write_text("[texts]\nscore = 80\nunit = '%'\nsource = 'a paper'\n")
+    assert run("export-viewer-data", "--dir", made.directory, "--high-scores", high) == 0
+    written = made.directory / "viewer_data.json"
+    assert capsys.readouterr().out == f"Wrote {written}: 5 runs of 3 jobs\n"
+    data = json.loads(written.read_text())
+    assert {run["high_score_label"] for run in data["runs"]} == {"a paper"}
+    other = tmp_path / "other.json"
+    assert run("export-viewer-data", "--dir", made.directory, "--out", other) == 0
+    assert {run["high_score_value"] for run in json.loads(other.read_text())["runs"]} == {None}

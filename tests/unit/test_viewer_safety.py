@@ -1,0 +1,437 @@
+"""The viewer shows what agents wrote, to anyone who can reach it: what it refuses, and how it sends the rest."""
+
+from __future__ import annotations
+
+import html.parser
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from starlette.testclient import TestClient
+
+from pytest_benchjobs.model.errors import InputError
+from pytest_benchjobs.model.result import Failure, ScorerResult
+from pytest_benchjobs.store.bundle import JobBundle
+from pytest_benchjobs.store.copying import inside
+from pytest_benchjobs.store.opening import files_inside, open_inside
+from pytest_benchjobs.viewer import app
+from pytest_benchjobs.viewer.application import DOCUMENTS
+from pytest_benchjobs.viewer.guard import COOKIE, QUERY_LIMIT
+
+from .jobs import ended, make_job
+from .viewing import CODEX, HIDDEN, HOSTILE, NOW_JOB, PIXEL, Made, make
+
+EVERYWHERE = [
+    "/health", "/", "/?plain=1", "/static/plain.css", "/nothing", "/api/jobs/none",
+    *(document.path for document in DOCUMENTS if "{" not in document.path),
+    f"/api/jobs/{NOW_JOB}", f"/api/jobs/{NOW_JOB}/matrix",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    return make(tmp_path_factory.mktemp("results") / "reports")
+
+
+@pytest.fixture(scope="module")
+def client(made: Made) -> Iterator[TestClient]:
+    with TestClient(app(made.directory), base_url="http://localhost") as client:
+        yield client
+
+
+def file_of(client: TestClient, made: Made, path: str, **more: Any) -> Any:
+    return client.get(f"/api/jobs/{NOW_JOB}/file", params={"id": made.trials["fix"], "path": path, **more})
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example",
+        "",
+        "10.0.0.1",
+        "[::2]",
+        "evil@localhost",
+    ],
+)
+@pytest.mark.parametrize("path", ["/", "/api/jobs", "/health", "/static/plain.css"])
+def test_a_foreign_name_is_refused(client: TestClient, host: str, path: str) -> None:
+    answer = client.get(path, headers={"Host": host})
+    assert answer.status_code == 421
+    assert "texts" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST:8877", "127.0.0.1", "127.0.0.1:1", "[::1]:8877", "localhost."]
+)
+def test_the_names_of_this_machine_are_its_own(client: TestClient, host: str) -> None:
+    assert client.get("/health", headers={"Host": host}).text == "ok"
+
+
+def test_two_names_are_refused(client: TestClient) -> None:
+    answer = client.get("/health", headers=[("Host", "localhost"), ("Host", "evil.example")])
+    assert answer.status_code == 421
+
+
+def test_a_name_that_is_allowed_is_allowed(made: Made) -> None:
+    with TestClient(
+        app(made.directory, hosts=["Bench.Example.org:80"]), base_url="http://bench.example.org"
+    ) as client:
+        assert client.get("/health").status_code == 200
+        assert client.get("/health", headers={"Host": "other.example.org"}).status_code == 421
+    with TestClient(app(made.directory, hosts=["*"]), base_url="http://anything") as client:
+        assert client.get("/health").status_code == 200
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
+@pytest.mark.parametrize("path", ["/", "/api/jobs", f"/api/jobs/{NOW_JOB}"])
+def test_nothing_but_reading_is_possible(client: TestClient, method: str, path: str) -> None:
+    answer = client.request(method, path)
+    assert answer.status_code == 405
+    assert answer.headers["allow"] == "GET, HEAD"
+
+
+def test_reading_changes_no_file_of_the_results(made: Made) -> None:
+    def state() -> dict[str, tuple[int, int]]:
+        return {
+            str(path): (path.lstat().st_mtime_ns, path.lstat().st_size)
+            for path in made.directory.rglob("*")
+            if path.is_file() and not path.name.startswith("history.sqlite")
+        }
+
+    before = state()
+    with TestClient(app(made.directory), base_url="http://localhost") as client:
+        for path in EVERYWHERE:
+            client.get(path)
+        client.get(f"/api/jobs/{NOW_JOB}/live")
+    assert state() == before
+
+
+@pytest.mark.parametrize("path", EVERYWHERE)
+def test_every_answer_has_headers_that_keep_it_harmless(client: TestClient, path: str) -> None:
+    headers = client.get(path).headers
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["cross-origin-resource-policy"] == "same-origin"
+    policy = headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'")
+    assert "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "access-control-allow-origin" not in headers
+
+
+def test_a_token_is_asked_for_and_then_kept_in_a_cookie(made: Made) -> None:
+    def opened() -> TestClient:
+        return TestClient(
+            app(made.directory, token="right"), base_url="http://localhost", follow_redirects=False
+        )
+
+    client = opened()
+    for path in ("/", "/api/jobs", "/static/plain.css", "/?token=wrong", "/api/jobs?token="):
+        answer = client.get(path)
+        assert answer.status_code == 403, path
+        assert "texts" not in answer.text
+    assert client.get("/health").text == "ok"
+    answer = client.get("/?page=runs&token=right&q=a%20b")
+    assert answer.status_code == 303
+    assert answer.headers["location"] == "/?page=runs&q=a+b"
+    cookie = answer.headers["set-cookie"]
+    assert cookie.startswith(f"{COOKIE}=right;")
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert client.get("/api/jobs").status_code == 200
+    assert opened().get("/api/jobs", headers={"Authorization": "Bearer right"}).status_code == 200
+    assert opened().get("/api/jobs", headers={"Authorization": "Bearer wrong"}).status_code == 403
+    away = opened().get("http://localhost//evil.example/?token=right")
+    assert away.headers["location"].startswith("/evil.example/")
+
+
+def test_it_works_below_a_path_of_another_site(made: Made) -> None:
+    site = Starlette(routes=[Mount("/bench", app(made.directory, token="right"))])
+    with TestClient(site, base_url="http://localhost") as client:
+        assert client.get("/bench/health").text == "ok"
+        page = client.get("/bench/?token=right&plain=1")
+        assert page.status_code == 200
+        assert str(page.url) == "http://localhost/bench/?plain=1"
+        links = re.findall(r"(?:href|src)='([^']*)'", page.text)
+        assert links
+        assert all(not link.startswith(("/", "http")) for link in links)
+        assert client.get("/bench/api/jobs").json()["total"] == 3
+        assert client.get("/bench/static/plain.css").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../result.json", "artifacts/../../../../job.json", "/etc/passwd", "artifacts//etc/passwd", "artifacts/linked/passwd",
+        "artifacts/link.txt", "artifacts/linked", "artifacts", "artifacts/", ".", "..", "artifacts/\x00", "result.json",
+        "artifacts/./page.html", "a/" * 100 + "b", "artifacts\\page.html", "%2e%2e/result.json",
+    ],
+)  # fmt: skip
+def test_no_path_leads_out_of_a_trial(client: TestClient, made: Made, path: str) -> None:
+    answer = file_of(client, made, path)
+    assert answer.status_code in (400, 404)
+    assert "outside" not in answer.text
+    log = client.get(f"/api/jobs/{NOW_JOB}/log", params={"id": made.trials["fix"], "name": path})
+    assert log.status_code in (400, 404)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/static/../guard.py",
+        "/static/..%2fguard.py",
+        "/static/%2e%2e/guard.py",
+        "/static/__init__.py",
+        "/static//etc/passwd",
+        "/static/index.html",
+    ],
+)
+def test_no_path_leads_out_of_the_parts_of_the_page(client: TestClient, path: str) -> None:
+    assert client.get(path).status_code == 404
+
+
+def test_a_link_in_place_of_a_job_or_trial_is_not_followed(tmp_path: Path) -> None:
+    made = make(tmp_path / "reports")
+    jobs = made.directory / "jobs"
+    elsewhere = tmp_path / "elsewhere"
+    (jobs / NOW_JOB).rename(elsewhere)
+    (jobs / NOW_JOB).symlink_to(elsewhere)
+    with TestClient(app(made.directory), base_url="http://localhost") as client:
+        assert file_of(client, made, "artifacts/pixel.png").status_code in (403, 404)
+        found = client.get(f"/api/jobs/{NOW_JOB}/trial", params={"id": made.trials["fix"]}).json()
+        assert (found["result"], found["files"], found["logs"]) == (None, [], [])
+        assert client.get(f"/api/jobs/{NOW_JOB}").json()["gates"] == []
+        assert client.get(f"/api/jobs/{NOW_JOB}/live").status_code == 404
+
+
+def test_files_are_opened_without_following_links(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "file").write_text("x")
+    (tmp_path / "link").symlink_to("a")
+    (tmp_path / "a" / "loop").symlink_to(".")
+    with open_inside(tmp_path, "a/file") as file:
+        assert file.read() == b"x"
+    for path in ("link/file", "a/loop/file", "a", "", "none", "../x", "a/../a/file"):
+        with pytest.raises(InputError):
+            open_inside(tmp_path, path)
+    assert list(files_inside(tmp_path)) == [("a/file", 1)]
+    assert inside(tmp_path, "a/file").is_file()
+
+
+def test_what_an_agent_wrote_is_a_download_or_in_a_sandbox(client: TestClient, made: Made) -> None:
+    for path in ("page.html", "drawing.svg", "pixel.png", "data.bin", "change.patch", "käse 100%.txt"):
+        answer = file_of(client, made, f"artifacts/{path}")
+        assert answer.status_code == 200
+        assert answer.headers["content-type"] == "application/octet-stream"
+        assert answer.headers["content-disposition"].startswith("attachment; filename*=UTF-8''")
+        assert answer.headers["content-security-policy"].startswith("sandbox; ")
+    for path, kind in (
+        ("page.html", "text/html"),
+        ("drawing.svg", "image/svg+xml"),
+        ("change.patch", "text/plain"),
+    ):
+        answer = file_of(client, made, f"artifacts/{path}", view="1")
+        assert answer.headers["content-type"].startswith(kind)
+        policy = answer.headers["content-security-policy"]
+        assert policy.startswith("sandbox; default-src 'none'")
+        assert "allow-" not in policy
+        assert "script-src" not in policy
+    image = file_of(client, made, "artifacts/pixel.png", view="1")
+    assert image.headers["content-type"] == "image/png"
+    assert image.content == PIXEL
+    binary = file_of(client, made, "artifacts/data.bin", view="1")
+    assert binary.headers["content-disposition"].startswith("attachment")
+
+
+def test_parts_of_files_can_be_asked_for(client: TestClient, made: Made) -> None:
+    path = f"/api/jobs/{NOW_JOB}/file"
+    given_ = {"id": made.trials["fix"], "path": "artifacts/data.bin"}
+    whole = client.get(path, params=given_).content
+    assert len(whole) == 2048
+    for wanted, start, end in (
+        ("bytes=0-9", 0, 10),
+        ("bytes=2000-", 2000, 2048),
+        ("bytes=-5", 2043, 2048),
+        ("bytes=5-99999", 5, 2048),
+    ):
+        answer = client.get(path, params=given_, headers={"Range": wanted})
+        assert answer.status_code == 206
+        assert answer.content == whole[start:end]
+        assert answer.headers["content-range"] == f"bytes {start}-{end - 1}/2048"
+    assert client.get(path, params=given_, headers={"Range": "bytes=9999-"}).status_code == 416
+    for strange in ("bytes=9-3", "lines=1-2", "bytes=a-b", "bytes=1-2,4-5", "bytes=-"):
+        answer = client.get(path, params=given_, headers={"Range": strange})
+        assert (answer.status_code, answer.content) == (200, whole)
+    head = client.head(path, params=given_)
+    assert (head.status_code, head.headers["content-length"], head.content) == (200, "2048", b"")
+
+
+def test_of_a_confidential_benchmark_neither_prompts_nor_tests_are_shown(
+    client: TestClient, made: Made
+) -> None:
+    node_id = made.trials["hidden"]
+    base = f"/api/jobs/{HIDDEN}"
+    found = client.get(f"{base}/trial", params={"id": node_id}).json()
+    assert found["withheld"] is True
+    assert (found["statement"], found["steps"], found["logs"], found["files"]) == (None, 0, [], [])
+    for path, more in (
+        ("steps", {}),
+        ("log", {}),
+        ("log", {"name": "scorers/right/output.log"}),
+        ("file", {"path": "artifacts/change.patch"}),
+        ("file", {"path": "trajectory.jsonl"}),
+        ("file", {"path": "agent.log", "view": "1"}),
+    ):
+        assert client.get(f"{base}/{path}", params={"id": node_id, **more}).status_code == 403, (path, more)
+    sides = {
+        "a_job": HIDDEN,
+        "b_job": HIDDEN,
+        "benchmark": "texts",
+        "scenario": "count",
+        "a_agent": CODEX,
+        "b_agent": CODEX,
+    }
+    assert client.get("/api/align", params=sides).json()["rows"] == []
+    for text in (
+        client.get("/", params={"page": "trial", "job": HIDDEN, "id": node_id, "plain": "1"}).text,
+        client.get("/", params={"page": "job", "job": HIDDEN, "plain": "1"}).text,
+        client.get(f"/api/trajectories/{HIDDEN}/texts/count").text,
+    ):
+        assert "The prompt." not in text
+        assert "secret test" not in text
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/api/runs?" + "q=a&" * 101, 414),
+        ("/api/runs?q=" + "a" * 5000, 414),
+        ("/api/runs?q=" + "a" * (QUERY_LIMIT + 1), 414),
+        ("/api/runs?q=" + "a%20" * 9, 400),
+        ("/api/runs?limit=501", 400),
+        ("/api/runs?limit=0", 400),
+        ("/api/runs?limit=1e3", 400),
+        ("/api/runs?limit=" + "9" * 4000, 400),
+        ("/api/runs?sort=record", 400),
+        ("/api/runs?sort=id;DROP TABLE runs", 400),
+        ("/api/runs?order=up", 400),
+        ("/api/runs?after=x", 400),
+        ("/api/runs?after=" + "W1tdXQ", 400),
+        ("/api/runs?unknown=1", 400),
+        ("/api/jobs?job=last", 400),
+        ("/api/runs?q=%00", 400),
+        ("/api/runs?job=none", 404),
+        ("/api/jobs/..%2f..%2fetc", 404),
+        ("/api/compare?a=last", 400),
+        (f"/api/jobs/{NOW_JOB}/trial", 400),
+        (f"/api/jobs/{NOW_JOB}/trial?id=none", 404),
+        (f"/api/jobs/{NOW_JOB}/log?id=none&limit=999999999", 404),
+        (f"/api/jobs/{NOW_JOB}/matrix?x=1", 400),
+        ("/?page=nothing&plain=1", 400),
+    ],
+)
+def test_a_query_that_is_wrong_or_too_large_is_refused(client: TestClient, path: str, status: int) -> None:
+    answer = client.get(path)
+    assert answer.status_code == status, answer.text
+    if not path.startswith("/?"):
+        assert answer.json()["error"]["message"]
+
+
+TEXT = st.text(max_size=40) | st.sampled_from(HOSTILE)
+NAMES = sorted({name for document in DOCUMENTS for name in document.parameters})
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    path=st.sampled_from([document.path for document in DOCUMENTS] + ["/", "/api/jobs/{job}/file"]),
+    job=st.sampled_from([NOW_JOB, "last", "none"]) | TEXT,
+    parameters=st.lists(st.tuples(st.sampled_from(NAMES), TEXT | st.integers().map(str)), max_size=6),
+)
+def test_no_parameter_breaks_a_page(
+    client: TestClient, path: str, job: str, parameters: list[tuple[str, str]]
+) -> None:
+    filled = re.sub(r"\{[^}]*\}", quote(job.encode("utf-8", "replace"), safe=""), path)
+    answer = client.get(
+        f"{filled}?{urlencode([(name, value.encode('utf-8', 'replace')) for name, value in parameters])}"
+    )
+    assert answer.status_code in (200, 307, 400, 403, 404, 414)
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+class Tags(html.parser.HTMLParser):
+    """What a page is made of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: set[str] = set()
+        self.text: list[str] = []
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.found.add(tag)
+        assert not any(name.startswith("on") or name == "style" for name, _ in attributes)
+        self.links += [value or "" for name, value in attributes if name in ("href", "src", "action")]
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def test_hostile_texts_in_every_field_are_only_shown(tmp_path: Path) -> None:
+    directory = tmp_path / "reports"
+    for place, text in enumerate(HOSTILE):
+        failure = Failure(class_="agent_crashed", message=text, detail=text)
+        scorer = ScorerResult(name="x", type="bash", weight=1, score=0.0, output=text, details={text: text})
+        results = [
+            ended(
+                "F",
+                f"s{place}",
+                failure=failure,
+                notes=(text,),
+                tags=(text,),
+                models={text: 1},
+                scorers=(scorer,),
+            )
+        ]
+        make_job(
+            directory, f"20261121-0800{place:02}-aaaaaa", results, name=text, config={"metadata": {"x": text}}
+        )
+    allowed = {
+        "html", "head", "meta", "title", "link", "body", "nav", "a", "main", "h1", "h2", "form", "input", "label", "select",
+        "option", "button", "table", "caption", "thead", "tbody", "tr", "th", "td", "p", "pre",
+    }  # fmt: skip
+    with TestClient(app(directory), base_url="http://localhost") as client:
+        pages = ["/?plain=1&limit=500", "/?page=runs&plain=1&limit=500", "/?page=trend&plain=1&by=day"]
+        for job in client.get("/api/jobs?limit=500").json()["jobs"]:
+            pages.append(f"/?page=job&job={job['id']}&plain=1")
+            (node_id,) = client.get(f"/api/jobs/{job['id']}/matrix").json()["trials"]["id"]
+            pages.append(f"/?page=trial&job={job['id']}&id={quote(node_id, safe='')}&plain=1")
+        pages += [f"/?plain=1&q={quote(text[:20], safe='')}" for text in HOSTILE]
+        shown = ""
+        for page in pages:
+            answer = client.get(page)
+            assert answer.status_code in (200, 400), page
+            tags = Tags()
+            tags.feed(answer.text)
+            assert tags.found <= allowed, page
+            assert all(link.startswith(("?", "static/", "api/")) for link in tags.links)
+            shown += "".join(tags.text)
+        for text in HOSTILE[:10]:
+            assert text in shown
+
+
+def test_the_bundle_of_the_tests_is_where_the_tests_think(made: Made) -> None:
+    """Or the tests of links and paths would test nothing."""
+    root = JobBundle(made.directory, NOW_JOB).root
+    (link,) = root.glob("trials/*/fix/1/artifacts/link.txt")
+    assert link.is_symlink()
+    assert link.read_text() == "outside\n"
+    assert (link.parent / "linked" / "passwd").is_file()
