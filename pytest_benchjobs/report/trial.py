@@ -99,9 +99,9 @@ def _logs(result: TrialResult, root: Path) -> Iterator[Excerpt]:
             yield Excerpt(f"last lines of scorer {name} (scorers/{name}/output.log)", lines)
 
 
-def statement_of(result: TrialResult, record: JobRecord) -> str | None:
-    """Return the task, if the benchmark is still where it was."""
-    scenario = Scenarios().of(result, record)
+def statement_of(result: TrialResult, record: JobRecord, scenarios: Scenarios | None = None) -> str | None:
+    """Return the task, if the benchmark is still where it was. `scenarios` are shared by those who ask for many."""
+    scenario = (scenarios or Scenarios()).of(result, record)
     return None if scenario is None else clean(scenario.problem_statement, _STATEMENT)
 
 

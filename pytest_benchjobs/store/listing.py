@@ -45,12 +45,8 @@ class Wanted:
     statuses: tuple[str, ...] = ()
     branches: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
-    job: str | None = None
-
-    @property
-    def everything(self) -> bool:
-        """True if nothing is filtered."""
-        return self == Wanted()
+    jobs: tuple[str, ...] = ()
+    """Ids."""
 
 
 class Page(NamedTuple):
@@ -128,24 +124,34 @@ def count_jobs(history: HistoryReader, wanted: Wanted) -> int:
     return int(count)
 
 
-def latest_runs(history: HistoryReader, limit: int = _CHOICES) -> list[RunRow]:
-    """Return the newest run with a score of each benchmark and agent."""
+def sum_up(history: HistoryReader, jobs: Collection[str] = ()) -> tuple[int, int, int, int]:
+    """Count all jobs, runs, trials and benchmarks, or those of some jobs."""
+    where, values = where_all(one_of("job", jobs))
+    query = f"SELECT count(*), total(trials), count(DISTINCT benchmark) FROM runs {where}"  # noqa: S608
+    ((runs, trials, benchmarks),) = history.select(query, *values)
+    return count_jobs(history, Wanted(jobs=tuple(jobs))), int(runs), int(trials), int(benchmarks)
+
+
+def latest_runs(history: HistoryReader, jobs: Collection[str] = ()) -> list[RunRow]:
+    """Return the newest run with a score of each benchmark and agent, of all jobs or some."""
+    where, values = where_all(("mean_score IS NOT NULL", ()), one_of("job", jobs))
     query = (
-        "SELECT job, position, max(started_at) FROM runs WHERE mean_score IS NOT NULL "
-        "GROUP BY benchmark, agent ORDER BY benchmark, agent LIMIT ?"
+        f"SELECT job, position, max(started_at) FROM runs {where} "  # noqa: S608
+        f"GROUP BY benchmark, agent ORDER BY benchmark, agent LIMIT {_CHOICES}"
     )
-    return _runs(history, [(job, position) for job, position, _ in history.select(query, limit)])
+    return _runs(history, [(job, position) for job, position, _ in history.select(query, *values)])
 
 
-def choices(history: HistoryReader) -> dict[str, list[str]]:
-    """Return the values that runs can be filtered by, the first of many."""
+def choices(history: HistoryReader, jobs: Collection[str] = ()) -> dict[str, list[str]]:
+    """Return the values that runs can be filtered by, the first of many; of all jobs or some."""
+
+    def distinct(column: str) -> list[str]:
+        where, values = where_all((f"{column} IS NOT NULL", ()), one_of("job", jobs))
+        query = f"SELECT DISTINCT {column} FROM runs {where} ORDER BY {column} LIMIT {_CHOICES}"  # noqa: S608
+        return [value for (value,) in history.select(query, *values)]
+
     found = {
-        name: [
-            value
-            for (value,) in history.select(
-                f"SELECT DISTINCT {column} FROM runs WHERE {column} IS NOT NULL ORDER BY {column} LIMIT {_CHOICES}"  # noqa: S608
-            )
-        ]
+        name: distinct(column)
         for name, column in (
             ("benchmarks", "benchmark"),
             ("agents", "agent"),
@@ -154,7 +160,8 @@ def choices(history: HistoryReader) -> dict[str, list[str]]:
             ("branches", "branch"),
         )
     }
-    lists = history.select("SELECT DISTINCT tags FROM runs WHERE tags <> '[]'")
+    where, values = where_all(("tags <> '[]'", ()), one_of("job", jobs))
+    lists = history.select(f"SELECT DISTINCT tags FROM runs {where}", *values)  # noqa: S608
     tags = {tag for (text,) in lists for tag in json.loads(text) if isinstance(tag, str)}
     return {**found, "tags": sorted(tags)[:_CHOICES]}
 
@@ -175,12 +182,18 @@ def scenario_seen(history: HistoryReader, benchmark: str, scenario: str) -> tupl
 
 
 def scenario_results(
-    history: HistoryReader, benchmark: str, scenario: str, agent: str | None, limit: int
+    history: HistoryReader,
+    benchmark: str,
+    scenario: str,
+    agent: str | None,
+    limit: int,
+    jobs: Collection[str] = (),
 ) -> list[ScenarioRow]:
-    """Return the results of a scenario that was actually run, the newest first."""
+    """Return the results of a scenario that was actually run, the newest first, in all jobs or some."""
     where, values = where_all(
         ("benchmark = ?", [benchmark]),
         ("scenario = ?", [scenario]),
+        one_of("job", jobs),
         ("agent = ?", None if agent is None else [agent]),
         ("trials.reused IS NULL", ()),
     )
@@ -280,7 +293,7 @@ def _checked(after: Place | None, sorted_: bool, keys: int) -> Place | None:
 
 def _of_runs(wanted: Wanted) -> list[Condition]:
     return [
-        ("job = ?", None if wanted.job is None else [wanted.job]),
+        one_of("job", wanted.jobs),
         *_filters(wanted),
         one_of("status", wanted.statuses),
         one_of("branch", wanted.branches),
@@ -289,7 +302,11 @@ def _of_runs(wanted: Wanted) -> list[Condition]:
 
 
 def _of_jobs(wanted: Wanted) -> list[Condition]:
-    conditions = [one_of("status", wanted.statuses), one_of("branch", wanted.branches)]
+    conditions = [
+        one_of("id", wanted.jobs),
+        one_of("status", wanted.statuses),
+        one_of("branch", wanted.branches),
+    ]
     if any(values for _, values in _filters(wanted)):
         where, values = where_all(*_filters(wanted))
         conditions.append((f"id IN (SELECT job FROM runs {where})", values))  # noqa: S608

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from importlib import metadata
 
 from ..model.comparison import HighScore
@@ -25,12 +25,14 @@ from ..report.overview import died
 from ..store.listing import (
     JOB_SORTS,
     RUN_SORTS,
+    Wanted,
     choices,
     count_jobs,
     count_runs,
     job_page,
     latest_runs,
     run_page,
+    sum_up,
     verdicts,
 )
 from ..store.reader import HistoryReader
@@ -98,26 +100,30 @@ def overview(results: Results, query: Query) -> ViewerOverview:
     with results.open() as history:
         job = query.text("job")
         wanted = query.wanted(None if job is None else job_of(history, job))
-        filtered, succeeded, failed = count_runs(history, wanted)
-        ((total, trials, benchmarks),) = history.select(
-            "SELECT count(*), total(trials), count(DISTINCT benchmark) FROM runs"
-        )
-        ((jobs,),) = history.select("SELECT count(*) FROM jobs")
-        newest = run_page(history, wanted, limit=1).rows
-        latest = list(latest_scores(results, latest_runs(history)))
-        return ViewerOverview(
-            jobs=jobs,
-            runs=total,
-            trials=int(trials),
-            benchmarks=benchmarks,
-            filtered=filtered,
-            succeeded=succeeded,
-            failed=failed,
-            latest=next(iter(run_items(results, newest)), None),
-            latest_scores=tuple(one for one in latest if not is_synthetic(one.agent)),
-            synthetic=tuple(one for one in latest if is_synthetic(one.agent)),
-            baselines=tuple(mirror(ViewerBaseline, entry) for entry in history.baselines()),
-        )
+        return overview_document(results, history, wanted)
+
+
+def overview_document(
+    results: Results, history: HistoryReader, wanted: Wanted, jobs: Collection[str] = ()
+) -> ViewerOverview:
+    """Return the same for an open history; with `jobs`, over these alone, as if there were no others."""
+    total, runs, trials, benchmarks = sum_up(history, jobs)
+    filtered, succeeded, failed = count_runs(history, wanted)
+    newest = run_page(history, wanted, limit=1).rows
+    latest = list(latest_scores(results, latest_runs(history, jobs)))
+    return ViewerOverview(
+        jobs=total,
+        runs=runs,
+        trials=trials,
+        benchmarks=benchmarks,
+        filtered=filtered,
+        succeeded=succeeded,
+        failed=failed,
+        latest=next(iter(run_items(results, newest)), None),
+        latest_scores=tuple(one for one in latest if not is_synthetic(one.agent)),
+        synthetic=tuple(one for one in latest if is_synthetic(one.agent)),
+        baselines=() if jobs else tuple(mirror(ViewerBaseline, entry) for entry in history.baselines()),
+    )
 
 
 def meta(results: Results, query: Query) -> ViewerMeta:  # noqa: ARG001  it has no parameters
@@ -130,16 +136,17 @@ def meta_of(
     results: Results,
     history: HistoryReader,
     *,
+    jobs: Collection[str] = (),
     generated_at: datetime.datetime | None = None,
     cut: Iterable[str] = (),
 ) -> ViewerMeta:
-    """Return the same for an open history; an export has the time it was made."""
+    """Return the same for an open history; an export is of some jobs, and has the time it was made."""
     return ViewerMeta(
         version=metadata.version("pytest-benchjobs"),
         directory=clean(results.directory.name or str(results.directory), 300),
         live=generated_at is None,
         generated_at=generated_at,
-        choices=ViewerChoices.model_validate(choices(history)),
+        choices=ViewerChoices.model_validate(choices(history, jobs)),
         columns=ViewerColumns(runs=RUN_SORTS, jobs=JOB_SORTS),
         high_scores=bool(results.high_scores),
         cut=tuple(cut),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
 from ..analysis.sides import Cell, side
@@ -43,14 +43,15 @@ def scenario_document(
     agent: str | None = None,
     after: Sequence[object] | None = None,
     limit: int = _PAGE,
+    jobs: Collection[str] = (),
 ) -> ViewerScenario:
-    """Return the same for an open history. `after` is the time and id of the last result of the page before.
+    """Return the same for an open history, and all jobs or some. `after` is the place of the last result before.
 
     Raises:
         Refused: there is no such scenario.
     """
     seen = scenario_seen(history, benchmark, name)
-    rows = scenario_results(history, benchmark, name, agent, _LOOKED_AT)
+    rows = scenario_results(history, benchmark, name, agent, _LOOKED_AT, jobs)
     if seen is None and not rows:
         raise Refused(404, "there is no result of such a scenario")
     changed = _changes(rows)

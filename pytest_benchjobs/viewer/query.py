@@ -127,7 +127,8 @@ class Query:
         words = tuple((self.text("q") or "").split())
         if len(words) > _WORDS:
             raise Refused(400, f"q has more than {_WORDS} words")
-        return Wanted(words=words, job=job, **{field: self.texts(name) for name, field in _FILTERS.items()})
+        jobs = () if job is None else (job,)
+        return Wanted(words=words, jobs=jobs, **{field: self.texts(name) for name, field in _FILTERS.items()})
 
     def place(self) -> Place | None:
         """Return the sort key of `after`.

@@ -13,6 +13,7 @@ from ..model.result import TrialResult
 from ..report.documents import mirror
 from ..report.documents.summary import InFlight
 from ..report.documents.viewer import Command, LogHead, RunningTrial, TrialHead, ViewerFile, ViewerTrial
+from ..report.scenarios import Scenarios
 from ..report.trial import next_commands, statement_of
 from ..store.layout import AGENT_FILES, RESULT, JobLayout
 from ..store.opening import files_inside
@@ -54,8 +55,9 @@ def trial_document(
     record: JobRecord,
     node_id: str,
     siblings: tuple[TrialHead, ...] | None = None,
+    scenarios: Scenarios | None = None,
 ) -> ViewerTrial:
-    """Return the same for an open history. `siblings` are looked up unless they are given."""
+    """Return the same for an open history. Siblings are looked up, and benchmarks opened, unless they are given."""
     found = find_trial(results, history, record.id, node_id)
     row, result = found.row, found.result
     if siblings is None and row is not None:
@@ -70,7 +72,7 @@ def trial_document(
         result=result,
         running=None if found.running is None else mirror(RunningTrial, InFlight.of(found.running)),
         withheld=found.withheld and (result is not None or found.running is not None),
-        statement=None if result is None or found.withheld else statement_of(result, record),
+        statement=None if result is None or found.withheld else statement_of(result, record, scenarios),
         steps=0 if found.withheld else count_steps(found.agent_places),
         logs=() if found.withheld else tuple(_logs(found)),
         files=files,
