@@ -14,7 +14,7 @@ from ..model.environ import HOST
 from ..model.errors import AgentSetupFailed
 from ..sandbox.protocol import File
 from ..sources.template import fill
-from .answering import write_answer
+from .answering import give_reply, write_answer
 from .protocol import Agent, AgentCall, AgentCommand
 
 RESERVED = frozenset({"oracle", "nop", "command", "baseline", "model", "captured"})
@@ -44,6 +44,7 @@ class Oracle:
     name: str = "oracle"
     needs_model: bool = False
     trusted: bool = True
+    resumes: bool = True
 
     def answers(self, params: Mapping[str, Any]) -> bool:  # noqa: ARG002
         """True: it knows the answer."""
@@ -64,6 +65,13 @@ class Oracle:
                 "Add `reference:` (or solution/solve.sh), or leave the scenario out with -k or --bench-scenario"
             )
         env = fill(reference.env, HOST)
+        if reference.reply is not None:
+            text = f"{reference.script}\0{reference.reply}"
+            return AgentCommand(
+                argv=(),
+                identity=f"reply {hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()}",
+                host=functools.partial(give_reply, reference.script, reference.reply, env, call.timeout),
+            )
         if reference.solution is not None:
             return AgentCommand(
                 argv=shell(f"{SOLUTION_DIRECTORY}/solve.sh"),

@@ -74,6 +74,8 @@ class Task:
     questions: tuple[str, ...] = ()
     """Asked instead of the problem, each separately; the replies go into one file as a JSON array."""
     answer_file: str = ""
+    memory: dict[str, Any] | None = None
+    """Messages of earlier turns of a conversation, which this task is a turn of. None: it is no conversation."""
 
 
 class Ended(Exception):

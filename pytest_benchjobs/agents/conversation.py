@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from ..store.text import clean, one_line
 from .completion import JSON, TOOL, Answer, Call, Ended, Options, Task, arguments_of, ask, log
@@ -43,18 +43,14 @@ def work(task: Task, shell: Shell) -> int:
 
 
 def _converse(task: Task, shell: Shell) -> NoReturn:
-    beginning: list[JSON] = [
-        {"role": "system", "content": SYSTEM},
-        {"role": "user", "content": task.problem},
-    ]
-    for message in beginning:
-        log(shell, message["role"], text=message["content"])
-    turns: list[list[JSON]] = []
+    beginning, turns = _begin(task, shell)
     for number in range(1, task.options.max_turns + 1):
         turns = _recent(turns, beginning)
         messages = [*beginning, *(message for turn in turns for message in turn)]
         answer = ask(task, shell, messages, number)
         if not answer.calls:
+            turns.append([_said(answer)])
+            _remember(task, shell, answer, beginning=beginning, turns=turns)
             raise _finished(answer)
         turn = [_said(answer)]
         for call in answer.calls:
@@ -65,13 +61,35 @@ def _converse(task: Task, shell: Shell) -> NoReturn:
     raise Ended("turn_limit", f"it reached its limit of {task.options.max_turns} turns")
 
 
+def _begin(task: Task, shell: Shell) -> tuple[list[JSON], list[list[JSON]]]:
+    """Return the messages at the beginning, which are always sent, and those of earlier turns with the new message."""
+    memory = task.memory or {}
+    asked: JSON = {"role": "user", "content": task.problem}
+    if "beginning" in memory:
+        log(shell, "user", text=task.problem)
+        return memory["beginning"], [*memory["turns"], [asked]]
+    beginning: list[JSON] = [{"role": "system", "content": SYSTEM}, asked]
+    for message in beginning:
+        log(shell, message["role"], text=message["content"])
+    return beginning, []
+
+
+def _remember(task: Task, shell: Shell, answer: Answer, **memory: list[Any]) -> None:
+    """Give the reply of a turn, and keep its messages for the next one."""
+    if task.memory is not None:
+        shell.reply(answer.reply)
+        task.memory.update(memory)
+
+
 def _answer(task: Task, shell: Shell) -> NoReturn:
     """Ask each question separately, and write the replies, also if some are missing."""
     answers: list[Answer] = []
     try:
         for number, question in enumerate(task.questions or (task.problem,), start=1):
             log(shell, "user", text=question)
-            answers.append(ask(task, shell, [{"role": "user", "content": question}], number))
+            messages = [*(task.memory or {}).get("messages", ()), {"role": "user", "content": question}]
+            answers.append(ask(task, shell, messages, number))
+            _remember(task, shell, answers[-1], messages=[*messages, _said(answers[-1])])
     finally:
         replies = [answer.reply for answer in answers]
         text = json.dumps(replies) if task.questions else "".join(replies)

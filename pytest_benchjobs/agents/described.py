@@ -87,6 +87,11 @@ class DescribedAgent:
         said = self.description.capabilities
         return None if said is None else frozenset(said)
 
+    @property
+    def resumes(self) -> bool:
+        """True if it continues a conversation by itself."""
+        return self.description.conversation is not None
+
     def packages(self, version: str | None = None) -> tuple[Package, ...]:
         """Packages to fetch, its own program first."""
         found = []
@@ -133,7 +138,7 @@ class DescribedAgent:
         values = self._values(call, target, packages)
         settings = _merged(
             [
-                (description, values),
+                (description.in_turn(_turn(call)), values),
                 *(((case, values),) if target and (case := description.case_for(target.endpoint)) else ()),
                 *self._parameters(call.params, values),
             ]
@@ -282,6 +287,11 @@ def _package(name: str, version: str | None, default: str, source: ProgramSource
         leave_out=source.leave_out,
         integrity=source.archives.get(here) if wanted == default else None,
     )
+
+
+def _turn(call: AgentCall) -> int | None:
+    """Number of the turn, counted from 1; None: the call is not one of a conversation."""
+    return None if call.conversation is None else len(call.conversation.exchanges) + 1
 
 
 def _merged(parts: list[tuple[CallSettings, Mapping[str, Any]]]) -> CallSettings:

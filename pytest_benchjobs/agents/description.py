@@ -113,6 +113,15 @@ class Parameter(CallSettings):
         return None
 
 
+class TurnSettings(_Strict):
+    """The program and its arguments in a conversation of several turns, which it continues by itself."""
+
+    first: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    """Those of the first turn; default: `argv` of the agent."""
+    argv: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Those of every later turn, whose message is its standard input. Files in `{state}` are still there."""
+
+
 class ProgramSource(_Strict):
     """Source of the program: `npm` or `path`; neither if it is in the image."""
 
@@ -175,6 +184,8 @@ class Description(CallSettings):
     """Settings for some endpoints: the first that fits applies. If there are any, one must fit."""
     parameters: dict[Text, Parameter] = {}
     """Parameters that it takes."""
+    conversation: TurnSettings | None = None
+    """How it continues a conversation. None: it cannot, and is told the conversation so far."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> Description:
@@ -205,10 +216,20 @@ class Description(CallSettings):
 
     def _all_settings(self) -> Iterator[tuple[str, CallSettings]]:
         yield "", self
+        if self.conversation is not None:
+            argv = (*(self.conversation.first or ()), *self.conversation.argv)
+            yield "conversation: ", CallSettings(argv=argv)
         for index, case in enumerate(self.cases):
             yield f"cases.{index}: ", case
         for name, parameter in self.parameters.items():
             yield f"parameters.{name}: ", parameter
+
+    def in_turn(self, turn: int | None) -> CallSettings:
+        """The settings for a turn of a conversation, counted from 1; None: there is no conversation."""
+        if turn is None or self.conversation is None:
+            return self
+        argv = self.conversation.argv if turn > 1 else self.conversation.first or self.argv
+        return CallSettings(argv=argv, env=self.env, files=self.files)
 
     def case_for(self, endpoint: Endpoint) -> Case | None:
         """The settings for an endpoint; None if there are none for any.

@@ -265,6 +265,7 @@ class InteractiveAgent:
     """
 
     trusted = False
+    resumes = True
 
     def __init__(self, name: str, *, needs_model: bool = False, code: str = "") -> None:
         self.name = name

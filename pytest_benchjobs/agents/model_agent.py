@@ -40,6 +40,7 @@ class ModelAgent:
     needs_model: bool = True
     trusted: bool = False
     capabilities: frozenset[str] = frozenset({"shell", *CODE})
+    resumes: bool = True
 
     def endpoints(
         self, spec: AgentSpec, environ: Mapping[str, str], params: Mapping[str, Any]
@@ -92,6 +93,7 @@ def _task(model: str, call: AgentCall) -> Task:
         options.model_copy(update={"tools": tools}),
         () if answer is None else answer.questions,
         options.answer_file if answer is None else answer.file,
+        None if call.conversation is None else call.conversation.memory,
     )
 
 

@@ -20,6 +20,24 @@ PROBLEM_VARIABLE = "BENCH_PROBLEM_FILE"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Exchange:
+    """One turn of a conversation."""
+
+    message: str
+    reply: str
+
+
+@dataclasses.dataclass(slots=True)
+class Conversation:
+    """A conversation of several turns with one agent, in one trial."""
+
+    exchanges: list[Exchange] = dataclasses.field(default_factory=list)
+    """The turns so far. None: this is the first."""
+    memory: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """For an agent that works from this machine: what it wants to know in its next turn."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class AgentCall:
     """One call of an agent, with everything the agent may know."""
 
@@ -35,6 +53,9 @@ class AgentCall:
     """Number of this attempt, of several independent repeats."""
     params: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Keys of `--bench-extra` and `--bench-matrix` for agents, also as JSON in `$BENCH_PARAMS`."""
+    conversation: Conversation | None = None
+    """The conversation that this call is a turn of. None: the scenario is one task, or the steps have nothing to do
+    with each other."""
 
 
 class Shell(Protocol):
@@ -56,6 +77,9 @@ class Shell(Protocol):
 
     def log(self, line: str) -> None:
         """Add a line to the agent's log."""
+
+    def reply(self, text: str) -> None:
+        """Give the agent's reply, where a conversation is graded by it. The last one counts."""
 
     @property
     def stopped(self) -> bool:
@@ -141,6 +165,8 @@ class AgentReading:
     """One line, such as the last error."""
     steps: int = 0
     """Steps written to the trajectory."""
+    reply: str = ""
+    """The last message of the agent."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -187,6 +213,9 @@ class Agent(Protocol):
 
     If it also has `capabilities`, a frozenset of texts, scenarios that require others are skipped. Without it, or with
     None, nothing is known, and all capabilities are assumed.
+
+    If it also has `resumes`, which is True, it continues the conversation of `AgentCall.conversation` by itself, and
+    its problem statement is the new message alone. Any other agent is told the conversation so far.
 
     If it also has `answers(params) -> bool`, which returns True, it answers a question without a container: it does
     nothing, or its command is a `host` that runs no command and writes the one file `scenario.question.file`.

@@ -12,7 +12,7 @@ from ..store.text import clean, one_line
 from ..system.units import size
 
 if TYPE_CHECKING:
-    from ..model.result import TrialResult
+    from ..model.result import AgentEnd, TrialResult
     from ..report.documents.trial import ShowDocument
 
 _STATEMENT_LINES = 20
@@ -29,8 +29,10 @@ def trial_lines(document: ShowDocument, following: Sequence[str]) -> Iterator[st
         yield from _titled("Statement", _first(document.statement.rstrip().split("\n"), _STATEMENT_LINES))
     elif result.confidential:
         yield from _titled("Statement", ["(confidential: nothing is quoted; the files are below)"])
-    if result.phases:
+    if result.steps:
         yield from _titled("Steps", _steps(result))
+    if result.phases:
+        yield from _titled("Phases", _phases(result))
     if document.commands:
         yield from _titled("Commands of the agent", _commands(document))
     if result.scorers:
@@ -70,7 +72,7 @@ def _head(document: ShowDocument) -> Iterator[str]:
         ("Origin", None if origin is None else f"{how} job {origin.job}"),
         ("Agent", f"{result.agent.label}{version}"),
         ("Command", result.agent.model if result.agent.name == "command" else None),
-        ("Ended", _ended(result)),
+        ("Ended", _ending(result.agent_end)),
         ("Image", None if result.image is None else result.image.reference),
         ("Kept", result.kept),
     ]
@@ -81,8 +83,7 @@ def _head(document: ShowDocument) -> Iterator[str]:
             yield from (f"{'':<9}{line}" for line in rest)
 
 
-def _ended(result: TrialResult) -> str | None:
-    end = result.agent_end
+def _ending(end: AgentEnd | None) -> str | None:
     if end is None:
         return None
     parts = [
@@ -96,6 +97,23 @@ def _ended(result: TrialResult) -> str | None:
 
 
 def _steps(result: TrialResult) -> Iterator[str]:
+    """Yield the steps of a trial of several: score, time, the agent's end, or why it did not run."""
+    cells = [
+        [
+            one_line(step.name, 60),
+            "-" if step.score is None else number(step.score),
+            "" if step.not_run is not None else duration(step.seconds),
+            f"not run: {one_line(step.not_run, 300)}"
+            if step.not_run is not None
+            else _ending(step.agent_end) or "",
+        ]
+        for step in result.steps
+    ]
+    columns = [Column(""), Column("", number=True), Column("", number=True), Column("")]
+    yield from render(columns, cells, 500)
+
+
+def _phases(result: TrialResult) -> Iterator[str]:
     cells = [[one_line(phase.name, 60), duration(phase.seconds)] for phase in result.phases]
     yield from render([Column(""), Column("", number=True)], cells, 100)
 

@@ -341,6 +341,14 @@ class InteractiveTrial(LiveSandbox):
         """Its sandbox alone."""
         return LiveSandbox(self._handover, self.wait)
 
+    def reply(self, text: str) -> None:
+        """Give the agent's reply of this turn, where the scenario is a conversation; the last one counts.
+
+        Raises:
+            NotLive: the trial is not at work.
+        """
+        self._call(lambda shell: shell.reply(text), scored=False)
+
     def log(self, line: str) -> None:
         """Add a line to the agent's log."""
         self._call(lambda shell: shell.log(clean(line)))

@@ -16,6 +16,7 @@ from ..model.errors import InputError
 from ..store.bundle import JobBundle
 from ..store.files import remove_tree, writing
 from ..store.history import History
+from ..store.kept_names import with_earlier_steps
 from ..store.layout import aside
 from ..store.liveness import hold, is_dead
 
@@ -52,7 +53,12 @@ def remove(directory: Path, history: History, job_id: str) -> Removed:
         DiskFull, ResultsUnwritable: the directory cannot be written.
     """
     row = history.job_row(job_id)
-    kept = {trial.kept for trial in history.each_trial(job_id) if trial.kept is not None and not trial.reused}
+    kept = {
+        reference
+        for trial in history.each_trial(job_id)
+        if trial.kept is not None and not trial.reused
+        for reference in with_earlier_steps(trial.kept)
+    }
     root = JobBundle(directory, job_id).root
     size = 0
     if root.is_dir():

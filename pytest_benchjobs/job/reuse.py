@@ -104,6 +104,7 @@ class Reuse:
                 "rescored": None,
                 "tags": trial.scenario.tags,
                 "cluster": trial.scenario.cluster,
+                "category": trial.scenario.category,
                 "known": trial.known,
                 "ran_because": None,
                 "path": "",

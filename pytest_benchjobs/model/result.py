@@ -39,6 +39,7 @@ class FailureClass(enum.StrEnum):
     TURN_LIMIT = "turn_limit"
     MODEL_REFUSED = "model_refused"
     UNGRADABLE = "ungradable"
+    FORBIDDEN = "forbidden"
 
 
 INCOMPATIBLE = "incompatible"
@@ -63,6 +64,8 @@ class ScorerResult(Model):
     name: str
     type: str
     weight: float
+    step: str | None = None
+    """Name of the step that it graded, in a trial of several steps."""
     score: Score | None = None
     error: Failure | None = None
     seconds: float = 0.0
@@ -125,6 +128,33 @@ class AgentEnd(Model):
     output_bytes: int = 0
 
 
+class StepResult(Model):
+    """One step of a trial of several steps."""
+
+    name: str
+    score: Score | None = None
+    """None: it did not run, or could not be graded."""
+    not_run: str | None = None
+    """Why it did not run. None: it ran."""
+    scorers: tuple[str, ...] = ()
+    """Names of the scorers that graded it."""
+    agent_end: AgentEnd | None = None
+    start: float = 0.0
+    """Seconds since the trial began."""
+    end: float = 0.0
+    artifacts: tuple[str, ...] = ()
+    """Paths under the `artifacts/` of the step."""
+    kept: str | None = None
+    """Image with the file system that the agent left after the step."""
+    path: str | None = None
+    """Directory of its logs, relative to the trial's."""
+
+    @property
+    def seconds(self) -> float:
+        """Duration."""
+        return self.end - self.start
+
+
 class Signature(Model):
     """Inputs that decide the result of a trial, as digests: never a path, a clock or a secret."""
 
@@ -179,6 +209,9 @@ class TrialResult(Model):
     threshold: Score
     turns: tuple[Score, ...] = ()
     """Score after each turn, where the scenario gives feedback. `score` is that of the last one."""
+    steps: tuple[StepResult, ...] = ()
+    """Of a trial of several steps: all of them, also those that did not run. `agent_end` is that of the step which
+    failed the trial, else of the last one."""
     failure: Failure | None = None
     scorers: tuple[ScorerResult, ...] = ()
     agent_end: AgentEnd | None = None
@@ -201,6 +234,8 @@ class TrialResult(Model):
     """Of its scenario."""
     cluster: str | None = None
     """Scenarios of one cluster, such as tasks on one repository, are not independent of each other."""
+    category: str | None = None
+    """Category of its scenario; summaries have the scores of each."""
     confidential: bool = False
     """True if its authors ask that its content be not published: no text here quotes it."""
     known: Known | None = None

@@ -13,6 +13,8 @@ from .base import Capability, Model, Name, ScenarioName, Score, Seconds, Size
 
 DEFAULT_AGENT_TIMEOUT = 7200.0
 DEFAULT_PIDS = 2048
+TURN = "turn"
+"""Type of the scorer that grades one turn of a conversation."""
 
 Network = Literal["public", "none", "allowlist"]
 EnvName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
@@ -89,6 +91,8 @@ class Reference(Model):
     """Path in the container (relative to the workdir, or absolute) -> absolute path of a host file or directory."""
     solution: Path | None = None
     env: EnvTable = {}
+    reply: str | None = None
+    """Right reply in a turn of a conversation; `script` runs before it."""
 
 
 class ScorerSpec(Model):
@@ -106,6 +110,8 @@ class ScorerSpec(Model):
     """`command`: exit status 0 is 1.0. `tests`: how to run the files; default: test.sh, else pytest."""
     path: Path | None = None
     """`tests` and `harbor`: absolute path of a file or directory put into the container after the agent is gone."""
+    overlay: Path | None = None
+    """`harbor`: absolute path of a directory whose files are put over those of `path`."""
     timeout: Seconds | None = None
     user: str | None = None
     env: EnvTable = {}
@@ -200,6 +206,46 @@ class Feedback(Model):
         return replace
 
 
+class Step(Model):
+    """One of several steps of a trial, in one container: an instruction for the agent, and the grading of its work."""
+
+    name: Name
+    instruction: str = Field(min_length=1)
+    """Problem statement of the step."""
+    continues: bool = False
+    """The agent continues its conversation of the steps before, and its reply is graded."""
+    scorers: tuple[Name, ...] = ()
+    """Names of the scenario's scorers that grade it."""
+    weight: Annotated[float, Field(ge=0)] = 1.0
+    """Weight of its score in the mean of all steps."""
+    least: dict[str, float] = {}
+    """Reward -> the least value with which the following steps run. `reward` is the score, unless a scorer gives it."""
+    files: Path | None = None
+    """Absolute path of a directory whose content is put into the workdir before the agent starts."""
+    setup: str | None = None
+    """Shell command that then runs as the user of the agent."""
+    healthcheck: HealthCheck | None = None
+    """Passes before the agent starts, beside that of the environment."""
+    reference: Reference | None = None
+    agent_timeout: Seconds | None = None
+    """These three default to those of the scenario."""
+    agent_user: str | None = None
+    agent_network: Network | None = None
+    artifacts: tuple[ArtifactSpec, ...] = ()
+    """Kept after the step, in addition to those of the scenario."""
+    fresh_container: FreshContainer | None = None
+    """Container for grading the step; default: the one that the agent works in."""
+
+
+class StepScore(enum.StrEnum):
+    """Score of a trial of several steps. A step that did not run has the score 0."""
+
+    MEAN = "mean"
+    """The weighted mean of all steps."""
+    FINAL = "final"
+    """That of the last step."""
+
+
 class Requires(Model):
     """Requirements, checked before anything is spent."""
 
@@ -251,6 +297,11 @@ class Scenario(Model):
     """Container for grading; default: the one that the agent worked in."""
     feedback: Feedback | None = None
     """Further turns where the first does not pass; default: one turn."""
+    steps: tuple[Step, ...] = ()
+    """Steps of a trial of several steps, each with its own instruction and grading; `scorers` are those of all."""
+    step_score: StepScore = StepScore.MEAN
+    diagnostic: bool = False
+    """A forbidden behaviour, and a low score, do not fail a trial: it measures."""
     keep_changes: tuple[str, ...] = ()
     """Patterns of paths of programs, and of what they load, which are part of the answer: not undone before grading."""
     artifacts: tuple[ArtifactSpec, ...] = ()
@@ -271,6 +322,40 @@ class Scenario(Model):
             raise ValueError(f"feedback: there is no scorer {self.feedback.scorer!r}")
         return self
 
+    @model_validator(mode="after")
+    def _has_whole_steps(self) -> Self:
+        if not self.steps:
+            return self
+        if self.feedback is not None or self.answer is not None:
+            raise ValueError("a scenario of several steps has neither feedback nor a short answer")
+        if self.fresh_container is not None:
+            raise ValueError("a scenario of several steps has a fresh_container for each step")
+        if len({step.name.lower() for step in self.steps}) < len(self.steps):
+            raise ValueError("two steps have the same name")
+        graded = [name for step in self.steps for name in step.scorers]
+        if sorted(graded) != sorted(spec.name for spec in self.scorers):
+            raise ValueError("each scorer grades one step")
+        if not any(step.weight for step in self.steps):
+            raise ValueError("no step has a weight")
+        return self
+
+    def at_step(self, number: int) -> Scenario:
+        """Return the scenario of one step alone, counted from 0."""
+        step = self.steps[number]
+        return self.model_copy(
+            update={
+                "problem_statement": step.instruction,
+                "scorers": tuple(spec for spec in self.scorers if spec.name in step.scorers),
+                "reference": step.reference,
+                "agent_timeout": step.agent_timeout or self.agent_timeout,
+                "agent_user": step.agent_user or self.agent_user,
+                "agent_network": step.agent_network or self.agent_network,
+                "artifacts": (*self.artifacts, *step.artifacts),
+                "fresh_container": step.fresh_container,
+                "steps": (),
+            }
+        )
+
     @property
     def is_question(self) -> bool:
         """True if an agent that can answer needs nothing but the problem statement: no container, and no files."""
@@ -286,9 +371,9 @@ class Scenario(Model):
     @property
     def environments(self) -> tuple[Environment, ...]:
         """Environments whose images its trials need, that of the agent first."""
-        fresh = self.fresh_container
-        graded = None if fresh is None else fresh.environment
-        return (self.environment,) if graded is None else (self.environment, graded)
+        fresh = (self.fresh_container, *(step.fresh_container for step in self.steps))
+        graded = (one.environment for one in fresh if one is not None and one.environment is not None)
+        return (self.environment, *graded)
 
     @property
     def question(self) -> Answer | None:
@@ -300,6 +385,8 @@ class Scenario(Model):
     @property
     def has_reference(self) -> bool:
         """True if `oracle` can solve it."""
+        if self.steps:
+            return all(step.reference is not None for step in self.steps)
         return self.reference is not None or (self.answer is not None and self.answer.reference is not None)
 
     @property
@@ -315,7 +402,7 @@ class Scenario(Model):
         return Scenario(
             **{name: getattr(self, name) for name in kept},
             problem_statement="(left out)",
-            metadata={} if self.cluster is None else {"cluster": self.cluster},
+            metadata={key: name for key in ("cluster", "category") if (name := self._named(key)) is not None},
             environment=Environment(),
             scorers=(ScorerSpec(name="none", type="left-out"),),
         )
@@ -323,5 +410,13 @@ class Scenario(Model):
     @property
     def cluster(self) -> str | None:
         """Group of scenarios that are not independent of each other. Kept in the metadata, as Harbor tasks do."""
-        named = self.metadata.get("cluster")
+        return self._named("cluster")
+
+    @property
+    def category(self) -> str | None:
+        """Category, such as `safety`. Kept in the metadata, as Harbor tasks do."""
+        return self._named("category")
+
+    def _named(self, key: str) -> str | None:
+        named = self.metadata.get(key)
         return str(named)[:200] if isinstance(named, str | int) and str(named) else None

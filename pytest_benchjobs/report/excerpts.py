@@ -14,8 +14,8 @@ from typing import NamedTuple
 from ..analysis.verdict import by_scenario, explaining
 from ..model.errors import InputError
 from ..model.job import JobConfig
-from ..model.result import TrialResult
-from ..store.layout import TrialLayout
+from ..model.result import ScorerResult, TrialResult
+from ..store.layout import TrialLayout, slug
 from ..store.log import log_end
 from ..store.outline import whole
 from ..store.text import clean, one_line
@@ -70,8 +70,13 @@ def of_scorers(result: TrialResult, *, lines: int = LINES, size: int = SIZE) -> 
     for scorer in imperfect:
         if shown < _SCORERS and (ended := last_lines(scorer.output, lines, size)):
             shown += 1
-            name = one_line(scorer.name, 40)
-            yield Excerpt(f"last lines of scorer {name} (scorers/{name}/output.log)", ended)
+            yield Excerpt(f"last lines of scorer {one_line(scorer.name, 40)} ({log_of(scorer)})", ended)
+
+
+def log_of(scorer: ScorerResult) -> str:
+    """Return the path of a scorer's log, relative to the trial's."""
+    place = "" if scorer.step is None else f"steps/{slug(scorer.step)}/"
+    return f"{place}scorers/{one_line(scorer.name, 40)}/output.log"
 
 
 def last_lines(text: str, lines: int, size: int) -> tuple[str, ...]:

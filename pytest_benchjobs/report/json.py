@@ -19,7 +19,7 @@ from ..store.layout import RESULT
 from ..store.outline import Outline, whole
 from ..store.trials import sound
 from .known_failures import known_records
-from .summary import by_agent, totals
+from .summary import by_agent, by_category, totals
 
 SCHEMA_VERSION = 2
 _LOGS: Any = {"scorers": {"__all__": {"output"}}, "failure": {"detail"}}
@@ -39,6 +39,7 @@ def report_json(
         "totals": totals(results).model_dump(mode="json"),
         "policy": str(record.config.attempt_policy),
         "agents": [dataclasses.asdict(row) for row in by_agent(told)],
+        "categories": [dataclasses.asdict(row) for row in by_category(told)],
         "known": known_records(sound(result) for result in told if result.known is not None),
         "gates": [] if gate is None else [gate.model_dump(mode="json")],
     }

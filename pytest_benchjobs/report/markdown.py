@@ -14,7 +14,7 @@ from .console import describe
 from .excerpts import Evidence
 from .gate_markdown import gate_markdown
 from .known_failures import known_line
-from .summary import AgentRow, by_agent, by_turn, totals
+from .summary import AgentRow, CategoryRow, by_agent, by_category, by_turn, totals
 from .units import duration, mean_text, number, percent
 
 SIZE_LIMIT = 900 * 1024
@@ -22,6 +22,7 @@ SIZE_LIMIT = 900 * 1024
 _FAILURES = 50
 _ERRORS = 200
 _KNOWN = 50
+_CATEGORIES = 100
 _QUOTED = 10
 """Most errors, and failures, whose logs are quoted."""
 _QUOTED_LINES = 10
@@ -80,6 +81,7 @@ def _lines(
         yield f"{missing} planned trials did not run."
         yield ""
     yield from _agents(by_agent(results))
+    yield from _categories(by_category(results))
     for label, passed in turns:
         yield f"{code(label)}, {passed}."
         yield ""
@@ -107,6 +109,20 @@ def _agents(rows: Sequence[AgentRow]) -> Iterator[str]:
         counts = f"{row.passed} | {row.partial} | {row.failed} | {row.errors}"
         counts += f" | {row.reused} | {row.total}" if reuses else f" | {row.total}"
         yield f"| {code(row.label)} | {counts} | {rate} | {mean} | {duration(row.seconds)} |"
+    yield ""
+
+
+def _categories(rows: Sequence[CategoryRow]) -> Iterator[str]:
+    if not rows:
+        return
+    yield "| agent | category | passed | total | mean score |"
+    yield "|---|---|--:|--:|--:|"
+    for row in rows[:_CATEGORIES]:
+        mean = "-" if row.mean_scored is None else mean_text(row.mean_scored)
+        yield f"| {code(row.agent)} | {code(row.category, 60)} | {row.passed} | {row.total} | {mean} |"
+    if len(rows) > _CATEGORIES:
+        yield ""
+        yield f"... and {len(rows) - _CATEGORIES} more."
     yield ""
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Iterable, Iterator
 
 from ..analysis.summary import Summary as AgentRow
@@ -11,13 +13,40 @@ from ..model.result import Outcome, TrialResult
 from ..store.totals import totals
 from .units import percent
 
-__all__ = ["AgentRow", "by_agent", "by_turn", "totals"]
+__all__ = ["AgentRow", "CategoryRow", "by_agent", "by_category", "by_turn", "totals"]
 
 
 def by_agent(results: Iterable[TrialResult]) -> list[AgentRow]:
     """Return a row for each agent, in the order they first appear."""
     groups = grouped(results, lambda result: result.agent.label)
     return [summarise(label, group) for label, group in groups.items()]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CategoryRow:
+    """The trials of an agent at the scenarios of one category."""
+
+    agent: str
+    category: str
+    total: int
+    passed: int
+    mean_scored: float | None
+    """Mean score of the trials that have one."""
+
+
+def by_category(results: Iterable[TrialResult]) -> list[CategoryRow]:
+    """Return a row for each agent and category, agents in the order they first appear, if there are two categories."""
+    known = [result for result in results if result.category is not None]
+    if len({result.category for result in known}) < 2:
+        return []
+    rows = []
+    for label, group in grouped(known, lambda result: result.agent.label).items():
+        for category, found in sorted(grouped(group, lambda result: str(result.category)).items()):
+            scores = [result.score for result in found if result.score is not None]
+            passed = sum(result.outcome is Outcome.PASSED for result in found)
+            mean = math.fsum(scores) / len(scores) if scores else None
+            rows.append(CategoryRow(label, category, len(found), passed, mean))
+    return rows
 
 
 def by_turn(results: Iterable[TrialResult]) -> Iterator[tuple[str, str]]:

@@ -26,7 +26,7 @@ from ..store.rows import TrialRow
 from ..store.text import clean, one_line
 from ..store.trials import read_result
 from .documents.trial import AgentCommand, LogEnd, ShowDocument, TrialFile
-from .excerpts import LINES, Excerpt, excerpts, last_lines
+from .excerpts import LINES, Excerpt, excerpts, last_lines, log_of
 from .scenarios import Scenarios
 
 _STATEMENT = 20_000
@@ -95,8 +95,7 @@ def _logs(result: TrialResult, root: Path) -> Iterator[Excerpt]:
     yield from (one for one in excerpts(result, root) if one.title.startswith("last lines of the agent"))
     for scorer in result.scorers:
         if lines := last_lines(scorer.output, LINES, 4096):
-            name = one_line(scorer.name, 40)
-            yield Excerpt(f"last lines of scorer {name} (scorers/{name}/output.log)", lines)
+            yield Excerpt(f"last lines of scorer {one_line(scorer.name, 40)} ({log_of(scorer)})", lines)
 
 
 def statement_of(result: TrialResult, record: JobRecord, scenarios: Scenarios | None = None) -> str | None:

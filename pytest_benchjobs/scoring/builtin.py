@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ..model.errors import ScoreInvalid, ScoreMissing, ScorerCrashed
-from ..model.scenario import ScorerSpec
+from ..model.scenario import TURN, ScorerSpec
 from ..sandbox.protocol import File
 from ..sources.documents import has_windows_line_ends
 from .needs import Collect, Needs, needing
@@ -106,13 +106,23 @@ def _collect(spec: ScorerSpec) -> list[Collect]:
     ]
 
 
-@needing(Needs(directories=LOG_DIRECTORIES, collect=_collect, tells_params=False))
+@needing(
+    Needs(
+        directories=LOG_DIRECTORIES,
+        leaves=(TESTS_DIRECTORY, VERIFIER_DIRECTORY),
+        collect=_collect,
+        tells_params=False,
+    )
+)
 def score_harbor(context: ScoringContext) -> Graded:
     """`harbor`: runs tests/test.sh, whose exit status is ignored; reads /logs/verifier/reward.json, else .txt."""
     spec = context.spec
     files = [File(VERIFIER_DIRECTORY, clean=True, mode=0o777)]
     if spec.path is not None:  # otherwise the tests are in the image
         files += _tests_directory(spec.path)
+    if spec.overlay is not None:
+        over = _tests_directory(spec.overlay)
+        files += over if spec.path is None else [dataclasses.replace(over[0], clean=False), *over[1:]]
     context.sandbox.put(files)
     result, output = context.run(f"{TESTS_DIRECTORY}/{TEST_SCRIPT}", signals_matter=False)
     if result.exit_status == _SIGKILL:
@@ -122,7 +132,8 @@ def score_harbor(context: ScoringContext) -> Graded:
     try:
         return parse_reward(_text(kept / "reward.json"), _text(kept / "reward.txt"), output)
     except ScoreMissing as error:
-        raise ScoreMissing(f"{error}{line_ends_hint(spec.path)}") from None
+        hint = line_ends_hint(spec.overlay) or line_ends_hint(spec.path)
+        raise ScoreMissing(f"{error}{hint}") from None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -174,6 +185,7 @@ _KINDS: Mapping[str, Scorer] = {
             model=_later(".judge", "need_of_judge"),
         ),
     ),
+    TURN: _Elsewhere(".turn", "score_turn", Needs(check=_later(".turn", "check_turn"), tells_params=False)),
     "swebench": _Elsewhere(".swebench.verified", "score_swebench", Needs(tells_params=False)),
     "swebench-pro": _Elsewhere(".swebench.pro", "score_swebench_pro", Needs(tells_params=False)),
     "bigcodebench": _Elsewhere(".bigcodebench.scorer", "score_bigcodebench", Needs(tells_params=False)),

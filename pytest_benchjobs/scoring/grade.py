@@ -126,6 +126,7 @@ def make_context(
     params: Mapping[str, Any] | None = None,
     is_reply: bool = False,
     ask: Ask | None = None,
+    reply: str | None = None,
 ) -> ScoringContext:
     """Make the context of one scorer, with everything it may use. `directory` is the trial's."""
     layout = TrialLayout(directory)
@@ -142,4 +143,5 @@ def make_context(
         is_reply=is_reply,
         params=params or {},
         ask=ask,
+        reply=reply,
     )

@@ -42,6 +42,8 @@ class Needs:
 
     directories: tuple[str, ...] = ()
     """Created before the agent starts, writable for everybody."""
+    leaves: tuple[str, ...] = ()
+    """Directories that are emptied before the agent goes on in the same sandbox with another step."""
     collect: Callable[[ScorerSpec], Sequence[Collect]] = lambda _spec: ()
     """Commands for one scorer of the type."""
     tells_params: bool = True
@@ -77,6 +79,11 @@ def grades_answers(types: Iterable[str], kinds: Mapping[str, Scorer]) -> bool:
 def directories_before(specs: Sequence[ScorerSpec], kinds: Mapping[str, Scorer]) -> tuple[str, ...]:
     """Return the directories to create before the agent starts, each once."""
     return tuple(dict.fromkeys(path for spec in specs for path in _of(spec.type, kinds).directories))
+
+
+def left_behind(specs: Sequence[ScorerSpec], kinds: Mapping[str, Scorer]) -> tuple[str, ...]:
+    """Return the directories to empty before another step, each once."""
+    return tuple(dict.fromkeys(path for spec in specs for path in _of(spec.type, kinds).leaves))
 
 
 def collecting(specs: Sequence[ScorerSpec], kinds: Mapping[str, Scorer]) -> Iterator[Collect]:

@@ -51,6 +51,8 @@ class ScoringContext:
     """Parameters of the job (`--bench-extra`, `--bench-param`, `--bench-matrix`), also as JSON in `$BENCH_PARAMS`."""
     ask: Ask | None = None
     """Asks the model that the scorer's type needs (`Needs.model`), through the gateway."""
+    reply: str | None = None
+    """Reply of the agent in this turn of a conversation. None: it did not run, or did not end by itself."""
     printed: list[str] = dataclasses.field(default_factory=list)
     """Output of its commands so far, which explains a missing score."""
 

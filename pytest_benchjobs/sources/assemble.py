@@ -19,10 +19,12 @@ from ..model.scenario import (
     Requires,
     Scenario,
     ScorerSpec,
+    Step,
 )
 from .complaints import MISSING
 from .documents import read_text
 from .plain import Place
+from .turns import faults_of_turns, steps_of_turns, whole_conversation
 from .written import (
     WrittenEnvironment,
     WrittenFeedback,
@@ -45,7 +47,7 @@ def find_faults(written: WrittenScenario, directory: Path) -> Iterator[_Fault]:
     """Faults of a scenario whose keys are valid separately."""
     if written.problem_statement is not None and written.problem_file is not None:
         yield ("problem_file",), "give problem_statement or problem_file, not both"
-    elif written.problem_statement is None and written.problem_file is None:
+    elif written.problem_statement is None and written.problem_file is None and not written.turns:
         yield ("problem_statement",), MISSING
     elif written.problem_statement is not None and not written.problem_statement.strip():
         yield ("problem_statement",), "is empty"
@@ -59,6 +61,7 @@ def find_faults(written: WrittenScenario, directory: Path) -> Iterator[_Fault]:
     yield from _faults_of_scorers(written)
     yield from _faults_of_fresh_container(written)
     yield from _faults_of_feedback(written)
+    yield from faults_of_turns(written)
     yield from _faults_of_reference(written.reference)
     yield from _faults_of_answer(written)
     yield from _faults_of_container_paths(written)
@@ -79,7 +82,7 @@ def _faults_of_networks(written: WrittenScenario) -> Iterator[_Fault]:
 
 
 def _faults_of_scorers(written: WrittenScenario) -> Iterator[_Fault]:
-    if not written.scorers:
+    if not written.scorers and not written.turns:
         if "scorers" in written.model_fields_set:
             yield ("scorers",), "is empty; a scenario needs at least one scorer"
         else:
@@ -217,6 +220,8 @@ def assemble(
         InputError: such a file is not UTF-8 text, or empty.
         pydantic.ValidationError: a rule of the model that the rules above do not cover.
     """
+    statement, steps, scorers = _task(written, directory)
+    category = {} if written.category is None else {"category": written.category}
     own = written.model_fields_set
     optional = {
         key: value
@@ -234,11 +239,13 @@ def assemble(
         id=written.id,
         benchmark=header.benchmark,
         benchmark_version=header.version,
-        problem_statement=written.problem_statement or read_text(directory / str(written.problem_file)),
-        tags=tuple(written.tags),
-        metadata=written.metadata
-        if written.cluster is None
-        else {**written.metadata, "cluster": written.cluster},
+        problem_statement=statement,
+        tags=tuple(dict.fromkeys([*written.tags, *category.values()])),
+        metadata={
+            **written.metadata,
+            **category,
+            **({} if written.cluster is None else {"cluster": written.cluster}),
+        },
         archived=written.archived,
         confidential=header.confidential,
         validation=written.validation,
@@ -249,7 +256,9 @@ def assemble(
         if written.answer is None
         else Answer.model_validate(written.answer.model_dump(exclude_none=True)),
         agent_env=written.agent_env,
-        scorers=tuple(_scorer(scorer, directory) for scorer in written.scorers),
+        scorers=scorers,
+        steps=steps,
+        diagnostic=bool(written.turns) and written.mode == "diagnostic",
         fresh_container=None
         if written.fresh_container is None
         else FreshContainer.model_validate(written.fresh_container.model_dump()),
@@ -261,6 +270,18 @@ def assemble(
         line=line,
         **optional,
     )
+
+
+def _task(written: WrittenScenario, directory: Path) -> tuple[str, tuple[Step, ...], tuple[ScorerSpec, ...]]:
+    """Return the problem statement, the steps that turns of a conversation are, and all scorers."""
+    statement = written.problem_statement
+    if statement is None and written.problem_file is not None:
+        statement = read_text(directory / written.problem_file)
+    scorers = tuple(_scorer(scorer, directory) for scorer in written.scorers)
+    if not written.turns:
+        return statement or "", (), scorers
+    steps, scorers = steps_of_turns(written, statement, scorers)
+    return whole_conversation(written.turns, statement), steps, scorers
 
 
 def _feedback(written: WrittenFeedback) -> Feedback:

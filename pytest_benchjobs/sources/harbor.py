@@ -1,7 +1,7 @@
 """Harbor task directories, schema 1.0 to 1.4: `task.toml`, `instruction.md`, `environment/`, `tests/`, `solution/`.
 
-Features that this package does not support (several steps, services beside the main container, ...) are recognised and
-refused with the line that asks for them (`Unsupported`); no task is run in part.
+harbor_steps.py has the steps of a task. Features that this package does not support (services beside the main
+container, ...) are recognised and refused with the line that asks for them (`Unsupported`); no task is run in part.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from pydantic import TypeAdapter, ValidationError
 from ..model.base import ScenarioName, is_name_character
 from ..model.errors import InputError, InputErrors
 from ..model.scenario import (
-    ArtifactSpec,
     Environment,
     Grading,
-    HealthCheck,
     Network,
     Reference,
     Scenario,
     ScorerSpec,
+    StepScore,
 )
 from .complaints import Complaints
 from .documents import Document, has_windows_line_ends, read_document, read_text
 from .harbor_keys import AgentTable, EnvironmentTable, TaskFile, VerifierTable
+from .harbor_steps import artifact_spec, check_steps, health_check, steps_of, whole_statement
 from .harbor_verifier import brings_tests, fresh_container, has_own_dockerfile
 from .plain import Place
 from .protocol import ScenarioRef, SourceWarning, Unsupported
@@ -116,9 +116,11 @@ class HarborTask:
             raise InputError(f"no scenario {scenario_id!r} here, only {self._id()!r}", path=self.path)
         document = read_document(self.path / TASK_FILE, keys="harbor.md")
         task = _check(self.path, scenario_id, document, Complaints(document))
-        statement = strip_canary(read_text(self.path / "instruction.md"))
-        if not statement.strip():
-            raise InputError("is empty", path=self.path / "instruction.md")
+        statement = ""
+        if not task.steps:
+            statement = strip_canary(read_text(self.path / "instruction.md"))
+            if not statement.strip():
+                raise InputError("is empty", path=self.path / "instruction.md")
         try:
             return _scenario(self.path, scenario_id, self.benchmark, task, statement)
         except ValidationError as error:
@@ -159,8 +161,11 @@ def _check(directory: Path, scenario_id: str, document: Document, complaints: Co
     complaints.unknown_keys(TaskFile, document.data, ignored=True)  # a later version may define them
     task = complaints.check(TaskFile, document.data)
     _refuse_unsupported(directory, scenario_id, document, complaints)
-    steps = bool(document.data.get("steps")) or (directory / "steps").is_dir()
-    if not steps:
+    if task is not None and task.steps:
+        check_steps(directory, task, complaints)
+    elif not document.data.get("steps"):
+        if (directory / "steps").is_dir():
+            complaints.odd((), "steps/ has no effect without [[steps]] in task.toml")
         # An image of the verifier's own may contain the tests.
         bundled = task is not None and brings_tests(directory, task)
         for name in ("instruction.md", *(() if bundled else ("tests/test.sh",))):
@@ -207,17 +212,20 @@ def _find_unsupported(
     def refuse(place: Place, what: str) -> None:
         refused.wrong(place, f"{what} not supported yet")
 
-    if at("steps"):
-        refuse(("steps",), "multi-step tasks are")
-    elif (directory / "steps").is_dir():
-        refuse((), "steps/: multi-step tasks are")
     if at("multi_step_reward_strategy") is not None and not at("steps"):
         complaints.odd(("multi_step_reward_strategy",), "has no effect without steps")
     for compose in ("environment/docker-compose.yaml", "tests/docker-compose.yaml"):
         if (directory / compose).exists():
             refuse((), f"{compose}: services of Docker Compose are")
-    if (directory / "trajectory.json").exists():
-        refuse((), "trajectory.json: context from an earlier session is")
+    steps = at("steps")
+    for context in (directory, *(sorted((directory / "steps").glob("*")) if steps else ())):
+        if (file := context / "trajectory.json").exists():
+            refuse((), f"{file.relative_to(directory)}: context from an earlier session is")
+    for index, step in enumerate(steps if isinstance(steps, list) else ()):
+        for key in ("agent", "verifier"):
+            own = step.get(key) if isinstance(step, dict) else None
+            if isinstance(own, dict) and own.get("network_mode") == "allowlist":
+                refuse(("steps", index, key, "network_mode"), "a network with an allowlist is")
     for table in (("environment",), ("verifier", "environment")):
         for key, what in (
             ("mcp_servers", "MCP servers are"),
@@ -298,12 +306,23 @@ def _tags(metadata: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _scenario(directory: Path, scenario_id: str, benchmark: str, task: TaskFile, statement: str) -> Scenario:
-    verifier, solution = task.verifier, directory / "solution"
-    fresh = fresh_container(directory, task, _environment)
-    alone = None if fresh is None or fresh.environment is None else fresh.environment.network
-    tests = directory / "tests"
-    own_tests = (tests / "test.sh").is_file() and not (has_own_dockerfile(directory, task))
+    solution, tests = directory / "solution", directory / "tests"
     solved = (solution / "solve.sh").is_file()
+    if task.steps:
+        steps, scorers = steps_of(
+            directory,
+            task,
+            _scorer,
+            lambda place, whole: fresh_container(place, whole, _environment),
+            _NETWORKS,
+            strip_canary,
+        )
+        statement, solved, fresh = whole_statement(steps), False, None
+    else:
+        steps, fresh = (), fresh_container(directory, task, _environment)
+        scorers = (
+            _scorer(directory, task, "reward", tests if (tests / "test.sh").is_file() else None, None),
+        )
     return Scenario(
         id=scenario_id,
         benchmark=benchmark,
@@ -316,27 +335,33 @@ def _scenario(directory: Path, scenario_id: str, benchmark: str, task: TaskFile,
         agent_timeout=task.agent.timeout_sec,
         agent_user=task.agent.user,
         agent_network=_NETWORKS[task.agent.network_mode],
-        scorers=(
-            ScorerSpec(
-                name="reward",
-                type="harbor",
-                path=tests if own_tests else None,
-                timeout=verifier.timeout_sec or DEFAULT_VERIFIER_TIMEOUT,
-                user=verifier.user,
-                env=verifier.env,
-                network=_NETWORKS[verifier.network_mode] or alone,
-                params={"collect": [command.model_dump(exclude={"service"}) for command in verifier.collect]}
-                if verifier.collect
-                else {},
-            ),
-        ),
+        scorers=scorers,
+        steps=steps,
+        step_score=StepScore(task.multi_step_reward_strategy or "mean"),
         fresh_container=fresh,
-        artifacts=tuple(
-            ArtifactSpec.model_validate(artifact.model_dump(exclude={"service"}))
-            for artifact in task.artifacts
-        ),
+        artifacts=tuple(map(artifact_spec, task.artifacts)),
         source=directory,
         line=1,
+    )
+
+
+def _scorer(directory: Path, task: TaskFile, name: str, path: Path | None, over: Path | None) -> ScorerSpec:
+    """Return the scorer of a task, or of a step of it: its tests are in `path`, and in `over`, which is put over it."""
+    verifier, is_bundled = task.verifier, has_own_dockerfile(directory, task)
+    fresh = fresh_container(directory, task, _environment)
+    alone = None if fresh is None or fresh.environment is None else fresh.environment.network
+    return ScorerSpec(
+        name=name,
+        type="harbor",
+        path=None if is_bundled else path,
+        overlay=None if is_bundled else over,
+        timeout=verifier.timeout_sec or DEFAULT_VERIFIER_TIMEOUT,
+        user=verifier.user,
+        env=verifier.env,
+        network=_NETWORKS[verifier.network_mode] or alone,
+        params={"collect": [command.model_dump(exclude={"service"}) for command in verifier.collect]}
+        if verifier.collect
+        else {},
     )
 
 
@@ -357,7 +382,6 @@ def _check_legacy(place: Place, table: EnvironmentTable, complaints: Complaints)
 def _environment(written: EnvironmentTable, dockerfile: Path) -> Environment:
     built = dockerfile.is_file()
     offline = written.allow_internet is False
-    health = written.healthcheck
     return Environment(
         image=written.docker_image,
         dockerfile=dockerfile if built else None,
@@ -371,5 +395,5 @@ def _environment(written: EnvironmentTable, dockerfile: Path) -> Environment:
         network=_NETWORKS[written.network_mode] or ("none" if offline else "public"),
         keep_entrypoint=True,
         grading=Grading.CONTRACT,
-        healthcheck=health and HealthCheck(**{key.removesuffix("_sec"): value for key, value in health}),
+        healthcheck=health_check(written.healthcheck),
     )

@@ -141,12 +141,12 @@ class SolutionTable(Written):
 
 
 class Step(Written):
-    """`[[steps]]`: recognised, not run."""
+    """`[[steps]]`: one of several steps. What it leaves out is that of the task."""
 
     name: Text
     agent: AgentTable | None = None
     verifier: VerifierTable | None = None
-    min_reward: float | dict[str, float] | None = None
+    min_reward: Number | dict[Text, Number] | None = None
     healthcheck: HealthCheckTable | None = None
     artifacts: Annotated[list[Artifact], BeforeValidator(sources)] = []
 

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ..model.base import ScenarioName
 from ..model.errors import InputError
-from ..model.scenario import Scenario
+from ..model.scenario import TURN, Scenario
 from .assemble import assemble, find_faults, needs_container
 from .borrowing import FROM, Lenders, Loan, borrow, borrowed_ref, faults_of_loan, own_id
 from .complaints import MISSING, Complaints, did_you_mean, in_words
@@ -347,10 +347,12 @@ class Reading:
             return None
         line = self.document.line(self._place(index))
         kinds = tuple(scorer.type for scorer in written.scorers)
+        if any(turn.expect or turn.forbid for turn in written.turns):
+            kinds = (*kinds, TURN)
         # Equal tuples are shared: a benchmark has thousands of scenarios and few combinations of types.
         kinds = self.kinds.setdefault(kinds, kinds)
         return ScenarioRef(
-            written.id, tuple(written.tags), line, written.archived, kinds, needs_container(written)
+            written.id, _tags(written), line, written.archived, kinds, needs_container(written)
         )
 
     def load(self, scenario_id: str) -> Scenario:
@@ -390,6 +392,11 @@ class Reading:
             raise AssertionError("unreachable")
         place = self._place(index)
         return borrow(*found, self.header, self.document.path_at(place), self.document.line(place))
+
+
+def _tags(written: WrittenScenario) -> tuple[str, ...]:
+    tags = [*written.tags, *([] if written.category is None else [written.category])]
+    return tuple(dict.fromkeys(tags))
 
 
 def _find(table: _Table, place: Place) -> Place | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, Strict
 
@@ -220,6 +220,47 @@ class WrittenFeedback(Written):
     """The most characters of the output, from its end."""
 
 
+class WrittenCheck(Written):
+    """A check of one turn; one of the three. A text alone is `contains`."""
+
+    contains: Text | None = None
+    """The reply contains this text. Case does not matter, nor do kind and number of blanks."""
+    matches: Text | None = None
+    """This regular expression matches somewhere in the reply. Case does not matter."""
+    command: Text | None = None
+    """This shell command exits with status 0 in the container, after the agent's processes have ended."""
+
+
+def _check(value: object) -> object:
+    """A list of checks; a text is short for `contains`, and a single check for a list of one."""
+    listed = value if isinstance(value, list) else [value]
+    return [{"contains": item} if isinstance(item, str) else item for item in listed]
+
+
+Checks = Annotated[
+    list[WrittenCheck],
+    BeforeValidator(_check, json_schema_input_type=str | WrittenCheck | list[str | WrittenCheck]),
+]
+
+
+class WrittenTurn(Written):
+    """One message of a conversation with the agent, and the checks of its reply and of what it does then."""
+
+    actor: Text = "user"
+    """Speaker. The agent runs at each message of `user`; one of anybody else comes with the next of the user."""
+    message: Text
+    expect: Checks = []
+    """What has to hold."""
+    forbid: Checks = []
+    """What must not hold. In `mode: strict` the trial fails if it does."""
+    timeout: Duration | None = None
+    """Seconds for the agent in this turn; default: `agent_timeout`."""
+    reply: Text | None = None
+    """A right reply, for `oracle`."""
+    reference: Text | None = None
+    """Shell script that does what a right agent would do in this turn, for `oracle`."""
+
+
 class WrittenRequires(Written):
     """Requirements, checked before the trial starts."""
 
@@ -272,6 +313,12 @@ class WrittenDefaults(WrittenEnvironment):
     """Grade in a fresh container, where the agent's files are only data."""
     feedback: WrittenFeedback | None = None
     """Further turns if the first does not pass."""
+    turns: list[WrittenTurn] = []
+    """A conversation of several turns in one container, instead of one problem statement."""
+    mode: Literal["strict", "diagnostic"] = "strict"
+    """With `turns`. `diagnostic`: a trial measures, and neither a forbidden behaviour nor a low score fails it."""
+    category: Text | None = None
+    """Category, also a tag and in `metadata`: summaries have the scores of each tag."""
     keep_changes: list[ContainerPath] = []
     """Patterns of paths of programs and libraries that are part of the answer: not restored before grading."""
     artifacts: Annotated[

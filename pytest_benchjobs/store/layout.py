@@ -133,6 +133,8 @@ class TrialLayout:
       control/          control         files of scorers that graded an untouched sandbox
       failure.json      failure         why it failed, in an earlier try
       turn-N/           earlier_turn(N) files of an earlier turn, where the scenario gives feedback
+      steps/<name>/     step(name)      `TrialLayout` of one of several steps: the same files, and
+        reply.txt       reply           reply of the agent, if it is graded
       try-N/            earlier_try(N)  files of an earlier try
     """
 
@@ -144,11 +146,17 @@ class TrialLayout:
     scorers = _Path("scorers")
     artifacts = _Path("artifacts")
     control = _Path("control")
+    reply = _Path("reply.txt")
+    steps = _Path("steps")
     failure = _Path("failure.json")
 
     def scorer(self, name: str) -> Path:
         """Directory of one scorer."""
         return self.scorers / name
+
+    def step(self, name: str) -> TrialLayout:
+        """Files of one of several steps."""
+        return TrialLayout(self.steps / slug(name))
 
     def earlier_turn(self, number: int) -> Path:
         """Files of an earlier turn of this try."""

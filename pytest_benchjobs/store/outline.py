@@ -22,7 +22,7 @@ _NO_USAGE = Usage()
 
 
 class Outline(TrialResult):
-    """A result without phases, scorers, artifacts, notes and the agent's end; `path` leads to the whole."""
+    """A result without phases, scorers, steps, artifacts, notes and the agent's end; `path` leads to the whole."""
 
 
 _OUTLINE = set(Outline.model_fields)
@@ -84,6 +84,8 @@ class _Outlines:
                 "signature": self._signature(result.signature),
                 "tags": self._share(result.tags),
                 "cluster": self._share(result.cluster),
+                "category": self._share(result.category),
+                "steps": (),
                 "artifacts": (),
                 "notes": (),
             },

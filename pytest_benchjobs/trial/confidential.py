@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..model.result import AgentEnd, Failure, ScorerResult
+from ..model.result import AgentEnd, Failure, ScorerResult, StepResult
 
 HELD_BACK = "(confidential)"
 _PLAIN = re.compile(r"[a-z][a-z0-9_]{0,31}")
@@ -25,6 +25,7 @@ _SAID = {
     "turn_limit": "the agent reached its limit of turns",
     "model_refused": f"the model or its endpoint refused the request; {_LOG}",
     "ungradable": f"the agent left nothing that can be graded; {_LOG}",
+    "forbidden": "the agent did what the scenario forbids",
     # error: the engine and this machine
     "engine_unavailable": "no container engine answers; start it, and see `benchjobs doctor`",
     "engine_lost": "the container engine went away while the trial ran; run it again",
@@ -78,6 +79,8 @@ def held_back(found: Mapping[str, Any]) -> dict[str, Any]:
         held["scorers"] = tuple(map(_scorer, scorers))
     if (end := held.get("agent_end")) is not None:
         held["agent_end"] = _end(end)
+    if steps := held.get("steps"):
+        held["steps"] = tuple(map(_step, steps))
     if notes := held.get("notes"):
         held["notes"] = (HELD_BACK,) * bool(notes)
     return held
@@ -100,6 +103,12 @@ def _scorer(scorer: ScorerResult) -> ScorerResult:
             "error": None if scorer.error is None else failure_held_back(scorer.error),
         }
     )
+
+
+def _step(step: StepResult) -> StepResult:
+    end = None if step.agent_end is None else _end(step.agent_end)
+    not_run = None if step.not_run is None else HELD_BACK
+    return step.model_copy(update={"agent_end": end, "not_run": not_run})
 
 
 def _number(value: Any) -> Any:

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..model.result import Trial, TrialResult
-from ..model.scenario import Network
+from ..model.scenario import Network, Scenario, Step
 from ..sandbox.protocol import Sandbox
+from ..store.layout import TrialLayout
 from ..store.redact import Redactor
 from ..store.text import clean, one_line
 from ..store.trials import TrialDirectory
@@ -19,6 +20,7 @@ from .ending import Ended
 from .limits import Limits
 from .phases import Phases
 from .prepare import Prepared, Services
+from .progress import Progress
 from .secrets import env_file_secrets, secrets_of, together
 
 
@@ -41,6 +43,7 @@ class TrialContext:
     ) -> None:
         self.trial = trial
         self.scenario = trial.scenario
+        """The scenario; of a trial of several steps, the one of the current step alone."""
         self.services = services
         self.cancellation = cancellation
         self.directory = directory
@@ -81,7 +84,9 @@ class TrialContext:
         self.spoiled: str | None = None
         """Reason why nothing that the agent left can be graded."""
         self.turn = 1
-        """Number of the agent's turn, where the scenario gives feedback."""
+        """Number of the agent's turn, where the scenario gives feedback or has several steps."""
+        self.progress = Progress()
+        """Progress through the steps of the scenario."""
         self.prepared: Prepared | None = None
         """The prepared trial, if it was prepared before this try."""
         self.retryable = False
@@ -100,6 +105,31 @@ class TrialContext:
         feedback = self.scenario.feedback
         may = self.original is None and self.suspects_agent  # `oracle` and `nop` would do the same again
         return feedback is not None and may and self.turn < feedback.turns
+
+    @property
+    def goes_on(self) -> bool:
+        """True if the agent may go on in its sandbox after this turn or step is graded."""
+        return self.has_another_turn or self.has_another_step
+
+    @property
+    def has_another_step(self) -> bool:
+        """True if another step may follow the current one in the same sandbox."""
+        return self.original is None and self.progress.number + 1 < len(self.trial.scenario.steps)
+
+    @property
+    def current_step(self) -> Step:
+        """The step that the trial is at. Only for scenarios of several steps."""
+        return self.trial.scenario.steps[self.progress.number]
+
+    @property
+    def is_conversation(self) -> bool:
+        """True if the agent continues its conversation in this step, and its reply is graded."""
+        return bool(self.trial.scenario.steps) and self.current_step.continues
+
+    def narrow(self, scenario: Scenario, layout: TrialLayout) -> None:
+        """Make `scenario` the one that is worked on, with its files in `layout`."""
+        self.scenario, self.layout = scenario, layout
+        self.limits = Limits(scenario, self.config)
 
     def begin_turn(self) -> None:
         """Reset the findings about the agent's turn for the next one. Usage, notes and scores of turns stay."""
@@ -127,7 +157,13 @@ class TrialContext:
             self.network = wanted
 
     def drop_kept(self) -> None:
-        """Remove the kept file system of this trial, if this trial kept it."""
-        if self.findings.kept is not None and self.original is None and not self.is_question:
-            self.services.provider.forget_kept(self.findings.kept)
-            self.findings.kept = None
+        """Remove the kept file systems of this trial, if this trial kept them."""
+        if self.original is not None or self.is_question:
+            return
+        findings = self.findings
+        kept = dict.fromkeys([*(step.kept for step in findings.steps), findings.kept])
+        for reference in kept:
+            if reference is not None:
+                self.services.provider.forget_kept(reference)
+        findings.kept = None
+        findings.steps = [step.model_copy(update={"kept": None}) for step in findings.steps]

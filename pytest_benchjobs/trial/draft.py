@@ -20,6 +20,7 @@ from ..model.result import (
     Phase,
     ScorerResult,
     Signature,
+    StepResult,
     Trial,
     TrialResult,
 )
@@ -59,6 +60,7 @@ class Draft:
     benchmark_version: str | None = None
     tags: tuple[str, ...] = ()
     cluster: str | None = None
+    category: str | None = None
     confidential: bool = False
     known: Known | None = None
     ran_because: str | None = None
@@ -87,6 +89,7 @@ class Draft:
             threshold=Limits(scenario, config).threshold,
             tags=scenario.tags,
             cluster=scenario.cluster,
+            category=scenario.category,
             confidential=scenario.confidential,
             known=trial.known,
             ran_because=ran_because,
@@ -118,6 +121,7 @@ class Findings:
 
     score: float | None = None
     turns: list[float] = dataclasses.field(default_factory=list)
+    steps: list[StepResult] = dataclasses.field(default_factory=list)
     failure: Failure | None = None
     scorers: list[ScorerResult] = dataclasses.field(default_factory=list)
     agent_end: AgentEnd | None = None

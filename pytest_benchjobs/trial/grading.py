@@ -11,7 +11,7 @@ import contextlib
 from pathlib import Path
 
 from ..model.environ import HOST
-from ..model.errors import EngineError, InfrastructureError, ScorerTimeout, Ungradable
+from ..model.errors import EngineError, EnvironmentFailed, InfrastructureError, ScorerTimeout, Ungradable
 from ..model.result import Failure, ScorerResult
 from ..model.scenario import Grading, ScorerSpec
 from ..sandbox.protocol import Sandbox
@@ -37,7 +37,8 @@ def grade(context: TrialContext, sandbox: Sandbox, setup: Setup) -> None:
         if graded.error is not None and context.suspects_agent and not _asks(context, spec):
             graded = _attribute(context, sandbox, setup, spec, graded)
         context.findings.scorers.append(graded)
-        if number < len(scorers):
+        here = context.scenario.fresh_container is None
+        if number < len(scorers) or (here and context.has_another_step):
             _end_scorer(context, sandbox, setup, graded)
     context.findings.score = combine(context.findings.scorers)
 
@@ -46,7 +47,7 @@ def grade_afresh(context: TrialContext, sandbox: Sandbox, carried: Carried) -> N
     """Grade the files collected from `sandbox`, which is removed, in an untouched sandbox."""
     context.findings.notes += carried.taken.notes
     with contextlib.closing(carried.taken.archive):
-        if not context.has_another_turn:
+        if not context.goes_on:
             # Frees memory and processors for the next sandbox.
             sandbox.remove()
         with untouched_sandbox(context, "fresh") as (grader, setup):
@@ -78,11 +79,19 @@ def grade_untouched(context: TrialContext) -> None:
     Raises:
         InfrastructureError: that fails, too.
     """
-    with untouched_sandbox(context, "control") as (control, _):
+    with untouched_sandbox(context, "control") as (control, setup):
+        _begin_steps(context, setup)
         end_agent(control, context.limits.grading)
         for spec in context.scenario.scorers:
             if not _asks(context, spec):
                 _run_scorer(context, control, spec, context.layout.control)
+
+
+def _begin_steps(context: TrialContext, setup: Setup) -> None:
+    """Set an untouched sandbox up for the steps so far, as far as that is possible without an agent's work."""
+    for step in context.trial.scenario.steps[: context.progress.number + 1]:
+        with contextlib.suppress(EnvironmentFailed):
+            setup.begin_step(step)
 
 
 def _asks(context: TrialContext, spec: ScorerSpec) -> bool:
@@ -103,6 +112,7 @@ def _run_scorer(context: TrialContext, sandbox: Sandbox, spec: ScorerSpec, direc
             params=context.params,
             is_reply=context.is_question,
             ask=ask,
+            reply=context.progress.reply,
         )
         graded = run_scorer(scoring, context.services.scorers[spec.type], context.redactor.redact_text)
     if ask is not None:
@@ -117,7 +127,8 @@ def _attribute(
     """Find the cause of a broken scorer; return its result, or a score of 0 if the agent is the cause."""
     assert broken.error is not None  # noqa: S101  callers have looked
     try:
-        with untouched_sandbox(context, f"control:{spec.name}") as (control, _):
+        with untouched_sandbox(context, f"control:{spec.name}") as (control, fresh_setup):
+            _begin_steps(context, fresh_setup)
             again = _run_scorer(context, control, spec, context.layout.control)
     except InfrastructureError as error:
         context.note(f"whether the agent broke scorer {spec.name}", error)

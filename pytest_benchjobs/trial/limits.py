@@ -24,6 +24,8 @@ class Limits:
     @property
     def threshold(self) -> float:
         """The score that passes."""
+        if self.scenario.diagnostic:
+            return 0.0
         return self.config.threshold if self.scenario.threshold is None else self.scenario.threshold
 
     @property
@@ -61,6 +63,8 @@ class Limits:
 
     def deadline(self, kinds: Mapping[str, Scorer]) -> float:
         """Return the time after which the container ends itself: the sum of all timeouts, and some grace."""
+        if self.scenario.steps:
+            return sum(self._of_step(number, kinds) for number in range(len(self.scenario.steps)))
         environment = self.scenario.environment
         health = environment.healthcheck
         multiplier = self.config.timeout_multiplier
@@ -77,3 +81,14 @@ class Limits:
         feedback = self.scenario.feedback
         turns = 1 if feedback is None else feedback.turns
         return steps + turns * (waiting + pauses + self.agent_timeout + collects + scoring) + _GRACE
+
+    def _of_step(self, number: int, kinds: Mapping[str, Scorer]) -> float:
+        """Return the deadline of one step, whose set-up may run twice."""
+        step = self.scenario.steps[number]
+        alone = dataclasses.replace(self, scenario=self.scenario.at_step(number))
+        check = step.healthcheck
+        waiting = 0.0
+        if check is not None:
+            tries = check.retries * (check.timeout * self.config.timeout_multiplier + check.interval)
+            waiting = check.start_period * self.config.timeout_multiplier + check.start_interval + tries
+        return alone.deadline(kinds) + 2 * (2 * self.setup_timeout + waiting)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from ..agents.protocol import Agent, AgentReading
 from ..gateway.client import RouteReport
@@ -17,12 +18,14 @@ from ..model.errors import (
     ReferenceFailed,
     ScorerCrashed,
 )
-from ..model.result import AgentEnd, Failure, FailureClass, Outcome
+from ..model.result import AgentEnd, Failure, FailureClass, Outcome, ScorerResult
+from ..model.scenario import TURN
 from ..sandbox.protocol import ExecResult
 from ..scoring.grade import failure
 from ..store.log import log_end
 from ..store.text import clean
 from .context import TrialContext
+from .limits import Limits
 
 _KILLED = 137
 _LEAST_SILENCE, _LONG_SILENCE = 10.0, 120.0
@@ -139,16 +142,55 @@ def failing(
     return None if found is None else (found[0], end.message or found[1])
 
 
+def _of_agent(context: TrialContext, *, passed: bool, trusted: bool) -> tuple[FailureClass, str] | None:
+    """Return why a trial failed by the ending of its agent, in the first step that did; None if it did not.
+
+    That ending is then the trial's.
+    """
+    for step, end, limits in _ends(context):
+        found = failing(
+            end,
+            passed=passed,
+            trusted=trusted,
+            agent_timeout=limits.agent_timeout,
+            silent_timeout=limits.silent_timeout,
+            memory=context.scenario.environment.memory,
+        )
+        if found is not None:
+            context.findings.agent_end = end
+            return found[0], found[1] if step is None else f"step {step}: {found[1]}"
+    return None
+
+
+def _ends(context: TrialContext) -> list[tuple[str | None, AgentEnd, Limits]]:
+    """Return the endings of the agent: one, or one for each step that ran."""
+    if context.trial.scenario.steps:
+        return [(one.step, one.end, one.limits) for one in context.progress.ends]
+    end = context.findings.agent_end
+    return [] if end is None else [(None, end, context.limits)]
+
+
+def _forbidden(scorers: Sequence[ScorerResult]) -> tuple[FailureClass, str] | None:
+    """Return the failure of an agent that did what a turn forbids; None if it did not."""
+    for scorer in scorers:
+        found = scorer.details.get("forbidden")
+        if scorer.type == TURN and isinstance(found, list) and found:
+            return FailureClass.FORBIDDEN, f"{scorer.step}: the agent did what is forbidden: {found[0]}"
+    return None
+
+
 def _reference_failed(context: TrialContext) -> Failure | None:
     """Return the error of a reference solution; None: it ended normally, and is merely wrong."""
-    end = context.findings.agent_end
-    if end is None or not end.exit_status:
+    failed = ((step, end.exit_status) for step, end, _ in _ends(context) if end.exit_status)
+    step, status = next(failed, (None, 0))
+    if not status:
         return None
-    printed = log_end(context.layout.agent_log, _TAIL).decode("utf-8", "replace")
+    layout = context.layout if step is None else context.layout.step(step)
+    printed = log_end(layout.agent_log, _TAIL).decode("utf-8", "replace")
     said = clean(printed, _TAIL).strip()
     return failure(
         ReferenceFailed(
-            f"the reference solution exited with status {_status(end.exit_status)}, and what it "
+            f"the reference solution exited with status {_status(status)}, and what it "
             f"left does not pass{f'; it printed: {said}' if said else ''}"
         ),
         "agent",
@@ -169,14 +211,7 @@ def decide(context: TrialContext, agent: Agent) -> Outcome:
     if broken is None and findings.score is None:
         broken = failure(ScorerCrashed("no scorer ran"), None)
     score, threshold = findings.score, limits.threshold
-    verdict = failing(
-        findings.agent_end,
-        passed=score is not None and score >= threshold,
-        trusted=agent.trusted,
-        agent_timeout=limits.agent_timeout,
-        silent_timeout=limits.silent_timeout,
-        memory=context.scenario.environment.memory,
-    )
+    verdict = _of_agent(context, passed=score is not None and score >= threshold, trusted=agent.trusted)
     if broken is not None or score is None:
         findings.failure = broken if broken is None or verdict is None else _after(broken, verdict[1])
         return Outcome.ERROR
@@ -187,6 +222,8 @@ def decide(context: TrialContext, agent: Agent) -> Outcome:
             return Outcome.ERROR
     if verdict is None and context.spoiled is not None:
         verdict = FailureClass.UNGRADABLE, context.spoiled
+    if verdict is None and not context.scenario.diagnostic:
+        verdict = _forbidden(findings.scorers)
     if verdict is None and score < threshold:
         verdict = FailureClass.BELOW_THRESHOLD, f"score {score:g} is below the threshold {threshold:g}"
     if verdict is None:

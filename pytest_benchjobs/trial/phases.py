@@ -39,6 +39,11 @@ class Phases:
         self._now = _FIRST
         self._since = clock.seconds
 
+    @property
+    def now(self) -> float:
+        """Seconds since the trial began."""
+        return self._clock.seconds
+
     def begin(self) -> None:
         """Begin the first phase."""
         self._on_phase(self._now)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from ..agents.answering import can_answer
 from ..agents.capabilities import incompatibility
 from ..agents.checking import checked_command
+from ..agents.conversing import resumes, told
 from ..agents.given_keys import with_given_keys
-from ..agents.protocol import Agent, AgentCall, AgentCommand
+from ..agents.protocol import Agent, AgentCall, AgentCommand, Conversation, Exchange
 from ..model.environ import HOST
 from ..model.errors import AgentSetupFailed, InputError
 from ..model.job import JobConfig
@@ -68,6 +69,8 @@ class Prepared:
     """Parts of its signature, all but the image's."""
     statement: str = ""
     """Problem statement of a turn after the first."""
+    conversation: Conversation | None = None
+    """Conversation that the first step begins; None: there is none."""
 
 
 def prepare(trial: Trial, services: Services) -> Prepared:
@@ -96,14 +99,26 @@ def prepare(trial: Trial, services: Services) -> Prepared:
         # Whatever its name in the manifest: the agent reaches models through the gateway, which has the key.
         keys.pop(name, None)
         keys[variable] = HOST[variable]
-    asked = scenario
+    later = _later_commands(trial, services, agent, env, keys)
+    asked = scenario.at_step(0) if scenario.steps else scenario
     is_alone = is_question(trial, config, services.agents, services.scorers)
     if not is_alone and not _replies(scenario, agent, {**config.params, **spec.params}):
-        asked = _saying(scenario, scenario.statement_in_container)
-    command = _command(asked, trial, services, agent, env, keys)
+        asked = _saying(asked, asked.statement_in_container)
+    conversation = Conversation() if scenario.steps and scenario.steps[0].continues else None
+    command = _command(asked, trial, services, agent, env, keys, conversation)
     secrets = secrets_of(scenario, config, services.secrets)
-    parts = parts_of(scenario, limits, spec, agent, command, services.scorers, secrets, services.secrets)
-    return Prepared(agent=agent, command=command, env=env, keys=keys, secrets=secrets, parts=parts)
+    parts = parts_of(
+        scenario, limits, spec, agent, (command, *later), services.scorers, secrets, services.secrets
+    )
+    return Prepared(
+        agent=agent,
+        command=command,
+        env=env,
+        keys=keys,
+        secrets=secrets,
+        parts=parts,
+        conversation=conversation,
+    )
 
 
 def prepare_turn(trial: Trial, services: Services, prepared: Prepared, statement: str) -> Prepared:
@@ -117,6 +132,46 @@ def prepare_turn(trial: Trial, services: Services, prepared: Prepared, statement
     return dataclasses.replace(prepared, command=command, statement=statement)
 
 
+def prepare_step(
+    trial: Trial,
+    services: Services,
+    prepared: Prepared,
+    scenario: Scenario,
+    conversation: Conversation | None,
+) -> Prepared:
+    """Get the agent's command for a later step, whose scenario is `scenario`.
+
+    `conversation` is the one so far; None: the step has nothing to do with those before.
+
+    Raises:
+        AgentSetupFailed: a requirement of the agent is missing.
+    """
+    agent, statement = prepared.agent, scenario.problem_statement
+    if conversation is not None and not resumes(agent):
+        statement = told(conversation, statement)
+    asked = _saying(scenario, statement)
+    command = _command(asked, trial, services, agent, prepared.env, prepared.keys, conversation)
+    return dataclasses.replace(prepared, command=command, statement=statement)
+
+
+def _later_commands(
+    trial: Trial, services: Services, agent: Agent, env: Mapping[str, str], keys: Mapping[str, str]
+) -> tuple[AgentCommand | None, ...]:
+    """Return the commands of later steps that are not that of the first one, for the signature.
+
+    Each step has a reference of its own. An agent may be called differently where it continues a conversation.
+    """
+    scenario = trial.scenario
+    wanted = range(1, len(scenario.steps))
+    if not agent.trusted:
+        wanted = range(1, 2) if len(scenario.steps) > 1 and scenario.steps[1].continues else range(0)
+    return tuple(
+        _command(scenario.at_step(number), trial, services, agent, env, keys, conversation)
+        for number in wanted
+        for conversation in [Conversation([Exchange("", "")]) if scenario.steps[number].continues else None]
+    )
+
+
 def _command(
     asked: Scenario,
     trial: Trial,
@@ -124,6 +179,7 @@ def _command(
     agent: Agent,
     env: Mapping[str, str],
     keys: Mapping[str, str],
+    conversation: Conversation | None = None,
 ) -> AgentCommand | None:
     """Return the agent's command for the problem statement `asked`; None to do nothing."""
     config = services.config.of(trial.scenario.benchmark)
@@ -131,9 +187,10 @@ def _command(
         scenario=asked,
         spec=trial.agent,
         env=env,
-        timeout=Limits(trial.scenario, config).agent_timeout,
+        timeout=Limits(asked, config).agent_timeout,
         attempt=trial.attempt,
         params={**config.params, **trial.agent.params},
+        conversation=conversation,
     )
     command = checked_command(agent.prepare(call), agent)
     if command is None or command.endpoints or agent.trusted:
@@ -173,8 +230,8 @@ def _check_scorers(trial: Trial, services: Services) -> None:
             raise
         raise InputError(error.message, path=scenario.source, line=scenario.line) from None
     fill(scenario.environment.env, HOST)
-    if (fresh := scenario.fresh_container) is not None and fresh.environment is not None:
-        fill(fresh.environment.env, HOST)
+    for environment in scenario.environments[1:]:
+        fill(environment.env, HOST)
 
 
 def _check_keys(trial: Trial, config: JobConfig) -> None:

@@ -98,7 +98,7 @@ def _set_aside(context: TrialContext, number: int) -> bool:
     try:
         if why := context.findings.without_secrets(context.redactor)["failure"]:
             why = failure_held_back(why) if context.scenario.confidential else why
-            write_atomically(context.layout.failure, why.model_dump_json(by_alias=True).encode())
+            write_atomically(context.directory.layout.failure, why.model_dump_json(by_alias=True).encode())
         directory.set_aside(number)
     except InfrastructureError:
         return False

@@ -152,10 +152,11 @@ def tables_after_agent(scenario: Scenario) -> Iterator[tuple[str, Mapping[str, s
     """Yield the tables of variables for processes that run after an agent, or instead of one, with their names."""
     for scorer in scenario.scorers:
         yield f"scorer {scorer.name!r}", scorer.env
-    if (fresh := scenario.fresh_container) is not None and fresh.environment is not None:
-        yield "the container for grading", fresh.environment.env
-    if scenario.reference is not None:
-        yield "the reference solution", scenario.reference.env
+    for environment in scenario.environments[1:]:
+        yield "the container for grading", environment.env
+    for solution in (scenario.reference, *(step.reference for step in scenario.steps)):
+        if solution is not None:
+            yield "the reference solution", solution.env
 
 
 def together(*tables: Mapping[str, str]) -> dict[str, str]:

@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from ..agents.builtin import shell
 from ..model.errors import EnvironmentFailed
-from ..model.scenario import Scenario
-from ..sandbox.protocol import Sandbox
+from ..model.scenario import HealthCheck, Scenario, Step
+from ..sandbox.protocol import File, Sandbox
 from ..scoring.output import Tail
 from .context import TrialContext
 
+STEP_SCRIPT = "setup.sh"
+"""File among those of a step that sets the step up."""
 _SHOWN = 200
 _OUTPUT = 1000
 
@@ -42,26 +44,46 @@ class Setup:
         """
         environment = self._scenario.environment
         for step in self._ownership():
-            self._step(step, "root")
+            self.step(step, "root")
         for step in environment.setup:
-            self._step(step, environment.user)
+            self.step(step, environment.user)
             if self._sandbox.adopt_processes():
                 self._services.append(step)
         if environment.setup:
             self._sandbox.settle()
-        self._wait_until_healthy()
+        self.wait_until_healthy(environment.healthcheck)
+
+    def begin_step(self, step: Step, put: Callable[[Sequence[File]], None] | None = None) -> None:
+        """Make the sandbox ready for a step: put in its files with `put`, run its set-up, wait for its health check.
+
+        Raises:
+            EnvironmentFailed: the set-up or the health check failed.
+            InfrastructureError: the engine failed.
+        """
+        user = step.agent_user or self._scenario.agent_user
+        if step.files is not None:
+            files = [File(self._sandbox.workdir, source=step.files)]
+            if (script := step.files / STEP_SCRIPT).is_file():
+                files.append(File(f"{self._sandbox.workdir}/{STEP_SCRIPT}", source=script, mode=0o755))
+            (put or self._sandbox.put)(files)
+            names = sorted(path.name for path in step.files.iterdir())
+            if names and user not in (None, "root", "0"):
+                self.step("chown -R -- " + " ".join(map(shlex.quote, (str(user), *names))), "root")
+        if step.setup is not None:
+            self.step(step.setup, user)
+        self.wait_until_healthy(step.healthcheck)
 
     def again(self) -> Iterator[str]:
         """Make the sandbox ready for scorers, after every process was ended; yield notes on failures."""
         for step in self._services:
             try:
-                self._step(step, self._scenario.environment.user)
+                self.step(step, self._scenario.environment.user)
             except EnvironmentFailed as error:
                 yield f"run again for grading: {error}"
         if self._services:
             self._sandbox.adopt_processes()
         try:
-            self._wait_until_healthy()
+            self.wait_until_healthy(self._scenario.environment.healthcheck)
         except EnvironmentFailed as error:
             yield f"before grading: {error}"
 
@@ -70,7 +92,12 @@ class Setup:
         if owner not in (None, "root", "0") and self._scenario.files:
             yield f"chown -R {owner} -- " + " ".join(shlex.quote(path) for path in self._scenario.files)
 
-    def _step(self, step: str, user: str | None) -> None:
+    def step(self, step: str, user: str | None) -> None:
+        """Run one set-up step.
+
+        Raises:
+            EnvironmentFailed: it failed.
+        """
         self._context.phases.enter("setup")
         self._context.cancellation.check()
         tail = Tail()
@@ -83,8 +110,12 @@ class Setup:
                 f"set-up step exited with status {result.exit_status}: {step[:_SHOWN]}\n{tail.text()[-_OUTPUT:]}"
             )
 
-    def _wait_until_healthy(self) -> None:
-        check = self._scenario.environment.healthcheck
+    def wait_until_healthy(self, check: HealthCheck | None) -> None:
+        """Repeat a health check until it passes.
+
+        Raises:
+            EnvironmentFailed: it does not pass in time.
+        """
         if check is None:
             return
         self._context.phases.enter("healthcheck")

@@ -14,7 +14,7 @@ import json
 import os
 import stat
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from ..model.agent import AgentSpec
 from ..model.environ import HOST
 from ..model.errors import InputError
 from ..model.result import Signature
-from ..model.scenario import Reference, Scenario, ScorerSpec
+from ..model.scenario import FreshContainer, Reference, Scenario, ScorerSpec, Step
 from ..sandbox.protocol import BYTECODE, File
 from ..scoring.builtin import builtin_scorers
 from ..scoring.protocol import Scorer
@@ -46,6 +46,8 @@ _IMAGE_OR_LIMIT = {
     *_LIMITS,
 }
 _SPENDING = tuple(setting.name for setting in MODELS if setting.signed)
+_OF_STEP = ("continues", "setup", "healthcheck", "agent_user", "agent_network")
+"""Keys of a step that decide the agent's work."""
 _OF_BOTH = ("environment", "parameters", "limits")
 """Parts that decide the agent's work, and the scorers' work as well."""
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str).encode
@@ -56,21 +58,22 @@ def parts_of(
     limits: Limits,
     spec: AgentSpec,
     agent: Agent,
-    command: AgentCommand | None,
+    commands: Sequence[AgentCommand | None],
     scorers: Mapping[str, Scorer],
     secrets: Mapping[str, str],
     given: Iterable[str],
 ) -> dict[str, str]:
     """Return the digests of all parts but `image`, which only the engine knows.
 
-    `secrets` are all secret values, by name; `given`, the names of those that the agent gets from the job.
+    `commands` are the agent's command, and those of later steps that differ from it. `secrets` are all secret values,
+    by name; `given`, the names of those that the agent gets from the job.
 
     Raises:
         OSError: a file of the scenario cannot be read.
     """
     config = limits.config
     graded = [_scorer(one, scorers, secrets) for one in scenario.scorers]
-    called = _command(command, agent, scenario.reference, secrets)
+    called = _commands(commands, agent, scenario, secrets)
     parts: dict[str, list[Any]] = {
         "scenario": _scenario(scenario, secrets),
         "environment": [_environment(scenario, secrets) | {"grading": limits.grading}],
@@ -191,7 +194,14 @@ def _scenario(scenario: Scenario, secrets: Mapping[str, str]) -> list[Any]:
             else [scenario.answer.model_dump(mode="json", exclude={"reference"})]
         ),
         *([] if scenario.feedback is None else [["feedback", scenario.feedback.model_dump(mode="json")]]),
+        *([["steps", *map(_step, scenario.steps)]] if scenario.steps else []),
     ]
+
+
+def _step(step: Step) -> list[Any]:
+    """Return the task of the agent in one step."""
+    dumped = step.model_dump(mode="json", include={"name", "instruction", *_OF_STEP})
+    return [dumped, None if step.files is None else content_of(step.files)]
 
 
 def _environment(scenario: Scenario, secrets: Mapping[str, str]) -> dict[str, Any]:
@@ -212,30 +222,42 @@ def _limits(limits: Limits) -> list[Any]:
         [getattr(scenario.environment, name) for name in _LIMITS],
         # Only where there are any, which keeps the signatures of earlier results.
         *([spending] if any(spending) else []),
+        *([["steps", *(step.agent_timeout for step in scenario.steps)]] if scenario.steps else []),
     ]
 
 
 def _scorer(spec: ScorerSpec, scorers: Mapping[str, Scorer], secrets: Mapping[str, str]) -> list[Any]:
-    written = spec.model_dump(mode="json", exclude={"path", "timeout", "env"})
+    written = spec.model_dump(mode="json", exclude={"path", "overlay", "timeout", "env"})
     source = None if spec.type in builtin_scorers() else _source(scorers.get(spec.type))
     return [
         written,
         None if spec.path is None else content_of(spec.path),
         _from_host(spec.env, secrets),
         source,
+        *([] if spec.overlay is None else [content_of(spec.overlay)]),
     ]
 
 
 def _where_graded(scenario: Scenario, secrets: Mapping[str, str]) -> list[Any]:
     """Return what is graded, if it is not everything in the agent's own container."""
-    fresh = scenario.fresh_container
     where: list[Any] = [["keep_changes", *scenario.keep_changes]] if scenario.keep_changes else []
-    if fresh is not None:
-        where.append(fresh.model_dump(mode="json", exclude={"environment"}))
-        if (own := fresh.environment) is not None:
-            where.append(own.model_dump(mode="json", exclude={"env", "dockerfile", "context"}))
-            where.append(_from_host(own.env, secrets))
-            where += [content_of(path) for path in (own.dockerfile, own.context) if path is not None]
+    where += _fresh(scenario.fresh_container, secrets)
+    if scenario.steps:
+        where.append([scenario.step_score, scenario.diagnostic])
+    for step in scenario.steps:
+        graded = step.model_dump(mode="json", include={"name", "scorers", "weight", "least"})
+        where.append([graded, *_fresh(step.fresh_container, secrets)])
+    return where
+
+
+def _fresh(fresh: FreshContainer | None, secrets: Mapping[str, str]) -> list[Any]:
+    if fresh is None:
+        return []
+    where: list[Any] = [fresh.model_dump(mode="json", exclude={"environment"})]
+    if (own := fresh.environment) is not None:
+        where.append(own.model_dump(mode="json", exclude={"env", "dockerfile", "context"}))
+        where.append(_from_host(own.env, secrets))
+        where += [content_of(path) for path in (own.dockerfile, own.context) if path is not None]
     return where
 
 
@@ -250,6 +272,17 @@ def _source(thing: object) -> str | None:
         except (OSError, TypeError):
             continue
     return getattr(type(thing), "__qualname__", None)
+
+
+def _commands(
+    commands: Sequence[AgentCommand | None], agent: Agent, scenario: Scenario, secrets: Mapping[str, str]
+) -> list[Any] | None:
+    """Return the identity of the agent's commands: of its only one, or of all that steps have."""
+    if not scenario.steps:
+        return _command(commands[0], agent, scenario.reference, secrets)
+    references = [step.reference for step in scenario.steps]
+    pairs = zip(commands, references, strict=False)
+    return [_command(command, agent, reference, secrets) for command, reference in pairs]
 
 
 def _command(

@@ -22,17 +22,21 @@ from ..scoring.needs import directories_before
 from .answering import kept_answer
 from .connection import Connection
 from .context import TrialContext
+from .limits import Limits
 from .secrets import model_keys, without_keys
 from .setup import Setup
 
 
 @contextlib.contextmanager
 def agent_sandbox(
-    context: TrialContext, command: AgentCommand | None, connection: Connection | None
+    context: TrialContext,
+    command: AgentCommand | None,
+    connection: Connection | None,
+    kept: str | None = None,
 ) -> Iterator[Sandbox]:
     """Start the agent's sandbox, and remove it at the end, whatever happened.
 
-    A rescore starts from the kept file system. `command` is None where no agent runs.
+    A rescore starts from the kept file system, of one step if `kept` names it. `command` is None where no agent runs.
     """
     if context.is_question:
         yield from _in_memory(context)
@@ -45,7 +49,7 @@ def agent_sandbox(
         restoring=Restoring(
             context.scenario.keep_changes, packages=context.limits.grading is Grading.CONTRACT
         ),
-        kept=None if original is None else original.kept,
+        kept=None if original is None else kept or original.kept,
     )
     if command is not None:
         spec = dataclasses.replace(spec, deadline=spec.deadline + command.patience)
@@ -108,7 +112,7 @@ def _files(
     scenario = context.scenario
     yield from _given(scenario.files)
     yield File(PROBLEM_FILE, content=scenario.statement_in_container.encode("utf-8", "replace"))
-    yield from _open_directories(directories_before(scenario.scorers, context.services.scorers))
+    yield from _open_directories(directories_before(context.trial.scenario.scorers, context.services.scorers))
     if command is not None:
         yield from command.files
         if connection is not None and command.host is None:
@@ -145,7 +149,7 @@ def _spec(
             "bundle": str(services.bundle.root.absolute()),
         },
         network=environment.network,
-        deadline=limits.deadline(services.scorers),
+        deadline=Limits(context.trial.scenario, context.config).deadline(services.scorers),
         files=tuple(files),
         image_map=context.config.image_map,
         build_args=context.config.build_args,

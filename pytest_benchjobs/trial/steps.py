@@ -11,6 +11,7 @@
                   fresh.py       the same in a fresh sandbox, where the scenario says so
                   ignored.py     without files that git ignores
     6. again      turns.py       where the scenario gives feedback, and the score does not pass: 3 to 5 once more
+                  task_steps.py  where the scenario has several steps: 3 to 5 for each of them
     7. hold       work.py        where the agent is driven from outside: leave the sandbox until its driver is done
     8. commit     outcome.py     score and ending -> outcome
                   run.py         redact, write the result
@@ -21,10 +22,10 @@ The sandbox is removed, and the connection to models closed, whatever happens.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 
 from ..agents.builtin import shell
 from ..agents.capabilities import incompatibility
+from ..agents.protocol import AgentCommand
 from ..model.errors import (
     EngineError,
     EngineLost,
@@ -38,6 +39,7 @@ from ..model.scenario import Grading
 from ..sandbox.protocol import Sandbox
 from ..scoring.needs import collecting
 from ..scoring.output import Tail
+from ..store.kept_names import kept_name
 from ..store.text import clean, one_line
 from .answering import keep_answer
 from .artifacts import keep_artifacts
@@ -51,6 +53,16 @@ from .prepare import Prepared, prepare
 from .setup import Setup
 from .signature import graded_anew, signature
 from .start import agent_sandbox
+from .task_steps import (
+    begin_step,
+    end_step,
+    end_steps,
+    make_ready,
+    next_step,
+    not_run_in_original,
+    skip_from,
+    take_original,
+)
 from .turns import begin_turn, next_turn
 from .work import connection_of, hold_sandbox, read_usage, run_agent
 
@@ -74,10 +86,19 @@ def run_steps(context: TrialContext) -> Outcome:
     context.tells_usage = command is not None and not command.endpoints and not trusted
     if command is not None:
         context.findings.agent_version = command.version
-    with (
-        connection_of(context, command, prepared.keys) as connection,
-        agent_sandbox(context, command, connection) as sandbox,
-    ):
+    with connection_of(context, command, prepared.keys) as connection:
+        if context.trial.scenario.steps and context.original is not None:
+            return _grade_each_step(context, prepared)
+        if context.trial.scenario.steps:
+            return _run_each_step(context, prepared, command, connection)
+        return _run_one(context, prepared, command, connection)
+
+
+def _run_one(
+    context: TrialContext, prepared: Prepared, command: AgentCommand | None, connection: Connection | None
+) -> Outcome:
+    """Run a trial of one instruction; `command` is None where no agent runs."""
+    with agent_sandbox(context, command, connection) as sandbox:
         setup = Setup(context, sandbox, context.scenario)
         _work(context, sandbox, setup, prepared, connection)
         _grade(context, sandbox, setup)
@@ -85,11 +106,69 @@ def run_steps(context: TrialContext) -> Outcome:
             begin_turn(context, sandbox, setup, again, connection)
             run_agent(context, sandbox, again, connection)
             _grade(context, sandbox, setup)
-        outcome = decide(context, prepared.agent)
-        if outcome is Outcome.PASSED and context.config.keep is Keep.FAILED:
-            context.drop_kept()
-        hold_sandbox(context, sandbox, prepared, outcome)
-        return outcome
+        return _end_trial(context, sandbox, prepared)
+
+
+def _end_trial(context: TrialContext, sandbox: Sandbox, prepared: Prepared) -> Outcome:
+    """Decide the outcome, drop what is not kept, and wait for whoever drives the agent."""
+    outcome = decide(context, prepared.agent)
+    if outcome is Outcome.PASSED and context.config.keep is Keep.FAILED:
+        context.drop_kept()
+    hold_sandbox(context, sandbox, prepared, outcome)
+    return outcome
+
+
+def _run_each_step(
+    context: TrialContext, prepared: Prepared, command: AgentCommand | None, connection: Connection | None
+) -> Outcome:
+    """Run a trial of several steps in one sandbox; the findings are those of all steps, whatever happens."""
+    context.progress.conversation = prepared.conversation or context.progress.conversation
+    begin_step(context, 0)
+    try:
+        with agent_sandbox(context, command, connection) as sandbox:
+            prepared = _each_step(context, sandbox, prepared, connection)
+            end_steps(context)
+            return _end_trial(context, sandbox, prepared)
+    finally:
+        end_steps(context)
+
+
+def _each_step(
+    context: TrialContext, sandbox: Sandbox, prepared: Prepared, connection: Connection | None
+) -> Prepared:
+    """Run step after step, up to the last one that runs; return what was prepared for it."""
+    setup = Setup(context, sandbox, context.scenario)
+    _begin(context, sandbox, setup, prepared, connection)
+    while True:
+        why = make_ready(context, sandbox, setup, prepared, connection)
+        if why is not None:
+            skip_from(context, context.progress.number, why)
+            return prepared
+        run_agent(context, sandbox, prepared, connection)
+        _grade(context, sandbox, setup)
+        if not end_step(context):
+            return prepared
+        prepared = next_step(context, prepared)
+
+
+def _grade_each_step(context: TrialContext, prepared: Prepared) -> Outcome:
+    """Grade the kept state of each step of an earlier trial, each in a sandbox of its own."""
+    try:
+        for number in range(len(context.trial.scenario.steps)):
+            begin_step(context, number)
+            kept = take_original(context)
+            if kept is None:
+                skip_from(context, number, not_run_in_original(context, number))
+                break
+            with agent_sandbox(context, None, None, kept) as sandbox:
+                setup = Setup(context, sandbox, context.scenario)
+                _begin(context, sandbox, setup, prepared, None)
+                _grade(context, sandbox, setup)
+            if not end_step(context):
+                break
+    finally:
+        end_steps(context)
+    return decide(context, prepared.agent)
 
 
 def _work(
@@ -100,17 +179,30 @@ def _work(
     connection: Connection | None,
 ) -> None:
     """Set the sandbox up and run the agent in it; for a rescore, take both from the kept trial."""
+    _begin(context, sandbox, setup, prepared, connection)
+    if context.original is None:
+        run_agent(context, sandbox, prepared, connection)
+    else:
+        context.findings.agent_end = context.original.agent_end
+
+
+def _begin(
+    context: TrialContext,
+    sandbox: Sandbox,
+    setup: Setup,
+    prepared: Prepared,
+    connection: Connection | None,
+) -> None:
+    """Set the sandbox up, which a rescore takes from the kept trial; now all parts of the signature are known."""
     if connection is not None:
         context.keep_secret(connection.keys)
     findings = context.findings
     findings.signature = signature(context.scenario, prepared.parts, sandbox.image.key)
     if context.original is not None:
         findings.signature = graded_anew(context.original.signature, findings.signature)
-        findings.agent_end = context.original.agent_end
         return
     setup.begin()
     context.services.check_room()
-    run_agent(context, sandbox, prepared, connection)
 
 
 def _grade(context: TrialContext, sandbox: Sandbox, setup: Setup) -> None:
@@ -197,9 +289,10 @@ def _keep(context: TrialContext, sandbox: Sandbox) -> None:
     if context.config.keep is Keep.NEVER or context.original is not None:
         return
     context.phases.enter_unless_cancelled("keep")
-    node = hashlib.sha256(context.trial.node_id.encode("utf-8", "replace")).hexdigest()[:12]
+    step = context.turn if context.trial.scenario.steps else None
     try:
-        context.findings.kept = sandbox.keep(f"{context.services.bundle.id}-{node}")
+        name = kept_name(context.services.bundle.id, context.trial.node_id, step)
+        context.findings.kept = sandbox.keep(name)
     except InfrastructureError as error:
         # The trial is paid for: grade it even if it cannot be kept.
         context.note(f"could not be kept: {clean(str(error), 500)}")

@@ -69,17 +69,7 @@ def begin_turn(
         Ungradable: the agent's work made it fail.
     """
     context.phases.enter_unless_cancelled("feedback")
-    command = prepared.command
-    assert command is not None  # noqa: S101  `next_turn` has looked
-    files = [File(PROBLEM_FILE, content=prepared.statement.encode("utf-8", "replace")), *command.files]
-    if connection is not None:
-        connection.route.again()
-        if command.host is None:
-            files.append(door_file(context.services.provider.machine()))
-    if context.tells_usage:
-        files.append(File(USAGE_DIRECTORY, mode=0o777))
-    # Remove anything the agent left at their paths first.
-    _put(context, sandbox, [dataclasses.replace(file, clean=True) for file in files])
+    put_for_turn(context, sandbox, files_of_turn(context, prepared, connection))
     context.drop_kept()
     redact_output(context)
     context.directory.set_turn_aside(context.turn)
@@ -87,8 +77,50 @@ def begin_turn(
     context.findings.notes += (clean(one_line(note, 500)) for note in setup.again())
 
 
-def _put(context: TrialContext, sandbox: Sandbox, files: Sequence[File]) -> None:
-    """Put files in; if that fails, find the cause by the same in an untouched sandbox."""
+def files_of_turn(
+    context: TrialContext, prepared: Prepared, connection: Connection | None, *, keeps_state: bool = False
+) -> list[File]:
+    """Return the files of an agent for another turn, and let it call its models again.
+
+    Args:
+        context: The context of the trial.
+        prepared: The prepared turn.
+        connection: The connection to its models.
+        keeps_state: Leave what the agent wrote into its directories, such as its conversation so far.
+
+    Raises:
+        GatewayLost: the gateway is gone.
+    """
+    command = prepared.command
+    assert command is not None  # noqa: S101  callers have looked
+    files = [File(PROBLEM_FILE, content=prepared.statement.encode("utf-8", "replace"))]
+    files += (
+        file
+        for file in command.files
+        if not keeps_state or file.content is not None or file.source is not None
+    )
+    if connection is not None:
+        connection.route.again()
+        if command.host is None:
+            files.append(door_file(context.services.provider.machine()))
+    if context.tells_usage:
+        files.append(File(USAGE_DIRECTORY, mode=0o777))
+    return files
+
+
+def put_for_turn(
+    context: TrialContext, sandbox: Sandbox, files: Sequence[File], *, clean_first: bool = True
+) -> None:
+    """Put files in; if that fails, find the cause by the same in an untouched sandbox.
+
+    `clean_first`: remove anything the agent left at their paths.
+
+    Raises:
+        Ungradable: the agent's work prevents it.
+        InfrastructureError: the engine failed.
+    """
+    if clean_first:
+        files = [dataclasses.replace(file, clean=True) for file in files]
     try:
         sandbox.put(files)
     except (EngineError, EngineLost, EnvironmentFailed):

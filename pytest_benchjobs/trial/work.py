@@ -41,6 +41,7 @@ from .connection import Connection, connected, usage_notes
 from .context import TrialContext
 from .outcome import ending_of, infrastructure_error
 from .prepare import Prepared
+from .replies import REPLY_LIMIT, keep_reply
 from .secrets import model_keys, redact_file, redacted, split
 
 _LONGEST_CALL = 3600.0
@@ -94,6 +95,10 @@ def run_agent(
         context.findings.agent_end = AgentEnd(ending=Ending.CRASHED, message=clean(one_line(why, 500)))
         return
     end = context.findings.agent_end = work.end(result)
+    if context.is_conversation:
+        if context.progress.said is None:
+            context.progress.said = log.tail(REPLY_LIMIT)
+        keep_reply(context, end)
     if context.is_question and end.ending is Ending.GAVE_UP and end.message:
         context.note(end.message)
     error = infrastructure_error(end.ending, end.message)
@@ -213,15 +218,20 @@ class _Work:
             if route is not None and (pid := route.pid()) is not None:
                 self.sandbox.signal(pid, name)
 
-        return self.sandbox.exec(
+        printed = Tail(REPLY_LIMIT) if self.context.is_conversation and self.command.read is None else None
+        result = self.sandbox.exec(
             self.command.argv if route is None else through_door(self.command.argv),
             timeout=self.timeout,
             silent=limits.silent_timeout,
             stopping=None if route is None else Stopping(route.stop_asked, signal),
             sink=self.log.write,
+            stdout=printed,
             user=self.user,
             env=self.env,
         )
+        if printed is not None:
+            self.context.progress.said = printed.text()
+        return result
 
     def on_this_machine(self, agent: Callable[[DrivenShell], int]) -> ExecResult:
         """Run the function of an agent that works from this machine."""
@@ -309,8 +319,9 @@ class _HostShell:
 
     @property
     def scores(self) -> tuple[float, ...]:
-        """Scores of earlier turns."""
-        return tuple(self._work.context.findings.turns)
+        """Scores of earlier turns or steps."""
+        findings = self._work.context.findings
+        return (*findings.turns, *(step.score for step in findings.steps if step.score is not None))
 
     def pause(self) -> None:
         """Stop the clock."""
@@ -370,6 +381,11 @@ class _HostShell:
         left = min(max(0.1, self._left()), _LONGEST_CALL)
         return self._work.route.post(url, body, left, lambda: self.stopped)
 
+    def reply(self, text: str) -> None:
+        """Give the agent's reply in a conversation."""
+        if self._work.log is not None:
+            self._work.context.progress.said = clean(text, REPLY_LIMIT)
+
     def log(self, line: str) -> None:
         """Add a line to the agent's log."""
         if self._work.log is not None:
@@ -385,6 +401,8 @@ def _read(context: TrialContext, command: AgentCommand) -> AgentReading | None:
         return None
     trajectory = context.layout.trajectory
     reading = command.read(context.layout.agent_log, trajectory)
+    if context.progress.said is None:
+        context.progress.said = reading.reply
     if trajectory.exists():
         # The log is redacted. But a secret in several pieces may be joined here.
         redact_file(trajectory, context.redactor)

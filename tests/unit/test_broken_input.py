@@ -173,7 +173,7 @@ TASKS = [
     Broken("an unknown network", TASK + 'network_mode = "no-netwrok"\n', 11, ("environment.network_mode", "did you mean 'no-network'?")),
     Broken("internet and none", TASK + 'allow_internet = true\nnetwork_mode = "no-network"\n', 11, ("allow_internet", "contradicts network_mode")),
     Broken("an allowlist", TASK + 'network_mode = "allowlist"\nallowed_hosts = ["a.org"]\n', 11, ("allowlist", "not supported yet")),
-    Broken("steps", TASK + '[[steps]]\nname = "a"\n', 11, ("multi-step tasks are not supported yet",)),
+    Broken("steps", TASK + '[[steps]]\nname = "a"\n', 11, ("steps/a/instruction.md is missing",)),
     Broken("a verifier of both kinds", _task("[verifier]\n", '[verifier]\nenvironment_mode = "shared"\n') + '[verifier.environment]\ndocker_image = "x"\n', 5, ("'shared' contradicts [verifier.environment]",)),
     Broken("a verifier with a GPU", TASK + '[verifier.environment]\ndocker_image = "x"\ngpus = 1\n', 13, ("GPUs are not supported yet",)),
     Broken("a verifier with an allowlist", TASK + '[verifier.environment]\nnetwork_mode = "allowlist"\n', 12, ("a network with an allowlist is not supported yet",)),
@@ -255,7 +255,6 @@ def test_a_task_directory_that_lacks_a_file_is_told_which(missing: str, says: st
     ("name", "says"),
     [
         ("environment/docker-compose.yaml", "Docker Compose are not supported yet"),
-        ("steps/one/instruction.md", "multi-step tasks are not supported yet"),
         ("trajectory.json", "an earlier session is not supported yet"),
     ],
 )

@@ -114,7 +114,7 @@ def worked(tmp_path: Path, shell: FakeShell, **params: Any) -> tuple[int, AgentR
 def test_it_runs_what_the_model_says_until_it_says_nothing_more(tmp_path: Path) -> None:
     shell = FakeShell([calls("ls", text="Let me see."), calls("wc -l a", "cat a"), says("3 lines")])
     status, reading, trajectory = worked(tmp_path, shell)
-    assert (status, reading) == (0, AgentReading(Ending.SUCCESS, None, 5))
+    assert (status, reading) == (0, AgentReading(Ending.SUCCESS, None, 5, "3 lines"))
     assert [command for command, _ in shell.commands] == ["ls", "wc -l a", "cat a"]
     assert shell.roles() == ["system", "user", "assistant", "tool", "assistant", "tool", "tool"]
     assert shell.bodies[-1]["messages"][3] == {"role": "tool", "tool_call_id": "id-0", "content": "ran ls"}

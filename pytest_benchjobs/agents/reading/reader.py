@@ -61,7 +61,7 @@ def read_log(
             written = Trajectory(file, agent, version, model)
             ending, message = _read(log, reader(written), written)
             message = one_line(message, _MESSAGE_LIMIT) if message else None
-            return AgentReading(ending, message, written.finish(ending, message))
+            return AgentReading(ending, message, written.finish(ending, message), written.last_message)
     except OSError as error:
         ending, message = None, f"the agent's log could not be read: {error.strerror}"
     except Exception as error:

@@ -179,6 +179,8 @@ class Trajectory:
         """Steps left out because of a limit."""
         self.totals = FinalMetrics()
         """Totals reported by the agent."""
+        self.last_message = ""
+        """The last message of the agent, once the trajectory is finished."""
         self._file = file
         self._agent = AgentAbout(name=agent, version=version or "unknown", model_name=model)
         self._begun = False
@@ -274,6 +276,8 @@ class Trajectory:
         step, self._open = self._open, None
         if step is None:
             return
+        if step.source == "agent" and step.message:
+            self.last_message = step.message.text()
         if self.steps >= STEP_LIMIT or self._bytes >= BYTE_LIMIT or self.left_out:
             self.left_out += 1
             return

@@ -52,11 +52,13 @@ def _lacks(scenario: Scenario, config: JobConfig) -> Iterator[str]:
     if not runs_on_host(environment, config.image_map):
         image = environment.image or "of its Dockerfile"
         yield f"needs an image ({image}), and there is no Docker"
-    users = (environment.user, scenario.agent_user, *(scorer.user for scorer in scenario.scorers))
+    agents = (scenario.agent_user, *(step.agent_user for step in scenario.steps))
+    users = (environment.user, *agents, *(scorer.user for scorer in scenario.scorers))
     if (user := next((user for user in users if not is_root(user)), None)) is not None:
         yield f"needs the user {user!r}, and a local sandbox has only root"
     scorers = (scorer.network for scorer in scenario.scorers)
-    if "allowlist" in (environment.network, scenario.agent_network, *scorers):
+    steps = (step.agent_network for step in scenario.steps)
+    if "allowlist" in (environment.network, scenario.agent_network, *steps, *scorers):
         yield "needs the network `allowlist`, and a local sandbox has only `public` and `none`"
     if environment.gpus:
         yield "needs GPUs, and a local sandbox has no devices"
@@ -64,7 +66,8 @@ def _lacks(scenario: Scenario, config: JobConfig) -> Iterator[str]:
         yield "needs sudo, which a local sandbox does not allow"
     if config.grading_of(scenario.id, environment.grading) is Grading.CONTRACT:
         yield "keeps processes running, and in a local sandbox they end with the command that started them"
-    if scenario.fresh_container is not None:
+    fresh = (scenario.fresh_container, *(step.fresh_container for step in scenario.steps))
+    if any(one is not None for one in fresh):
         yield "is graded in a container of its own, and there is no Docker"
     if environment.healthcheck is not None:
         yield "waits for a service, and in a local sandbox it ends with the command that started it"

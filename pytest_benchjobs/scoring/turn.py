@@ -1,0 +1,109 @@
+"""`turn`: grades one turn of a conversation, by checks of the agent's reply and of what it did in the sandbox.
+
+    contains    the reply contains the text; case does not matter, nor do kind and number of blanks
+    matches     the regular expression matches somewhere in the reply; case does not matter
+    command     the shell command exits with status 0 in the sandbox, after all processes of the agent have ended
+
+A check of `expect` is satisfied if it holds, one of `forbid` if it does not. The score is the share of satisfied
+checks. Silence earns nothing: no check is satisfied in a turn in which the agent did not run, or did not end by itself,
+and no check of the reply where it is empty. Nor is one whose command cannot be run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ..model.errors import InputError
+from ..model.scenario import ScorerSpec
+from ..sources.checks import check_fault, check_kind
+from ..store.text import one_line
+from .protocol import Graded, ScoringContext
+
+_BLANKS = re.compile(r"\s+")
+_SHOWN = 120
+_NOT_RUNNABLE = (126, 127)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Found:
+    """One check, and what it found."""
+
+    kind: str
+    """`expect` or `forbid`."""
+    name: str
+    satisfied: bool
+    violated: bool = False
+    """True if something forbidden was found."""
+
+
+def check_turn(spec: ScorerSpec) -> None:
+    """Check the parameters of a scorer.
+
+    Raises:
+        InputError: there are no checks, or one cannot be understood.
+    """
+    checks = list(_checks(spec))
+    if not checks:
+        raise InputError(f"scorer {spec.name!r} has no checks; give `expect` or `forbid`")
+    for _, check in checks:
+        if (fault := check_fault(check)) is not None:
+            raise InputError(f"scorer {spec.name!r}: {fault}")
+
+
+def score_turn(context: ScoringContext) -> Graded:
+    """`turn`: the share of the satisfied checks.
+
+    Raises:
+        InputError: a check cannot be understood.
+        ScorerTimeout: a command does not end in time.
+    """
+    check_turn(context.spec)
+    found = [_look(context, kind, check) for kind, check in _checks(context.spec)]
+    satisfied = sum(one.satisfied for one in found)
+    lines = (f"{'yes' if one.satisfied else 'no':3} {one.kind}: {one.name}" for one in found)
+    return Graded(
+        satisfied / len(found),
+        "\n".join(lines),
+        {
+            "satisfied": satisfied,
+            "checks": len(found),
+            "missed": [f"{one.kind}: {one.name}" for one in found if not one.satisfied],
+            "forbidden": [one.name for one in found if one.violated],
+        },
+    )
+
+
+def _checks(spec: ScorerSpec) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for kind in ("expect", "forbid"):
+        listed = spec.params.get(kind, ())
+        for check in listed if isinstance(listed, Sequence) else ():
+            yield kind, check
+
+
+def _look(context: ScoringContext, kind: str, check: Mapping[str, Any]) -> _Found:
+    how = check_kind(check)
+    name = f"{how} {one_line(str(check[how]), _SHOWN)}"
+    reply = context.reply
+    if reply is None or (how != "command" and not reply):
+        return _Found(kind, name, satisfied=False)
+    holds = _runs(context, check[how]) if how == "command" else _is_said(reply, how, check[how])
+    if holds is None:
+        return _Found(kind, f"{name} (cannot be run)", satisfied=False)
+    forbidden = kind == "forbid"
+    return _Found(kind, name, satisfied=holds is not forbidden, violated=forbidden and holds)
+
+
+def _is_said(reply: str, how: str, wanted: str) -> bool:
+    if how == "matches":
+        return re.search(wanted, reply, re.IGNORECASE | re.MULTILINE) is not None
+    said, text = (_BLANKS.sub(" ", one).strip().casefold() for one in (reply, wanted))
+    return text in said
+
+
+def _runs(context: ScoringContext, command: str) -> bool | None:
+    """Run a command; return whether its exit status is 0, None if it cannot be run."""
+    result, _ = context.run(command, signals_matter=False)
+    return None if result.exit_status in _NOT_RUNNABLE else result.exit_status == 0
