@@ -1,0 +1,196 @@
+// Where the data of the pages come from: the server, the file itself, or files beside it.
+
+import { aligned } from "./align.js";
+import { found } from "./rows.js";
+
+const source = document.querySelector('meta[name="benchjobs-source"]').content;
+
+// An answer that is an error: its message is for people.
+export class ApiError extends Error {}
+
+function queryOf(parameters) {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(parameters || {})) {
+    for (const one of Array.isArray(value) ? value : [value]) {
+      if (one !== null && one !== undefined && one !== "") query.append(name, one);
+    }
+  }
+  const text = String(query);
+  return text ? "?" + text : "";
+}
+
+const jobPath = (job) => "api/jobs/" + encodeURIComponent(job);
+
+async function get(path, parameters) {
+  let answer;
+  try {
+    answer = await fetch(path + queryOf(parameters), { headers: { accept: "application/json" } });
+  } catch {
+    throw new ApiError("The server does not answer. Is `benchjobs serve` still running?");
+  }
+  let body = null;
+  try {
+    body = await answer.json();
+  } catch {
+    throw new ApiError(`The server answered with status ${answer.status}, and not with JSON.`);
+  }
+  if (!answer.ok) throw new ApiError((body.error && body.error.message) || `Status ${answer.status}`);
+  return body;
+}
+
+const http = {
+  source,
+  meta: () => get("api/meta"),
+  overview: (parameters) => get("api/overview", parameters),
+  jobs: (parameters) => get("api/jobs", parameters),
+  runs: (parameters) => get("api/runs", parameters),
+  job: (job) => get(jobPath(job)),
+  matrix: (job) => get(jobPath(job) + "/matrix"),
+  trial: (job, id) => get(jobPath(job) + "/trial", { id }),
+  steps: (job, id, parameters) => get(jobPath(job) + "/steps", { id, ...parameters }),
+  log: (job, id, parameters) => get(jobPath(job) + "/log", { id, ...parameters }),
+  fileUrl: (job, id, path, view) => jobPath(job) + "/file" + queryOf({ id, path, view: view ? 1 : null }),
+  async fileText(job, id, path) {
+    const answer = await fetch(http.fileUrl(job, id, path, true));
+    if (!answer.ok) throw new ApiError("The file cannot be read.");
+    return answer.text();
+  },
+  compare: (parameters) => get("api/compare", parameters),
+  align: (parameters) => get("api/align", parameters),
+  scenario: (parameters) => get("api/scenario", parameters),
+  trend: (parameters) => get("api/trend", parameters),
+  live(job, { state, end, error }) {
+    const events = new EventSource(jobPath(job) + "/live");
+    events.addEventListener("state", (event) => state(JSON.parse(event.data)));
+    events.addEventListener("end", (event) => {
+      events.close();
+      end(JSON.parse(event.data));
+    });
+    events.addEventListener("error", () => error(events.readyState === EventSource.CLOSED));
+    return events;
+  },
+};
+
+// The same from a report: parts are read when they are needed first.
+function report(read) {
+  const parts = new Map();
+  const part = (name) => {
+    if (!parts.has(name)) parts.set(name, read(name));
+    return parts.get(name);
+  };
+  const main = () => part("main");
+  const leftOut = () => new ApiError("Left out of this report.");
+
+  async function jobId(text) {
+    const data = await main();
+    const ids = Object.keys(data.job);
+    if (text === "last") return ids.sort().at(-1);
+    const id = ids.find((one) => one === text || one.startsWith(text) || data.job[one].summary.name === text);
+    if (!id) throw new ApiError(`There is no job ${text} in this report.`);
+    return id;
+  }
+
+  async function details(job, id) {
+    const data = await main();
+    const matrix = data.matrix[job];
+    const at = matrix ? matrix.trials.id.indexOf(id) : -1;
+    if (at < 0) throw new ApiError(`There is no trial ${id} of job ${job} in this report.`);
+    const chunk = (data.details[job] || [])[at];
+    if (chunk === null || chunk === undefined) throw leftOut();
+    return part(String(chunk));
+  }
+
+  async function keyed(kind, key) {
+    const value = ((await main())[kind] || {})[key];
+    if (!value) throw leftOut();
+    return value;
+  }
+
+  async function stepsOf(job, id) {
+    const steps = (await details(job, id)).steps[job + "\n" + id];
+    if (!steps) throw leftOut();
+    return steps;
+  }
+
+  async function file(job, id, path) {
+    return ((await details(job, id)).files || {})[job + "\n" + id + "\n" + path] || null;
+  }
+
+  return {
+    source,
+    meta: async () => (await main()).meta,
+    overview: async () => (await main()).overview,
+    jobs: async (parameters) => found("jobs", (await main()).jobs, parameters),
+    runs: async (parameters) => found("runs", (await main()).runs, parameters),
+    job: async (job) => (await main()).job[await jobId(job)],
+    matrix: async (job) => keyed("matrix", await jobId(job)),
+    async trial(text, id) {
+      const job = await jobId(text);
+      const trial = (await details(job, id)).trial[job + "\n" + id];
+      if (!trial) throw leftOut();
+      return trial;
+    },
+    async steps(job, id, { after = 0, limit = 100, q = "" } = {}) {
+      const all = (await stepsOf(await jobId(job), id))
+        .filter((step) => !q || JSON.stringify(step).toLowerCase().includes(q.toLowerCase()));
+      const left = all.filter((step) => step.step_id > after);
+      const steps = left.slice(0, limit);
+      return { total: all.length, next: left.length > limit ? steps.at(-1).step_id : null, steps };
+    },
+    async log(text, id, { name = "agent.log" } = {}) {
+      const job = await jobId(text);
+      const content = (await details(job, id)).log[job + "\n" + id + "\n" + name];
+      if (content === undefined) throw leftOut();
+      return { name, bytes: content.length, offset: 0, next: null, text: content };
+    },
+    fileUrl: () => null,
+    async fileText(text, id, path) {
+      const content = await file(await jobId(text), id, path);
+      if (!content) throw leftOut();
+      return content.text ?? content.data;
+    },
+    async compare({ a, b, a_agent = "", b_agent = "" }) {
+      const key = [await jobId(a), await jobId(b), a_agent, b_agent].join("\n");
+      return keyed("compare", key);
+    },
+    async align(parameters) {
+      const side = async (name) => {
+        const job = await jobId(parameters[name + "_job"]);
+        const matrix = await keyed("matrix", job);
+        const attempt = Number(parameters[name + "_attempt"] || 1);
+        const at = matrix.trials.id.findIndex((_, index) => {
+          const row = matrix.trials.row[index];
+          return matrix.rows.scenario[row] === parameters.scenario && matrix.trials.attempt[index] === attempt &&
+            matrix.benchmarks[matrix.rows.benchmark[row]] === parameters.benchmark &&
+            (!parameters[name + "_agent"] || matrix.agents[matrix.trials.agent[index]] === parameters[name + "_agent"]);
+        });
+        if (at < 0) throw new ApiError("There is no such trial in this report.");
+        const id = matrix.trials.id[at];
+        const steps = await stepsOf(job, id);
+        const outcome = matrix.outcomes[matrix.trials.outcome[at]] ?? null;
+        return { steps, head: { job, id, agent: matrix.agents[matrix.trials.agent[at]], attempt, outcome, score: matrix.trials.score[at], steps: steps.length } };
+      };
+      const [a, b] = [await side("a"), await side("b")];
+      const { counts, rows } = aligned(a.steps, b.steps);
+      return { a: a.head, b: b.head, counts, total: rows.length, next: null, rows };
+    },
+    scenario: ({ benchmark, scenario }) => keyed("scenario", benchmark + "\n" + scenario),
+    async trend({ by = "commit", benchmark = "", agent = [] }) {
+      const agents = [agent].flat().filter(Boolean);
+      const all = await keyed("trend", by || "commit");
+      return { ...all, points: all.points.filter((point) =>
+        (!benchmark || point.benchmark === benchmark) && (!agents.length || agents.includes(point.agent))) };
+    },
+    live: () => null,
+  };
+}
+
+async function embedded(name) {
+  const element = document.getElementById("data-" + name);
+  if (!element) throw new ApiError("Left out of this report.");
+  const packed = Uint8Array.from(atob(element.textContent.trim()), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return JSON.parse(await new Response(stream).text());
+}
+
+export const api = source === "http" ? http : report(source === "embedded" ? embedded : (name) => get(`data/${name}.json`));

@@ -1,0 +1,84 @@
+// Makes elements. All text goes in by textContent: what agents wrote is never markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+// Element `tag` with attributes and children. A function among the attributes listens to the event of its name.
+export function h(tag, attributes, ...children) {
+  return filled(document.createElement(tag), attributes, children);
+}
+
+// The same for SVG.
+export function svg(tag, attributes, ...children) {
+  return filled(document.createElementNS(SVG, tag), attributes, children);
+}
+
+// Replaces all children of an element.
+export function fill(element, ...children) {
+  element.replaceChildren();
+  append(element, children);
+  return element;
+}
+
+function filled(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (typeof value === "function") element.addEventListener(name, value);
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  append(element, children);
+  return element;
+}
+
+function append(element, children) {
+  for (const child of children.flat(Infinity)) {
+    if (child === null || child === undefined || child === false) continue;
+    element.append(child instanceof Node ? child : document.createTextNode(String(child)));
+  }
+}
+
+// A message for screen readers.
+export function say(text) {
+  const place = document.getElementById("said");
+  if (place) place.textContent = text;
+}
+
+// A table of few rows: `columns` are titles, or {title, number}; `rows` are lists of cells.
+export function table(label, columns, rows) {
+  const numbers = columns.map((column) => Boolean(column.number));
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
+    h("table", { class: "plain" },
+      h("caption", { class: "unseen" }, label),
+      h("thead", null, h("tr", null, columns.map((column, at) =>
+        h("th", { scope: "col", class: numbers[at] ? "number" : null }, column.title || column)))),
+      h("tbody", null, rows.map((row) =>
+        h("tr", null, row.map((cell, at) => h("td", { class: numbers[at] ? "number" : null }, cell)))))));
+}
+
+// Terms and what they are: pairs of a term and a value; those without a value are left out.
+export function facts(pairs) {
+  return h("dl", { class: "facts" }, pairs.filter(([, value]) => value !== null && value !== undefined && value !== "")
+    .map(([term, value]) => h("div", null, h("dt", null, term), h("dd", null, value))));
+}
+
+// A section with a heading. Nothing is made of a section without content.
+export function section(title, ...content) {
+  if (content.flat(Infinity).every((child) => child === null || child === undefined || child === false)) return null;
+  return h("section", { "aria-label": title }, h("h2", null, title), content);
+}
+
+// Commands to type, each with a button that copies it.
+export function commandList(commands) {
+  if (!commands || !commands.length) return null;
+  return h("ul", { class: "commands" }, commands.map(({ title, command }) =>
+    h("li", null, h("span", null, title), h("code", null, command),
+      h("button", { type: "button", "aria-label": "Copy: " + title, click: () => copy(command) }, "Copy"))));
+}
+
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    say("Copied");
+  } catch {
+    say("The browser does not let this page copy; select the text instead");
+  }
+}

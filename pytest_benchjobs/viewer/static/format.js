@@ -1,0 +1,76 @@
+// Text of numbers, times and outcomes. What is unknown is a dash, never 0.
+
+const UNKNOWN = "–";
+const SIGNS = {
+  passed: "✓", failed: "✗", error: "!", cancelled: "∅", skipped: "↷", running: "…",
+  completed: "✓", initializing: "…", queued: "…", timeout: "!", paused: "‖",
+  ok: "✓", regressed: "✗", inconclusive: "?", invalid: "!", "no baseline": "–",
+};
+
+const known = (value) => typeof value === "number" && Number.isFinite(value);
+
+// A score or a mean, from 0 to 1.
+export function score(value) {
+  return known(value) ? value.toFixed(3) : UNKNOWN;
+}
+
+// A difference of scores, with its sign.
+export function change(value, digits = 3) {
+  return known(value) ? (value < 0 ? "−" : "+") + Math.abs(value).toFixed(digits) : UNKNOWN;
+}
+
+export function percent(value) {
+  return known(value) ? (100 * value).toFixed(1) + " %" : UNKNOWN;
+}
+
+export function probability(value) {
+  if (!known(value)) return UNKNOWN;
+  return value < 0.0001 ? "< 0.0001" : value.toFixed(4);
+}
+
+export function count(value) {
+  return known(value) ? String(value).replace(/\B(?=(\d{3})+(?!\d))/g, ",") : UNKNOWN;
+}
+
+export function money(value) {
+  if (!known(value)) return UNKNOWN;
+  return "$" + (value !== 0 && Math.abs(value) < 0.01 ? value.toFixed(4) : value.toFixed(2));
+}
+
+// A duration in seconds.
+export function duration(value) {
+  if (!known(value)) return UNKNOWN;
+  if (value < 60) return (value < 10 ? value.toFixed(1) : Math.round(value)) + " s";
+  const seconds = Math.round(value);
+  const parts = [[Math.floor(seconds / 3600), "h"], [Math.floor(seconds / 60) % 60, "m"], [seconds % 60, "s"]];
+  return parts.filter(([number], at) => number || (at === 2 && seconds < 3600)).map(([number, unit]) => number + unit).join(" ");
+}
+
+export function bytes(value) {
+  if (!known(value)) return UNKNOWN;
+  if (value < 1000) return value + " B";
+  return value < 1e6 ? (value / 1e3).toFixed(1) + " kB" : (value / 1e6).toFixed(1) + " MB";
+}
+
+// An ISO time as day and time of this machine's zone.
+export function time(value) {
+  const at = value ? new Date(value) : null;
+  if (!at || Number.isNaN(at.getTime())) return UNKNOWN;
+  const two = (number) => String(number).padStart(2, "0");
+  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ` +
+    `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+}
+
+export function text(value) {
+  return value === null || value === undefined || value === "" ? UNKNOWN : String(value);
+}
+
+// The sign of an outcome, a status or a verdict, so that colour is never the only difference.
+export function sign(word) {
+  return SIGNS[word] || "·";
+}
+
+// One of several words: `plural(2, "trial")` is "2 trials".
+export function plural(number, word) {
+  return count(number) + " " + word + (number === 1 ? "" : "s");
+}

@@ -1,0 +1,142 @@
+// A table as an ARIA grid: one stop of the Tab key, arrows between cells. Of many rows only those in sight are made.
+
+import { h, fill, say } from "./dom.js";
+
+const ROW = 34;
+const BEYOND = 12;
+
+// Columns: {key, title, number, wide, sort, cell(row)}. `href(row)` is the address Enter opens. With `virtual`, rows have
+// one height and columns share the width.
+export function grid({ label, columns, rows, sort = {}, onSort = null, href = null, virtual = false, rowClass = null, columnOffset = 0 }) {
+  const body = h("tbody", null);
+  const heads = columns.map((column, at) => headCell(column, at, sort, onSort));
+  const element = h("table", {
+    role: "grid", class: virtual ? "grid virtual" : "grid", "aria-label": label,
+    "aria-rowcount": rows.length + 1, "aria-colcount": columns.length + columnOffset,
+  },
+    virtual ? h("colgroup", null, columns.map((column) => h("col", { class: column.wide ? "wide" : column.narrow ? "narrow" : null }))) : null,
+    h("thead", null, h("tr", { role: "row", "aria-rowindex": 1 }, heads)), body);
+  const frame = h("div", { class: virtual ? "frame tall" : "frame" }, element);
+  let active = { row: -1, column: 0 };
+  let shown = [0, 0];
+
+  // Draws the rows of the window, and gives the focus back to its cell.
+  function draw() {
+    const focused = element.contains(document.activeElement);
+    const [first, last] = (shown = virtual ? windowOf(frame, rows.length) : [0, rows.length]);
+    const space = (height) => (virtual && height ? h("tr", { class: "space", "aria-hidden": "true" },
+      sized(h("td", { colspan: columns.length }), height)) : null);
+    fill(body, space(first * ROW), rows.slice(first, last).map((row, at) => rowOf(row, first + at)), space((rows.length - last) * ROW));
+    mark();
+    if (focused) focus(false);
+  }
+
+  function rowOf(row, at) {
+    return h("tr", { role: "row", "aria-rowindex": at + 2, class: rowClass ? rowClass(row) : null },
+      columns.map((column, index) => h(index === 0 ? "th" : "td", {
+        role: index === 0 ? "rowheader" : "gridcell", class: column.number ? "number" : null, tabindex: "-1",
+        "data-row": at, "data-column": index, title: column.hint ? column.hint(row) : null,
+      }, column.cell(row))));
+  }
+
+  const cellAt = ({ row, column }) => (row < 0 ? heads[column] : body.querySelector(`[data-row="${row}"][data-column="${column}"]`));
+  const targetOf = (cell) => (cell ? cell.querySelector("a, button") || cell : null);
+
+  // Exactly one thing in the grid is a stop of the Tab key.
+  function mark() {
+    for (const one of element.querySelectorAll('[tabindex="0"], a, thead button')) one.tabIndex = -1;
+    const target = targetOf(cellAt(active)) || targetOf(cellAt({ row: -1, column: 0 }));
+    if (target) target.tabIndex = 0;
+  }
+
+  function focus(scroll) {
+    if (scroll && virtual && active.row >= 0) {
+      const top = active.row * ROW;
+      if (top < frame.scrollTop) frame.scrollTop = top;
+      else if (top + 3 * ROW > frame.scrollTop + frame.clientHeight) frame.scrollTop = top + 3 * ROW - frame.clientHeight;
+      if (active.row < shown[0] || active.row >= shown[1]) draw();
+    }
+    mark();
+    const target = targetOf(cellAt(active));
+    if (target) target.focus({ preventScroll: virtual && !scroll });
+  }
+
+  element.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) {
+      if (event.ctrlKey && event.key === "Home") move(event, { row: 0, column: 0 });
+      else if (event.ctrlKey && event.key === "End") move(event, { row: rows.length - 1, column: columns.length - 1 });
+      return;
+    }
+    const page = Math.max(1, Math.floor(frame.clientHeight / ROW) - 2);
+    const steps = {
+      ArrowDown: { row: active.row + 1 }, ArrowUp: { row: active.row - 1 },
+      ArrowRight: { column: active.column + 1 }, ArrowLeft: { column: active.column - 1 },
+      Home: { column: 0 }, End: { column: columns.length - 1 },
+      PageDown: { row: active.row + page }, PageUp: { row: Math.max(0, active.row - page) },
+    };
+    if (steps[event.key]) move(event, steps[event.key]);
+    else if (event.key === "Enter" && href && active.row >= 0 && !event.target.closest("a, button")) {
+      const address = href(rows[active.row]);
+      if (address) h("a", { href: address }).click();
+    }
+  });
+
+  function move(event, to) {
+    event.preventDefault();
+    active = {
+      row: Math.max(-1, Math.min(rows.length - 1, to.row ?? active.row)),
+      column: Math.max(0, Math.min(columns.length - 1, to.column ?? active.column)),
+    };
+    focus(true);
+  }
+
+  element.addEventListener("focusin", (event) => {
+    const cell = event.target.closest("[data-column]");
+    if (!cell) return;
+    active = { row: Number(cell.dataset.row), column: Number(cell.dataset.column) };
+  });
+
+  if (virtual) {
+    let waiting = false;
+    frame.addEventListener("scroll", () => {
+      if (waiting) return;
+      waiting = true;
+      requestAnimationFrame(() => {
+        waiting = false;
+        const [first, last] = windowOf(frame, rows.length);
+        if (Math.abs(first - shown[0]) > BEYOND / 2 || Math.abs(last - shown[1]) > BEYOND / 2) draw();
+      });
+    });
+    new ResizeObserver(draw).observe(frame);
+  }
+  draw();
+  return frame;
+}
+
+function headCell(column, at, sort, onSort) {
+  const sorted = sort.key === column.key ? (sort.order === "asc" ? "ascending" : "descending") : null;
+  const attributes = {
+    role: "columnheader", scope: "col", class: column.number ? "number" : null, "data-row": -1, "data-column": at, tabindex: "-1",
+    "aria-sort": column.sort && onSort ? sorted || "none" : null,
+  };
+  if (!column.sort || !onSort) return h("th", attributes, column.title);
+  return h("th", attributes, h("button", {
+    type: "button",
+    click: () => {
+      const order = sorted === "descending" ? "asc" : "desc";
+      say(`Sorted by ${column.title}, ${order === "asc" ? "ascending" : "descending"}`);
+      onSort(column.key, order);
+    },
+  }, column.title, h("span", { "aria-hidden": "true" }, sorted === "ascending" ? " ▲" : sorted === "descending" ? " ▼" : "")));
+}
+
+function windowOf(frame, length) {
+  const height = frame.clientHeight || 600;
+  const first = Math.max(0, Math.min(length, Math.floor(frame.scrollTop / ROW) - BEYOND));
+  return [first, Math.min(length, first + Math.ceil(height / ROW) + 2 * BEYOND)];
+}
+
+function sized(element, height) {
+  element.style.height = height + "px";
+  return element;
+}

@@ -1,0 +1,58 @@
+// Logs of a trial with their colours: the end first, the rest on request, and a search for lines.
+
+import { ansi } from "./ansi.js";
+import { api } from "./api.js";
+import { fill, h } from "./dom.js";
+import { bytes, plural } from "./format.js";
+import { remember } from "./state.js";
+
+const PART = 65536;
+const FOUND = 500;
+
+export function logView(job, id, logs, wanted) {
+  const names = logs.map((log) => log.name);
+  let name = names.includes(wanted) ? wanted : names[0];
+  let loaded = { text: "", from: 0, whole: 0 };
+  const shown = h("pre", { class: "text log", tabindex: "0", "aria-label": "Log" });
+  const about = h("p", { class: "pager", role: "status" });
+  const earlier = h("button", { type: "button", click: () => load(Math.max(0, loaded.from - PART), loaded.from) }, "Earlier part");
+  const field = h("input", { type: "search", autocomplete: "off", spellcheck: "false" });
+
+  // Reads a part of the log, and puts it before what is there.
+  async function load(from, to) {
+    try {
+      const part = await api.log(job, id, from === null ? { name, offset: -PART, limit: PART } : { name, offset: from, limit: to - from });
+      loaded = from === null ? { text: part.text, from: part.offset, whole: part.bytes } : { ...loaded, text: part.text + loaded.text, from: part.offset };
+      draw();
+    } catch (error) {
+      fill(shown);
+      fill(about, error.message);
+      earlier.hidden = true;
+    }
+  }
+
+  function draw() {
+    const words = field.value.toLowerCase();
+    const lines = loaded.text.split("\n");
+    const found = words ? lines.filter((line) => line.toLowerCase().includes(words)) : null;
+    fill(shown, ansi(found ? found.slice(0, FOUND).join("\n") : loaded.text));
+    fill(about, found ? `${plural(found.length, "line")} of the part that is loaded contain it` + (found.length > FOUND ? `; the first ${FOUND} are shown` : "")
+      : loaded.from ? `the last ${bytes(loaded.whole - loaded.from)} of ${bytes(loaded.whole)}` : bytes(loaded.whole));
+    earlier.hidden = loaded.from === 0;
+    if (!found) shown.scrollTop = shown.scrollHeight;
+  }
+
+  load(null);
+  return h("div", null,
+    h("div", { class: "filters" },
+      h("label", null, h("span", null, "Log"), h("select", { change: (event) => {
+        name = event.target.value;
+        remember({ log: name });
+        load(null);
+      } }, names.map((one) => h("option", { value: one, selected: one === name }, one)))),
+      h("form", { role: "search", class: "search", submit: (event) => {
+        event.preventDefault();
+        draw();
+      } }, h("label", null, h("span", null, "Search the log"), field), h("button", { type: "submit" }, "Search"))),
+    earlier, shown, about);
+}

@@ -1,0 +1,94 @@
+// Shows the page that the address asks for, and follows its links without loading anew.
+
+import { api } from "./api.js";
+import { fill, h, say } from "./dom.js";
+import { time } from "./format.js";
+import { jobPage } from "./page_job.js";
+import { jobsPage, runsPage } from "./page_jobs.js";
+import { comparePage } from "./page_compare.js";
+import { livePage } from "./page_live.js";
+import { scenarioPage } from "./page_scenario.js";
+import { stepsPage } from "./page_steps.js";
+import { trendPage } from "./page_trend.js";
+import { trialPage } from "./page_trial.js";
+import { plainLink } from "./parts.js";
+import { current, go, link } from "./state.js";
+
+const PAGES = { jobs: jobsPage, runs: runsPage, job: jobPage, trial: trialPage, compare: comparePage, steps: stepsPage, scenario: scenarioPage, trend: trendPage, live: livePage };
+const NAV = [["jobs", "Jobs"], ["runs", "Runs"], ["compare", "Compare"], ["trend", "Trend"]];
+
+let leave = null;
+let turn = 0;
+
+// Draws the page of the address. A page that is slower than the next one is dropped.
+async function draw(first) {
+  const mine = (turn += 1);
+  if (leave) leave();
+  leave = null;
+  const name = current().get("page") || "jobs";
+  const main = document.getElementById("main");
+  fill(document.getElementById("nav"), h("ul", null, NAV.map(([page, title]) =>
+    h("li", null, h("a", { href: link(page), "aria-current": page === name ? "page" : null }, title)))));
+  main.setAttribute("aria-busy", "true");
+  let page;
+  try {
+    if (!Object.hasOwn(PAGES, name)) throw new Error(`There is no page ${name}.`);
+    page = await PAGES[name]();
+  } catch (error) {
+    page = { title: "Not shown", content: [h("h1", null, "This page cannot be shown"), h("p", { class: "error", role: "alert" }, error.message), h("p", null, h("a", { href: link("jobs") }, "To the jobs"))] };
+  }
+  if (mine !== turn) {
+    if (page.leave) page.leave();
+    return;
+  }
+  leave = page.leave || null;
+  fill(main, page.content);
+  main.removeAttribute("aria-busy");
+  document.title = `${page.title} · benchjobs`;
+  document.documentElement.dataset.ready = name;
+  fill(document.getElementById("foot"), plainLink());
+  if (first !== true) {
+    window.scrollTo(0, 0);
+    main.focus({ preventScroll: true });
+    say(page.title);
+  }
+}
+
+// Links of this viewer are followed here; others, and those opened elsewhere, by the browser.
+function follow(event) {
+  const anchor = event.target.closest && event.target.closest("a[href]");
+  if (!anchor || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey || anchor.dataset.outside) return;
+  const address = anchor.getAttribute("href");
+  if (!address.startsWith("?") && !address.startsWith("#?")) return;
+  event.preventDefault();
+  go(address);
+}
+
+// The key / goes to the first search field.
+function shortcut(event) {
+  if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea")) return;
+  const field = document.querySelector('main input[type="search"]');
+  if (!field) return;
+  event.preventDefault();
+  field.focus();
+}
+
+async function place() {
+  try {
+    const meta = await api.meta();
+    const made = meta.live === false && meta.generated_at ? `report of ${time(meta.generated_at)}` : meta.directory;
+    fill(document.getElementById("place"), made);
+    if (meta.cut && meta.cut.length) {
+      document.getElementById("main").before(h("details", { class: "note" }, h("summary", null, "Parts were left out of this report for its size"), h("ul", null, meta.cut.map((line) => h("li", null, line)))));
+    }
+  } catch {
+    // The page itself says what is wrong.
+  }
+}
+
+document.addEventListener("click", follow);
+document.addEventListener("keydown", shortcut);
+window.addEventListener("popstate", () => draw(false));
+window.addEventListener("benchjobs-page", () => draw(false));
+place();
+draw(true);

@@ -1,0 +1,115 @@
+// Page of a comparison: two jobs, or two agents of one, paired by scenario.
+
+import { api } from "./api.js";
+import { intervalChart, pairChart } from "./chart.js";
+import { facts, h, section, table } from "./dom.js";
+import { change, count, duration, money, percent, plural, probability, score, text } from "./format.js";
+import { grid } from "./grid.js";
+import { choice, jobLink, scenarioLink } from "./parts.js";
+import { changed, current, go, link } from "./state.js";
+
+const KINDS = ["broke", "fixed", "worse", "better", "same"];
+const SIGNS = { broke: "✗", fixed: "✓", worse: "↓", better: "↑", same: "=" };
+
+export async function comparePage() {
+  const now = current();
+  const jobs = (await api.jobs({ limit: 100 })).jobs;
+  const form = sides(now, jobs);
+  if (!now.get("a") || !now.get("b")) {
+    return { title: "Compare", content: [h("h1", null, "Compare"), form, h("p", { class: "nothing" }, "Choose two jobs, or one job twice and two of its agents.")] };
+  }
+  const asked = Object.fromEntries(["a", "b", "a_agent", "b_agent", "benchmark"].map((name) => [name, now.get(name) || ""]));
+  let found;
+  try {
+    found = await api.compare(asked);
+  } catch (error) {
+    return { title: "Compare", content: [h("h1", null, "Compare"), form, h("p", { class: "error", role: "alert" }, error.message)] };
+  }
+  const { comparison, pairs } = found;
+  const rows = pairsOf(pairs, now.get("kind"));
+  return { title: "Compare", content: [
+    h("h1", null, "Compare"), form,
+    facts([["A", sideOf(found.a_jobs, comparison.a)], ["B", sideOf(found.b_jobs, comparison.b)], ["Level of the intervals", percent(comparison.level)]]),
+    section("Verdict by benchmark and agents", rowsTable(comparison)),
+    section("Scenarios",
+      h("div", { class: "filters" }, choice("kind", "Kind", KINDS), h("span", { class: "key" }, KINDS.map((kind) => [kindChip(kind), " ", count(pairs.kind.filter((one) => one === kind).length), " "]))),
+      rows.length ? grid({ label: "Scenarios, paired", columns: columnsOf(found), rows, virtual: true }) : h("p", { class: "nothing" }, "No scenario fits."),
+      h("p", { class: "pager" }, plural(rows.length, "pair"))),
+    refs("Not compared: not the same task on both sides", comparison.changed), refs("Not compared: no score on a side", comparison.unscored),
+    refs("On A only", comparison.removed), refs("On B only", comparison.added),
+    comparison.notes && comparison.notes.length ? section("Notes", h("ul", null, comparison.notes.map((note) => h("li", null, note)))) : null] };
+}
+
+// The form of the two sides.
+function sides(now, jobs) {
+  const ids = jobs.map((job) => job.id);
+  const agents = [...new Set(jobs.flatMap((job) => job.agents))];
+  const field = (name, title, options, optional) => {
+    const chosen = now.get(name) || "";
+    const listed = chosen && !options.includes(chosen) ? [chosen, ...options] : options;
+    return h("label", null, h("span", null, title), h("select", { name }, h("option", { value: "" }, optional ? "its own" : "choose"),
+      listed.map((option) => h("option", { value: option, selected: option === chosen }, nameOf(jobs, option)))));
+  };
+  const form = h("form", { class: "filters", submit: (event) => {
+    event.preventDefault();
+    const asked = Object.fromEntries(new FormData(form));
+    go(link("compare", asked));
+  } }, field("a", "Job A", ids), field("a_agent", "Agent A", agents, true), field("b", "Job B", ids), field("b_agent", "Agent B", agents, true),
+  h("button", { type: "submit" }, "Compare"),
+  now.get("a") && now.get("b") ? h("a", { class: "button", href: changed({ a: now.get("b"), b: now.get("a"), a_agent: now.get("b_agent"), b_agent: now.get("a_agent") }) }, "Swap") : null);
+  return form;
+}
+
+function nameOf(jobs, id) {
+  const job = jobs.find((one) => one.id === id);
+  return job && job.name ? `${id} ${job.name}` : id;
+}
+
+function sideOf(jobs, side) {
+  return [jobs.map((job) => [jobLink(job), " "]), side.agents && side.agents.length ? `(${side.agents.join(", ")})` : null];
+}
+
+function rowsTable(comparison) {
+  if (!comparison.rows.length) return h("p", { class: "nothing" }, "The two have no scenario in common.");
+  return table("Comparison by benchmark and agents",
+    ["Benchmark", "A", "B", { title: "Pairs", number: true }, { title: "Mean A", number: true }, { title: "Mean B", number: true }, { title: "Change", number: true },
+      "Interval", { title: "p", number: true }, { title: "Smallest detectable", number: true }, "Winner", { title: "Pass rates", number: true }, { title: "Cost per attempt", number: true }, { title: "Time per attempt", number: true }],
+    comparison.rows.map((row) => [row.benchmark, row.a_agent, row.b_agent, count(row.scenarios), score(row.a), score(row.b), change(row.delta),
+      intervalChart({ value: row.delta, low: row.low, high: row.high }, 200) || "–", probability(row.p_value), score(row.detectable),
+      row.winner ? `${row.winner.toUpperCase()}${row.significant ? "" : ", may be chance"}` : "tie",
+      `${percent(row.a_pass_rate)} → ${percent(row.b_pass_rate)}`, `${money(row.a_cost)} → ${money(row.b_cost)}`, `${duration(row.a_seconds)} → ${duration(row.b_seconds)}`]));
+}
+
+function pairsOf(pairs, kind) {
+  const rows = pairs.scenario.map((scenario, at) => Object.fromEntries(Object.keys(pairs).map((name) => [name, pairs[name][at]])));
+  const weight = (row) => Math.abs((row.b ?? 0) - (row.a ?? 0));
+  return rows.filter((row) => !kind || row.kind === kind)
+    .sort((x, y) => KINDS.indexOf(x.kind) - KINDS.indexOf(y.kind) || weight(y) - weight(x) || (x.scenario < y.scenario ? -1 : 1));
+}
+
+function kindChip(kind) {
+  return h("span", { class: "chip kind-" + kind }, h("span", { "aria-hidden": "true" }, SIGNS[kind] || "·"), " ", kind);
+}
+
+function columnsOf(found) {
+  const [a, b] = [found.a_jobs[0], found.b_jobs[0]];
+  return [
+    { key: "scenario", title: "Scenario", wide: true, cell: (row) => scenarioLink(row.benchmark, row.scenario) },
+    { key: "benchmark", title: "Benchmark", cell: (row) => row.benchmark },
+    { key: "agents", title: "Agents", cell: (row) => (row.a_agent === row.b_agent ? row.a_agent : `${row.a_agent} → ${row.b_agent}`) },
+    { key: "kind", title: "Kind", cell: (row) => kindChip(row.kind) },
+    { key: "dots", title: "A ○ to B ●", cell: (row) => pairChart(row.a, row.b) },
+    { key: "a", title: "A", number: true, narrow: true, cell: (row) => score(row.a) },
+    { key: "b", title: "B", number: true, narrow: true, cell: (row) => score(row.b) },
+    { key: "passes", title: "Passes", number: true, narrow: true, cell: (row) => `${row.a_passed}/${row.a_attempts} → ${row.b_passed}/${row.b_attempts}` },
+    { key: "steps", title: "Steps", narrow: true, cell: (row) => (a && b ? h("a", { href: link("steps", { a_job: a, b_job: b, benchmark: row.benchmark, scenario: row.scenario,
+      a_agent: row.a_agent, b_agent: row.b_agent }), "aria-label": `Steps of ${row.scenario} side by side` }, "steps") : "–") },
+  ];
+}
+
+function refs(title, found) {
+  if (!found || !found.length) return null;
+  return section(title, h("ul", null, found.slice(0, 200).map((one) => h("li", null, `${one.benchmark}::${one.scenario} (${one.agent})`, one.why ? `: ${text(one.why)}` : null))),
+    found.length > 200 ? h("p", null, `and ${plural(found.length - 200, "other")}`) : null);
+}
+

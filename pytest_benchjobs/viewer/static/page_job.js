@@ -1,0 +1,139 @@
+// Page of a job: verdict, agents, matrix of scenarios and agents, errors by class.
+
+import { api } from "./api.js";
+import { intervalChart } from "./chart.js";
+import { commandList, facts, h, section, table } from "./dom.js";
+import { change, count, duration, money, percent, plural, probability, score, sign, text, time } from "./format.js";
+import { grid } from "./grid.js";
+import { chip, choice, jobLink, scenarioLink, search, status, trialLink } from "./parts.js";
+import { changed, current, link } from "./state.js";
+
+const REUSED = 1;
+const RESCORED = 2;
+const KNOWN = 4;
+const RUNNING = 16;
+
+export async function jobPage() {
+  const now = current();
+  const asked = now.get("job") || "last";
+  const [job, matrix] = await Promise.all([api.job(asked), api.matrix(asked)]);
+  const { summary } = job;
+  const name = summary.name || summary.id;
+  const running = !summary.finished_at;
+  return { title: name, content: [
+    h("h1", null, "Job ", name), h("p", { class: "lead" }, status({ status: summary.status, dead: summary.dead }),
+      summary.message ? [" ", summary.message] : null,
+      running && api.source === "http" ? [" ", h("a", { class: "button", href: link("live", { job: summary.id }) }, "Watch it")] : null),
+    facts([["Id", summary.id], ["Started", time(summary.created_at)], ["Ended", summary.finished_at ? time(summary.finished_at) : null],
+      ["Branch", job.branch], ["Commit", job.commit], ["Made from", summary.parent ? jobLink(summary.parent) : null],
+      ["Attempts", `${count(summary.attempts)}, policy ${summary.attempt_policy}`],
+      ["Trials", summary.planned && summary.planned !== summary.totals.trials ? `${count(summary.totals.trials)} of ${count(summary.planned)}` : count(summary.totals.trials)],
+      ["Cost", money(summary.totals.cost_usd)], ...Object.entries(summary.metadata || {})]),
+    verdictSection(job), agentSection(summary), matrixSection(matrix, summary.id, name), errorSection(job.errors),
+    section("Compare", compareLinks(summary, matrix.agents)),
+    section("Events", job.events && job.events.length ? table("Events", ["Time", "Event", "Message"],
+      job.events.map((event) => [time(event.at), event.kind, event.message])) : null),
+    section("Type next", commandList(job.commands))] };
+}
+
+function verdictSection(job) {
+  if (!job.gate_lines || !job.gate_lines.length) return null;
+  const lines = h("pre", { class: "verdict" }, job.gate_lines.map((line) =>
+    h("span", { class: "line " + (["red", "green", "yellow", "cyan", "dim", "bold"].includes(line.colour) ? "paint-" + line.colour : "") }, line.text + "\n")));
+  const drawn = (job.rules || []).filter((rule) => typeof rule.change === "number");
+  return section("Gate", lines, drawn.length ? table("Rules of the gate",
+    ["Rule", "Verdict", { title: "Change", number: true }, "Interval", { title: "p", number: true }, { title: "Smallest detectable drop", number: true }],
+    drawn.map((rule) => [rule.expression, chip(rule.verdict), change(rule.change),
+      intervalChart({ value: rule.change, low: rule.low, high: rule.high, tolerance: rule.tolerance }) || "–",
+      probability(rule.p_value), score(rule.detectable)])) : null);
+}
+
+function agentSection(summary) {
+  return section("Agents", table("Agents",
+    ["Agent", { title: "Passed", number: true }, { title: "Failed", number: true }, { title: "Partial", number: true }, { title: "Errors", number: true },
+      { title: "Pass rate", number: true }, { title: "Mean score", number: true }, { title: "Mean, errors as 0", number: true },
+      { title: "Cost", number: true }, { title: "Tokens in", number: true }, { title: "Tokens out", number: true }, { title: "Median time", number: true }],
+    summary.agents.map((agent) => [agent.agent, count(agent.passed), count(agent.failed), count(agent.partial), count(agent.error), percent(agent.pass_rate),
+      score(agent.mean_scored), score(agent.mean_all), money(agent.cost_usd), count(agent.input_tokens), count(agent.output_tokens), duration(agent.p50_seconds)])));
+}
+
+// Rows of the matrix that fit the address: {benchmark, scenario, tags, cells: one list of trials for each agent}.
+function rowsOf(matrix, agents, { outcome, q }) {
+  const rows = matrix.rows.scenario.map((scenario, at) => ({
+    scenario, benchmark: matrix.benchmarks[matrix.rows.benchmark[at]], tags: matrix.rows.tags ? matrix.rows.tags[at] : [], cells: agents.map(() => []),
+  }));
+  const place = new Map(agents.map((agent, at) => [matrix.agents.indexOf(agent), at]));
+  const trials = matrix.trials;
+  for (let at = 0; at < trials.row.length; at += 1) {
+    const column = place.get(trials.agent[at]);
+    if (column === undefined) continue;
+    const word = trials.outcome[at] === null ? "running" : matrix.outcomes[trials.outcome[at]];
+    rows[trials.row[at]].cells[column].push({
+      id: trials.id[at], attempt: trials.attempt[at], outcome: word, score: trials.score[at], flags: trials.flags[at],
+      class: trials.class[at] === null ? null : matrix.classes[trials.class[at]], seconds: trials.seconds[at], cost: trials.cost_usd[at],
+    });
+  }
+  for (const row of rows) for (const cell of row.cells) cell.sort((a, b) => a.attempt - b.attempt);
+  const words = (q || "").toLowerCase().split(/\s+/).filter(Boolean);
+  return rows.filter((row) => row.cells.some((cell) => cell.length) &&
+    (!outcome || row.cells.some((cell) => cell.some((trial) => trial.outcome === outcome))) &&
+    words.every((word) => [row.scenario, row.benchmark, ...(row.tags || []), ...row.cells.flat().map((trial) => trial.class || "")].join("\n").toLowerCase().includes(word)));
+}
+
+function trialMark(job, trial) {
+  const about = [`attempt ${trial.attempt}`, trial.outcome, typeof trial.score === "number" ? "score " + score(trial.score) : null, trial.class,
+    trial.flags & REUSED ? "reused" : null, trial.flags & RESCORED ? "rescored" : null, trial.flags & KNOWN ? "known failure" : null,
+    duration(trial.seconds), typeof trial.cost === "number" ? money(trial.cost) : null].filter(Boolean).join(", ");
+  return h("a", { class: "mark is-" + trial.outcome + (trial.flags & (REUSED | RESCORED) ? " old" : ""), href: link("trial", { job, id: trial.id }), title: about, "aria-label": about },
+    sign(trial.flags & RUNNING ? "running" : trial.outcome),
+    trial.outcome === "failed" && trial.score > 0 ? h("small", null, trial.score.toFixed(2).replace(/^0/, "")) : null);
+}
+
+function matrixSection(matrix, job, name) {
+  const now = current();
+  const chosen = now.get("agent");
+  const agents = chosen && matrix.agents.includes(chosen) ? [chosen] : matrix.agents;
+  const several = matrix.benchmarks.length > 1;
+  const rows = rowsOf(matrix, agents, { outcome: now.get("outcome"), q: now.get("q") });
+  const mean = (cell) => {
+    const scores = cell.map((trial) => trial.score).filter((value) => typeof value === "number");
+    return scores.length ? scores.reduce((a, b) => a + b, 0) / scores.length : null;
+  };
+  const columns = [
+    { key: "scenario", title: "Scenario", wide: true, cell: (row) => scenarioLink(row.benchmark, row.scenario) },
+    ...(several ? [{ key: "benchmark", title: "Benchmark", cell: (row) => row.benchmark }] : []),
+    ...agents.flatMap((agent, at) => [
+      { key: agent, title: agent, cell: (row) => h("span", { class: "marks" }, row.cells[at].map((trial) => trialMark(job, trial))) },
+      { key: agent + " mean", title: "mean", number: true, narrow: true, cell: (row) => score(mean(row.cells[at])) }]),
+  ];
+  return section("Scenarios",
+    h("div", { class: "filters" }, search("Search scenarios, tags, classes"),
+      choice("agent", "Agent", matrix.agents), choice("outcome", "Outcome", matrix.outcomes),
+      now.get("agent") || now.get("outcome") || now.get("q") ? h("a", { class: "button", href: changed({ agent: null, outcome: null, q: null }) }, "Clear filters") : null),
+    h("p", { class: "key" }, matrix.outcomes.map((word) => chip(word))),
+    rows.length ? grid({ label: `Scenarios and agents of job ${name}`, columns, rows, virtual: true }) : h("p", { class: "nothing" }, "No trials fit."),
+    h("p", { class: "pager" }, plural(rows.length, "scenario"), matrix.left_out ? `; ${plural(matrix.left_out, "trial")} beyond the first are left out` : null));
+}
+
+function errorSection(errors) {
+  if (!errors || !errors.length) return null;
+  return section("Why trials did not pass", table("Classes of failures and errors", ["Class", "Outcome", { title: "Trials", number: true }, "For example"],
+    errors.map((error) => [text(error.class), chip(error.outcome), count(error.trials), h("span", { class: "message" }, text(error.message))])));
+}
+
+function compareLinks(summary, agents) {
+  const links = [];
+  if (summary.parent) links.push(h("a", { href: link("compare", { a: summary.parent, b: summary.id }) }, "With the job it was made from"));
+  for (const [at, a] of agents.entries()) {
+    for (const b of agents.slice(at + 1)) {
+      links.push(h("a", { href: link("compare", { a: summary.id, b: summary.id, a_agent: a, b_agent: b }) }, `${a} and ${b}`));
+    }
+  }
+  if (api.source === "http") links.push(h("a", { href: link("compare", { a: "last~1", b: summary.id }) }, "With the job before the last"));
+  return links.length ? h("ul", { class: "links" }, links.slice(0, 12).map((one) => h("li", null, one))) : null;
+}
+
+// Trials of a scenario in other places of the page.
+export function siblingsOf(job, siblings) {
+  return siblings.map((trial) => h("span", { class: "agent-score" }, chip(trial.outcome), " ", trialLink(job, trial.id, `${trial.agent} #${trial.attempt}`)));
+}

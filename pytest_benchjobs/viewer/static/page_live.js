@@ -1,0 +1,44 @@
+// Page of a running job, drawn anew at each event of the server.
+
+import { api } from "./api.js";
+import { fill, h, say, section, table } from "./dom.js";
+import { count, duration, money, score, time } from "./format.js";
+import { card, chip, jobLink, trialLink } from "./parts.js";
+import { current, link } from "./state.js";
+
+export async function livePage() {
+  const job = (await api.job(current().get("job") || "last")).summary.id;
+  const place = h("div", null, h("p", null, "Waiting for the first event"));
+  const connection = h("p", { class: "pager", role: "status" });
+  const show = (state) => {
+    fill(connection, "connected");
+    fill(place, view(state));
+  };
+  const events = api.live(job, {
+    state: show,
+    end: (state) => {
+      if (state) show(state);
+      fill(connection, "The job has ended. ", h("a", { href: link("job", { job }) }, "See its results"));
+      say("The job has ended");
+    },
+    error: (closed) => fill(connection, closed ? "The server closed the connection." : "No connection; trying again"),
+  });
+  if (!events) fill(place, h("p", { class: "nothing" }, "A report of a file does not change. ", h("a", { href: link("job", { job }) }, "See the job")));
+  return { title: `Live: ${job}`, leave: () => events && events.close(), content: [h("h1", null, "Live: ", jobLink(job)), connection, place] };
+}
+
+function view(state) {
+  const { totals } = state;
+  const done = totals.planned ? h("progress", { max: totals.planned, value: totals.done, "aria-label": "Trials that have ended" }) : null;
+  return [
+    h("p", { class: "lead" }, chip(state.status), state.died ? [" ", chip("died")] : null, state.message ? " " + state.message : null, " ", done, ` ${count(totals.done)} of ${count(totals.planned)} trials`),
+    h("div", { class: "cards" }, card("Passed", count(totals.passed)), card("Failed", count(totals.failed)), card("Errors", count(totals.error)), card("Mean score", score(totals.mean_score)),
+      card("Cost", money(totals.cost_usd)), card("Running", count(state.in_flight.length), `at most ${count(state.concurrency)}`), card("Elapsed", duration(state.elapsed)), card("Time left", state.eta === null ? "–" : "about " + duration(state.eta))),
+    section("Agents", table("Agents", ["Agent", { title: "Done", number: true }, { title: "Passed", number: true }, { title: "Failed", number: true }, { title: "Errors", number: true }, { title: "Mean score", number: true }, { title: "Cost", number: true }],
+      state.agents.map((agent) => [agent.agent, `${count(agent.done)} / ${count(agent.planned)}`, count(agent.passed), count(agent.failed), count(agent.error), score(agent.mean_score), money(agent.cost_usd)]))),
+    section("Running now", state.in_flight.length ? table("Running trials", ["Trial", "Agent", "Phase", "Since", "Started"],
+      state.in_flight.map((trial) => [trialLink(state.id, trial.node_id, trial.scenario), trial.agent, trial.phase, time(trial.phase_since), time(trial.started_at)])) : h("p", { class: "nothing" }, "nothing")),
+    state.lately.length ? section("Ended last", table("Trials that ended last", ["Trial", "Agent", "Outcome", { title: "Score", number: true }, { title: "Time", number: true }],
+      [...state.lately].reverse().map((trial) => [trialLink(state.id, trial.node_id, trial.scenario), trial.agent, [chip(trial.outcome), trial.reused ? " reused" : null], score(trial.score), duration(trial.seconds)]))) : null,
+    state.log.length ? section("Output of pytest", h("pre", { class: "text", tabindex: "0", "aria-label": "Output of pytest" }, state.log.join("\n"))) : null];
+}

@@ -1,0 +1,32 @@
+// Page of a trend: mean scores with their intervals, by commit or by day.
+
+import { api } from "./api.js";
+import { chartKey, trendChart } from "./chart.js";
+import { h, section, table } from "./dom.js";
+import { count, score, time } from "./format.js";
+import { choice, jobLink } from "./parts.js";
+import { current } from "./state.js";
+
+export async function trendPage() {
+  const now = current();
+  const meta = await api.meta();
+  const { benchmarks, agents, branches } = meta.choices;
+  const benchmark = now.get("benchmark") || benchmarks[0] || "";
+  const by = now.get("by") === "day" ? "day" : "commit";
+  const found = benchmark ? await api.trend({ benchmark, agent: now.getAll("agent"), by, branch: now.get("branch") }) : { points: [] };
+  const names = [...new Set(found.points.map((point) => point.agent))];
+  const keys = [...new Set(found.points.map((point) => point.key))];
+  const series = names.map((name) => ({ name, points: found.points.filter((point) => point.agent === name).map((point) => ({
+    x: keys.indexOf(point.key), mean: point.mean, low: point.low, high: point.high, title: `${name}, ${point.key}: ${score(point.mean)} (${time(point.at)})` })) }));
+  return { title: "Trend", content: [
+    h("h1", null, "Trend"),
+    h("div", { class: "filters" }, benchmarks.length ? choice("benchmark", "Benchmark", benchmarks, now.get("benchmark") ? "first" : benchmark) : null,
+      choice("agent", "Agent", agents), choice("by", "By", ["commit", "day"], null), branches && branches.length ? choice("branch", "Branch", branches) : null),
+    found.points.length ? [h("figure", null, trendChart(series, keys.map((key) => String(key).slice(0, 10))), h("figcaption", { class: "key" }, chartKey(names))),
+      section("Figures", table("Figures of the trend", ["Time", by === "day" ? "Day" : "Commit", "Agent", { title: "Mean", number: true }, "95 % interval", { title: "Scenarios", number: true },
+        { title: "Attempts", number: true }, { title: "Passed", number: true }, { title: "Failed", number: true }, { title: "Errors", number: true }, { title: "Known failures", number: true }, "Jobs"],
+      [...found.points].reverse().map((point) => [time(point.at), String(point.key).slice(0, 12), point.agent, score(point.mean),
+        typeof point.low === "number" ? `${score(point.low)} to ${score(point.high)}` : "–", count(point.scenarios), count(point.attempts), count(point.passed), count(point.failed),
+        count(point.errors), count(point.known), point.jobs.slice(0, 5).map((job) => [jobLink(job), " "])])))]
+      : h("p", { class: "nothing" }, "No jobs that have ended fit.")] };
+}

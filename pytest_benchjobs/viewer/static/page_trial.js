@@ -1,0 +1,191 @@
+// Page of a trial: what it was asked, what the agent did, how it was scored, and what to type to repeat it.
+
+import { api } from "./api.js";
+import { commandList, facts, fill, h, section, table } from "./dom.js";
+import { bytes, count, duration, money, plural, score, text, time } from "./format.js";
+import { logView } from "./log.js";
+import { chip, jobLink, scenarioLink } from "./parts.js";
+import { siblingsOf } from "./page_job.js";
+import { current, link, remember } from "./state.js";
+import { stepView } from "./step.js";
+
+const PAGE = 50;
+const SHOWN = 200000;
+
+export async function trialPage() {
+  const now = current();
+  const trial = await api.trial(now.get("job"), now.get("id"));
+  const result = trial.result;
+  const head = result || trial.running || trial.row || {};
+  const title = `${head.scenario || now.get("id")}, ${head.agent && head.agent.label ? head.agent.label : labelOf(head.agent)}`;
+  const outcome = result ? result.outcome : trial.running ? "running" : (trial.row || {}).outcome;
+  return { title, content: [
+    h("h1", null, title), h("p", { class: "lead" }, chip(outcome), " ",
+      result && typeof result.score === "number" ? ["score ", h("b", null, score(result.score)), ` of ${score(result.threshold)} to pass`] : null),
+    trial.withheld ? h("p", { class: "note" }, "This benchmark is confidential: its task, steps, logs and files are withheld.") : null,
+    result || trial.running ? null : h("p", { class: "note" }, "The files of this trial are gone; the history knows only what is here."),
+    failureOf(result), factsOf(trial, head, now), phasesOf(result),
+    trial.statement ? section("Task", h("pre", { class: "text" }, trial.statement)) : null,
+    scorersOf(result), turnsOf(result),
+    trial.steps ? section("Steps", stepList(trial, now)) : null,
+    trial.logs.length ? section("Logs", logView(trial.job, now.get("id"), trial.logs, now.get("log"))) : null,
+    filesOf(trial, now.get("id")), usageOf(result), notesOf(result),
+    trial.siblings && trial.siblings.length ? section("Other trials of this scenario", h("p", { class: "siblings" }, siblingsOf(trial.job, trial.siblings)), pairLinks(trial, result)) : null,
+    section("Type next", commandList(trial.commands))] };
+}
+
+function labelOf(agent) {
+  return typeof agent === "string" ? agent : "";
+}
+
+function failureOf(result) {
+  if (!result || !result.failure) return null;
+  const { failure } = result;
+  return section(result.outcome === "failed" ? "Why it failed" : "Why it has no score",
+    h("p", null, h("code", null, failure.class), failure.phase ? ` in ${failure.phase}` : null, ": ", failure.message),
+    failure.detail ? h("pre", { class: "text" }, failure.detail) : null);
+}
+
+function factsOf(trial, head, now) {
+  const result = trial.result;
+  const origin = result && (result.reused || result.rescored);
+  return facts([
+    ["Job", jobLink(trial.job, trial.job_name)], ["Scenario", head.benchmark ? scenarioLink(head.benchmark, head.scenario) : head.scenario],
+    ["Benchmark", head.benchmark ? text(head.benchmark) + (head.benchmark_version ? " " + head.benchmark_version : "") : null],
+    ["Attempt", head.attempt], ["Tries", head.tries > 1 ? head.tries : null], ["Node id", h("code", null, now.get("id"))],
+    ["Phase", trial.running ? trial.running.phase : null],
+    ["Started", head.started_at ? time(head.started_at) : null], ["Time", head.seconds ? duration(head.seconds) : null],
+    ["Agent's version", result && result.agent_version],
+    ["Image", result && result.image ? h("code", null, result.image.reference) : null],
+    ["Tags", result && result.tags ? result.tags.join(", ") : null],
+    ["Known failure", result && result.known ? text(result.known.mode) : null],
+    [result && result.reused ? "Reused from" : "Rescored from", origin ? jobLink(origin.job) : null],
+    ["Kept file system", result && result.kept ? h("code", null, result.kept) : null]]);
+}
+
+// The phases of a trial as bars over its time, and as a table.
+function phasesOf(result) {
+  if (!result || !result.phases || !result.phases.length) return null;
+  const end = Math.max(...result.phases.map((phase) => phase.end), 0.001);
+  return section("Timeline", table("Phases", ["Phase", { title: "Begins", number: true }, { title: "Lasts", number: true }, "Share"],
+    result.phases.map((phase) => {
+      const bar = h("span", { class: "bar" });
+      bar.style.marginInlineStart = `${(100 * phase.start) / end}%`;
+      bar.style.width = `${Math.max(0.5, (100 * (phase.end - phase.start)) / end)}%`;
+      return [phase.name, duration(phase.start), duration(phase.end - phase.start), h("span", { class: "track" }, bar)];
+    })));
+}
+
+function scorersOf(result) {
+  if (!result || !result.scorers || !result.scorers.length) return null;
+  const total = result.scorers.reduce((sum, scorer) => sum + scorer.weight, 0) || 1;
+  return section("Scorers", table("Scorers", ["Scorer", "Type", { title: "Weight", number: true }, { title: "Score", number: true }, { title: "Time", number: true }, "Error"],
+    result.scorers.map((scorer) => [scorer.name, scorer.type, (scorer.weight / total).toFixed(2), score(scorer.score), duration(scorer.seconds),
+      scorer.error ? `${scorer.error.class}: ${scorer.error.message}` : "–"])),
+  result.scorers.map((scorer) => {
+    const details = scorer.details && Object.keys(scorer.details).length ? JSON.stringify(scorer.details, null, 1) : null;
+    if (!scorer.output && !details) return null;
+    return h("details", { open: result.outcome !== "passed" && result.scorers.length < 4 }, h("summary", null, `What ${scorer.name} printed`),
+      scorer.output ? h("pre", { class: "text", tabindex: "0", "aria-label": `Output of ${scorer.name}` }, scorer.output) : null,
+      details ? h("pre", { class: "text", tabindex: "0", "aria-label": `Details of ${scorer.name}` }, details) : null);
+  }));
+}
+
+function turnsOf(result) {
+  if (!result || !result.turns || result.turns.length < 2) return null;
+  return section("Turns", h("ol", null, result.turns.map((turn) => h("li", null, typeof turn === "number" ? score(turn) : text(JSON.stringify(turn))))));
+}
+
+// The trajectory, a page at a time, with a search in it.
+function stepList(trial, now) {
+  const id = now.get("id");
+  const list = h("ol", { class: "steps" });
+  const count_ = h("p", { class: "pager", role: "status" });
+  const more = h("button", { type: "button", click: () => load() }, "More steps");
+  const field = h("input", { type: "search", value: now.get("q") || "", autocomplete: "off", spellcheck: "false" });
+  let after = 0;
+  async function load() {
+    more.disabled = true;
+    try {
+      const page = await api.steps(trial.job, id, { after, limit: PAGE, q: field.value || null });
+      list.append(...page.steps.map((step) => h("li", null, stepView(step, field.value))));
+      fill(count_, `${list.children.length} of ${plural(page.total, "step")}` + (field.value ? " that contain it" : ""));
+      after = page.next;
+      more.hidden = page.next === null || page.next === undefined;
+    } catch (error) {
+      fill(count_, error.message);
+      more.hidden = true;
+    }
+    more.disabled = false;
+  }
+  load();
+  return [h("form", { role: "search", class: "search", submit: (event) => {
+    event.preventDefault();
+    remember({ q: field.value || null });
+    list.replaceChildren();
+    after = 0;
+    load();
+  } }, h("label", null, h("span", null, "Search the steps"), field), h("button", { type: "submit" }, "Search")), list, count_, more];
+}
+
+function filesOf(trial, id) {
+  if (!trial.files || !trial.files.length) return null;
+  return section("Files", h("ul", { class: "files" }, trial.files.map((file) => {
+    const place = h("div", { class: "content" });
+    const address = api.fileUrl(trial.job, id, file.path, false);
+    const shown = file.kind === "binary" || (file.kind === "html" && !address) ? null : h("button", {
+      type: "button", "aria-expanded": "false", "aria-label": `Show ${file.path}`, click: (event) => toggle(event.target, place, trial.job, id, file),
+    }, "Show");
+    return h("li", null, h("code", null, file.path), ` ${bytes(file.bytes)} `, shown, " ",
+      address ? h("a", { href: address, "data-outside": true, download: true, "aria-label": `Download ${file.path}` }, "Download") : null, place);
+  })), trial.files_left_out ? h("p", null, `${plural(trial.files_left_out, "more file")}: see the directory of the trial`) : null);
+}
+
+async function toggle(button, place, job, id, file) {
+  const open = place.childNodes.length > 0;
+  button.setAttribute("aria-expanded", String(!open));
+  button.textContent = open ? "Show" : "Hide";
+  if (open) return fill(place);
+  try {
+    const address = api.fileUrl(job, id, file.path, true);
+    if (file.kind === "html" && address) return fill(place, h("iframe", { sandbox: "", src: address, title: file.path, loading: "lazy" }));
+    if (file.kind === "image") return fill(place, h("img", { src: address || (await api.fileText(job, id, file.path)), alt: file.path }));
+    const content = await api.fileText(job, id, file.path);
+    const cut = content.length > SHOWN;
+    return fill(place, file.kind === "diff" ? diffView(content.slice(0, SHOWN)) : h("pre", { class: "text", tabindex: "0", "aria-label": file.path }, content.slice(0, SHOWN)),
+      cut ? h("p", null, `The first ${bytes(SHOWN)} of ${bytes(content.length)}`) : null);
+  } catch (error) {
+    return fill(place, h("p", { class: "error" }, error.message));
+  }
+}
+
+// A patch, line by line. Its signs are in the text, so colour is not alone.
+function diffView(content) {
+  return h("pre", { class: "text diff", tabindex: "0", "aria-label": "Difference" }, content.split("\n").map((line) =>
+    h("span", { class: line.startsWith("+") ? "added" : line.startsWith("-") ? "removed" : line.startsWith("@@") ? "place" : null }, line + "\n")));
+}
+
+function usageOf(result) {
+  if (!result) return null;
+  const usage = result.usage || {};
+  const models = Object.entries(result.models || {}).map(([model, calls]) => `${model}: ${plural(calls, "call")}`).join(", ");
+  if (!models && [usage.input_tokens, usage.output_tokens, usage.cost_usd].every((value) => value === null || value === undefined)) return null;
+  return section("Usage", facts([["Cost", money(usage.cost_usd)], ["Input tokens", count(usage.input_tokens)], ["Cached tokens", count(usage.cached_tokens)],
+    ["Output tokens", count(usage.output_tokens)], ["Reasoning tokens", typeof usage.reasoning_tokens === "number" ? count(usage.reasoning_tokens) : null], ["Models", models]]));
+}
+
+function notesOf(result) {
+  const end = (result && result.agent_end) || {};
+  const notes = [...((result && result.notes) || []), ...(end.message ? [end.message] : []),
+    ...(end.tampered || []).map((one) => "changed by the agent and undone before grading: " + one),
+    ...(end.killed || []).map((one) => "left running and killed before grading: " + one)];
+  return notes.length ? section("Notes", h("ul", null, notes.map((note) => h("li", null, note)))) : null;
+}
+
+function pairLinks(trial, result) {
+  if (!result) return null;
+  const own = { job: trial.job, agent: result.agent.label, attempt: result.attempt };
+  return h("ul", { class: "links" }, trial.siblings.filter((other) => other.id !== result.node_id).slice(0, 8).map((other) => h("li", null,
+    h("a", { href: link("steps", { a_job: own.job, b_job: own.job, benchmark: result.benchmark, scenario: result.scenario, a_agent: own.agent, b_agent: other.agent,
+      a_attempt: own.attempt, b_attempt: other.attempt }) }, `Side by side with ${other.agent} #${other.attempt}`))));
+}

@@ -1,0 +1,41 @@
+// Filters, order and pages of lists in a report, where no server does it.
+
+const FILTERS = { runs: ["benchmark", "agent", "model", "status", "branch", "job"], jobs: ["status", "branch"] };
+const SEARCHED = ["id", "job", "job_name", "name", "benchmark", "benchmarks", "agent", "agents", "provider", "model", "status", "branch", "commit"];
+const NEWEST = { runs: "started_at", jobs: "created_at" };
+
+// A page of `rows`, as the server would answer.
+export function found(kind, rows, parameters = {}) {
+  const { sort = NEWEST[kind], order = "desc", after = null, limit = 50 } = parameters;
+  const chosen = ordered(rows.filter((row) => fits(kind, row, parameters)), sort || NEWEST[kind], order || "desc");
+  const from = after ? Number(after) : 0;
+  const next = from + Number(limit) < chosen.length ? String(from + Number(limit)) : null;
+  return { total: chosen.length, next, [kind]: chosen.slice(from, from + Number(limit)) };
+}
+
+function fits(kind, row, parameters) {
+  for (const name of FILTERS[kind]) {
+    const wanted = [parameters[name]].flat().filter(Boolean);
+    if (wanted.length && !wanted.includes(row[name])) return false;
+  }
+  for (const [one, several] of [["benchmark", "benchmarks"], ["agent", "agents"]]) {
+    const wanted = [parameters[one]].flat().filter(Boolean);
+    if (kind === "jobs" && wanted.length && !wanted.some((name) => row[several].includes(name))) return false;
+  }
+  const text = SEARCHED.map((name) => row[name]).flat().filter(Boolean).join("\n").toLowerCase();
+  return (parameters.q || "").toLowerCase().split(/\s+/).every((word) => text.includes(word));
+}
+
+const valueOf = (row, name) => (name === "high_score" && row.high_score ? row.high_score.score : row[name]);
+
+// Rows by a column, then by id; unknown values last, whichever way.
+export function ordered(rows, name, order) {
+  const way = order === "desc" ? -1 : 1;
+  const unknown = (value) => value === null || value === undefined;
+  const compared = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b : String(a) < String(b) ? -1 : String(a) > String(b) ? 1 : 0);
+  return [...rows].sort((x, y) => {
+    const [a, b] = [valueOf(x, name), valueOf(y, name)];
+    if (unknown(a) !== unknown(b)) return unknown(a) ? 1 : -1;
+    return way * ((unknown(a) ? 0 : compared(a, b)) || compared(x.id, y.id));
+  });
+}
