@@ -2,8 +2,8 @@
 
 import { h } from "./dom.js";
 
-// A control sequence, a sequence of the operating system, or any other escape.
-const ESCAPE = /\u001b(?:\[([0-9;:]*)[ -/]*([@-~])|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[ -~]?)/g;
+// A control sequence, a sequence of the operating system, or any other escape. One that does not end stops at its line.
+const ESCAPE = /\u001b(?:\[([0-9;:]*)[ -/]*([@-~])|\][^\u0007\u001b\n]*(?:\u0007|\u001b\\)?|[ -~]?)/g;
 // eslint-disable-next-line no-control-regex
 const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 

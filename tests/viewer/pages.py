@@ -1,0 +1,60 @@
+"""A page of the viewer in a browser: what it shows, and what went wrong in it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+from urllib.parse import urlencode
+
+from playwright.sync_api import Page as BrowserPage
+
+
+class Page:
+    """A page. All that a browser reports as wrong is kept."""
+
+    def __init__(self, page: BrowserPage) -> None:
+        self.page = page
+        self.wrong: list[str] = []
+        self.asked: list[str] = []
+        page.on("console", lambda said: self._note(said.type in ("error", "warning"), f"console: {said.text}"))
+        page.on("pageerror", lambda error: self._note(True, f"error: {error}"))
+        # What a page no longer waits for when it is left was not refused.
+        page.on("requestfailed", lambda request: self._note(request.failure != "net::ERR_ABORTED", f"failed: {request.url}"))
+        page.on("response", lambda answer: self._note(answer.status >= 400, f"{answer.status}: {answer.url}"))
+        page.on("dialog", lambda dialog: (self.wrong.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        page.on("request", lambda request: self.asked.append(request.url))
+
+    def _note(self, wrong: bool, text: str) -> None:
+        if wrong:
+            self.wrong.append(text)
+
+    def open(self, address: str, name: str = "jobs", **parameters: str) -> None:
+        """Open a page of the viewer, and wait until it is drawn."""
+        self.page.goto("about:blank")
+        self.page.goto(f"{address}?{urlencode({'page': name, **parameters})}")
+        self.drawn()
+
+    def drawn(self) -> None:
+        """Wait until the page shows what its address says, and asks nothing more."""
+        self.page.wait_for_selector("html[data-ready]")
+        self.page.wait_for_selector("main:not([aria-busy])")
+
+    @property
+    def text(self) -> str:
+        """Everything that is to be read in it."""
+        return self.page.inner_text("body")
+
+    def run(self, script: str, *values: Any) -> Any:
+        """Evaluate a script in it."""
+        return self.page.evaluate(script, *values)
+
+    def until(self, script: str) -> None:
+        """Wait until a script is true. By hand, as the policy of the page lets nobody wait inside it."""
+        deadline = time.monotonic() + 20
+        while not self.run(script):
+            assert time.monotonic() < deadline, f"never true: {script}"
+            time.sleep(0.05)
+
+    def check(self) -> None:
+        """Fail if anything went wrong."""
+        assert not self.wrong, "\n".join(self.wrong)

@@ -1,0 +1,60 @@
+"""Texts of agents in every page: nothing of them runs, and all can be read."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.viewing import BEFORE, CODEX, HOSTILE, NOW_JOB, Made
+from tests.viewer.pages import Page
+
+pytestmark = pytest.mark.slow
+
+PAGES = (
+    ("jobs", {}),
+    ("runs", {}),
+    ("job", {"job": NOW_JOB}),
+    ("compare", {"a": BEFORE, "b": NOW_JOB}),
+    ("steps", {"a_job": BEFORE, "b_job": NOW_JOB, "benchmark": "texts", "scenario": "fix", "a_agent": CODEX, "b_agent": CODEX}),
+    ("scenario", {"benchmark": "texts", "scenario": "fix"}),
+    ("trend", {"benchmark": "texts"}),
+)
+# Elements that only a text of an agent would make.
+FOREIGN = "main script, main style, main base, main meta, main iframe, main b > b, main [onerror], main [onload], main a[href^='javascript:'], main a[href^='data:']"
+
+
+def test_nothing_runs_in_any_page(page: Page, address: str) -> None:
+    for name, parameters in PAGES:
+        page.open(address, name, **parameters)
+        assert page.run(f"document.querySelectorAll(\"{FOREIGN}\").length") == 0, name
+        assert page.run("document.querySelectorAll('h1').length") == 1, name
+        assert not [asked for asked in page.asked if not asked.startswith((address, "about:", "data:"))]
+
+
+def test_all_are_readable_in_the_trial(page: Page, address: str, made: Made) -> None:
+    page.open(address, "trial", job=NOW_JOB, id=made.trials["fix"])
+    page.page.wait_for_selector("article.step")
+    page.until("document.querySelector('pre.log') && document.querySelector('pre.log').textContent.length")
+    for button in page.page.query_selector_all("article.step button, details > summary"):
+        button.click()
+    assert page.run(f"document.querySelectorAll(\"{FOREIGN}\").length") == 0
+    shown = page.run("document.querySelector('main').textContent")
+    missing = [text for text in HOSTILE if _readable(text) not in shown]
+    assert missing == []
+
+
+def _readable(text: str) -> str:
+    """The part of a text that is left when what cannot be seen is taken away."""
+    for invisible in ("\u202e", "\u202c", "\ufeff", "\x07", "\x1b[31m", "\x1b[0m", "\x1b]0;title"):
+        text = text.replace(invisible, "")
+    return text.split("\u2028")[0]
+
+
+def test_addresses_that_users_are_sent_run_nothing(page: Page, address: str) -> None:
+    for text in HOSTILE:
+        if "\x1b" in text or "\u202e" in text:
+            continue
+        page.open(address, "runs", q=text, benchmark=text)
+        page.open(address, text)
+    assert not [said for said in page.wrong if said.startswith(("dialog", "error"))]
+    assert page.run(f"document.querySelectorAll(\"{FOREIGN}\").length") == 0
+    page.wrong = [said for said in page.wrong if not said.startswith(("4", "console: Failed to load"))]

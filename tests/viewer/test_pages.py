@@ -1,0 +1,185 @@
+"""Every page over results of all kinds: what it shows, its links, its address."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.viewing import BEFORE, CODEX, HIDDEN, NOW_JOB, Made
+from tests.viewer.pages import Page
+
+pytestmark = pytest.mark.slow
+
+
+def test_jobs_with_cards_filters_and_verdict(page: Page, address: str) -> None:
+    page.open(address)
+    assert page.page.title() == "Jobs · benchjobs"
+    for said in (BEFORE, NOW_JOB, "nightly", "✗ regressed", "Latest scores", "Synthetic agents"):
+        assert said in page.text
+    page.page.select_option('select[name="branch"]', "try")
+    page.drawn()
+    page.until(f"!document.querySelector('[role=grid]').textContent.includes('{BEFORE}')")
+    assert "branch=try" in page.page.url
+    page.page.go_back()
+    page.until(f"document.querySelector('[role=grid]').textContent.includes('{BEFORE}')")
+
+
+def test_runs_have_the_columns_and_sort_by_each(page: Page, address: str) -> None:
+    page.open(address, "runs")
+    heads = [head.inner_text().strip(" ▲▼") for head in page.page.query_selector_all('[role="columnheader"]')]
+    assert heads == [
+        "Run", "Job", "Benchmark", "Status", "Agent", "Provider", "Model", "Score", "Input tokens", "Output tokens",
+        "Total tokens", "Cached tokens", "Calls", "High score", "Delta", "Started", "Time",
+    ]  # fmt: skip
+    page.page.click('[role="columnheader"] >> text=Score')
+    page.page.wait_for_selector('[aria-sort="descending"] >> text=Score')
+    scores = [float(cell.inner_text()) for cell in page.page.query_selector_all('[data-column="7"][data-row]:not([data-row="-1"])')
+              if cell.inner_text() != "–"]  # fmt: skip
+    assert scores == sorted(scores, reverse=True) and len(set(scores)) > 1
+
+
+def test_search_finds_and_says_when_nothing_fits(page: Page, address: str) -> None:
+    page.open(address, "runs", q="oracle")
+    assert all("oracle" in row.inner_text() for row in page.page.query_selector_all("[role=grid] tbody tr"))
+    page.page.fill('input[name="q"]', "no such thing")
+    page.page.press('input[name="q"]', "Enter")
+    page.page.wait_for_selector("text=No runs are here that fit the filters.")
+
+
+def test_job_shows_verdict_interval_matrix_and_reasons(page: Page, address: str) -> None:
+    page.open(address, "job", job=NOW_JOB)
+    assert "regressed" in page.text and "mean:5pp" in page.text
+    drawn = page.page.query_selector("svg.interval")
+    assert drawn is not None and "interval" in str(drawn.get_attribute("aria-label"))
+    marks = page.page.query_selector_all("a.mark")
+    assert {mark.inner_text()[0] for mark in marks} >= {"✓", "✗", "!"}
+    assert all(mark.get_attribute("aria-label") for mark in marks)
+    assert "benchjobs summary" in page.text and "Why trials did not pass" in page.text
+
+
+def test_a_mark_of_the_matrix_opens_its_trial(page: Page, address: str) -> None:
+    page.open(address, "job", job=NOW_JOB)
+    page.page.click("a.mark.is-failed")
+    page.page.wait_for_selector("h2 >> text=Why it failed")
+    assert "page=trial" in page.page.url
+    for said in ("Why it failed", "Scorers", "Steps", "Logs", "Files", "Usage", "Type next", "Other trials of this scenario"):
+        assert said in page.text
+
+
+def test_steps_are_searched(page: Page, address: str, made: Made) -> None:
+    page.open(address, "trial", job=NOW_JOB, id=made.trials["fix"])
+    page.page.wait_for_selector("article.step")
+    whole = len(page.page.query_selector_all("article.step"))
+    form = page.page.locator("form", has_text="Search the steps")
+    form.locator("input").fill("no step has this")
+    form.locator("input").press("Enter")
+    page.page.wait_for_selector("text=0 of 0 steps that contain it")
+    form.locator("input").fill("")
+    form.locator("input").press("Enter")
+    page.page.wait_for_selector("article.step")
+    assert whole == len(page.page.query_selector_all("article.step")) > 0
+
+
+def test_log_shows_colours_and_drops_other_escapes(page: Page, address: str, made: Made) -> None:
+    page.open(address, "trial", job=NOW_JOB, id=made.trials["fix"])
+    page.page.wait_for_selector("pre.log .front-1")
+    assert "\x1b" not in page.page.inner_text("pre.log")
+
+
+def test_html_of_an_agent_is_in_a_frame_that_can_do_nothing(page: Page, address: str, made: Made) -> None:
+    page.open(address, "trial", job=NOW_JOB, id=made.trials["fix"])
+    page.page.click('button[aria-label$=".html"]')
+    frame = page.page.wait_for_selector("iframe")
+    assert frame is not None and frame.get_attribute("sandbox") == ""
+    inside = frame.content_frame()
+    assert inside is not None
+    inside.wait_for_load_state()
+    # What its scripts did not do is looked at from the outside.
+    assert page.run("window.hacked === undefined && document.title.endsWith('benchjobs')")
+    page.wrong = [said for said in page.wrong if "sandbox" not in said and "Content Security Policy" not in said]
+
+
+def test_confidential_trial_shows_neither_task_nor_steps(page: Page, address: str, made: Made) -> None:
+    page.open(address, "trial", job=HIDDEN, id=made.trials["hidden"])
+    assert "This benchmark is confidential" in page.text
+    assert not page.page.query_selector_all("article.step, pre.log, .files")
+
+
+def test_compare_draws_pairs_and_what_broke(page: Page, address: str) -> None:
+    page.open(address, "compare", a=BEFORE, b=NOW_JOB)
+    assert "✗ broke" in page.text
+    pair = page.page.query_selector("svg.pair")
+    assert pair is not None and str(pair.get_attribute("aria-label")).startswith("A ")
+    page.page.select_option('select[name="kind"]', "same")
+    page.until("![...document.querySelectorAll('[role=grid] .chip')].some(one => one.textContent.includes('broke'))")
+
+
+def test_comparison_that_cannot_be_says_why(page: Page, address: str) -> None:
+    page.open(address, "compare", a=BEFORE, b=BEFORE, a_agent="nobody", b_agent="oracle")
+    said = page.page.query_selector("[role=alert]")
+    assert said is not None and "nobody" in said.inner_text()
+    assert page.wrong
+    page.wrong.clear()
+
+
+def test_two_trajectories_side_by_side_and_played_back(page: Page, address: str) -> None:
+    asked = {"a_job": BEFORE, "b_job": NOW_JOB, "benchmark": "texts", "scenario": "fix", "a_agent": CODEX, "b_agent": CODEX}
+    page.open(address, "steps", **asked)
+    assert page.page.query_selector_all(".pair-row")
+    page.page.click("text=Play back")
+    page.page.wait_for_selector("output")
+    assert page.page.inner_text("output").startswith("step 1 of")
+    page.page.click("button >> text=Next >> nth=0")
+    page.until("document.querySelector('output').textContent.startsWith('step 2 of')")
+    assert "step=2" in page.page.url
+
+
+def test_scenario_over_time(page: Page, address: str) -> None:
+    page.open(address, "scenario", benchmark="texts", scenario="fix")
+    assert "95 % interval" in page.text and CODEX in page.text
+    assert page.page.query_selector_all(".strip .mark")
+
+
+def test_trend_has_a_chart_and_its_figures(page: Page, address: str) -> None:
+    page.open(address, "trend", benchmark="texts")
+    assert page.page.query_selector("svg.trend") is not None
+    assert "Figures" in page.text and "oracle" in page.text
+    page.page.select_option('select[name="by"]', "day")
+    page.page.wait_for_selector("th >> text=Day")
+
+
+def test_state_is_in_the_address(page: Page, address: str) -> None:
+    page.open(address, "runs", sort="benchmark", order="asc", q="texts")
+    there = page.page.url
+    first = page.page.inner_text("[role=grid]")
+    page.page.goto("about:blank")
+    page.page.goto(there)
+    page.drawn()
+    assert page.page.inner_text("[role=grid]") == first
+    assert page.page.input_value('input[name="q"]') == "texts"
+
+
+def test_unknown_page_and_job_say_so(page: Page, address: str) -> None:
+    page.open(address, "nowhere")
+    assert "There is no page nowhere." in page.text
+    page.open(address, "job", job="20990101-000000-ffffff")
+    assert "20990101-000000-ffffff" in page.text
+    page.wrong = [said for said in page.wrong if "404" not in said]
+
+
+def test_dark_and_still(browser, address: str) -> None:  # type: ignore[no-untyped-def]
+    context = browser.new_context(color_scheme="dark", reduced_motion="reduce")
+    page = Page(context.new_page())
+    page.open(address)
+    assert page.run("getComputedStyle(document.documentElement).backgroundColor") == "rgb(20, 22, 26)"
+    assert page.run("getComputedStyle(document.querySelector('main')).transitionDuration") in ("0s", "")
+    page.check()
+    context.close()
+
+
+def test_plain_tables_need_no_script(browser, address: str) -> None:  # type: ignore[no-untyped-def]
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    for query in ("page=jobs", "page=runs", f"page=job&job={NOW_JOB}", "page=trend&benchmark=texts"):
+        page.goto(f"{address}?{query}&plain=1")
+        assert page.query_selector_all("table")
+    context.close()
