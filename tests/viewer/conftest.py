@@ -23,7 +23,9 @@ from tests.unit import viewing
 from tests.viewer.pages import Page
 
 AXE = "axe-core@4.14.1"
-_UNREACHABLE = re.compile(r"\b(?:EAI_AGAIN|ENOTFOUND|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH)\b")
+_UNREACHABLE = re.compile(
+    r"\b(?:EAI_AGAIN|ENOTFOUND|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH)\b"
+)
 
 
 @contextlib.contextmanager
@@ -92,7 +94,9 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
     npm = shutil.which("npm")
     if npm is None:
         pytest.skip("npm is not here")
-    done = subprocess.run([npm, "pack", AXE], cwd=place, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        [npm, "pack", AXE], cwd=place, capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
     if done.returncode != 0:
         said = f"axe-core cannot be fetched here: {done.stderr.strip()[-300:]}"
         if _UNREACHABLE.search(done.stderr) and os.environ.get("BENCHJOBS_REQUIRE_AGENTS") != "1":

@@ -6,6 +6,7 @@ import time
 from typing import Any
 from urllib.parse import urlencode
 
+from playwright.sync_api import Dialog
 from playwright.sync_api import Page as BrowserPage
 
 
@@ -16,13 +17,22 @@ class Page:
         self.page = page
         self.wrong: list[str] = []
         self.asked: list[str] = []
-        page.on("console", lambda said: self._note(said.type in ("error", "warning"), f"console: {said.text}"))
+        page.on(
+            "console", lambda said: self._note(said.type in ("error", "warning"), f"console: {said.text}")
+        )
         page.on("pageerror", lambda error: self._note(True, f"error: {error}"))
         # What a page no longer waits for when it is left was not refused.
-        page.on("requestfailed", lambda request: self._note(request.failure != "net::ERR_ABORTED", f"failed: {request.url}"))
+        page.on(
+            "requestfailed",
+            lambda request: self._note(request.failure != "net::ERR_ABORTED", f"failed: {request.url}"),
+        )
         page.on("response", lambda answer: self._note(answer.status >= 400, f"{answer.status}: {answer.url}"))
-        page.on("dialog", lambda dialog: (self.wrong.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        page.on("dialog", self._dialog)
         page.on("request", lambda request: self.asked.append(request.url))
+
+    def _dialog(self, dialog: Dialog) -> None:
+        self.wrong.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
 
     def _note(self, wrong: bool, text: str) -> None:
         if wrong:

@@ -20,13 +20,22 @@ def focused(page: Page) -> str:
 def test_axe_finds_no_serious_fault(page: Page, address: str, made: Made, axe: str) -> None:
     found = []
     for scheme in ("light", "dark"):
-        page.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-        for name, parameters in (*PAGES, ("trial", {"job": NOW_JOB, "id": made.trials["fix"]}), ("live", {"job": BEFORE}), ("nowhere", {})):
+        page.page.emulate_media(color_scheme=scheme)
+        for name, parameters in (
+            *PAGES,
+            ("trial", {"job": NOW_JOB, "id": made.trials["fix"]}),
+            ("live", {"job": BEFORE}),
+            ("nowhere", {}),
+        ):
             page.open(address, name, **parameters)
             page.page.wait_for_timeout(300)
             # By the browser's own hand: the page's policy lets no script of others in.
             page.run(axe)
-            faults = json.loads(page.run("axe.run(document, {resultTypes: ['violations']}).then(found => JSON.stringify(found.violations))"))
+            faults = json.loads(
+                page.run(
+                    "axe.run(document, {resultTypes: ['violations']}).then(found => JSON.stringify(found.violations))"
+                )
+            )
             found += [
                 f"{name} {scheme}: {fault['id']} {fault['help']}: {fault['nodes'][0]['html'][:200]}"
                 for fault in faults
