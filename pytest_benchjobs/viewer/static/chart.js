@@ -4,7 +4,7 @@ import { svg } from "./dom.js";
 import { change, score } from "./format.js";
 
 // Two scores of one scenario on a line from 0 to 1: a hollow dot for A, a full one for B.
-export function pairChart(a, b, width = 160) {
+export function pairChart(a, b, width = 140) {
   const at = (value) => 8 + value * (width - 16);
   return svg("svg", { class: "chart pair", width, height: 20, role: "img", "aria-label": `A ${score(a)}, B ${score(b)}` },
     svg("line", { class: "axis", x1: at(0), x2: at(1), y1: 10, y2: 10 }),

@@ -5,17 +5,18 @@ import { h, fill, say } from "./dom.js";
 const ROW = 34;
 const BEYOND = 12;
 
-// Columns: {key, title, number, wide, sort, cell(row)}. `href(row)` is the address Enter opens. With `virtual`, rows have
-// one height and columns share the width.
-export function grid({ label, columns, rows, sort = {}, onSort = null, href = null, virtual = false, rowClass = null, columnOffset = 0 }) {
+// Columns: {key, title, number, sort, hint(row), cell(row)}. `href(row)` is the address Enter opens. With `virtual`, rows have
+// one height and columns share the width, but for those that are wide, narrow or a chart; `least` is the width in rem.
+export function grid({ label, columns, rows, sort = {}, onSort = null, href = null, virtual = false, least = 50 }) {
   const body = h("tbody", null);
   const heads = columns.map((column, at) => headCell(column, at, sort, onSort));
   const element = h("table", {
     role: "grid", class: virtual ? "grid virtual" : "grid", "aria-label": label,
-    "aria-rowcount": rows.length + 1, "aria-colcount": columns.length + columnOffset,
+    "aria-rowcount": rows.length + 1, "aria-colcount": columns.length,
   },
-    virtual ? h("colgroup", null, columns.map((column) => h("col", { class: column.wide ? "wide" : column.narrow ? "narrow" : null }))) : null,
+    virtual ? h("colgroup", null, columns.map((column) => h("col", { class: ["wide", "narrow", "chart"].find((width) => column[width]) }))) : null,
     h("thead", null, h("tr", { role: "row", "aria-rowindex": 1 }, heads)), body);
+  if (virtual) element.style.minWidth = least + "rem";
   const frame = h("div", { class: virtual ? "frame tall" : "frame" }, element);
   let active = { row: -1, column: 0 };
   let shown = [0, 0];
@@ -32,7 +33,7 @@ export function grid({ label, columns, rows, sort = {}, onSort = null, href = nu
   }
 
   function rowOf(row, at) {
-    return h("tr", { role: "row", "aria-rowindex": at + 2, class: rowClass ? rowClass(row) : null },
+    return h("tr", { role: "row", "aria-rowindex": at + 2 },
       columns.map((column, index) => h(index === 0 ? "th" : "td", {
         role: index === 0 ? "rowheader" : "gridcell", class: column.number ? "number" : null, tabindex: "-1",
         "data-row": at, "data-column": index, title: column.hint ? column.hint(row) : null,

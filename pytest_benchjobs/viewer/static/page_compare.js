@@ -98,7 +98,7 @@ function columnsOf(found) {
     { key: "benchmark", title: "Benchmark", cell: (row) => row.benchmark },
     { key: "agents", title: "Agents", cell: (row) => (row.a_agent === row.b_agent ? row.a_agent : `${row.a_agent} → ${row.b_agent}`) },
     { key: "kind", title: "Kind", cell: (row) => kindChip(row.kind) },
-    { key: "dots", title: "A ○ to B ●", cell: (row) => pairChart(row.a, row.b) },
+    { key: "dots", title: "A ○ to B ●", chart: true, cell: (row) => pairChart(row.a, row.b) },
     { key: "a", title: "A", number: true, narrow: true, cell: (row) => score(row.a) },
     { key: "b", title: "B", number: true, narrow: true, cell: (row) => score(row.b) },
     { key: "passes", title: "Passes", number: true, narrow: true, cell: (row) => `${row.a_passed}/${row.a_attempts} → ${row.b_passed}/${row.b_attempts}` },

@@ -12,6 +12,7 @@ const REUSED = 1;
 const RESCORED = 2;
 const KNOWN = 4;
 const RUNNING = 16;
+const MARKS = 40;
 
 export async function jobPage() {
   const now = current();
@@ -99,11 +100,13 @@ function matrixSection(matrix, job, name) {
     const scores = cell.map((trial) => trial.score).filter((value) => typeof value === "number");
     return scores.length ? scores.reduce((a, b) => a + b, 0) / scores.length : null;
   };
+  const widest = Math.min(MARKS, Math.max(2, ...rows.map((row) => Math.max(...row.cells.map((cell) => cell.length)))));
   const columns = [
     { key: "scenario", title: "Scenario", wide: true, cell: (row) => scenarioLink(row.benchmark, row.scenario) },
     ...(several ? [{ key: "benchmark", title: "Benchmark", cell: (row) => row.benchmark }] : []),
     ...agents.flatMap((agent, at) => [
-      { key: agent, title: agent, cell: (row) => h("span", { class: "marks" }, row.cells[at].map((trial) => trialMark(job, trial))) },
+      { key: agent, title: agent, cell: (row) => h("span", { class: "marks" }, row.cells[at].slice(0, MARKS).map((trial) => trialMark(job, trial)),
+        row.cells[at].length > MARKS ? h("small", null, `+${row.cells[at].length - MARKS}`) : null) },
       { key: agent + " mean", title: "mean", number: true, narrow: true, cell: (row) => score(mean(row.cells[at])) }]),
   ];
   return section("Scenarios",
@@ -111,7 +114,7 @@ function matrixSection(matrix, job, name) {
       choice("agent", "Agent", matrix.agents), choice("outcome", "Outcome", matrix.outcomes),
       now.get("agent") || now.get("outcome") || now.get("q") ? h("a", { class: "button", href: changed({ agent: null, outcome: null, q: null }) }, "Clear filters") : null),
     h("p", { class: "key" }, matrix.outcomes.map((word) => chip(word))),
-    rows.length ? grid({ label: `Scenarios and agents of job ${name}`, columns, rows, virtual: true }) : h("p", { class: "nothing" }, "No trials fit."),
+    rows.length ? grid({ label: `Scenarios and agents of job ${name}`, columns, rows, virtual: true, least: 24 + agents.length * (8 + 2.2 * widest) }) : h("p", { class: "nothing" }, "No trials fit."),
     h("p", { class: "pager" }, plural(rows.length, "scenario"), matrix.left_out ? `; ${plural(matrix.left_out, "trial")} beyond the first are left out` : null));
 }
 

@@ -80,7 +80,8 @@ function baselineTable(rows) {
 
 async function page(title, word, columns, usual, href, read) {
   const parameters = asked();
-  const [meta, overview, list] = await Promise.all([api.meta(), api.overview(parameters), read(parameters)]);
+  const { sort, order, after, limit, ...wanted } = parameters;
+  const [meta, overview, list] = await Promise.all([api.meta(), api.overview(wanted), read({ sort, order, after, limit, ...wanted })]);
   const rows = list[word + "s"];
   return { title, content: [
     h("h1", null, title), cards(overview), filters(meta),

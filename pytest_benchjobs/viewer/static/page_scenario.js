@@ -36,7 +36,7 @@ export async function scenarioPage() {
     found.agents.map((agent) => [agent.agent, count(agent.attempts), count(agent.passed), count(agent.failed), count(agent.errors), percent(agent.pass_rate),
       typeof agent.low === "number" ? `${percent(agent.low)} to ${percent(agent.high)}` : "–", score(agent.mean_score),
       agent.flaky ? `⚠ flaky, ${count(agent.flips)} flips` : "no", count(agent.contents), strip(found.results.filter((row) => row.agent === agent.agent))]))),
-    section("Results", found.results.length ? grid({ label: `Results of ${found.scenario}`, columns, rows: found.results, virtual: true, href: (row) => link("trial", { job: row.job, id: row.id }) })
+    section("Results", found.results.length ? grid({ label: `Results of ${found.scenario}`, columns, rows: found.results, href: (row) => link("trial", { job: row.job, id: row.id }) })
       : h("p", { class: "nothing" }, "No results."),
     h("p", { class: "pager" }, now.get("after") ? h("a", { class: "button", href: changed({ after: null }) }, "Newest") : null,
       found.next ? h("a", { class: "button", href: changed({ after: found.next }) }, "Earlier results") : null))] };

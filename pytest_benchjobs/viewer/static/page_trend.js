@@ -12,8 +12,14 @@ export async function trendPage() {
   const meta = await api.meta();
   const { benchmarks, agents, branches } = meta.choices;
   const benchmark = now.get("benchmark") || benchmarks[0] || "";
-  const by = now.get("by") === "day" ? "day" : "commit";
-  const found = benchmark ? await api.trend({ benchmark, agent: now.getAll("agent"), by, branch: now.get("branch") }) : { points: [] };
+  const ask = (way) => api.trend({ benchmark, agent: now.getAll("agent"), by: way, branch: now.get("branch") });
+  let by = now.get("by") === "day" ? "day" : "commit";
+  let found = benchmark ? await ask(by) : { points: [] };
+  if (benchmark && !now.get("by") && !found.points.length) {
+    // No job knows its commit.
+    by = "day";
+    found = await ask(by);
+  }
   const names = [...new Set(found.points.map((point) => point.agent))];
   const keys = [...new Set(found.points.map((point) => point.key))];
   const series = names.map((name) => ({ name, points: found.points.filter((point) => point.agent === name).map((point) => ({
@@ -21,7 +27,7 @@ export async function trendPage() {
   return { title: "Trend", content: [
     h("h1", null, "Trend"),
     h("div", { class: "filters" }, benchmarks.length ? choice("benchmark", "Benchmark", benchmarks, now.get("benchmark") ? "first" : benchmark) : null,
-      choice("agent", "Agent", agents), choice("by", "By", ["commit", "day"], null), branches && branches.length ? choice("branch", "Branch", branches) : null),
+      choice("agent", "Agent", agents), choice("by", "By", by === "day" ? ["day", "commit"] : ["commit", "day"], null), branches && branches.length ? choice("branch", "Branch", branches) : null),
     found.points.length ? [h("figure", null, trendChart(series, keys.map((key) => String(key).slice(0, 10))), h("figcaption", { class: "key" }, chartKey(names))),
       section("Figures", table("Figures of the trend", ["Time", by === "day" ? "Day" : "Commit", "Agent", { title: "Mean", number: true }, "95 % interval", { title: "Scenarios", number: true },
         { title: "Attempts", number: true }, { title: "Passed", number: true }, { title: "Failed", number: true }, { title: "Errors", number: true }, { title: "Known failures", number: true }, "Jobs"],

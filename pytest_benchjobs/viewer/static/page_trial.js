@@ -17,7 +17,8 @@ export async function trialPage() {
   const trial = await api.trial(now.get("job"), now.get("id"));
   const result = trial.result;
   const head = result || trial.running || trial.row || {};
-  const title = `${head.scenario || now.get("id")}, ${head.agent && head.agent.label ? head.agent.label : labelOf(head.agent)}`;
+  const row = trial.row || trial.running || {};
+  const title = row.scenario ? `${row.scenario}, ${row.agent} #${row.attempt}` : now.get("id");
   const outcome = result ? result.outcome : trial.running ? "running" : (trial.row || {}).outcome;
   return { title, content: [
     h("h1", null, title), h("p", { class: "lead" }, chip(outcome), " ",
@@ -32,10 +33,6 @@ export async function trialPage() {
     filesOf(trial, now.get("id")), usageOf(result), notesOf(result),
     trial.siblings && trial.siblings.length ? section("Other trials of this scenario", h("p", { class: "siblings" }, siblingsOf(trial.job, trial.siblings)), pairLinks(trial, result)) : null,
     section("Type next", commandList(trial.commands))] };
-}
-
-function labelOf(agent) {
-  return typeof agent === "string" ? agent : "";
 }
 
 function failureOf(result) {
@@ -184,7 +181,7 @@ function notesOf(result) {
 
 function pairLinks(trial, result) {
   if (!result) return null;
-  const own = { job: trial.job, agent: result.agent.label, attempt: result.attempt };
+  const own = { job: trial.job, agent: (trial.row || {}).agent, attempt: result.attempt };
   return h("ul", { class: "links" }, trial.siblings.filter((other) => other.id !== result.node_id).slice(0, 8).map((other) => h("li", null,
     h("a", { href: link("steps", { a_job: own.job, b_job: own.job, benchmark: result.benchmark, scenario: result.scenario, a_agent: own.agent, b_agent: other.agent,
       a_attempt: own.attempt, b_attempt: other.attempt }) }, `Side by side with ${other.agent} #${other.attempt}`))));
