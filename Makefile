@@ -8,7 +8,7 @@ DAILY := -m "not extended"
 # Tests that start processes wait for them now and then, so there are more workers than processors.
 WORKERS := -n $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
 # What waits for processes and containers, in one go: while some wait others work, and there is one end to wait for.
-TOGETHER := tests/plugin tests/local tests/agents tests/docker tests/release
+TOGETHER := tests/plugin tests/local tests/agents tests/docker tests/viewer tests/release
 # A file stays together, for what its tests share; those with what takes long come first.
 BY_FILE := --dist loadfile --no-loadscope-reorder
 
@@ -16,7 +16,7 @@ BY_FILE := --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format unit plugin docs docker local agents extended bench mutants test-matrix terminal-bench site dist venv engine bubblewrap clean
+.PHONY: help demo test lint format unit plugin docs docker local agents viewer extended bench mutants test-matrix terminal-bench site dist venv engine bubblewrap chromium clean
 
 help:  ## Show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
@@ -24,7 +24,7 @@ help:  ## Show this
 demo: venv engine  ## Run the quickstart benchmark with two agents in real containers
 	$(PY) scripts/demo.py
 
-test: lint unit site docs engine bubblewrap  ## Everything CI runs, except the matrix
+test: lint unit site docs engine bubblewrap chromium  ## Everything CI runs, except the matrix
 	$(PYTEST) $(TOGETHER) -n $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 2))) $(BY_FILE) -m "not extended and not alone"
 	$(PYTEST) tests/docker -m "not extended and alone"
 
@@ -57,7 +57,10 @@ local: venv engine bubblewrap  ## Sandboxes without Docker, beside real containe
 agents: venv engine  ## Real agents, against a scripted model server
 	$(PYTEST) tests/agents -n auto $(DAILY)
 
-extended: venv engine bubblewrap  ## What takes long and tells little that `make test` does not
+viewer: venv engine chromium  ## Pages of the viewer, in Chromium
+	$(PYTEST) tests/viewer $(WORKERS) $(BY_FILE) $(DAILY)
+
+extended: venv engine bubblewrap chromium  ## What takes long and tells little that `make test` does not
 	$(PYTEST) tests -n auto --dist loadfile -m extended
 	$(PYTEST) tests/unit -n auto -m hypothesis --hypothesis-profile thorough
 
@@ -85,6 +88,9 @@ venv:
 
 bubblewrap:
 	@scripts/bubblewrap.sh
+
+chromium:
+	@scripts/chromium.sh
 
 engine:
 	@scripts/engine.sh
