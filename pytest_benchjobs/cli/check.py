@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -94,6 +95,7 @@ def check_all(
     Raises:
         InputError: there is nothing to check, or something is wrong with the call.
     """
+    _refuse_without_agents(benchmarks)
     place = (
         directory.absolute() if directory is not None else Path(tempfile.mkdtemp(prefix="benchjobs-check-"))
     )
@@ -106,6 +108,26 @@ def check_all(
         if directory is None and (document is None or document.ok):
             shutil.rmtree(place, ignore_errors=True)
     return document
+
+
+def _refuse_without_agents(benchmarks: Iterable[str]) -> None:
+    """Refuse benchmarks that run neither `oracle` nor `nop`.
+
+    Raises:
+        InputError: one is such a benchmark.
+    """
+    from ..sources.catalogue.entry import Entry
+    from ._catalogue import lookup
+
+    known = lookup(None)
+    for name in benchmarks:
+        found = None
+        with contextlib.suppress(InputError):  # the run reports it
+            found = known.find(name)
+        if isinstance(found, Entry) and found.agent is not None:
+            raise InputError(
+                f"{found.name} runs only {found.agent}, so there is nothing that oracle and nop could check"
+            )
 
 
 def _call(

@@ -138,13 +138,16 @@ class Wanted:
             )
         return self._benchmarks[benchmark]
 
-    def naming(self, benchmark: str, others: Iterable[str], agent: str | None = None) -> Wanted:
+    def naming(
+        self, benchmark: str, others: Iterable[str], agent: str | None = None, *, alone: bool = False
+    ) -> Wanted:
         """Return the same request in which settings for other names of a benchmark are settings for its own name.
 
         Args:
             benchmark: Its own name.
             others: Its other names, as far as settings use them.
             agent: The one agent that it runs with, in place of those of the job; None: those.
+            alone: The job has no other benchmark, so no other agent either.
 
         Raises:
             InputError: settings for it are under two names.
@@ -160,9 +163,9 @@ class Wanted:
             said[benchmark] = changes[0]
         agents = self.job.agents
         if agent is not None:
-            alone = (AgentSpec(name=agent),)
-            said[benchmark] = said.get(benchmark, Overrides()).model_copy(update={"agents": alone})
-            agents = tuple({one.label: one for one in (*agents, *alone)}.values())
+            only = (AgentSpec(name=agent),)
+            said[benchmark] = said.get(benchmark, Overrides()).model_copy(update={"agents": only})
+            agents = only if alone else tuple({one.label: one for one in (*agents, *only)}.values())
         if said == self.job.per_benchmark:
             return self
         job = self.job.model_copy(update={"per_benchmark": said, "agents": agents})

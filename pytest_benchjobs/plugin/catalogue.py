@@ -382,7 +382,11 @@ def _parameters(config: pytest.Config, entry: Entry) -> Parameters:
         for name in wanted.job.per_benchmark
         if name not in own_names and name != entry.name and entry.is_called(name)
     ]
-    wanted = state.wanted = wanted.naming(entry.name, others, entry.agent)
+    alone = len(wanted.benchmarks) == 1 and config.args_source is not pytest.Config.ArgsSource.ARGS
+    unused = [agent.label for agent in wanted.usual if agent.name not in ("oracle", entry.agent)]
+    if entry.agent is not None and unused and not is_worker(config):
+        show(config, f"{entry.name} runs no agent: {', '.join(unused)} is not used for it")
+    wanted = state.wanted = wanted.naming(entry.name, others, entry.agent, alone=alone)
     changes = wanted.job.per_benchmark.get(entry.name)
     return Parameters(
         wanted.job.of(entry.name).params,

@@ -96,6 +96,21 @@ def test_no_other_agent_runs(bench: Bench) -> None:
     }
 
 
+def test_an_agent_that_is_named_needs_nothing_and_is_told_to_be_unused(bench: Bench) -> None:
+    captures(bench, one=True)
+    done = bench.run("--bench", "replay", "--bench-param", PATH, "--bench-agent", "claude-code:some-model")
+    assert done.ret == 0
+    told = "replay-scoring runs no agent: claude-code:some-model is not used for it"
+    assert done.stdout.str().count(told) == 1
+    assert [agent["name"] for agent in bench.job()["job"]["config"]["agents"]] == ["captured"]
+
+
+def test_there_is_nothing_to_check(bench: Bench) -> None:
+    refused = bench.benchjobs("check", "--benchmarks", "replay-scoring-sample")
+    assert refused.returncode == 2
+    assert "replay-scoring-sample runs only captured, so there is nothing that oracle" in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("said", "message"),
     [
