@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
+import secrets
 import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator
@@ -15,6 +17,8 @@ from ..model.errors import DiskFull, InfrastructureError, InputError, ResultsUnw
 from ..system.keeping import replace_file
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
+_LEVELS = 8
+"""Levels of directories whose paths are never too long for the system."""
 _ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 DISK_ERRORS = frozenset({*_FULL, errno.EROFS})
 """`errno` values that mean a problem of the disk, whatever was being written."""
@@ -103,7 +107,15 @@ def sync_directory(path: Path) -> None:
 
 def remove_tree(path: Path) -> None:
     """Remove a directory with its content, whatever the permissions of an agent's files. Never raises."""
+    try:
+        _remove(path)
+    except RecursionError:
+        with contextlib.suppress(OSError, RecursionError):
+            _flatten(path)
+            _remove(path)
 
+
+def _remove(path: Path) -> None:
     def unlock(function: Callable[..., Any], name: str, _: Any) -> None:
         with contextlib.suppress(OSError):
             unlocked = False
@@ -118,3 +130,21 @@ def remove_tree(path: Path) -> None:
                 shutil.rmtree(name, onerror=unlock)
 
     shutil.rmtree(path, onerror=unlock)
+
+
+def _flatten(root: Path) -> None:
+    """Move what is deeper than a few levels to the top: `shutil.rmtree` calls itself for each level."""
+    waiting, numbers = [(root, 0)], itertools.count()
+    while waiting:
+        directory, depth = waiting.pop()
+        directory.chmod(0o700)
+        with os.scandir(directory) as entries:
+            below = [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
+        for inner in below:
+            if depth < _LEVELS:
+                waiting.append((inner, depth + 1))
+                continue
+            inner.chmod(0o700)  # its entry for the directory above changes
+            moved = root / f".{secrets.token_hex(8)}-{next(numbers)}"
+            inner.rename(moved)
+            waiting.append((moved, 1))

@@ -18,6 +18,7 @@ from pytest_benchjobs.model.errors import (
     EngineError,
     EngineLost,
     EnvironmentFailed,
+    InfrastructureError,
     Ungradable,
 )
 from pytest_benchjobs.model.result import ImageRecord
@@ -469,6 +470,26 @@ def test_a_network_is_changed_for_another(bench: Bench, wanted: Any, other: str)
         * 2
     )
     assert sandbox.notes == (("open to all",) if wanted == "public" else ())
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_network_that_others_removed_is_looked_for_again(bench: Bench, times: int) -> None:
+    gone = refusal("network net-public not found", docker.errors.NotFound, 404)
+    forgotten: list[None] = []
+    bench.services.network.forget = lambda: forgotten.append(None)
+    bench.client.says["connect_container_to_network"] = [*[gone] * times, None]
+    bench.sandbox().set_network("public")
+    assert len(forgotten) == times
+
+
+def test_a_network_that_others_keep_removing_is_an_error(bench: Bench) -> None:
+    gone = refusal("network net-public not found", docker.errors.NotFound, 404)
+    forgotten: list[None] = []
+    bench.services.network.forget = lambda: forgotten.append(None)
+    bench.client.says["connect_container_to_network"] = [gone] * 4
+    with pytest.raises(InfrastructureError, match="net-public not found"):
+        bench.sandbox().set_network("public")
+    assert len(forgotten) == 3
 
 
 def test_a_network_that_cannot_be_had_is_an_error(bench: Bench) -> None:

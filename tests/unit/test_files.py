@@ -73,5 +73,29 @@ def test_a_tree_goes_whatever_permissions_an_agent_gave_it() -> None:
         remove_tree(root)
 
 
+def test_a_tree_deeper_than_python_calls_goes(tmp_path: Path) -> None:
+    top = tmp_path / "top"
+    top.mkdir()
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "file").touch()
+    here = os.open(top, os.O_RDONLY)
+    for level in range(3000):
+        os.mkdir("deep", dir_fd=here)
+        os.close(os.open(f"file-{level}", os.O_CREAT | os.O_WRONLY, dir_fd=here))
+        below = os.open("deep", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+        if level % 500 == 0:
+            os.symlink(outside, "link", dir_fd=here)
+            os.chmod(here, 0o500)  # noqa: PTH101  a descriptor
+            os.chmod(here, 0o700)  # noqa: PTH101
+    os.chmod(here, 0o000)  # noqa: PTH101
+    os.close(here)
+    remove_tree(top)
+    assert not top.exists()
+    assert (outside / "file").exists()
+
+
 def test_a_tree_that_is_not_there_needs_no_removal(tmp_path: Path) -> None:
     remove_tree(tmp_path / "gone")

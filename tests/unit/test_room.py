@@ -392,6 +392,21 @@ def test_what_is_brought_while_images_are_listed_is_not_forgotten(
     assert set(Ledger(HOST).read().images) == {"id-a", "id-b"}
 
 
+def test_an_image_is_counted_once_also_while_it_is_recorded(engine: Engine) -> None:
+    room, other = _room(engine), _room(engine)
+    with room.bringing("a", Urgency.TRIAL, lambda: None, lambda: Sizes(stored=10, unpacked=10)):
+        engine.images["a"] = "id-a"
+        room.note("a", "id-a", ())
+        room.expect(1, ["a"])
+        room.record("a", engine.get("/images/a/json"), Urgency.TRIAL)
+        # 10 of 20 bytes are taken, not 20.
+        with other.bringing("b", Urgency.AHEAD, lambda: None, lambda: Sizes(stored=10, unpacked=10)):
+            engine.images["b"] = "id-b"
+            other.record("b", engine.get("/images/b/json"), Urgency.AHEAD)
+    assert sorted(engine.images) == ["a", "b"]
+    assert engine.removing == []
+
+
 def test_an_image_that_is_too_large_is_removed_and_forgotten(engine: Engine) -> None:
     room = _room(engine, 5)
     engine.images["a"] = "id-a"

@@ -30,6 +30,7 @@ from .first import CHANGED
 from .images import ResolvedImage
 from .keeping import commit
 from .mountpoints import check_mount_points, lost, moved
+from .network import LOOKS, Joinable
 from .processes import END_COMMANDS, FIRST_LOOK, PATIENCE, Process, Processes, send
 from .programs import changed_below, changes_of, outside, restore
 from .running import Running
@@ -423,17 +424,28 @@ class DockerSandbox(ContainerFiles):
             )
         client = self._engine.client
         with self._calling():
-            wanted = self._services.network.of(network, self._image.id)
             other = self._services.network.of("none" if network == "public" else "public", self._image.id)
             with contextlib.suppress(docker.errors.APIError):
                 client.disconnect_container_from_network(self.id, other.name)
-            try:
-                client.connect_container_to_network(self.id, wanted.name)
-            except docker.errors.APIError as error:
-                if "already exists" not in str(error.explanation):
-                    raise
+            wanted = self._joined(network)
             if wanted.note is not None and wanted.note not in self._notes:
                 self._notes.append(wanted.note)
+
+    def _joined(self, network: Network) -> Joinable:
+        """Connect to a network, which is looked for again where others removed it; return it."""
+        for looks in range(LOOKS + 1):
+            wanted = self._services.network.of(network, self._image.id)
+            try:
+                self._engine.client.connect_container_to_network(self.id, wanted.name)
+                break
+            except docker.errors.APIError as error:
+                said = str(error.explanation)
+                if "already exists" in said:
+                    break
+                if looks == LOOKS or not (isinstance(error, docker.errors.NotFound) and "network" in said):
+                    raise
+                self._services.network.forget()
+        return wanted
 
     def keep(self, name: str) -> str:
         """Keep the file system as it is now, as an image of the engine."""

@@ -37,6 +37,8 @@ NETWORK_LABEL = f"{LABEL}network"
 _SUBNETS = tuple(ipaddress.IPv4Network("198.19.0.0/16").subnets(new_prefix=20))
 _BRIDGE = "com.docker.network.bridge"
 _MTU = "com.docker.network.driver.mtu"
+LOOKS = 3
+"""How many times the public network is looked for again where others removed it: `benchjobs gc` of another job."""
 _PROGRAM = "/bench-rules"
 _TIMEOUT = 60
 _TAKEN = "overlaps with other one"

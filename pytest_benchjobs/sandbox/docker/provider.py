@@ -19,6 +19,7 @@ from ...system.keeping import taken
 from ..protocol import File, Kept, Sandbox, SandboxSpec
 from .engine import Engine
 from .images import ResolvedImage
+from .network import LOOKS
 from .room import Urgency
 from .services import EngineServices
 from .sweep import sweep
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 
 # The engine starts 7-8 containers a second whatever is asked of it; more than this at once only makes each slower.
 _STARTS_AT_ONCE = 8
-_NETWORKS = 3
-"""Times a start looks for the public network again, before the one that fails."""
 
 
 class DockerProvider:
@@ -130,7 +129,7 @@ class DockerProvider:
         """Start a container. The network is looked for again where others removed it: `benchjobs gc` of another job."""
         from .container import NetworkGone
 
-        for _ in range(_NETWORKS):
+        for _ in range(LOOKS):
             with contextlib.suppress(NetworkGone):
                 return self._started(spec, image, events)
             self.services.network.forget()

@@ -176,6 +176,8 @@ class Room:
                 brought = before.model_copy(update={"used": brought.used})
             book.images[image] = brought
             book.sizes[name] = size
+            # It is counted as an image from here on, not as what is being brought.
+            book.process(self._owner, self._job).reserved.pop(name, None)
             if too_large:
                 self._mark(book, [image])
         if too_large:
@@ -251,7 +253,7 @@ class Room:
         Args:
             wanted: Bytes.
             urgency: What for.
-            name: Image that the bytes are reserved for; None: it is here, and nothing is reserved.
+            name: Image that the bytes are reserved for; None: it is here, and counted itself.
             but: Image that stays, and is among the bytes that are wanted.
             check: Called meanwhile.
         """
@@ -263,7 +265,7 @@ class Room:
                 reserved = sum(sum(process.reserved.values()) for process in mine)
                 chosen = evictions(
                     [one for one in self._candidates(book, listed) if one.id != but],
-                    reserved=reserved if name is not None else 0,
+                    reserved=reserved,
                     wanted=wanted,
                     limit=self.limit or 0,
                     ahead=urgency is Urgency.AHEAD,
