@@ -26,6 +26,17 @@ def default_directory() -> Path:
     return directory_of(here)
 
 
+def dir_option(directory: Path) -> str:
+    """Return ` --dir DIRECTORY` for a command that is typed here; empty where the command finds the directory."""
+    try:
+        if directory.absolute() == default_directory().absolute():
+            return ""
+        here = directory.absolute().relative_to(Path.cwd())
+    except (OSError, ValueError):
+        here = directory
+    return f" --dir {shlex.quote(str(here))}"
+
+
 def directory_of(root: Path) -> Path:
     """Return the results directory of a project."""
     return root / (ini_value(root, "bench_dir") or "reports")

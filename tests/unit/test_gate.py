@@ -630,7 +630,7 @@ def test_a_few_scenarios_that_fell_far_get_a_next_step() -> None:
     assert (report.verdict, exit_status(report)) == (INCONCLUSIVE, 0)
     advice = only(report).advice or ""
     assert (
-        "3 scenarios fell far (s000, s001, s002): `benchjobs rerun last -- --bench-baseline main --bench-confirm 5` decides"
+        "3 scenarios fell far (s000, s001, s002): `benchjobs rerun j -- --bench-baseline main --bench-confirm 5` decides"
         in advice
     )
     assert "no action is needed" not in report.why

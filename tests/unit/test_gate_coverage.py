@@ -142,7 +142,7 @@ def test_errors_that_may_hide_failures_are_not_ok() -> None:
     assert report.verdict is INCONCLUSIVE
     assert report.why == (
         "inconclusive: 3 attempts ended in an error; counted as failures they would make the verdict inconclusive. "
-        "Run them again: benchjobs rerun --errors"
+        "Run them again: benchjobs rerun j --errors"
     )
     assert exit_status(judged(failing(3), SIXTY, "mean", policy=GatePolicy.STRICT)) == 11
     # More of them would be a regression: then nobody can say that it is none.

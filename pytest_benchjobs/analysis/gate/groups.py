@@ -34,6 +34,8 @@ class Group:
     """Label of the baseline's agent; None: the baseline has no result of this agent in this benchmark."""
     missing: tuple[Cell, ...] = ()
     """Scenarios of the baseline without a pair."""
+    again: str = "last"
+    """Arguments by which `benchjobs rerun` finds the job."""
 
     @functools.cached_property
     def errors(self) -> int:
@@ -75,8 +77,8 @@ class Group:
         )
 
 
-def group(now: Side, before: Side | None, pairing: Pairing) -> list[Group]:
-    """Return the groups of a job, sorted."""
+def group(now: Side, before: Side | None, pairing: Pairing, again: str = "last") -> list[Group]:
+    """Return the groups of a job, sorted. `again` are arguments by which `benchjobs rerun` finds the job."""
     cells: dict[tuple[str, str], list[Cell]] = collections.defaultdict(list)
     checked = {id(pair.now) for pair in pairing.pairs}
     for cell in now.cells.values():
@@ -105,6 +107,7 @@ def group(now: Side, before: Side | None, pairing: Pairing) -> list[Group]:
                 tuple(pairs[benchmark, agent]),
                 None if missing is None else old,
                 tuple(sorted(missing or (), key=_BY_SCENARIO)),
+                again,
             )
         )
     return groups

@@ -23,11 +23,13 @@ def hidden(
     verdict: GateVerdict,
     *,
     fresh: Side | None,
+    rerun: str,
     again: Callable[[Sequence[Group], Side | None], GateVerdict],
 ) -> list[RuleReport]:
     """Judge the job again with its errors as failures, unless `verdict` is worse already.
 
-    `again` compares groups and fresh attempts by the rules of the gate. Floors look only at scores.
+    `rerun` are arguments by which `benchjobs rerun` finds the job. `again` compares groups and fresh attempts by the
+    rules of the gate. Floors look only at scores.
     """
     if verdict not in (GateVerdict.OK, GateVerdict.INCONCLUSIVE):
         return []
@@ -50,7 +52,7 @@ def hidden(
     number = words.count(sum(cell.errors for cell in failed), "attempt")
     why = (
         f"{number} ended in an error; counted as failures they would make the verdict {would.value}. "
-        "Run them again: benchjobs rerun --errors"
+        f"Run them again: benchjobs rerun {rerun} --errors"
     )
     return [
         RuleReport(

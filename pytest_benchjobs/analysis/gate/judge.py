@@ -54,6 +54,7 @@ def judge(
     *,
     job: str,
     at: datetime.datetime,
+    where: str = "",
     baseline_missing: str | None = None,
     random: Mapping[str, float] | None = None,
     rounds: Sequence[RoundReport] = (),
@@ -61,6 +62,7 @@ def judge(
 ) -> GateReport:
     """Judge a job by the rules of `config`; a baseline without any rule of comparison is compared by `mean`.
 
+    `where` is the option by which commands find the results directory; it is part of commands in advice.
     `before` is None without a baseline, and `baseline_missing` says why. `random` is the chance score by benchmark, for
     `min_lift`; else that of `baseline:random` in the same job counts. `rounds` are the last looks of a job in rounds,
     which then decide. `fresh` holds fresh attempts at what looked worse, for rules about single scenarios.
@@ -70,7 +72,7 @@ def judge(
         baseline_missing = baseline_missing or f"the baseline {words.names([before.name])} has no results"
         before = None
     pairing = pair(before, now) if before is not None else Pairing()
-    groups = group(now, before, pairing)
+    groups = group(now, before, pairing, f"{job}{where}")
     rules = [rule for rule in config.rules if not rule.floor] or [MEAN] * named
     found = validity(now, before, config, groups, pairing)
     notes = list(pairing.notes)
@@ -104,7 +106,7 @@ def judge(
         )
     if before is not None and pairing.pairs:
         found += hidden(
-            now, before, pairing, groups, _gravest(found), fresh=fresh,
+            now, before, pairing, groups, _gravest(found), fresh=fresh, rerun=f"{job}{where}",
             again=lambda groups, fresh: _gravest(_compared(rules, config, rounds, groups, fresh, wordless=True)),
         )  # fmt: skip
     return _report(

@@ -209,7 +209,7 @@ class _Judged:
             return ""
         if baseline == "last" or baseline.startswith("branch:"):  # it might be the judged job by then
             return "a new run with --bench-confirm 5 decides by fresh attempts of those alone; "
-        command = f"benchjobs rerun last -- --bench-baseline {shlex.quote(baseline)} --bench-confirm 5"
+        command = f"benchjobs rerun {self.group.again} -- --bench-baseline {shlex.quote(baseline)} --bench-confirm 5"
         return f"`{command}` decides by fresh attempts of those alone; "
 
     @property
