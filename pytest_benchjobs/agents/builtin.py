@@ -45,6 +45,7 @@ class Oracle:
     needs_model: bool = False
     trusted: bool = True
     resumes: bool = True
+    parameters: frozenset[str] = frozenset()
 
     def answers(self, params: Mapping[str, Any]) -> bool:  # noqa: ARG002
         """True: it knows the answer."""
@@ -102,6 +103,7 @@ class Nop:
     name: str = "nop"
     needs_model: bool = False
     trusted: bool = True
+    parameters: frozenset[str] = frozenset()
 
     def answers(self, params: Mapping[str, Any]) -> bool:  # noqa: ARG002
         """True: doing nothing needs no container."""

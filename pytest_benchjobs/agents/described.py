@@ -82,6 +82,11 @@ class DescribedAgent:
         return bool(self.description.wires)
 
     @property
+    def parameters(self) -> frozenset[str] | None:
+        """The parameters it reads; None: any, as programs of others may read them from their environment."""
+        return frozenset(self.description.parameters) if self._directory is None else None
+
+    @property
     def capabilities(self) -> frozenset[str] | None:
         """Its capabilities; None: unknown."""
         said = self.description.capabilities

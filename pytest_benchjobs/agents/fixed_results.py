@@ -35,6 +35,7 @@ class Baseline:
     name: str = NAME
     needs_model: bool = True
     trusted: bool = True
+    parameters: frozenset[str] = frozenset()
 
     def answers(self, params: Mapping[str, Any]) -> bool:  # noqa: ARG002
         """True: it knows the answer."""

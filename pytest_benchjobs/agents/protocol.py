@@ -217,6 +217,9 @@ class Agent(Protocol):
     If it also has `resumes`, which is True, it continues the conversation of `AgentCall.conversation` by itself, and
     its problem statement is the new message alone. Any other agent is told the conversation so far.
 
+    If it also has `parameters`, a frozenset of the names of the parameters it reads, others are reported. Without it,
+    or with None, it may read any.
+
     If it also has `answers(params) -> bool`, which returns True, it answers a question without a container: it does
     nothing, or its command is a `host` that runs no command and writes the one file `scenario.question.file`.
     """

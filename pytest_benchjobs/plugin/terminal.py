@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ..agents.parameters import unread
 from ..analysis.known_failures import waived
 from ..analysis.verdict import verdicts
 from ..model.errors import InputError
@@ -19,6 +20,7 @@ from ..report.units import counted
 from ..store.text import clean, harmless, one_line
 from . import known
 from .items import TrialItem
+from .registry import agents_of
 from .state import state_of
 from .unsolved import explain
 from .wanted import asked as read
@@ -61,6 +63,13 @@ def announce_counts(config: pytest.Config, job: Job, *, trials: int, scenarios: 
         f"{policy}), {job.config.concurrency} at a time, "
         f"job {job.bundle.id}{' (resumed)' if job.resumed else ''}"
     )
+    if names := unread(job.config.params, job.config.agents, agents_of(config)):
+        many = "parameters" if len(names) > 1 else "parameter"
+        terminal.write_line(
+            f"warning: no agent of this job reads the {many} {one_line(', '.join(names), 300)} (--bench-param); "
+            "only scorers may",
+            yellow=True,
+        )
     if places := read(config).places:
         terminal.write_line(
             "secrets: " + ", ".join(f"{name} from {one_line(place, 200)}" for name, place in places.items())
