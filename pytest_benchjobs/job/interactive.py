@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ..sources.protocol import Source
     from ..trial.flight import Flight
     from .running import RunningJob
+    from .ticket import Provided
 
 COMMAND_SECONDS = 600.0
 """Default timeout of a command."""
@@ -74,6 +75,8 @@ class DrivenTicket:
     attempt: int = 1
     known: Known | None = None
     unwanted_because: str | None = None
+    provided: Provided | None = None
+    """Variables and files of fixtures."""
 
     @property
     def benchmark(self) -> str:
@@ -107,9 +110,10 @@ class DrivenTicket:
 
     def trial(self) -> Trial:
         """Read the scenario."""
+        scenario = self.source.load(self.scenario)
         return Trial(
             node_id=self.node_id,
-            scenario=self.source.load(self.scenario),
+            scenario=scenario if self.provided is None else self.provided.added(scenario),
             agent=self.agent,
             attempt=self.attempt,
             known=self.known,

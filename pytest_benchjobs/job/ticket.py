@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from ..model.agent import AgentSpec
     from ..model.known_failure import Known
     from ..model.result import Trial
+    from ..model.scenario import Scenario
+
+
+class Provided(NamedTuple):
+    """Variables and files that fixtures add to a scenario."""
+
+    env: Mapping[str, str]
+    """Variables for the agent."""
+    files: Mapping[str, Path]
+    """Path in the sandbox -> file or directory on this machine."""
+
+    def added(self, scenario: Scenario) -> Scenario:
+        """Return a scenario with them."""
+        return scenario.model_copy(
+            update={
+                "agent_env": {**scenario.agent_env, **self.env},
+                "files": {**scenario.files, **self.files},
+            }
+        )
 
 
 class Ticket(Protocol):

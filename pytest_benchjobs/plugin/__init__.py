@@ -116,7 +116,7 @@ def bench_trial(request: pytest.FixtureRequest, _bench_case: object) -> Generato
     """Trial of the scenario that `bench_scenario` names: its live sandbox, its problem statement, its score."""
     from .driving import drive
 
-    yield from drive(request.node)
+    yield from drive(request)
 
 
 @pytest.fixture

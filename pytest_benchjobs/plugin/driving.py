@@ -27,13 +27,16 @@ from ..store.text import clean, harmless
 from . import reports
 from .interactive import case_of, ticket_of
 from .items import TrialError, Unsolved
+from .provided import GIVING, Providing
 from .registry import agents_of
 from .session import begin_job
 from .state import is_worker, state_of
 
 if TYPE_CHECKING:
     from ..agents.interactive import InteractiveAgent
+    from ..job.interactive import DrivenTicket
     from ..job.running import RunningJob
+    from ..job.ticket import Provided
 
 _NAME = "benchjobs-driving"
 _PATIENCE = 86_400.0
@@ -64,8 +67,25 @@ def activate(config: pytest.Config) -> None:
         config.pluginmanager.register(sys.modules[__name__], _NAME)
 
 
-def drive(item: pytest.Item) -> Iterator[InteractiveTrial]:
+def drive(request: pytest.FixtureRequest) -> Iterator[InteractiveTrial]:
     """Start the trial of a test; end it when the test has ended."""
+    providing = Providing()
+    try:
+        item = cast("pytest.Item", request.node)
+        yield from _drive(item, dataclasses.replace(ticket_of(item), provided=_provided(request, providing)))
+    finally:
+        providing.close()
+
+
+def _provided(request: Any, providing: Providing) -> Provided | None:
+    """Return what `bench_env` and `bench_files` provide, where the project has them."""
+    defined = request.session._fixturemanager.getfixturedefs
+    return providing.of(
+        {name: request.getfixturevalue(name) for name in GIVING if defined(name, request.node)}
+    )
+
+
+def _drive(item: pytest.Item, ticket: DrivenTicket) -> Iterator[InteractiveTrial]:
     config = item.config
     if _TOLD in item.stash:  # a plugin runs the test again
         del item.stash[_TOLD]
@@ -74,7 +94,6 @@ def drive(item: pytest.Item) -> Iterator[InteractiveTrial]:
     if config.option.setuponly:
         pytest.skip("no trial is started by --setup-only")
     job = cast("RunningJob[Any]", state_of(config).job or begin_job(config, {}))
-    ticket = ticket_of(item)
     agent = cast("InteractiveAgent", agents_of(config)[ticket.agent.name])
     patience = _PATIENCE if config.option.usepdb or config.option.trace else 0.0
     trial = InteractiveTrial(job, ticket, agent, patience)

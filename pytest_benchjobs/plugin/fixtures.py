@@ -25,20 +25,15 @@ from _pytest.runner import SetupState
 from _pytest.scope import Scope
 from _pytest.tmpdir import tmppath_result_key
 
-from ..model.environ import HOST, Variable
 from ..model.errors import FixtureFailed
 from ..model.result import Failure
-from ..store.redact import looks_secret
 from ..store.text import clean
-from ..system.temporary import temporary_directory
-from .items import Provided, TrialItem
+from .items import TrialItem
+from .provided import GIVING, Providing
 
 if TYPE_CHECKING:
     from .items import ItemTicket
 
-ENV, FILES = "bench_env", "bench_files"
-"""Fixtures that provide variables and files for trials, if a project has them."""
-_GIVING = (ENV, FILES)
 _LIMIT = 8000
 
 
@@ -78,9 +73,7 @@ class Fixtures:
         """Node -> trials below it that have not landed."""
         self._open = False
         self._holder = _Holder()
-        self._stack = contextlib.ExitStack()
-        self._directory: Path | None = None
-        self._number = 0
+        self._providing = Providing()
         self.last: TrialItem | None = None
         """Item of the last landed trial."""
         self.any = False
@@ -140,7 +133,7 @@ class Fixtures:
         try:
             with self._in_turn(item, "setup"):
                 values = _filled(item, needs.info)
-            item.provided = self._provided(values)
+            item.provided = self._providing.of(values)
         except pytest.skip.Exception as skip:
             return Hindrance(Failure(class_="marked", message=clean(str(skip.msg), 2000)), skips=True)
         except (Exception, pytest.fail.Exception) as error:
@@ -170,7 +163,7 @@ class Fixtures:
         """Tear down the remaining fixtures, when no trial is in flight; return a line for each error."""
         with self._swapped():
             errors = [error for node in self._holder.nodes() for error in self._holder.finish(node)]
-        self._stack.close()
+        self._providing.close()
         return [clean(f"{type(error).__name__}: {error}", 500) for error in errors]
 
     @contextlib.contextmanager
@@ -188,46 +181,6 @@ class Fixtures:
             yield
         finally:
             self._session._setupstate = before
-
-    def _provided(self, values: Mapping[str, object]) -> Provided | None:
-        if not any(name in values for name in _GIVING):
-            return None
-        env = _table(ENV, values.get(ENV))
-        files = _table(FILES, values.get(FILES))
-        for name, value in env.items():
-            if not isinstance(value, str | int | float) or isinstance(value, bool):
-                raise TypeError(f"fixture {ENV}: the value of {name} is not a text; give str")
-        return Provided(
-            {name: self._variable(name, str(value)) for name, value in env.items()},
-            {path: self._file(path, content) for path, content in files.items()},
-        )
-
-    def _variable(self, name: str, value: str) -> str:
-        """Return the value for a manifest. A secret is looked up when it is needed, and so redacted everywhere."""
-        if not looks_secret(name, value):
-            return value
-        self._number += 1
-        hidden = f"BENCH_FIXTURE_{self._number}_{name}"
-        self._stack.callback(HOST.lay_below({**HOST.below, hidden: Variable(value, f"fixture {ENV}")}))
-        return f"${{{hidden}}}"
-
-    def _file(self, path: str, content: object) -> Path:
-        if isinstance(content, Path):
-            if not content.exists():
-                raise FileNotFoundError(
-                    f"fixture {FILES}: there is no {content}, which trials need as {path}"
-                )
-            return content.absolute()
-        if not isinstance(content, str | bytes):
-            raise TypeError(
-                f"fixture {FILES}: the value of {path} is neither a Path, nor content as str or bytes"
-            )
-        if self._directory is None:
-            self._directory = self._stack.enter_context(temporary_directory("fixtures"))
-        self._number += 1
-        file = self._directory / str(self._number)
-        file.write_bytes(content.encode() if isinstance(content, str) else content)
-        return file
 
 
 class _Holder(SetupState):
@@ -268,7 +221,7 @@ def _needs_of(item: TrialItem) -> Needs | None:
     names = [
         *(name for name in manager._getautousenames(item) if name in usual or _is_of_project(item, name)),
         *manager._getusefixturesnames(item),
-        *(name for name in _GIVING if manager.getfixturedefs(name, item)),
+        *(name for name in GIVING if manager.getfixturedefs(name, item)),
     ]
     if not names:
         return None
@@ -306,16 +259,6 @@ def _filled(item: Any, info: FuncFixtureInfo) -> Mapping[str, object]:
         return values
     finally:
         del item._fixtureinfo, item.fixturenames, item.funcargs
-
-
-def _table(name: str, value: object) -> Mapping[str, object]:
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping) or not all(isinstance(key, str) and key for key in value):
-        raise TypeError(
-            f"fixture {name} gave a value of type {type(value).__name__}; return a dict with texts as keys"
-        )
-    return value
 
 
 def _failure(error: BaseException) -> Failure:

@@ -13,6 +13,7 @@ from _pytest.outcomes import Failed  # `pytest.fail.Exception`, for type checker
 from _pytest.skipping import evaluate_skip_marks, evaluate_xfail_marks
 
 if TYPE_CHECKING:
+    from ..job.ticket import Provided
     from ..model.agent import AgentSpec
     from ..model.known_failure import Known
     from ..model.policy import Policy
@@ -34,15 +35,6 @@ class Unsolved(Failed):
 
 class TrialError(Failed):
     """Error: the trial could not be run or graded, and the agent is not the cause."""
-
-
-class Provided(NamedTuple):
-    """Variables and files that fixtures add to a scenario."""
-
-    env: Mapping[str, str]
-    """Variables for the agent."""
-    files: Mapping[str, Path]
-    """Path in the sandbox -> file or directory on this machine."""
 
 
 class ItemTicket(NamedTuple):
@@ -210,12 +202,7 @@ class TrialItem(pytest.Item):
     def _scenario(self) -> Scenario:
         """Read the scenario, and add variables and files of fixtures."""
         scenario = self.source.load(self.ref.id)
-        if self.provided is None:
-            return scenario
-        env, files = self.provided
-        return scenario.model_copy(
-            update={"agent_env": {**scenario.agent_env, **env}, "files": {**scenario.files, **files}}
-        )
+        return scenario if self.provided is None else self.provided.added(scenario)
 
     def unwanted(self) -> str | None:
         """Return why it is not to run, by a mark: `skip`, `skipif`, or `xfail(run=False)`."""

@@ -7,11 +7,13 @@ import dataclasses
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from _pytest.outcomes import Failed  # `pytest.fail.Exception`, for type checkers
+from _pytest.skipping import evaluate_skip_marks
 
 from ..job.fate import Fates, Skip, Take
 from ..job.reuse import Reuse
@@ -28,12 +30,15 @@ from ..store.layout import Layout
 from ..store.text import clean
 from ..trial.limits import Limits
 from ..trial.prepare import Services, prepare
-from .items import ItemTicket, TrialItem
+from . import interactive
+from .items import TrialItem
 from .registry import agents_of, provider_of, scorers_of
 from .state import is_worker
 from .wanted import asked as read
 
 if TYPE_CHECKING:
+    from ..job.interactive import DrivenTicket
+    from ..job.ticket import Ticket
     from ..model.job import JobConfig
 
 OUT = "BENCHJOBS_PLAN_OUT"
@@ -47,17 +52,18 @@ def plan(session: pytest.Session) -> bool:
     Raises:
         pytest.UsageError: under xdist; there is no such sandbox.
     """
-    items = planned_items(session)
+    tickets = [ticket for item in planned_items(session) for ticket in item.tickets()]
+    tests = [_of_test(item) for item in session.items if interactive.case_of(item) is not None]
     out = os.environ.get(OUT)
     if out:
         with Path(out).open("w", encoding="utf-8") as file:
             config = stored_config(read(session.config).job)
             file.write(json.dumps({"config": config.model_dump(mode="json")}) + "\n")
-            file.writelines(row.model_dump_json() + "\n" for row in _rows(session.config, items))
+            file.writelines(row.model_dump_json() + "\n" for row in _rows(session.config, [*tests, *tickets]))
         return True
     terminal = session.config.pluginmanager.get_plugin("terminalreporter")
     counts: Counter[str] = Counter()
-    for row in _rows(session.config, items):
+    for row in _rows(session.config, [*tests, *tickets]):
         word = "skipped" if row.incompatible else "reused" if row.reused else "runs"
         counts[word] += 1
         if terminal is not None:
@@ -80,7 +86,17 @@ def planned_items(session: pytest.Session) -> list[TrialItem]:
     return [item for item in session.items if isinstance(item, TrialItem)]
 
 
-def trial_of(ticket: ItemTicket) -> Trial:
+def _of_test(item: pytest.Item) -> DrivenTicket:
+    """Return the ticket of an interactive test, with the mark that skips it."""
+    ticket = interactive.ticket_of(item)
+    try:
+        skipped = evaluate_skip_marks(item)
+    except Failed as error:
+        return dataclasses.replace(ticket, unwanted_because=f"its marker is invalid: {error}")
+    return ticket if skipped is None else dataclasses.replace(ticket, unwanted_because=skipped.reason)
+
+
+def trial_of(ticket: Ticket) -> Trial:
     """Read the scenario of a trial.
 
     Raises:
@@ -116,7 +132,7 @@ class Look:
     fates: Fates
     _weighed: dict[object, ImageSize | None] = dataclasses.field(default_factory=dict)
 
-    def see(self, ticket: ItemTicket, trial: Trial) -> Seen:
+    def see(self, ticket: Ticket, trial: Trial) -> Seen:
         """Return the facts about a trial."""
         fate = self.fates.decide(ticket, trial)
         if isinstance(fate, Skip):
@@ -129,6 +145,9 @@ class Look:
             try:
                 if self.fates.reuse is None:
                     why = "it has never run here" if self.job.reuse else ""
+                if ticket.is_driven:
+                    why = "a test drives it"
+                if self.fates.reuse is None or ticket.is_driven:
                     prepare(trial, self.services)
                 images = self._images(trial)
             except (BenchError, OSError) as error:
@@ -184,36 +203,35 @@ def looking(config: pytest.Config) -> Iterator[Look]:
         provider.close()
 
 
-def _rows(config: pytest.Config, items: list[TrialItem]) -> Iterator[PlannedTrial]:
+def _rows(config: pytest.Config, tickets: Iterable[Ticket]) -> Iterator[PlannedTrial]:
     with looking(config) as look:
-        for item in items:
-            for ticket in item.tickets():
-                try:
-                    trial = trial_of(ticket)
-                except Unsupported as error:
-                    yield _unsupported(ticket, error)
-                    continue
-                scenario = trial.scenario
-                limits = Limits(scenario, read(config).job.of(scenario.benchmark))
-                seen = look.see(ticket, trial)
-                yield PlannedTrial(
-                    node_id=ticket.node_id,
-                    benchmark=ticket.benchmark,
-                    scenario=ticket.scenario,
-                    agent=ticket.agent.label,
-                    attempt=ticket.attempt,
-                    reused=seen.reused,
-                    why=seen.why,
-                    incompatible=seen.incompatible,
-                    problem=seen.problem,
-                    images=seen.images,
-                    validation=scenario.validation,
-                    has_reference=scenario.has_reference,
-                    timeout=limits.deadline(scorers_of(config)),
-                )
+        for ticket in tickets:
+            try:
+                trial = trial_of(ticket)
+            except Unsupported as error:
+                yield _unsupported(ticket, error)
+                continue
+            scenario = trial.scenario
+            limits = Limits(scenario, read(config).job.of(scenario.benchmark))
+            seen = look.see(ticket, trial)
+            yield PlannedTrial(
+                node_id=ticket.node_id,
+                benchmark=ticket.benchmark,
+                scenario=ticket.scenario,
+                agent=ticket.agent.label,
+                attempt=ticket.attempt,
+                reused=seen.reused,
+                why=seen.why,
+                incompatible=seen.incompatible,
+                problem=seen.problem,
+                images=seen.images,
+                validation=scenario.validation,
+                has_reference=scenario.has_reference,
+                timeout=limits.deadline(scorers_of(config)),
+            )
 
 
-def _unsupported(ticket: ItemTicket, error: Unsupported) -> PlannedTrial:
+def _unsupported(ticket: Ticket, error: Unsupported) -> PlannedTrial:
     return mirror(
         PlannedTrial,
         ticket,
