@@ -462,6 +462,7 @@ class HistoryReader:
     ) -> JobRow:
         query = "SELECT agent, benchmark, scored, mean_score FROM runs WHERE job = ? ORDER BY position"
         runs = self.select(query, job_id)
+        agents, benchmarks = self._sides(job_id, status, runs)
         scored: dict[str, list[float]] = {}
         for agent, _, count, mean in runs:
             if mean is not None and count:
@@ -475,20 +476,25 @@ class HistoryReader:
             created_at=datetime.datetime.fromisoformat(created_at),
             finished_at=as_time(finished_at),
             selection=bool(selection),
-            agents=self._agents(job_id, status, [agent for agent, *_ in runs]),
+            agents=agents,
             scores={agent: total / count for agent, (total, count) in scored.items()},
-            benchmarks=tuple(dict.fromkeys(benchmark for _, benchmark, *_ in runs)),
+            benchmarks=benchmarks,
         )
 
-    def _agents(self, job_id: str, status: str, ran: list[str]) -> tuple[str, ...]:
-        """Return the agents of a job. In a running job, not all of them have a trial yet."""
-        if status not in _ENDED or not ran:
+    def _sides(
+        self, job_id: str, status: str, runs: Sequence[Sequence[Any]]
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the agents and the benchmarks of a job. In a running job, not all of them have a trial yet."""
+        agents, benchmarks = [str(agent) for agent, *_ in runs], [str(benchmark) for _, benchmark, *_ in runs]
+        if status not in _ENDED or not runs:
             ((record,),) = self.select("SELECT record FROM jobs WHERE id = ?", job_id)
-            # An unreadable record names no agents, and the job can still be listed.
+            # An unreadable record names nothing, and the job can still be listed.
             with contextlib.suppress(ValueError, LookupError, TypeError):
-                agents = json.loads(record)["config"]["agents"]
-                ran = [*(AgentSpec.model_validate(agent).label for agent in agents), *ran]
-        return tuple(dict.fromkeys(ran))
+                found = json.loads(record)
+                labels = [AgentSpec.model_validate(agent).label for agent in found["config"]["agents"]]
+                agents = [*labels, *agents]
+                benchmarks = [*map(str, found.get("benchmarks", ())), *benchmarks]
+        return tuple(dict.fromkeys(agents)), tuple(dict.fromkeys(benchmarks))
 
     def run_rows(self, tail: str, values: Sequence[object]) -> list[RunRow]:
         """Return runs, by the end of a query."""
