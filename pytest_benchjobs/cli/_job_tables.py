@@ -23,6 +23,7 @@ _STATUS_COLOURS = {
     "cancelled": "yellow",
     "timeout": "yellow",
     "budget": "yellow",
+    "paused": "yellow",
 }
 
 

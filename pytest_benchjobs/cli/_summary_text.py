@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     )
 
 _COLOURS = {"passed": "green", "failed": "red", "error": "yellow"}
-_ENDED = ("completed", "failed", "cancelled", "timeout", "budget")
+_ENDED = ("completed", "failed", "cancelled", "timeout", "budget", "paused")
 _SHOWN_IN_FLIGHT = 10
 _SHOWN_ATTEMPTS = 5
 _SILENT_SECONDS = 60.0

@@ -14,6 +14,7 @@ from rich.text import Text
 from ..analysis.live import Flying, Live, Tally
 from ..model.event import Ended
 from ..model.job import JobRecord
+from ..model.quota import OnQuota, Quota
 from ..model.result import Outcome
 from ..report.documents.watch import elapsed
 from ..report.table import Cell, Column, Shown, marks, tabulate
@@ -29,6 +30,8 @@ _WIDE = 90
 """Columns a list needs to show the age of the phase."""
 _NARROW = 70
 """Columns a list needs to show why a trial did not pass."""
+_QUOTAS = 3
+"""Most used-up quotas that are shown."""
 _MEANS = 3
 """Most agents whose means a progress line shows."""
 _GAP = "  "
@@ -51,6 +54,8 @@ class View:
     """Last lines of pytest's output before the first trial; of the logs of an opened trial."""
     chosen: str | None = None
     """Node id of the trial chosen by the arrow keys."""
+    quotas: tuple[Quota, ...] = ()
+    """Quotas of providers that are used up."""
     opened: Flying | Ended | None = None
     """The trial that fills the screen; None: the job fills it."""
 
@@ -88,7 +93,7 @@ def progress(view: View) -> str:
         f"elapsed {_clock(elapsed(view.record, view.now))}",
         f"ETA {_eta(view)}",
     )
-    return ", ".join(parts)
+    return "; ".join([", ".join(parts), *(one_line(_quota(view, quota), 300) for quota in view.quotas)])
 
 
 def ended(event: Ended, count: int, planned: int | None) -> str:
@@ -123,6 +128,17 @@ def agents(live: Live, room: int) -> list[str]:
     return list(tabulate(rows, room, shown))
 
 
+def _quota(view: View, quota: Quota) -> str:
+    """Render a used-up quota: what its trials do, the time of the next try, and the words of the provider."""
+    waits = view.record.config.on_quota is OnQuota.WAIT
+    what = "wait" if waits else "are not run"
+    when = ""
+    if quota.until is not None:
+        left = (quota.until - view.now).total_seconds()
+        when = f" (next try in {_clock(left)})" if waits else f" (back in {_clock(left)})"
+    return f"quota of {quota.provider} used up: its trials {what}{when}: {quota.message}"
+
+
 def _count(outcome: Outcome, row: tuple[str, Tally]) -> Cell:
     count = row[1].of(outcome)
     return Cell(str(count), _COLOURS.get(outcome) if count else None)
@@ -144,6 +160,7 @@ def _means(live: Live) -> str:
 def _lines(view: View, width: int, height: int, ascii_only: bool) -> list[Text]:
     blank = [Text()] if height >= _ROOMY else []
     lines = [_title(view, width), _counts(view, width), _bar(view.live.all, width, ascii_only)]
+    lines += [Text(_cut(_quota(view, quota), width), style="yellow") for quota in view.quotas[:_QUOTAS]]
     foot = [*blank, Text(_FOOT[:width], style="dim")] if blank else []
     if not view.live.flying and not view.live.all.done:
         waiting = _waiting(view, width, height - len(lines) - len(blank) - len(foot))

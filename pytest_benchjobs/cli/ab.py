@@ -13,7 +13,7 @@ from ..model.errors import InputError
 from ..model.gate import SIDE_A, GateConfig
 from ..report.table import width
 from ..settings.gates import gate_config
-from ..store.project import dir_option
+from ..store.project import directory_argument
 from ._output import emit, output_option
 from ._pytest_call import USAGE_ERROR, call_new_job
 from ._run_options import VariadicCommand, flag_of, gate_settings, run_options, run_request, without_gates
@@ -102,7 +102,7 @@ def _judged(history: Any, job: str, specs: Sequence[str], config: GateConfig) ->
     missing = None if first.cells else "A has no results"
     baseline = Resolved(first if first.cells else None, missing)
     return comparison, judge_job(
-        record, rows, config, baseline, at=at, only=labels[1], where=dir_option(record.config.directory)
+        record, rows, config, baseline, at=at, only=labels[1], where=directory_argument(record.config.directory)
     )
 
 

@@ -83,5 +83,5 @@ def _cancel_lines(document: CancelDocument) -> Iterator[str]:
     )
     listed = ", ".join(f"{count} {word}" for count, word in counts if count)
     yield f"{totals.trials}{planned} trials ended" + (f": {listed}" if listed else "")
-    if document.status in ("cancelled", "timeout", "budget", "failed"):
+    if document.status in ("cancelled", "timeout", "budget", "paused", "failed"):
         yield f"run the rest with `benchjobs resume {document.job}`"

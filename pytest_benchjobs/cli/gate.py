@@ -17,6 +17,7 @@ from ..settings.gates import gate_config
 from ..store.bundle import JobBundle
 from ..store.files import write_atomically
 from ..store.layout import Layout
+from ..store.project import directory_argument
 from ._dead_jobs import death_of
 from ._directory import FILE, directory_option
 from ._output import emit, output_option, say
@@ -74,7 +75,8 @@ def gate(
     """Judge JOB: an id, the beginning of one, a name, or last, which is the default.
 
     By the gates it was run with; options given here override them. Nothing is run. Exit status: 0 ok, 10 regressed,
-    11 inconclusive under --policy strict, 12 invalid, 13 stopped by a budget.
+    11 inconclusive under --policy strict, 12 invalid, 13 stopped by a budget,
+    75 paused.
     """
     from ..store.index import rebuild
     from ..store.reader import HistoryReader
@@ -148,7 +150,9 @@ def _judged(
     from ..job.changed import with_changed_parts
 
     at = datetime.datetime.now(datetime.UTC)
-    judged = judge_job(record, history.paired_rows(record.id), config, baseline, at=at)
+    judged = judge_job(
+        record, history.paired_rows(record.id), config, baseline, at=at, where=directory_argument(directory)
+    )
     judged = judged._replace(report=with_changed_parts(judged.report, directory))
     if profile is None:
         return judged

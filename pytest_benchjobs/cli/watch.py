@@ -33,6 +33,7 @@ _ENTER = frozenset("\r\n")
 _BACK = frozenset({"\x1b", "\x7f", "\b", "\x1b[D", "\x1bOD"})
 _MOVES = {"\x1b[A": -1, "\x1bOA": -1, "k": -1, "\x1b[B": 1, "\x1bOB": 1, "j": 1}
 _INTERRUPTED = 130
+_PAUSED = 75
 
 
 @click.command()
@@ -55,8 +56,8 @@ def watch(job: str, directory: Path, output: str, interval: float, fail_on_unsol
     line for each trial that has ended, and a progress line at each interval. With -o json it prints a document per
     line, and a last one at the end.
 
-    Exit status 0: the job completed, whatever its scores; 1: it failed, was cancelled, timed out or died; 130: you
-    stopped watching, and the job continues.
+    Exit status 0: the job completed, whatever its scores; 1: it failed, was cancelled, timed out or died; 75: it is
+    paused until the quota of a provider is back; 130: you stopped watching, and the job continues.
     """
     from ..job.follow import Following
     from ..store.reader import HistoryReader
@@ -182,6 +183,7 @@ def _print_document(following: Following, output: str) -> None:
         datetime.datetime.now(datetime.UTC),
         died=following.died,
         log=() if following.began else following.log(_LOG_LINES),
+        quotas=following.quotas(),
     )
     data = plain(document.model_dump(mode="json", by_alias=True))
     if output == "json":
@@ -234,7 +236,7 @@ def _status(directory: Path, following: Following, fail_on_unsolved: bool) -> in
         say(f"`{_command('resume', record, directory)}` runs the missing trials", err=True)
     elif (log := following.log_file) is not None:
         say(f"pytest's output is in {log}", err=True)
-    return 1
+    return _PAUSED if record.status is JobStatus.PAUSED and not following.died else 1
 
 
 def _view(following: Following, choice: _Choice | None = None) -> View:
@@ -247,6 +249,7 @@ def _view(following: Following, choice: _Choice | None = None) -> View:
         silence=following.silence(),
         log=() if following.began else following.log(_LOG_LINES),
         chosen=None if choice is None else choice.node_id,
+        quotas=following.quotas(),
     )
     if choice is None or not choice.is_open:
         return view

@@ -28,6 +28,7 @@ from ..model.ending import Ending
 from ..model.endpoint import Endpoint
 from ..model.environ import program_environment
 from ..model.errors import GatewayLost, InputError, ResultsUnwritable
+from ..model.quota import OnQuota
 from ..model.usage import Usage
 from .prices import load_prices
 
@@ -78,6 +79,10 @@ class GatewaySettings:
     """Seconds without a sign of life after which an endpoint is given up. Models think for minutes before a word."""
     longest: float = 3600.0
     """Seconds a call of an endpoint may take."""
+    on_quota: OnQuota = OnQuota.FAIL
+    """Reaction to a provider's quota that is used up."""
+    quotas: Path | None = None
+    """File that lists such quotas."""
     secrets: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
     """Name -> value of secrets that must not be recorded, besides keys."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import functools
+import time
 from collections.abc import Callable, Mapping
 
 from aiohttp import web
@@ -55,6 +56,8 @@ class Exchange:
         self._model = outgoing.model and outgoing.model[:_LONGEST_MODEL]
         self._body = outgoing.content
         self._adds_usage = outgoing.with_usage is not None
+        self._asked_at: float | None = None
+        """Time when the endpoint was asked, in seconds since the epoch; None: it was not."""
         sent = headers(request.headers, body=call.method != "GET")
         self._asking = Asking(job, connections, target, call, sent)
 
@@ -119,8 +122,9 @@ class Exchange:
     async def _answer(self, replay: Replay | None) -> Answer:
         if replay is not None:
             return self._replayed(replay)
-        if said := self._job.exhausted.get(self._target.endpoint.provider):
-            return Answer(402, {}, pieces(), Failure(Ending.QUOTA, said))
+        if (refusal := self._job.quotas.refusal(self._target)) is not None:
+            return Answer(402, {}, pieces(), refusal)
+        self._asked_at = time.time()
         patient = not self._state.impatient
         answer = await self._asking.answer(self._outgoing.with_usage or self._body, patient)
         # Some servers reject `stream_options`. Then there is an answer without usage.
@@ -163,8 +167,7 @@ class Exchange:
             failure = dataclasses.replace(failure, message=f"{failure.message} ({hint})")
         if self._call.metered:
             self._state.failed(failure)
-            if failure.ending is Ending.QUOTA:
-                self._job.exhausted.setdefault(self._target.endpoint.provider, failure.message)
+            self._note_quota(failure)
         else:
             self._state.impatient |= failure.again
         # The agent should neither retry, nor wait for as long as the endpoint asked the gateway to.
@@ -246,8 +249,9 @@ class Exchange:
             message = f"the answer was cut off: {one_line(cut, 200)}"
             self._state.failed(Failure(Ending.ENDPOINT_DOWN, message), for_good=False)
         elif reading.error is not None:
-            failure = failures.of_event(reading.error)
+            failure = failures.of_event(reading.error, time.time())
             self._state.failed(failure, for_good=failure.ending is Ending.QUOTA)
+            self._note_quota(failure)
         elif reading.hollow:
             failure = failures.of_rubbish(200, "the answer is empty")
             self._state.failed(failure, for_good=False)
@@ -256,6 +260,13 @@ class Exchange:
             self._state.failed(Failure(Ending.REFUSED, message), for_good=False)
         elif whole:
             self._state.succeeded()
+            if self._asked_at is not None:
+                self._job.quotas.note_answered(self._target, self._asked_at)
+
+    def _note_quota(self, failure: Failure) -> None:
+        """Note a used-up quota. That of a recording is not waited for."""
+        if failure.ending is Ending.QUOTA and (self._job.replay is None or self._job.quotas.ends_job):
+            self._job.quotas.note_used_up(self._target, failure)
 
     def _note_silence(self) -> None:
         """Note for how long the endpoint had been silent when the agent gave up."""

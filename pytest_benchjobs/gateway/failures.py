@@ -12,13 +12,10 @@ from typing import Any
 from ..model.ending import Ending
 from ..store.text import one_line
 from ..system.http import retry_after
+from .hard_quota import back_at, is_quota
 from .wires import tables
 
 _MESSAGE_LENGTH = 300
-_QUOTA_CODES = frozenset(
-    {"insufficient_quota", "billing_hard_limit_reached", "billing_error", "billing_not_active"}
-)
-_NO_CREDIT = "your credit balance is too low"
 _SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
 _LONGEST_WAIT = 86_400.0
 
@@ -34,6 +31,8 @@ class Failure:
     """True if a retry may succeed."""
     wait: float | None = None
     """Seconds after which the endpoint accepts a retry."""
+    back_at: float | None = None
+    """Time when a used-up quota is back, in seconds since the epoch."""
 
 
 def of_response(status: int, headers: Mapping[str, str], body: bytes, now: float) -> Failure:
@@ -47,18 +46,20 @@ def of_response(status: int, headers: Mapping[str, str], body: bytes, now: float
     if status < 400:
         return Failure(Ending.ENDPOINT_DOWN, f"{message} (a redirection; give the address it leads to)")
     again = status in (408, 425, 429) or status >= 500
+    if is_quota(status, headers, error, set(_words(error))):
+        back = back_at(headers, error, now, _wait(headers, error, now))
+        return Failure(Ending.QUOTA, message, back_at=back)
     ending = _ending(status, error, text)
-    if ending is Ending.QUOTA:
-        again = False
     return Failure(ending, message, again, _wait(headers, error, now) if again else None)
 
 
-def of_event(error: Mapping[str, Any]) -> Failure:
+def of_event(error: Mapping[str, Any], now: float) -> Failure:
     """Failure that an answer reports after it began with 200."""
     words = set(_words(error))
     message = one_line(_message(error) or str(dict(error)), _MESSAGE_LENGTH)
-    if words & _QUOTA_CODES:
-        return Failure(Ending.QUOTA, message)
+    code = error.get("code")
+    if is_quota(code if isinstance(code, int) else 200, {}, error, words):
+        return Failure(Ending.QUOTA, message, back_at=back_at({}, error, now))
     if any("rate_limit" in word or word == "RESOURCE_EXHAUSTED" for word in words):
         return Failure(Ending.RATE_LIMITED, message)
     if any("invalid_request" in word or word in ("INVALID_ARGUMENT", "invalid_prompt") for word in words):
@@ -83,8 +84,6 @@ def _ending(status: int, error: Mapping[str, Any], text: str) -> Ending:
     lower = text.lower()
     # Errors may quote what the agent sent: only the beginning of a message is the endpoint's own.
     message = _message(error).lower()
-    if status == 402 or words & _QUOTA_CODES or message.startswith(_NO_CREDIT) or _day_is_over(error):
-        return Ending.QUOTA
     if status == 429:
         return Ending.RATE_LIMITED
     if status >= 500 or status in (408, 425):
@@ -99,15 +98,6 @@ def _ending(status: int, error: Mapping[str, Any], text: str) -> Ending:
             Ending.UNKNOWN_MODEL if "model" in lower or "not_found_error" in words else Ending.ENDPOINT_DOWN
         )
     return Ending.REFUSED
-
-
-def _day_is_over(error: Mapping[str, Any]) -> bool:
-    """True if a daily quota is used up, as one wire reports it; its quotas per minute look much the same."""
-    return any(
-        "PerDay" in str(violation.get("quotaId", ""))
-        for detail in tables(error, "details")
-        for violation in tables(detail, "violations")
-    )
 
 
 def _wait(headers: Mapping[str, str], error: Mapping[str, Any], now: float) -> float | None:

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from ..model.ending import Ending
+from ..model.quota import OnQuota
 from ..model.usage import Usage
 from ..store.ledger import note
 from .budget import Spending, Turnstile
 from .client import SpendingLimits
 from .prices import load_prices
+from .quotas import Quotas
 from .rates import Rates
 
 
@@ -32,8 +34,7 @@ class Job:
         self.spending = Spending("job", SpendingLimits(**settings["limits"]), Usage(**settings["spent"]))
         self.turnstile = Turnstile(self.spending)
         self.ledger = _path(settings["ledger"])
-        self.exhausted: dict[str, str] = {}
-        """Provider -> its message when its quota was used up."""
+        self.quotas = Quotas(OnQuota(settings["on_quota"]), _path(settings["quotas"]))
 
     def note_spent(self) -> None:
         """Write the spending so far to the ledger."""
@@ -42,9 +43,8 @@ class Job:
 
     def stopped(self) -> tuple[Ending, str] | None:
         """Ending and message if the whole job has to end."""
-        if self.exhausted:
-            provider, message = next(iter(self.exhausted.items()))
-            return Ending.QUOTA, f"the quota of {provider} is used up: {message}"
+        if (why := self.quotas.stopped()) is not None:
+            return Ending.QUOTA, why
         reached = self.spending.reached()
         return None if reached is None else (Ending.BUDGET, reached)
 

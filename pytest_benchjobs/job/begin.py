@@ -105,7 +105,10 @@ def begin(request: Request) -> Begun:
             shutil.rmtree(bundle.layout.flight, ignore_errors=True)
             planned = sum(request.planned.values()) + begun.unselected
             decisions = Decisions(unselected=begun.unselected)
-            record = begun.record.model_copy(update={"planned": planned, "decisions": decisions})
+            benchmarks = tuple(sorted(request.benchmarks))
+            record = begun.record.model_copy(
+                update={"planned": planned, "benchmarks": benchmarks, "decisions": decisions}
+            )
             # After a kill at any point, this order leaves a job without reports or a dead job; `recover` closes both.
             for path in bundle.layout.reports:  # reports of the ended job
                 path.unlink(missing_ok=True)

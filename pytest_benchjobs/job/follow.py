@@ -13,6 +13,7 @@ from ..analysis.scenarios import judged
 from ..model.errors import InputError
 from ..model.event import Ended
 from ..model.job import JobStatus
+from ..model.quota import Quota
 from ..model.result import Outcome, TrialResult
 from ..report.excerpts import excerpts, last_lines
 from ..store.bundle import JobBundle
@@ -20,6 +21,7 @@ from ..store.events import EventReader
 from ..store.layout import JobLayout, Layout, namesakes
 from ..store.liveness import is_dead, last_beat
 from ..store.log import log_end
+from ..store.quotas import read
 from ..store.reader import HistoryReader
 from ..store.rows import TrialRow
 from ..store.text import clean, one_line
@@ -106,6 +108,12 @@ class Following:
             self._read()  # it may have ended in the meantime
             self.died = not self.record.status.ended
         return landed + self._close() if self.record.status.ended else landed
+
+    def quotas(self) -> tuple[Quota, ...]:
+        """Return the quotas of providers that are used up."""
+        if self.record.status.ended:
+            return self.record.decisions.quotas
+        return tuple(read(self.bundle.layout.quotas).values())
 
     def silence(self) -> float:
         """Seconds since the last heartbeat of the job's process; 0 before the first one."""

@@ -13,7 +13,7 @@ from ..model.result import TrialResult
 from ..store.bundle import JobBundle
 from ..store.gates import keep_gate, kept_gates
 from ..store.history import History
-from ..store.project import dir_option
+from ..store.project import directory_argument
 
 if TYPE_CHECKING:
     from ..analysis.baseline.resolve import Resolved
@@ -30,7 +30,7 @@ def judge(record: JobRecord, results: Sequence[TrialResult], baseline: Resolved 
     from .changed import with_changed_parts
 
     at = datetime.datetime.now(datetime.UTC)
-    where = dir_option(record.config.directory)
+    where = directory_argument(record.config.directory)
     try:
         judged = judge_job(record, map(pair_row, results), config, baseline, at=at, where=where)
         return judged._replace(report=with_changed_parts(judged.report, record.config.directory))

@@ -40,6 +40,7 @@ _WORST_FIRST = (
     JobStatus.FAILED,
     JobStatus.TIMEOUT,
     JobStatus.BUDGET,
+    JobStatus.PAUSED,
     JobStatus.CANCELLED,
     JobStatus.COMPLETED,
 )
@@ -289,6 +290,7 @@ def _one_record(name: str, records: Sequence[JobRecord]) -> JobRecord:
             }
         ),
         parent=first.id,
+        benchmarks=tuple(sorted({name for record in records for name in record.benchmarks})),
         partial=any(record.narrowed for record in records),
         narrowed=any(record.narrowed for record in records),
         named=any(record.named for record in records),

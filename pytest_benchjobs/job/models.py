@@ -71,10 +71,13 @@ def make_ready(
     ensure(agents, job.agents, tell)
 
 
-def start_gateway(job: JobConfig, secrets: Mapping[str, str], spent: Usage, ledger: Path) -> Gateway:
+def start_gateway(
+    job: JobConfig, secrets: Mapping[str, str], spent: Usage, ledger: Path, quotas: Path | None = None
+) -> Gateway:
     """Start the gateway between agents and their models.
 
-    `spent` is the usage of the job before it was resumed, `ledger` the file that records further usage.
+    `spent` is the usage of the job before it was resumed, `ledger` the file that records further usage,
+    and `quotas` the file that lists used-up quotas of providers.
 
     Raises:
         InputError: the prices or the recorded traffic cannot be read.
@@ -93,6 +96,8 @@ def start_gateway(job: JobConfig, secrets: Mapping[str, str], spent: Usage, ledg
             replay=job.replay,
             replay_exact=job.replay_exact,
             secrets=together(secrets, env_file_secrets()),
+            on_quota=job.on_quota,
+            quotas=quotas,
             patience=_PATIENCE if job.model_patience is None else job.model_patience,
         )
     )

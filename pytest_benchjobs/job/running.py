@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ..model.errors import BenchError, BudgetSpent, InfrastructureError
 from ..model.job import Decisions, JobConfig, JobRecord, JobStatus
+from ..model.quota import OnQuota
 from ..model.result import Failure, TrialResult
 from ..model.usage import Usage
 from ..store import ledger
@@ -21,6 +22,7 @@ from . import models
 from .end import NO_ROOM, Ending, end, in_order
 from .heartbeat import Heartbeat
 from .judge import judge
+from .quotas import describe
 from .recorder import Problems, Recorder
 from .ticket import Ticket
 from .trials import Supplies, Trials
@@ -105,7 +107,11 @@ class RunningJob(Generic[T]):
         if models_for_scorers or models.needed(self.config, supplies.agents, supplies.secrets):
             try:
                 self._gateway = models.start_gateway(
-                    self.config, supplies.secrets, self._spent_before, self.bundle.layout.spent
+                    self.config,
+                    supplies.secrets,
+                    self._spent_before,
+                    self.bundle.layout.spent,
+                    self.bundle.layout.quotas,
                 )
                 self.gateway_address = self._gateway.address
             except InfrastructureError as error:
@@ -187,7 +193,9 @@ class RunningJob(Generic[T]):
         if self.trials.spent is not None and (missing > 0 or cut):
             again = f"finish it with `benchjobs resume {job}` and a higher limit"
             return JobStatus.BUDGET, f"{self.trials.spent}; {again}"
-        if missing <= 0:
+        quotas = [*self.trials.quotas.used_up().values()]
+        is_paused = bool(quotas) and stopped is None and self.config.on_quota is OnQuota.PAUSE
+        if missing <= 0 and not (is_paused and cut):
             return JobStatus.COMPLETED, None  # also if pytest stopped after the last trial
         no_room = (failure.message for failure in failures if failure.class_ in NO_ROOM)
         full = self.trials.full or next(no_room, None)
@@ -197,9 +205,13 @@ class RunningJob(Generic[T]):
             )
         stopped_by = None if self._heartbeat is None else self._heartbeat.reason
         if stopped_by is JobStatus.TIMEOUT:
-            return stopped_by, f"it exceeded the job timeout of {self.config.job_timeout:g} s"
+            held = "".join(f"; {describe(quota)}" for quota in quotas)
+            return stopped_by, f"it exceeded the job timeout of {self.config.job_timeout:g} s{held}"
         if stopped_by is JobStatus.CANCELLED:
             return stopped_by, "stopped by `benchjobs cancel`"
+        if is_paused:
+            why = clean("; ".join(map(describe, quotas)), 1000)
+            return JobStatus.PAUSED, f"{why}; finish it with `benchjobs resume {job}` when it is back"
         return JobStatus.CANCELLED, stopped or f"{missing} trials did not run"
 
     def _keep_up(self) -> None:
@@ -227,6 +239,10 @@ class RunningJob(Generic[T]):
             changed={clean(name): parts for name, parts in [*dict(fates.changed).items()][:_MOST]},
             problems=tuple(clean(line, 2000) for line in self.problems.lines[begun:][:_MOST]),
             engine_problem=trials.engine_problem,
+            quotas=tuple(
+                quota.model_copy(update={"message": clean(quota.message, 500)})
+                for quota in trials.quotas.used_up().values()
+            ),
         )
 
     def _all_results(self, recorder: Recorder) -> list[TrialResult]:

@@ -6,9 +6,10 @@ import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ..model.errors import BudgetSpent, DiskFull, GatewayLost, InfrastructureError
+from ..model.errors import BudgetSpent, DiskFull, GatewayLost, InfrastructureError, QuotaReached
+from ..model.quota import OnQuota
 from ..model.result import Failure, Outcome, Trial, TrialResult
 from ..sandbox.late import LateProvider
 from ..store.bundle import JobBundle
@@ -18,12 +19,13 @@ from ..store.text import clean
 from ..trial.answering import is_question
 from ..trial.cancellation import Cancellation
 from ..trial.draft import Clock, Draft
-from ..trial.flight import Flight, Tokens
-from ..trial.prepare import Prepared, Services
+from ..trial.flight import Deferred, Flight, Tokens
+from ..trial.prepare import Prepared, Services, prepare
 from .ahead import Ahead
 from .end import NO_ROOM
 from .fate import Fates, Run, Skip, Take
 from .models import models_of
+from .quotas import Quotas, describe
 from .recorder import Problems
 from .reuse import Reuse
 from .ticket import Ticket
@@ -39,6 +41,16 @@ _PREPARED_SECONDS = 5.0
 """Seconds for which a prepared trial is cached."""
 
 T = TypeVar("T", bound=Ticket)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Cut:
+    """A trial that a used-up quota cut short."""
+
+    counted: Mapping[str, Any] | None
+    """The gateway's count so far."""
+    at: float
+    """Time, by a monotonic clock."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -92,6 +104,11 @@ class Trials(Generic[T]):
         """Decided fates of waiting trials."""
         self._hindered: dict[str, Failure] = {}
         """Trials that cannot run, each with its own reason."""
+        self.quotas = Quotas(bundle.layout, job.on_quota)
+        self._accounts: dict[tuple[str, str], frozenset[str]] = {}
+        """Accounts of the agent, by benchmark and label of the agent."""
+        self._cut: dict[str, _Cut] = {}
+        """Trials that a used-up quota cut short, by node id."""
         self._prepared: dict[str, tuple[float, Prepared]] = {}
         """Prepared trials, with the time; at most as many as may start at once."""
 
@@ -119,6 +136,7 @@ class Trials(Generic[T]):
             on_phase=self.events.phase,
             models=None if gateway is None else models_of(self._job, secrets, gateway),
             on_spent=self.note_spent,
+            on_cut=self._note_cut,
             check_room=self._check_room,
         )
         self.fates.services = self._services
@@ -242,16 +260,15 @@ class Trials(Generic[T]):
         self.events.ended(result, now=False)
         return result
 
-    def fly(self, ticket: T, cancellation: Cancellation) -> TrialResult:
-        """Run a trial. Never raises."""
-        try:
-            return self._fly(ticket, cancellation)
-        finally:
-            if self._ahead is not None:
-                with self._problems.noting("images"):
-                    self._ahead.end(ticket)
+    def fly(self, ticket: T, cancellation: Cancellation) -> TrialResult | Deferred:
+        """Run a trial, or defer it while a quota it needs is used up. Never raises."""
+        flown = self._fly(ticket, cancellation)
+        if self._ahead is not None and not isinstance(flown, Deferred):
+            with self._problems.noting("images"):
+                self._ahead.end(ticket)
+        return flown
 
-    def _fly(self, ticket: T, cancellation: Cancellation) -> TrialResult:
+    def _fly(self, ticket: T, cancellation: Cancellation) -> TrialResult | Deferred:
         clock = Clock()
         trial: Trial | None = None
         try:
@@ -265,12 +282,19 @@ class Trials(Generic[T]):
                 result = self._committed(trial, fate.why, Outcome.SKIPPED, clock)
             elif (hindrance := self._hindered.pop(trial.node_id, None) or self._hindrance(trial)) is not None:
                 result = self._committed(trial, hindrance, clock=clock)
-            elif (why := self._no_more()) is not None:
+            elif (why := self._no_more() or self._paused(trial)) is not None:
                 return self._draft(trial, clock).result(Outcome.CANCELLED, failure=why)
             else:
-                self.before(ticket, trial)
-                self._begin_ahead(ticket, trial)
-                result = self._run(trial, fate, cancellation)
+                with self.quotas.turn(self._accounts_of(trial)) as wait:
+                    if wait is None:
+                        self.before(ticket, trial)
+                        self._begin_ahead(ticket, trial)
+                        result = self._run(trial, fate, cancellation)
+                if wait is not None or self._waits(trial, result, cancellation):
+                    self._keep(trial, fate)
+                    if wait is None:
+                        self.events.phase(trial, "quota")
+                    return Deferred(wait or 0.0)
         except Exception as error:
             why = Failure(
                 class_=getattr(error, "code", "internal"),
@@ -291,6 +315,42 @@ class Trials(Generic[T]):
         here = self._job.of(trial.scenario.benchmark)
         return None if is_question(trial, here, supplies.agents, supplies.scorers) else problem
 
+    def _waits(self, trial: Trial, result: TrialResult, cancellation: Cancellation) -> bool:
+        """Return whether a trial is to run again, because a used-up quota has cut it short."""
+        if result.outcome is not Outcome.CANCELLED:
+            self._cut.pop(trial.node_id, None)
+        is_cut = trial.node_id in self._cut and not cancellation.requested
+        return is_cut and self.quotas.on_quota is OnQuota.WAIT
+
+    def _accounts_of(self, trial: Trial) -> frozenset[str]:
+        """Return the accounts that a trial uses. They are looked up only once a quota is used up."""
+        services = self._services
+        if not self.quotas.used_up() or services is None or self._rescore is not None:
+            return frozenset()
+        from ..trial.accounts import accounts_of_agent, accounts_of_scorers
+
+        key = trial.scenario.benchmark, trial.agent.label
+        try:
+            if key not in self._accounts:
+                self._accounts[key] = accounts_of_agent(prepare(trial, services), services)
+            return self._accounts[key] | accounts_of_scorers(trial, services)
+        except Exception:  # the trial meets the error too, and reports it
+            return frozenset()
+
+    def _paused(self, trial: Trial) -> Failure | None:
+        """Return why a trial does not run, with `--bench-on-quota pause`."""
+        quotas = () if self.quotas.on_quota is not OnQuota.PAUSE else self.quotas.of(self._accounts_of(trial))
+        for quota in quotas:
+            return Failure(class_=QuotaReached.code, message=clean(f"not run: {describe(quota)}", 2000))
+        return None
+
+    def _note_cut(self, trial: Trial, counted: Mapping[str, Any] | None) -> bool:
+        """Note a trial that a used-up quota cut short; return whether it is to run again."""
+        is_held = bool(self.quotas.of(self._accounts_of(trial)))
+        if is_held:
+            self._cut[trial.node_id] = _Cut(counted, time.monotonic())
+        return is_held
+
     def _run(self, trial: Trial, fate: Run, cancellation: Cancellation) -> TrialResult:
         services = self._services
         assert services is not None  # noqa: S101  made by `open`, which comes before any trial
@@ -298,7 +358,16 @@ class Trials(Generic[T]):
         from ..trial.run import run_trial
 
         if self._rescore is None:
-            return run_trial(trial, services, cancellation, ran_because=fate.why, prepared=fate.prepared)
+            cut = self._cut.get(trial.node_id)
+            return run_trial(
+                trial,
+                services,
+                cancellation,
+                ran_because=fate.why,
+                prepared=fate.prepared,
+                counted=None if cut is None else cut.counted,
+                notes=() if cut is None else (_about_cut(cut),),
+            )
         original = JobBundle.open(self._job.directory, self._rescore).find(trial)
         if original is not None and original.kept is not None:
             return run_trial(trial, services, cancellation, original=original)
@@ -370,8 +439,12 @@ class Trials(Generic[T]):
         return draft.result(Outcome.ERROR, failure=why.model_copy(update={"class_": class_}))
 
 
-def next_landed(flight: Flight[T]) -> tuple[T, TrialResult]:
-    """Wait for a trial to land.
+def _about_cut(cut: _Cut) -> str:
+    return f"began anew {time.monotonic() - cut.at:.0f} s after a used-up quota had cut it short"
+
+
+def next_landed(flight: Flight[T], meanwhile: Callable[[], None] = lambda: None) -> tuple[T, TrialResult]:
+    """Wait for a trial to land. `meanwhile` is called several times a second.
 
     Wakes up regularly: a signal just before the main thread blocks would be noticed only after the wait.
     """
@@ -379,6 +452,7 @@ def next_landed(flight: Flight[T]) -> tuple[T, TrialResult]:
         landed = flight.next(timeout=_WAKE_SECONDS)
         if landed is not None:
             return landed
+        meanwhile()
 
 
 @contextlib.contextmanager

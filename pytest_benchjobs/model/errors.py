@@ -12,7 +12,7 @@
         └── (the rest)            a new try would end the same
             ├── ImageBuildFailed, ImageMissing, ImageTooLarge
             ├── EntrypointEnded, EnvironmentFailed, AgentSetupFailed, ReferenceFailed, FixtureFailed, OutOfMemory
-            ├── ModelAuthFailed, ModelUnknown, BudgetSpent
+            ├── ModelAuthFailed, ModelUnknown, BudgetSpent ── QuotaReached
             └── ScorerCrashed, ScorerTimeout, ScoreMissing, ScoreInvalid
 
 What the *agent* did wrong (a low score, a timeout, a crash) is no exception: it is a `Failure` in a result.
@@ -167,6 +167,10 @@ class BudgetSpent(InfrastructureError):
     """A limit on money, tokens or calls cut the agent short, so what it did is no sample."""
 
     code = "budget"
+
+
+class QuotaReached(BudgetSpent):
+    """The provider's own hard quota is used up: no credit, a usage limit, a cap of a day."""
 
 
 class ImageBuildFailed(InfrastructureError):

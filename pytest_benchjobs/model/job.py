@@ -13,6 +13,7 @@ from .agent import AgentSpec
 from .base import SCHEMA_VERSION, Model, SchemaVersion, Score, Seconds, Size
 from .gate import GateConfig, RoundReport
 from .policy import EACH, AttemptPolicy
+from .quota import OnQuota, Quota
 from .result import Failure
 from .scenario import Grading
 from .usage import Usage
@@ -30,6 +31,8 @@ class JobStatus(enum.StrEnum):
     TIMEOUT = "timeout"
     BUDGET = "budget"
     """A limit on money, tokens or calls ended it; it can be resumed with a higher one."""
+    PAUSED = "paused"
+    """The quota of a provider is used up (`--bench-on-quota pause`); it can be resumed when the quota is back."""
 
     @property
     def ended(self) -> bool:
@@ -130,6 +133,8 @@ class JobConfig(Model):
     """The same of tokens."""
     model_patience: Seconds | None = None
     """Time for which a call of a model is held back and retried before the agent is told that it failed."""
+    on_quota: OnQuota = OnQuota.FAIL
+    """Reaction to a provider's quota that is used up."""
     prices: Path | None = None
     """A table of prices to use instead of the packaged one."""
     record: Path | None = None
@@ -236,6 +241,8 @@ class Decisions(Model):
     """Lines about what went wrong with the job itself."""
     engine_problem: Failure | None = None
     """Reason why its trials have no sandboxes."""
+    quotas: tuple[Quota, ...] = ()
+    """Quotas of providers that are used up."""
 
 
 class JobRecord(Model):
@@ -251,6 +258,8 @@ class JobRecord(Model):
     config: JobConfig
     planned: int | None = None
     """Trials selected to run."""
+    benchmarks: tuple[str, ...] = ()
+    """Benchmarks of these trials, sorted."""
     partial: bool = False
     """True if the job has less than all scenarios of its benchmarks."""
     narrowed: bool = False

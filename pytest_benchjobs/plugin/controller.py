@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from .state import interrupts_of, state_of
 
 if TYPE_CHECKING:
     from ..model.result import Failure, Trial, TrialResult
+    from .quotas import QuotaLines
     from .state import Job
 
 _CONTROLLER = "benchjobs-controller"
@@ -36,6 +38,7 @@ class Controller:
         self.config = config
         self.meeting = temporary_path(f"xdist-{run}")
         self.job: Job | None = None
+        self.lines: QuotaLines | None = None
         self._reported: set[str] = set()
         """Node ids of items."""
 
@@ -65,6 +68,7 @@ class Controller:
             return
         from . import hooks
         from . import terminal as reporting
+        from .quotas import QuotaLines
         from .session import begin_job
 
         hold(self.meeting)  # held until this process ends
@@ -87,6 +91,7 @@ class Controller:
             sandboxes=word["sandboxes"],
             models_for_scorers=word["models_for_scorers"],
         )
+        self.lines = QuotaLines(self.config, self.job)
         problem = self.job.trials.engine_problem
         answer = {
             "job": self.job.bundle.id,
@@ -107,6 +112,8 @@ class Controller:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Queue a result for the history."""
         bench: dict[str, Any] | None = getattr(report, "bench", None)
+        if self.lines is not None:
+            self.lines()
         if bench is None or self.job is None:
             return
         from ..model.errors import InputError
@@ -195,16 +202,19 @@ class Controller:
                 "--dist each runs every test in every worker, and a trial runs once: run trials and ordinary "
                 "tests separately, or use another --dist"
             )
+        from ..model.quota import OnQuota
         from .scheduling import FlightScheduling
 
         assert self.job is not None  # noqa: S101  it has just begun
+        # A window could be full of trials that wait for a quota, while others could run.
+        waits = self.job.config.on_quota is OnQuota.WAIT
         dsession: Any = self.config.pluginmanager.get_plugin("dsession")
         before = dsession.sched
         dsession.sched = FlightScheduling(
             before,
             self.config,
             ordinary=ordinary,
-            window=self.job.config.concurrency + 2,
+            window=sys.maxsize if waits else self.job.config.concurrency + 2,
             lost=self.lost,
         )
         for node in before.nodes:

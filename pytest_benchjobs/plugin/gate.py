@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ..model.gate import GateExit
+from ..model.job import JobStatus
 from ..store.text import harmless
 from .state import state_of
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 BUDGET_SPENT = 13
 """Exit status of a job stopped by a limit on money, tokens or calls."""
+PAUSED = 75
+"""Exit status of a job that waits for the quota of a provider."""
 _INVALID = 12
 _FIRST = frozenset(
     {
@@ -50,13 +53,15 @@ def set_exit_status(job: Job, session: pytest.Session) -> None:
 
 
 def _exit_status(job: Job, session: pytest.Session) -> int:
-    """Return the exit status of an ended session: 2, 3, 4 and 5 of pytest, then 12, 13, 10, 11, then 1 or 0.
+    """Return the exit status of an ended session: 2, 3, 4 and 5 of pytest, then 75, 12, 13, 10, 11, then 1 or 0.
 
     Other failures, such as of ordinary tests, always count.
     """
     status = int(session.exitstatus)
     if status in _FIRST:
         return status
+    if job.ended is not None and job.ended.status is JobStatus.PAUSED:
+        return PAUSED
     gated = job.gate.judges
     asked = job.gate.exit or (GateExit.GATE if gated else GateExit.TESTS)
     # A job whose results could not be written has no verdict, and counts as invalid.

@@ -34,6 +34,7 @@ from . import interactive
 from . import terminal as reporting
 from .fixtures import Fixtures
 from .items import ItemTicket, TrialItem
+from .quotas import QuotaLines
 from .registry import agents_of, scorers_of
 from .session import begin_job, submit
 from .state import interrupts_of, state_of
@@ -165,15 +166,16 @@ def _fly(session: pytest.Session, job: Job, tickets: list[ItemTicket], fixtures:
         rounds.saw(landed[1])
         _report(session, landed, policy)
 
+    meanwhile = QuotaLines(config, job)
     if rounds.confirms:
         fixtures.keep_open()
     with ending_flight(job.trials, _CLEANUP_SECONDS) as flight:
         for batch in rounds.batches(tickets):
-            _fly_batch(job, flight, batch, report, fixtures)
+            _fly_batch(job, flight, batch, report, fixtures, meanwhile)
         fresh = rounds.fresh(tickets, ItemTicket.another)
         state_of(config).planned += job.missing(fresh)
         fixtures.expect(fresh)
-        _fly_batch(job, flight, fresh, lambda landed: job.record(landed[1]), fixtures)
+        _fly_batch(job, flight, fresh, lambda landed: job.record(landed[1]), fixtures, meanwhile)
 
 
 def _fly_batch(
@@ -182,8 +184,12 @@ def _fly_batch(
     tickets: Iterable[ItemTicket],
     report: Callable[[tuple[ItemTicket, TrialResult]], None],
     fixtures: Fixtures,
+    meanwhile: Callable[[], None],
 ) -> None:
-    """Run trials, and report each as it lands. Those that fly alone come last, one after the other."""
+    """Run trials, and report each as it lands. Those that fly alone come last, one after the other.
+
+    `meanwhile` is called while none lands.
+    """
 
     def landed(one: tuple[ItemTicket, TrialResult]) -> None:
         if fixtures.any:
@@ -199,10 +205,10 @@ def _fly_batch(
         submit(job, flight, ticket, fixtures)
         waiting += 1 - _report_landed(flight, landed)
     for _ in range(waiting):
-        landed(next_landed(flight))
+        landed(next_landed(flight, meanwhile))
     for ticket in alone:
         submit(job, flight, ticket, fixtures)
-        landed(next_landed(flight))
+        landed(next_landed(flight, meanwhile))
 
 
 @contextlib.contextmanager

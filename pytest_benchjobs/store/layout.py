@@ -82,6 +82,8 @@ class JobLayout:
       .spent.json                       spent       cost of models so far
       .flight/                          flight      messages between processes of the running job; removed at its end
         cancel                          cancel      request to stop
+        quotas.json                     quotas      quotas of providers that are used up
+        probes/                         probes      one lock for each of them: the trial that tries it again
         crew                            crew        lock shared by the processes that write trials
         tokens/                         tokens      one file for each trial that may run at once
         events/                         events      one file of JSON lines for each process
@@ -101,6 +103,8 @@ class JobLayout:
     spent = _Path(".spent.json")
     flight = _Path(".flight")
     cancel = _Path(".flight/cancel")
+    quotas = _Path(".flight/quotas.json")
+    probes = _Path(".flight/probes")
     crew = _Path(".flight/crew")
     tokens = _Path(".flight/tokens")
     events = _Path(".flight/events")

@@ -26,17 +26,6 @@ def default_directory() -> Path:
     return directory_of(here)
 
 
-def dir_option(directory: Path) -> str:
-    """Return ` --dir DIRECTORY` for a command that is typed here; empty where the command finds the directory."""
-    try:
-        if directory.absolute() == default_directory().absolute():
-            return ""
-        here = directory.absolute().relative_to(Path.cwd())
-    except (OSError, ValueError):
-        here = directory
-    return f" --dir {shlex.quote(str(here))}"
-
-
 def directory_of(root: Path) -> Path:
     """Return the results directory of a project."""
     return root / (ini_value(root, "bench_dir") or "reports")
@@ -44,7 +33,13 @@ def directory_of(root: Path) -> Path:
 
 def directory_argument(directory: Path) -> str:
     """Return the option that a command needs to find these results from here, with a blank before it; often none."""
-    return "" if directory == default_directory() else f" --dir {shlex.quote(str(directory))}"
+    try:
+        if directory.absolute() == default_directory().absolute():
+            return ""
+        directory = directory.absolute().relative_to(Path.cwd())
+    except (OSError, ValueError):
+        pass
+    return f" --dir {shlex.quote(str(directory))}"
 
 
 def rootdir() -> Path:

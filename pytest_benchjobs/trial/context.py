@@ -28,7 +28,7 @@ class TrialContext:
     """One try of a trial: its subject, its findings, and its secrets.
 
     `original` is the result of a kept trial that is graded again; None: an agent runs. `before` is the previous try of
-    the trial, which began with `clock`.
+    the trial, which began with `clock`; `counted` is the gateway's count of a run that a used-up quota cut short.
     """
 
     def __init__(
@@ -40,6 +40,7 @@ class TrialContext:
         clock: Clock,
         original: TrialResult | None = None,
         before: TrialContext | None = None,
+        counted: Mapping[str, Any] | None = None,
     ) -> None:
         self.trial = trial
         self.scenario = trial.scenario
@@ -53,7 +54,7 @@ class TrialContext:
         self.config = self.limits.config
         self.phases = Phases(clock, cancellation, functools.partial(services.on_phase, trial))
         self.findings = Findings() if original is None else Findings.graded_anew(original)
-        self.counted: Mapping[str, Any] | None = None
+        self.counted = counted
         """The gateway's count so far: limits and usage are those of all tries together."""
         if before is not None:
             self.findings.usage, self.findings.models = before.findings.usage, before.findings.models
@@ -91,6 +92,8 @@ class TrialContext:
         """The prepared trial, if it was prepared before this try."""
         self.retryable = False
         """True if another try may succeed."""
+        self.is_cut = False
+        """True if a used-up quota cut it short, so that it runs again later."""
         self.is_driven = False
         """True once an agent that is driven from outside has begun."""
 

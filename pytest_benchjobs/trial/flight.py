@@ -11,8 +11,11 @@ dies, so nothing has to be cleaned up, and a worker with more to do than the oth
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
 import fcntl
+import heapq
+import itertools
 import os
 import queue
 import threading
@@ -31,6 +34,15 @@ _INSTANT = 0.05
 _SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 Ticket = TypeVar("Ticket")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Deferred:
+    """No result yet: the trial waits for so many seconds, without a token, and is then run."""
+
+    seconds: float
+
+
 _Launch = tuple[Ticket, Cancellation, int]
 
 
@@ -93,10 +105,13 @@ class Flight(Generic[Ticket]):
     no caller waits for a trial that never lands.
     """
 
-    def __init__(self, run: Callable[[Ticket, Cancellation], TrialResult], tokens: Tokens) -> None:
+    def __init__(self, run: Callable[[Ticket, Cancellation], TrialResult | Deferred], tokens: Tokens) -> None:
         self._run = run
         self._tokens = tokens
         self._waiting: deque[Ticket] = deque()
+        self._deferred: list[tuple[float, int, Ticket]] = []
+        """A heap of trials that wait: the time of each, and its place in the order of waiting."""
+        self._places = itertools.count()
         self._cancellations: set[Cancellation] = set()
         self._landed: queue.SimpleQueue[tuple[Ticket, TrialResult | BaseException]] = queue.SimpleQueue()
         self._lock = threading.Lock()
@@ -116,7 +131,7 @@ class Flight(Generic[Ticket]):
     def outstanding(self) -> int:
         """Number of submitted trials whose result was not returned yet."""
         with self._lock:
-            return len(self._waiting) + self._in_flight + self._landed.qsize()
+            return len(self._waiting) + len(self._deferred) + self._in_flight + self._landed.qsize()
 
     def submit(self, ticket: Ticket) -> None:
         """Start a trial as soon as there is a token."""
@@ -141,8 +156,9 @@ class Flight(Generic[Ticket]):
     def withdraw(self) -> list[Ticket]:
         """Remove trials that have not started."""
         with self._lock:
-            withdrawn = list(self._waiting)
+            withdrawn = [*self._waiting, *(ticket for _, _, ticket in self._deferred)]
             self._waiting.clear()
+            self._deferred.clear()
         return withdrawn
 
     def cancel(self) -> None:
@@ -164,10 +180,11 @@ class Flight(Generic[Ticket]):
     def _dispatch(self) -> None:
         while not self._stopping:
             with self._lock:
+                due = self._recall()
                 hungry, enough = bool(self._waiting), self._is_enough()
             token = self._tokens.take() if hungry and not enough else None
             if token is None:
-                self._rest(_TOKEN_POLL if hungry else None)
+                self._rest(_TOKEN_POLL if hungry else due)
                 continue
             with self._lock:
                 launch = self._take(token)
@@ -186,6 +203,16 @@ class Flight(Generic[Ticket]):
                     if not cancellation.requested:
                         self._waiting.appendleft(ticket)
                 time.sleep(_TOKEN_POLL)
+
+    def _recall(self) -> float | None:
+        """Put the deferred trials whose time has come behind the waiting ones; return the seconds until the next.
+
+        Call with the lock held.
+        """
+        now = time.monotonic()
+        while self._deferred and self._deferred[0][0] <= now:
+            self._waiting.append(heapq.heappop(self._deferred)[2])
+        return max(self._deferred[0][0] - now, 0.0) if self._deferred else None
 
     def _rest(self, seconds: float | None) -> None:
         """Wait until something changes, and clear all wake-ups."""
@@ -232,7 +259,7 @@ class Flight(Generic[Ticket]):
         """Run one trial; return the next one for this thread, if there is one and the token need not be passed on."""
         started = time.monotonic()
         try:
-            result: TrialResult | BaseException = self._run(ticket, cancellation)
+            result: TrialResult | Deferred | BaseException = self._run(ticket, cancellation)
         except BaseException as error:
             result = error
         following = None
@@ -247,7 +274,11 @@ class Flight(Generic[Ticket]):
             self._in_flight -= 1
             self._idle += following is None
             self._cancellations.discard(cancellation)
-            self._landed.put((ticket, result))
+            if not isinstance(result, Deferred):
+                self._landed.put((ticket, result))
+            elif not cancellation.requested:
+                place = next(self._places)
+                heapq.heappush(self._deferred, (time.monotonic() + result.seconds, place, ticket))
         if following is None:
             self._nudges.put(None)
         return following

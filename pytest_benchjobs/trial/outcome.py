@@ -14,6 +14,7 @@ from ..model.errors import (
     InfrastructureError,
     ModelAuthFailed,
     ModelUnknown,
+    QuotaReached,
     RateLimited,
     ReferenceFailed,
     ScorerCrashed,
@@ -32,7 +33,7 @@ _LEAST_SILENCE, _LONG_SILENCE = 10.0, 120.0
 _SPENT = (Ending.BUDGET, Ending.QUOTA, Ending.TRIAL_LIMIT)
 ERRORS: dict[Ending, type[InfrastructureError]] = {
     Ending.BUDGET: BudgetSpent,
-    Ending.QUOTA: BudgetSpent,
+    Ending.QUOTA: QuotaReached,
     Ending.AUTHENTICATION: ModelAuthFailed,
     Ending.UNKNOWN_MODEL: ModelUnknown,
     Ending.RATE_LIMITED: RateLimited,

@@ -48,6 +48,8 @@ class Services:
     """The gateway; None: this session has none."""
     on_spent: Callable[[str], None] = lambda _why: None
     """Called when a limit of the whole job is reached."""
+    on_cut: Callable[[Trial, Mapping[str, Any] | None], bool] = lambda _trial, _counted: False
+    """Called when a used-up quota cut a trial short, with the gateway's count so far; returns whether it runs again."""
     check_room: Callable[[], None] = lambda: None
     """Called before an agent starts; raises `DiskFull` if its result could not be stored."""
     on_phase: Callable[[Trial, str], None] = lambda _trial, _phase: None

@@ -8,8 +8,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from ..model.errors import ImageMissing, InfrastructureError, Ungradable
+from ..model.errors import ImageMissing, InfrastructureError, QuotaReached, Ungradable
 from ..model.result import Failure, FailureClass, Outcome, Trial, TrialResult
 from ..model.usage import Usage
 from ..scoring.grade import failure
@@ -23,6 +25,7 @@ from .draft import Clock, Draft
 from .phases import classify, explain
 from .prepare import Prepared, Services
 from .redacting import redact_output
+from .secrets import redacted
 from .steps import run_steps
 
 _RETRY_PAUSE = 2.0
@@ -36,11 +39,14 @@ def run_trial(
     original: TrialResult | None = None,
     ran_because: str | None = None,
     prepared: Prepared | None = None,
+    counted: Mapping[str, Any] | None = None,
+    notes: Sequence[str] = (),
 ) -> TrialResult:
     """Run a trial, with new tries after infrastructure errors, and commit its directory to the bundle.
 
     With `original`, the result of a kept trial, no agent runs: the kept file system is graded again. The first try
-    starts from `prepared`, if given.
+    starts from `prepared`, if given. `counted` is the gateway's count of an earlier run that a used-up quota cut short;
+    a trial that is cut short now has the outcome `cancelled`. `notes` are the first ones of the result.
     """
     clock = Clock()
     draft = Draft.of(
@@ -52,8 +58,9 @@ def run_trial(
         return draft.result(Outcome.ERROR, failure=failure(error, "results"))
     context: TrialContext | None = None
     for tries in itertools.count(1):
-        context = TrialContext(trial, services, cancellation, directory, clock, original, context)
+        context = TrialContext(trial, services, cancellation, directory, clock, original, context, counted)
         context.prepared, prepared = prepared, None
+        context.findings.notes += notes
         outcome = _run_try(context)
         if not context.retryable or tries > services.config.retry_errors:
             break
@@ -68,7 +75,8 @@ def run_trial(
     phases = tuple(context.phases.ended)
     if outcome is Outcome.CANCELLED:
         directory.discard()
-        return draft.result(outcome, phases=phases, image=context.findings.image)
+        why = redacted(context.findings.failure, context.redactor) if context.is_cut else None
+        return draft.result(outcome, phases=phases, image=context.findings.image, failure=why)
     result = draft.result(outcome, **context.findings.without_secrets(context.redactor, phases))
     return _commit(result, draft, trial, services, directory)
 
@@ -137,9 +145,14 @@ def _outcome_of(context: TrialContext, error: BaseException) -> Outcome:
         findings.rescored = findings.kept = None
         findings.usage = Usage()
         return Outcome.SKIPPED
+    if isinstance(error, QuotaReached) and not context.is_driven:
+        context.is_cut = context.services.on_cut(context.trial, context.counted)
     error = classify(error, reached, context.layout.root)
     # Whoever drives an agent does so once.
     context.retryable = isinstance(error, InfrastructureError) and error.retryable and not context.is_driven
     findings.failure = explain(error, reached)
     findings.score = None
+    if context.is_cut:
+        context.drop_kept()
+        return Outcome.CANCELLED
     return Outcome.ERROR

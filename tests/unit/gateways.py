@@ -51,6 +51,8 @@ JOB: dict[str, Any] = {
     "record": None,
     "replay": None,
     "replay_exact": False,
+    "on_quota": "fail",
+    "quotas": None,
     "patience": 0,
     "grace": 0,
     "silence": 900,

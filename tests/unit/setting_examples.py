@@ -39,6 +39,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "rpm": ("60", "groq=30"),
     "tpm": ("6000",),
     "model_patience": ("7",),
+    "on_quota": ("pause",),
     "prices": ("prices.toml",),
     "record": ("traffic",),
     "replay": ("kept",),

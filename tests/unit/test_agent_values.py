@@ -184,6 +184,9 @@ def test_a_status_means_an_ending(status: int, ending: Ending | None) -> None:
     ("message", "status", "ending"),
     [
         ("insufficient_quota", 429, Ending.QUOTA),
+        ("Claude AI usage limit reached|1760000400", None, Ending.QUOTA),
+        ("You've hit your usage limit. Try again in 4 days 20 hours 9 minutes.", None, Ending.QUOTA),
+        ("You have reached your specified API usage limits. You will regain", 400, Ending.QUOTA),
         ("status 503", 429, Ending.RATE_LIMITED),
         ("rate limit", None, Ending.RATE_LIMITED),
         ("error (404)", None, Ending.UNKNOWN_MODEL),

@@ -18,7 +18,7 @@ import pytest
 
 from pytest_benchjobs.model.result import TrialResult
 from pytest_benchjobs.trial.cancellation import Cancellation, Cancelled
-from pytest_benchjobs.trial.flight import Flight, Tokens
+from pytest_benchjobs.trial.flight import Deferred, Flight, Tokens
 
 from .records import result, trial
 
@@ -148,6 +148,41 @@ def test_a_long_trial_that_follows_instant_ones_keeps_no_other_waiting(tmp_path:
         flight.submit(number)
     _until(lambda: runs.now == 4)  # and the results of the instant ones wait to be read
     runs.let_go.set()
+    flight.close()
+
+
+def test_a_deferred_trial_gives_its_token_back_and_runs_later(tmp_path: Path) -> None:
+    ran: list[int] = []
+
+    def run(number: int, _: Cancellation) -> TrialResult | Deferred:
+        ran.append(number)
+        return Deferred(0.2) if number == 0 and ran.count(0) < 3 else _result(number)
+
+    flight = Flight[int](run, Tokens(tmp_path, 1))
+    for number in range(3):
+        flight.submit(number)
+    landed = [one[0] for one in (flight.next(WAIT) for _ in range(3)) if one is not None]
+    assert landed == [1, 2, 0]
+    assert ran == [0, 1, 2, 0, 0]
+    assert flight.outstanding == 0
+    flight.close()
+
+
+def test_deferred_trials_are_withdrawn_like_waiting_ones(tmp_path: Path, runs: Runs) -> None:
+    def run(number: int, cancellation: Cancellation) -> TrialResult | Deferred:
+        if number == 0:
+            return Deferred(600.0)
+        runs(number, cancellation)
+        return Deferred(600.0)
+
+    flight = Flight[int](run, Tokens(tmp_path, 2))
+    flight.submit(0)
+    flight.submit(1)
+    _until(lambda: runs.started == [1])
+    assert flight.outstanding == 2
+    flight.cancel()
+    _until(lambda: flight.outstanding == 0)
+    assert flight.next(timeout=0.05) is None
     flight.close()
 
 

@@ -143,7 +143,7 @@ def test_whatever_it_says_is_one_short_line(body: bytes, words: str) -> None:
     ],
 )
 def test_an_error_within_an_answer(error: dict[str, Any], ending: Ending) -> None:
-    assert of_event(error).ending is ending
+    assert of_event(error, NOW).ending is ending
 
 
 def test_no_answer_is_worth_another_try() -> None:

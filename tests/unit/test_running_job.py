@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ from pytest_benchjobs.job.running import RunningJob
 from pytest_benchjobs.job.trials import Supplies
 from pytest_benchjobs.model.errors import EngineUnavailable, GatewayLost, InputError
 from pytest_benchjobs.model.job import JobConfig, JobStatus
+from pytest_benchjobs.model.quota import OnQuota, Quota
 from pytest_benchjobs.model.result import Failure, Outcome, TrialResult
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.sandbox.protocol import SandboxProvider
@@ -23,6 +25,7 @@ from pytest_benchjobs.store import ledger
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.liveness import has_beaten
+from pytest_benchjobs.store.quotas import write
 
 from .records import JOB, record, result, trial
 from .test_fate import Ticket
@@ -71,6 +74,8 @@ def broke(scenario: str, class_: str) -> TrialResult:
 
 RESUME = f"`benchjobs resume {JOB}`"
 NEVER_RAN = "1 trials did not run"
+USED_UP = "the quota of groq is used up: no credit"
+PAUSED = f"{USED_UP}; finish it with {RESUME} when it is back"
 
 
 @pytest.mark.parametrize(
@@ -119,6 +124,15 @@ NEVER_RAN = "1 trials did not run"
             (JobStatus.CANCELLED, f"{NEVER_RAN}: disk_full happened; then finish it with {RESUME}"),
         ),
         ({}, [broke("a", "engine_lost")], (JobStatus.CANCELLED, NEVER_RAN)),
+        ({"paused": "p"}, [passed("a")], (JobStatus.PAUSED, PAUSED)),
+        ({"paused": "p"}, [passed("a"), broke("b", "budget")], (JobStatus.PAUSED, PAUSED)),
+        ({"paused": "p"}, [passed("a"), passed("b")], (JobStatus.COMPLETED, None)),
+        ({"paused": "p", "stopped": "-x"}, [passed("a")], (JobStatus.CANCELLED, "-x")),
+        (
+            {"paused": "p", "reason": JobStatus.TIMEOUT},
+            [passed("a")],
+            (JobStatus.TIMEOUT, f"it exceeded the job timeout of 90 s; {USED_UP}"),
+        ),
     ],
 )
 def test_the_status_of_a_job_follows_from_what_is_missing_and_why(
@@ -130,6 +144,12 @@ def test_the_status_of_a_job_follows_from_what_is_missing_and_why(
 ) -> None:
     job = make(*results)
     job.trials.spent, job.trials.full = said.get("spent"), said.get("full")
+    if "paused" in said:
+        job.config = job.config.model_copy(update={"on_quota": OnQuota.PAUSE})
+        job.trials.quotas.on_quota = OnQuota.PAUSE
+        job.bundle.layout.flight.mkdir(exist_ok=True)
+        since = datetime.datetime.now(datetime.UTC)
+        write(job.bundle.layout.quotas, {"a": Quota(provider="groq", message="no credit", since=since)})
     job._heartbeat = SimpleNamespace(reason=said.get("reason"), stop=lambda: None)  # type: ignore[assignment]
     endings: list[Ending] = []
     monkeypatch.setattr(
@@ -195,8 +215,8 @@ def gateway(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     calls: list[Any] = []
     made = SimpleNamespace(address="/gateway", close=lambda: calls.append("closed"))
 
-    def start(config: JobConfig, secrets: object, spent: Usage, where: Path) -> Any:
-        calls.append((spent, where.name))
+    def start(config: JobConfig, secrets: object, spent: Usage, where: Path, quotas: Path) -> Any:
+        calls.append((spent, where.name, quotas.name))
         return made
 
     monkeypatch.setattr(models, "needed", lambda *_: True)
@@ -214,7 +234,8 @@ def test_a_job_begins_with_what_it_had_spent_and_says_which_limit_it_reached(
     ledger.note(job.bundle.layout.spent, Usage(calls=7, cost_usd=2.5))
     job.start({"oracle": 2}, sandboxes=False)
     assert job.gateway_address == "/gateway"
-    assert gateway == [(Usage(calls=7, cost_usd=2.5), job.bundle.layout.spent.name)]
+    layout = job.bundle.layout
+    assert gateway == [(Usage(calls=7, cost_usd=2.5), layout.spent.name, layout.quotas.name)]
     assert has_beaten(job.bundle.root)
     assert job.trials.engine_problem is None
     job.record(result(trial("b"), usage=Usage(calls=1, cost_usd=0.5), path="x"))

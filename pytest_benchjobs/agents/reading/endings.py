@@ -17,6 +17,10 @@ _WORDS: dict[Ending, tuple[str, ...]] = {
         r"quota exceeded\. check your plan",
         "exhausted your daily quota",
         "billing_error",
+        "usage_limit_reached",
+        "usage limit (?:has been )?reached",
+        "(?:hit|reached) your (?:usage|weekly|session|5-hour) limit",
+        "reached your specified api usage limits",
     ),
     Ending.AUTHENTICATION: (
         "api.key.not.valid",

@@ -20,6 +20,8 @@ from .measure import mean
 
 BUDGET_SPENT = 13
 """Exit status of a job stopped by a limit on money, tokens or calls."""
+PAUSED = 75
+"""Exit status of a job that waits for the quota of a provider: the one of `sysexits.h` for "try again later"."""
 _CHANCE = "baseline:random"
 """Beginning of the label of an agent whose score is the chance score."""
 
@@ -47,6 +49,7 @@ def judge_job(
     *,
     at: datetime.datetime,
     only: str | None = None,
+    where: str = "",
 ) -> Judged:
     """Judge the trials of a job that has ended.
 
@@ -55,7 +58,7 @@ def judge_job(
     that part: scenarios that were not selected do not count as removed.
 
     `rows` are all trials of the job. `baseline` is None if none is configured. `only` is the label of the one agent to
-    judge.
+    judge. `where` is the option by which commands find the results directory.
 
     Raises:
         InputError: the job has not ended.
@@ -78,6 +81,7 @@ def judge_job(
         config,
         job=record.id,
         at=at,
+        where=where,
         baseline_missing=baseline.missing if baseline is not None else None,
         random=chance,
         rounds=record.rounds,
@@ -95,6 +99,8 @@ def judge_job(
     # A job stopped by a limit has its own exit status, unless something else is wrong too.
     out_of_budget = record.status is JobStatus.BUDGET and status != EXIT_INVALID
     status = BUDGET_SPENT if out_of_budget else EXIT_INVALID
+    if record.status is JobStatus.PAUSED:
+        status = PAUSED  # whatever is wrong may be right after the resume
     why = f"invalid: {two_tasks(twice)}" if twice else _why_not_whole(record, missing)
     return Judged(_invalid(report, why), status, config.any)
 

@@ -9,6 +9,7 @@ from pydantic import Field
 from ...analysis.live import Live, Tally
 from ...model.base import Model
 from ...model.job import JobRecord
+from ...model.quota import Quota
 from ...model.result import Outcome
 from . import Document, mirror
 from .summary import InFlight
@@ -82,6 +83,8 @@ class WatchDocument(Document):
     agents: tuple[WatchAgent, ...]
     in_flight: tuple[InFlight, ...]
     """Running trials, the oldest first."""
+    quotas: tuple[Quota, ...]
+    """Quotas of providers that are used up, which trials wait for, or which pause the job."""
     lately: tuple[WatchEnded, ...]
     """The trials that ended last, the newest at the end."""
     log: tuple[str, ...]
@@ -89,7 +92,13 @@ class WatchDocument(Document):
 
 
 def watch_document(
-    record: JobRecord, live: Live, now: datetime.datetime, *, died: bool = False, log: tuple[str, ...] = ()
+    record: JobRecord,
+    live: Live,
+    now: datetime.datetime,
+    *,
+    died: bool = False,
+    log: tuple[str, ...] = (),
+    quotas: tuple[Quota, ...] = (),
 ) -> WatchDocument:
     """Return a snapshot of a job. Texts of agents in it are raw: clean them before they are shown."""
     over = died or record.status.ended
@@ -111,6 +120,7 @@ def watch_document(
             mirror(WatchEnded, event, outcome=event.outcome.value) for event in list(live.lately)[-_LATELY:]
         ),
         log=log,
+        quotas=quotas,
     )
 
 

@@ -1,0 +1,39 @@
+"""Quotas of providers: what a job does when one is used up, and the record of it.
+
+A quota is hard: no credit, a usage limit, a cap of a day or a month. It is not a rate limit, which the gateway waits
+for within a call.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from pydantic import AwareDatetime
+
+from .base import Model
+
+
+class OnQuota(enum.StrEnum):
+    """What a job does when the quota of a provider is used up."""
+
+    FAIL = "fail"
+    """End the job; its trials under way are errors."""
+    WAIT = "wait"
+    """Trials of that provider wait until the quota is back; those of others go on."""
+    PAUSE = "pause"
+    """No further trial of that provider begins. When all others have ended, the job is paused."""
+
+
+class Quota(Model):
+    """A quota that is used up, for one provider and key."""
+
+    provider: str
+    message: str
+    """The provider's own words, in one line."""
+    since: AwareDatetime
+    until: AwareDatetime | None = None
+    """Time of the next try, with `wait`; otherwise the time when the quota is back, if the provider named one."""
+    told: bool = False
+    """True if the provider named the time."""
+    times: int = 1
+    """How many times in a row the quota was found used up."""

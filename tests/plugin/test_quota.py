@@ -1,0 +1,237 @@
+"""Quotas of providers that are used up: jobs that end, wait or pause, in one process and in several."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import threading
+import time
+from collections.abc import Iterator
+from http.server import ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from .completions import Completions
+from .conftest import Bench
+from .test_answering import CONFTEST
+
+TRIALS = 6
+WORKERS = [(), ("-n", "2")]
+
+
+class Provider:
+    """An endpoint whose quota is used up after so many calls, until it is told otherwise or a time has come."""
+
+    def __init__(self, calls: int | None = None, seconds: float | None = None, *, tells: bool = True) -> None:
+        self.calls, self.seconds, self.tells = calls, seconds, tells
+        self.lock = threading.Lock()
+        self.answered = self.refused = 0
+        self.back: float | None = None
+        provider = self
+
+        class Handler(Completions):
+            def asked(self, body: dict[str, Any]) -> None:
+                if (said := provider.refusal()) is None:
+                    numbers = [int(found) for found in re.findall(r"\d+", body["messages"][-1]["content"])]
+                    self.answer(body["model"], f"ANSWER: {sum(numbers[:2])}")
+                    return
+                content = json.dumps({"error": said}).encode()
+                self.send_response(429)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+
+    def refusal(self) -> dict[str, Any] | None:
+        """What a call is refused with, None if it is answered."""
+        with self.lock:
+            if self.back is not None and time.time() >= self.back:
+                self.calls, self.back = None, None
+            if self.calls is None or self.answered < self.calls:
+                self.answered += 1
+                return None
+            self.refused += 1
+            said: dict[str, Any] = {"message": "You exceeded your quota", "code": "insufficient_quota"}
+            if self.seconds is not None:
+                self.back = self.back or time.time() + self.seconds
+                if self.tells:
+                    said["resets_at"] = self.back
+            return said
+
+    def agent(self, model: str) -> str:
+        return f"model:{model}@http://127.0.0.1:{self.http.server_address[1]}/v1"
+
+
+@contextlib.contextmanager
+def providers(*all_of_them: Provider) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for one in all_of_them:
+            one.http.shutdown()
+            one.http.server_close()
+
+
+@pytest.fixture
+def sums(bench: Bench) -> Bench:
+    bench.conftest(CONFTEST)
+    bench.write("pytest.ini", "[pytest]\nbench_sandbox = none\n")
+    return bench
+
+
+def call(*agents: str) -> list[str]:
+    return ["--bench", "sums", *(f"--bench-agent={agent}" for agent in agents), "--bench-concurrency", "2"]
+
+
+def figures(bench: Bench) -> dict[str, tuple[Any, ...]]:
+    return {
+        result["node_id"]: (result["outcome"], result["score"], result["usage"]["calls"])
+        for result in bench.results()
+    }
+
+
+def record(bench: Bench) -> dict[str, Any]:
+    return json.loads((bench.bundle() / "job.json").read_text("utf-8"))  # type: ignore[no-any-return]
+
+
+def test_by_default_the_job_ends(sums: Bench) -> None:
+    poor, rich = Provider(2), Provider()
+    with providers(poor, rich):
+        run = sums.run(*call(poor.agent("poor"), rich.agent("rich")))
+        assert run.ret == 13
+        assert record(sums)["status"] == "budget"
+        assert {result["outcome"] for result in sums.results()} <= {"passed", "error"}
+        assert rich.answered < TRIALS
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_a_paused_job_is_finished_to_the_results_of_one_that_never_paused(
+    sums: Bench, workers: tuple[str, ...]
+) -> None:
+    poor, rich = Provider(2), Provider()
+    with providers(poor, rich):
+        arguments = call(poor.agent("poor"), rich.agent("rich"))
+        run = sums.run(*arguments, "--bench-on-quota", "pause", "--junitxml", "junit.xml", *workers)
+        output = run.stdout.str()
+        assert run.ret == 75, output
+        assert "job paused: the quota of openai-compatible is used up" in output
+        found = record(sums)
+        assert (found["status"], found["planned"], found["totals"]["trials"]) == ("paused", 12, TRIALS + 2)
+        assert f"`benchjobs resume {found['id']}`" in found["message"]
+        assert [quota["provider"] for quota in found["decisions"]["quotas"]] == ["openai-compatible"]
+        passed = [node for node, outcome in sums.outcomes().items() if outcome == "passed"]
+        assert len(passed) == len(sums.outcomes()) == TRIALS + 2
+        assert sum("rich" in node for node in passed) == TRIALS
+        junit = (sums.path / "junit.xml").read_text("utf-8")
+        assert 'errors="0"' in junit
+        assert 'failures="0"' in junit
+        assert 'skipped="4"' in junit
+        ours = (sums.bundle() / "junit.xml").read_text("utf-8")
+        assert ours.count("<testcase") == TRIALS + 2
+        assert not (sums.bundle() / ".flight").exists()
+
+        listed = json.loads(sums.benchjobs("list", "--status", "paused", "-o", "json").stdout)
+        assert [job["id"] for job in listed["jobs"]] == [found["id"]]
+        watched = sums.benchjobs("watch", "last")
+        assert watched.returncode == 75
+        assert f"`benchjobs resume {found['id']}` runs the missing trials" in watched.stderr
+        document = json.loads(sums.benchjobs("watch", "last", "-o", "json").stdout)
+        assert document["status"] == "paused"
+        assert document["quotas"][0]["message"].endswith("You exceeded your quota")
+        gate = sums.benchjobs("gate", "last", "--min-score", "0.5")
+        assert gate.returncode == 75
+        assert "paused" in gate.stdout
+
+        again = sums.benchjobs("resume", "last")
+        assert again.returncode == 75, again.stdout + again.stderr
+        assert poor.answered == 2
+        poor.calls = None
+        again = sums.benchjobs("resume", "last")
+        assert again.returncode == 0, again.stdout + again.stderr
+        resumed = figures(sums)
+        assert (record(sums)["status"], record(sums)["id"]) == ("completed", found["id"])
+        assert record(sums)["decisions"]["quotas"] == []
+        assert poor.answered == rich.answered == TRIALS
+        sums.run(*arguments, *workers).assert_outcomes(passed=12)
+        assert record(sums)["id"] != found["id"]
+        assert figures(sums) == resumed
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_trials_wait_until_the_quota_is_back_and_others_go_on(sums: Bench, workers: tuple[str, ...]) -> None:
+    poor, rich = Provider(1, seconds=5), Provider()
+    with providers(poor, rich):
+        began = time.time()
+        arguments = call(poor.agent("poor"), rich.agent("rich"))
+        run = sums.run(*arguments, "--bench-on-quota", "wait", *workers)
+        output = run.stdout.str()
+        run.assert_outcomes(passed=12)
+        results = sums.results()
+        assert record(sums)["status"] == "completed"
+        ended = {"poor": [], "rich": []}  # type: dict[str, list[str]]
+        for result in results:
+            ended["poor" if "poor" in result["node_id"] else "rich"].append(result["finished_at"])
+        assert sum(one > max(ended["rich"]) for one in ended["poor"]) == TRIALS - 1
+        assert time.time() - began > 5
+        assert poor.refused <= 2
+        cut = [result for result in results if any("began anew" in note for note in result["notes"])]
+        assert 1 <= len(cut) <= 2
+        # The clock of a trial stands still meanwhile, but its calls count.
+        assert all(result["seconds"] < 4 for result in results)
+        assert {result["usage"]["calls"] for result in cut} <= {1, 2}
+        if not workers:
+            assert "the quota of openai-compatible is used up until" in output
+            assert "its trials wait" in output
+            assert "the quota of openai-compatible is back" in output
+
+
+def test_a_waiting_job_is_watched_and_cancelled(sums: Bench) -> None:
+    poor = Provider(1, seconds=3600)
+    with providers(poor):
+        process = sums.start(*call(poor.agent("poor")), "--bench-on-quota", "wait")
+        try:
+            deadline = time.monotonic() + 60
+            while not list(sums.path.glob("reports/jobs/*/.flight/quotas.json")):
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            time.sleep(1)
+            watching = sums.benchjobs("cancel", "last", "--no-wait")
+            assert watching.returncode == 0, watching.stderr
+            output, _ = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert record(sums)["status"] == "cancelled", output
+    assert record(sums)["decisions"]["quotas"][0]["told"] is True
+    assert len(sums.results()) == 1
+
+
+def test_a_job_out_of_time_says_what_it_waited_for(sums: Bench) -> None:
+    poor = Provider(1, seconds=3600)
+    with providers(poor):
+        sums.run(*call(poor.agent("poor")), "--bench-on-quota", "wait", "--bench-job-timeout", "5")
+    found = record(sums)
+    assert found["status"] == "timeout"
+    assert (
+        "it exceeded the job timeout of 5 s; the quota of openai-compatible is used up until"
+        in found["message"]
+    )
+
+
+def test_the_setting_is_checked_and_kept(sums: Bench) -> None:
+    run = sums.run("--bench", "sums", "--bench-on-quota", "sleep")
+    assert run.ret == 4
+    assert "--bench-on-quota: 'sleep' is not one of fail, wait, pause" in run.stderr.str()
+    sums.write("pytest.ini", "[pytest]\nbench_sandbox = none\nbench_on_quota = pause\n")
+    plan = sums.benchjobs("plan", "--benchmark", "sums", "-o", "json")
+    assert json.loads(plan.stdout)["config"]["on_quota"] == "pause"
+    assert "on_quota: pause" in sums.benchjobs("plan", "--benchmark", "sums").stdout
+    sums.write("job.toml", 'benchmarks = ["sums"]\non_quota = "wait"\n')
+    plan = sums.benchjobs("plan", "-f", "job.toml", "-o", "json")
+    assert json.loads(plan.stdout)["config"]["on_quota"] == "wait", plan.stderr
+    plan = sums.benchjobs("plan", "-f", "job.toml", "--on-quota", "fail", "-o", "json")
+    assert json.loads(plan.stdout)["config"]["on_quota"] == "fail"
