@@ -102,7 +102,13 @@ def _judged(history: Any, job: str, specs: Sequence[str], config: GateConfig) ->
     missing = None if first.cells else "A has no results"
     baseline = Resolved(first if first.cells else None, missing)
     return comparison, judge_job(
-        record, rows, config, baseline, at=at, only=labels[1], where=directory_argument(record.config.directory)
+        record,
+        rows,
+        config,
+        baseline,
+        at=at,
+        only=labels[1],
+        where=directory_argument(record.config.directory),
     )
 
 
