@@ -6,7 +6,7 @@ import datetime
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
-from ..model.comparison import ComparedRow, ComparedSide, Comparison, HighScore
+from ..model.comparison import ComparedMetric, ComparedRow, ComparedSide, Comparison, HighScore
 from ..model.gate import Change, Rule, ScenarioRef
 from ..system.garbage import gc_paused
 from .gate import words
@@ -14,7 +14,7 @@ from .gate.changes import change_of
 from .gate.measure import Measured, mean, measure
 from .gate.scenario_rules import chances
 from .pairing import Pair, Pairing, pair
-from .sides import Side
+from .sides import Series, Side
 from .statistics import benjamini_hochberg, holm
 from .trials import grouped
 
@@ -125,6 +125,33 @@ def _row(
         high_score=high,
         a_to_high=None if high is None else a - high.score,
         b_to_high=None if high is None else b - high.score,
+        metrics=_metrics(pairs, measured.rule.level),
+    )
+
+
+def _metrics(pairs: Sequence[Pair], level: float) -> tuple[ComparedMetric, ...]:
+    """Return the metrics that scenarios have on both sides, sorted by name."""
+    series = {one.name: one for pair in pairs for one in pair.now.metrics}
+    rules = [Rule(text=name, metric="metric", name=name, level=level) for name in sorted(series)]
+    found = [one for rule in rules if (one := measure(rule, pairs)).pairs]
+    tested = [one.test() for one in found]
+    either = holm([min(1.0, 2 * min(one.worse, one.better)) for one in tested])
+    return tuple(_metric(one, series[str(one.rule.name)], p) for one, p in zip(found, either, strict=True))
+
+
+def _metric(measured: Measured, series: Series, p_value: float) -> ComparedMetric:
+    a, b = mean(measured.before), mean(measured.now)
+    ahead = a < b if not measured.less else a > b
+    return ComparedMetric(
+        name=series.name,
+        unit=series.unit,
+        direction="lower" if measured.less else "higher",
+        scenarios=len(measured.pairs),
+        a=a,
+        b=b,
+        delta=b - a,
+        winner=None if a == b else "b" if ahead else "a",
+        p_value=p_value,
     )
 
 

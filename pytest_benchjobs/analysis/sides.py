@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from ..model.job import JobRecord, JobStatus
 from ..model.known_failure import KnownMode
+from ..model.metric import Metric
 from ..model.result import Outcome
-from ..store.rows import PairRow
+from ..store.rows import PairRow, metrics_of
 from ..store.text import one_line
 from ..system.garbage import gc_paused
 
@@ -24,6 +25,16 @@ QUARANTINE = KnownMode.QUARANTINE.value
 _GRADED = frozenset((Outcome.PASSED.value, Outcome.FAILED.value))
 _PASSED = Outcome.PASSED.value
 _NO_ATTEMPT = frozenset((Outcome.SKIPPED.value, Outcome.CANCELLED.value))
+
+
+class Series(NamedTuple):
+    """Values of a metric at a scenario."""
+
+    name: str
+    unit: str | None
+    direction: str
+    """Direction of better values: `higher` or `lower`."""
+    values: tuple[float, ...]
 
 
 class Cell(NamedTuple):
@@ -54,6 +65,12 @@ class Cell(NamedTuple):
     """Mode of the known failure, from the latest attempt."""
     threshold: float = 1.0
     """Score from which an attempt passes, unless its agent crashed or ran into a limit."""
+    metrics: tuple[Series, ...] = ()
+    """What scorers measured in the attempts in `scores`, as far as known."""
+
+    def metric(self, name: str) -> Series | None:
+        """Return the values of a metric; None without any."""
+        return next((one for one in self.metrics if one.name == name), None)
 
     @property
     def key(self) -> Key:
@@ -168,6 +185,7 @@ def _cell(key: Key, rows: Sequence[PairRow]) -> Cell:
     seconds: list[float] = []
     costs: list[float] = []
     tokens: list[int] = []
+    metrics: list[str | None] = []
     passed = 0
     for row in kept:
         if row.outcome not in _GRADED:
@@ -175,6 +193,7 @@ def _cell(key: Key, rows: Sequence[PairRow]) -> Cell:
         # An agent that failed before grading gets a score of 0.
         scores.append(row.score or 0.0)
         passed += row.outcome == _PASSED
+        metrics.append(row.metrics)
         if row.reused is not None:
             continue
         seconds.append(row.seconds)
@@ -199,6 +218,7 @@ def _cell(key: Key, rows: Sequence[PairRow]) -> Cell:
         cluster=first.cluster if first is not None else None,
         known=first.known if first is not None else None,
         threshold=first.threshold if first is not None else 1.0,
+        metrics=_series(metrics),
     )
 
 
@@ -206,7 +226,7 @@ def _only(row: PairRow) -> Cell:
     """Make the cell of a single attempt, the usual case."""
     (
         benchmark, scenario, agent, _, outcome, score, _, seconds, cost, into, out, comparable, reused, rescored,
-        known, tags, cluster, threshold,
+        known, tags, cluster, threshold, metrics,
     ) = row  # fmt: skip
     graded = outcome in _GRADED
     ran = graded and reused is None
@@ -228,7 +248,19 @@ def _only(row: PairRow) -> Cell:
             cluster,
             known,
             threshold,
+            _series((metrics,)) if graded and metrics is not None else (),
         )
+    )
+
+
+def _series(texts: Iterable[str | None]) -> tuple[Series, ...]:
+    """Return the values of each metric, with the unit and direction of the newest."""
+    found: dict[str, tuple[Metric, list[float]]] = {}
+    for text in texts:
+        for metric in metrics_of(text):
+            found.setdefault(metric.name, (metric, []))[1].append(metric.value)
+    return tuple(
+        Series(name, newest.unit, newest.direction, tuple(values)) for name, (newest, values) in found.items()
     )
 
 

@@ -11,13 +11,14 @@ from typing import Any
 
 from ..model.errors import InputError
 from ..model.job import JobRecord, JobStatus
+from ..model.metric import Metric
 from ..model.result import Outcome, TrialResult
 from ..store.bundle import JobBundle
 from ..store.copying import inside
 from ..store.layout import TrialLayout
 from ..store.reader import HistoryReader
 from ..store.results import origins
-from ..store.rows import EventRow, JobRow, RunRow, ScoreRow, TrialRow
+from ..store.rows import EventRow, JobRow, RunRow, ScoreRow, TrialRow, metrics_of
 from ..store.text import clean, one_line
 from ..store.trials import read_result
 from .rows import Rows, cell, names_of, several
@@ -225,6 +226,8 @@ class Trial:
     """Scenarios of one cluster are not independent of each other."""
     calls: int | None
     """Calls of models that were answered."""
+    metrics: str | None
+    """What its scorers measured, JSON: name -> [value, unit, direction of better values]. See also `measured`."""
     _results: Path = dataclasses.field(repr=False, compare=False)
 
     @classmethod
@@ -254,6 +257,10 @@ class Trial:
             InputError: its files are not here, or damaged.
         """
         return read_result(self.directory)
+
+    def measured(self) -> tuple[Metric, ...]:
+        """Return what its scorers measured beside the score."""
+        return metrics_of(self.metrics)
 
     def scores(self) -> list[ScoreRow]:
         """List the score of each scorer."""

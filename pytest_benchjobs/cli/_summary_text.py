@@ -12,7 +12,7 @@ import click
 
 from ..analysis.attempts import shown
 from ..report.table import Cell, Column, marks, render, tabulate
-from ..report.units import cost, counted, duration, mean_text, number, percent
+from ..report.units import cost, counted, duration, figure, mean_text, number, percent
 from ..store.text import clean, one_line
 
 if TYPE_CHECKING:
@@ -232,6 +232,7 @@ def _extended(document: SummaryDocument, room: int) -> Iterator[str]:
         title = f"{run.benchmark}: {run.agent}" if several else run.agent
         yield f"{one_line(title, max(30, room - 30))} ({run.id})"
         yield from _scenario_lines(run, room)
+        yield from _metric_lines(run, room)
     if document.left_out:
         yield ""
         yield f"... and {counted(document.left_out, 'scenario')} more"
@@ -260,6 +261,21 @@ def _scenario_lines(run: RunFigures, room: int) -> Iterator[str]:
         rows.append([mark, scenario.scenario, _scores(scenario, of_scenario), ", ".join(remarks)])
     columns = [Column(""), Column("", least=16), Column("", least=12), Column("", least=12)]
     for line in render(columns, rows, room - 2):
+        yield f"  {line}"
+
+
+def _metric_lines(run: RunFigures, room: int) -> Iterator[str]:
+    if not run.metrics:
+        return
+    shown = [
+        (Column("Metric", least=10), lambda one: one.name),
+        (Column("Mean", number=True), lambda one: figure(one.mean)),
+        (Column("Unit"), lambda one: one.unit or "-"),
+        (Column("Better"), lambda one: one.direction),
+        (Column("Trials", number=True), lambda one: str(one.trials)),
+    ]
+    yield ""
+    for line in tabulate(run.metrics, room - 2, shown):
         yield f"  {line}"
 
 

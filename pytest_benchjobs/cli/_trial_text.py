@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..report.console import describe
 from ..report.table import Column, render
-from ..report.units import cost, counted, duration, number
+from ..report.units import cost, counted, duration, figure, number
 from ..store.text import clean, one_line
 from ..system.units import size
 
@@ -37,6 +37,8 @@ def trial_lines(document: ShowDocument, following: Sequence[str]) -> Iterator[st
         yield from _titled("Commands of the agent", _commands(document))
     if result.scorers:
         yield from _titled("Scorers", _scorers(result))
+    if result.metrics:
+        yield from _titled("Metrics", _metrics(result))
     for log in document.logs:
         yield from _titled(f"{log.title[0].upper()}{log.title[1:]}", log.lines)
     if usage := list(_usage(result)):
@@ -152,6 +154,19 @@ def _scorers(result: TrialResult) -> Iterator[str]:
         Column(""),
     ]
     yield from render(columns, cells, 500)
+
+
+def _metrics(result: TrialResult) -> Iterator[str]:
+    cells = [
+        [
+            one_line(one.name, 80),
+            figure(one.value),
+            one_line(one.unit or "", 20),
+            f"{one.direction} is better",
+        ]
+        for one in result.metrics
+    ]
+    yield from render([Column(""), Column("", number=True), Column(""), Column("")], cells, 200)
 
 
 def _usage(result: TrialResult) -> Iterator[str]:

@@ -63,7 +63,7 @@ class Recorder:
         """Queue a result for the history. A trial that was not run has no result."""
         if result.outcome is Outcome.CANCELLED:
             return
-        if result.usage.calls is not None:
+        if result.usage.calls is not None or result.grading_usage.calls is not None:
             self.spent = added(self.spent, spent_by([result]))
         if not result.path:
             self.unwritable[result.node_id] = result

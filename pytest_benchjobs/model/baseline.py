@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import ConfigDict, Field, model_validator
 
 from .base import Model, Name
+from .metric import LARGEST, MOST, Direction
 
 DEFAULT_NAME = "default"
 """Of the baseline that is meant where none is named."""
@@ -33,6 +34,16 @@ class BaselineEntry(Model, defer_build=True):
     set_by: str | None = None
     """Name of the git user, else the login."""
     reason: str | None = None
+
+
+class BaselineMetric(Model, defer_build=True):
+    """A metric of all attempts of an agent at a scenario."""
+
+    model_config = ConfigDict(**{**Model.model_config, "strict": True})
+
+    mean: Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
+    unit: _Text | None = None
+    direction: Direction = "higher"
 
 
 class BaselineScenario(Model, defer_build=True):
@@ -60,6 +71,8 @@ class BaselineScenario(Model, defer_build=True):
     """Mean per attempt, as are tokens and seconds; None: unknown."""
     tokens: _Amount | None = None
     seconds: _Amount | None = None
+    metrics: Annotated[dict[_Id, BaselineMetric], Field(max_length=MOST)] = {}
+    """What scorers measured: mean per attempt."""
 
     @model_validator(mode="after")
     def _agree(self) -> Self:

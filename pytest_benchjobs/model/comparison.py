@@ -9,6 +9,7 @@ from pydantic import Field
 
 from .base import Model, Score
 from .gate import Change, ScenarioRef
+from .metric import Direction
 
 
 class HighScore(Model):
@@ -33,6 +34,24 @@ class ComparedSide(Model):
     """Ids, the newest first; empty for a file."""
     agents: tuple[str, ...] = ()
     """Labels."""
+
+
+class ComparedMetric(Model):
+    """A metric that scorers report, over the scenarios that have it on both sides."""
+
+    name: str
+    unit: str | None = None
+    direction: Direction = "higher"
+    """Direction of better values."""
+    scenarios: int
+    a: float
+    b: float
+    delta: float
+    """`b - a`."""
+    winner: Literal["a", "b"] | None = None
+    """Side with the better mean. None: the means are the same."""
+    p_value: float | None = None
+    """Two-sided, of no difference, adjusted for the number of metrics of the row (Holm)."""
 
 
 class ComparedRow(Model):
@@ -80,6 +99,7 @@ class ComparedRow(Model):
     a_to_high: float | None = None
     """`a - high_score`; negative: below it."""
     b_to_high: float | None = None
+    metrics: tuple[ComparedMetric, ...] = ()
 
 
 class Comparison(Model):

@@ -71,8 +71,10 @@ class Rule(Model):
     text: str
     """As it was written."""
     metric: str
-    """`mean`, `pass_rate`, `pass@K`, `pass^K`, `scenario`, `critical`, `cost`, `tokens`, `duration`; of floors
-    `min_score`, `min_pass_rate`, `max_error_rate`, `min_samples`, `min_lift`."""
+    """`mean`, `pass_rate`, `pass@K`, `pass^K`, `scenario`, `critical`, `cost`, `tokens`, `duration`, `metric`; of
+    floors `min_score`, `min_pass_rate`, `max_error_rate`, `min_samples`, `min_lift`."""
+    name: str | None = None
+    """Of `metric`: the metric that scorers report."""
     k: int | None = None
     """Of `pass@K` and `pass^K`."""
     amount: float = 0.0

@@ -268,7 +268,7 @@ class JobRecord(Model):
     """True if its benchmarks were named one by one, so that others are not missing."""
     totals: Totals = Totals()
     spent: Usage = Usage()
-    """Usage of models by all its trials so far, also by those whose results a resume replaced."""
+    """Usage of models by all its trials so far, also by those whose results a resume replaced. Judges count."""
     invocation: Invocation | None = None
     parent: str | None = None
     """The job this one was made from, by `rescore`, `rerun` or `merge`."""

@@ -12,6 +12,7 @@ from .agent import AgentSpec
 from .base import SCHEMA_VERSION, Model, SchemaVersion, Score
 from .ending import Ending
 from .known_failure import Known
+from .metric import Metric
 from .scenario import Scenario
 from .usage import Usage
 
@@ -75,6 +76,8 @@ class ScorerResult(Model):
     """Usage of the model that graded: not part of the trial's, which is the agent's. The job's limits count it."""
     details: dict[str, Any] = {}
     """For example how many tests passed."""
+    metrics: tuple[Metric, ...] = ()
+    """What it measured beside the score."""
 
 
 class Phase(Model):
@@ -214,9 +217,13 @@ class TrialResult(Model):
     failed the trial, else of the last one."""
     failure: Failure | None = None
     scorers: tuple[ScorerResult, ...] = ()
+    metrics: tuple[Metric, ...] = ()
+    """Metrics of all scorers. Where two have the same name, the second is `NAME#2`."""
     agent_end: AgentEnd | None = None
     usage: Usage = Usage()
     """Of all tries together."""
+    grading_usage: Usage = Usage()
+    """Usage of models that scorers asked, such as judges, of all tries and turns together. Not part of `usage`."""
     models: dict[str, int] = {}
     """Models that were called through the gateway, as their endpoints name them -> calls, of all tries."""
     phases: tuple[Phase, ...] = ()

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from .base import Capability, Model, Name, ScenarioName, Score, Seconds, Size
+from .metric import MOST, OWN_SCORE, MetricName, MetricSpec
 
 DEFAULT_AGENT_TIMEOUT = 7200.0
 DEFAULT_PIDS = 2048
@@ -105,13 +106,17 @@ class ScorerSpec(Model):
     type: str = Field(min_length=1)
     weight: Annotated[float, Field(gt=0)] = 1.0
     script: str | None = None
-    """`bash`: prints `score=X`, or a number on its last line."""
+    """`bash` and `python`: prints `score=X`, or a number on its last line. Of `python` also an expression."""
     command: str | None = None
     """`command`: exit status 0 is 1.0. `tests`: how to run the files; default: test.sh, else pytest."""
     path: Path | None = None
-    """`tests` and `harbor`: absolute path of a file or directory put into the container after the agent is gone."""
+    """`tests`, `harbor`, `python`: absolute path of what is put into the container after the agent is gone."""
     overlay: Path | None = None
     """`harbor`: absolute path of a directory whose files are put over those of `path`."""
+    requirements: tuple[str, ...] = ()
+    """`python`: packages that it imports, such as `numpy==2.1.0`."""
+    python_version: str | None = None
+    """`python`: versions of Python that it runs with, such as `==3.12.*`."""
     timeout: Seconds | None = None
     user: str | None = None
     env: EnvTable = {}
@@ -119,6 +124,17 @@ class ScorerSpec(Model):
     """Network while this scorer runs; default: the environment's."""
     params: dict[str, Any] = {}
     """Handed to registered scorers as they are."""
+    metrics: dict[MetricName, MetricSpec] = {}
+    """Metrics that it reports beside its score; without any, all that it reports are kept."""
+
+    @model_validator(mode="after")
+    def _weighs_its_score(self) -> Self:
+        own = self.metrics.get(OWN_SCORE)
+        if own is not None and own.model_fields_set - {"weight"}:
+            raise ValueError(f"metrics: {OWN_SCORE!r} is the scorer's own score; it takes only a weight")
+        if len(self.metrics) > MOST:
+            raise ValueError(f"metrics: there are {len(self.metrics)}; {MOST} are allowed")
+        return self
 
 
 class ArtifactSpec(Model):
@@ -367,6 +383,18 @@ class Scenario(Model):
             and environment.healthcheck is None
             and self.fresh_container is None
         )
+
+    @property
+    def graded_here(self) -> tuple[ScorerSpec, ...]:
+        """Scorers that grade in a container of the agent's image. One of another image has never an agent in it."""
+
+        def is_here(fresh: FreshContainer | None) -> bool:
+            return fresh is None or fresh.environment is None
+
+        if not self.steps:
+            return self.scorers if is_here(self.fresh_container) else ()
+        names = {name for step in self.steps if is_here(step.fresh_container) for name in step.scorers}
+        return tuple(spec for spec in self.scorers if spec.name in names)
 
     @property
     def environments(self) -> tuple[Environment, ...]:

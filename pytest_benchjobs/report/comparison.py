@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from ..model.comparison import ComparedRow, ComparedSide, Comparison
+from ..model.comparison import ComparedMetric, ComparedRow, ComparedSide, Comparison
 from ..model.gate import Change, ScenarioRef
 from ..store.text import one_line
 from .table import Column, tabulate
@@ -23,6 +23,7 @@ def comparison_lines(comparison: Comparison, room: int) -> Iterator[str]:
     yield from _scores(comparison, room)
     yield ""
     yield from _spent(comparison, room)
+    yield from _metrics(comparison, room)
     yield from _tail(comparison)
 
 
@@ -86,6 +87,37 @@ def _spent(comparison: Comparison, room: int) -> Iterator[str]:
         (Column("errors B", number=True), lambda row: str(row.b_errors)),
     ]
     return tabulate(comparison.rows, room, shown)
+
+
+def _metrics(comparison: Comparison, room: int) -> Iterator[str]:
+    """Make the table of what scorers measured, if there is anything."""
+    rows = [(row, one) for row in comparison.rows for one in row.metrics]
+    if not rows:
+        return
+    shown = [
+        (Column("metric", least=10), lambda pair: pair[1].name),
+        (Column("benchmark", least=12), lambda pair: pair[0].benchmark),
+        (Column("agents", least=12), lambda pair: _agents(pair[0])),
+        (Column("A", number=True), lambda pair: f"{pair[1].a:.4g}"),
+        (Column("B", number=True), lambda pair: f"{pair[1].b:.4g}"),
+        (Column("delta (B-A)", number=True), lambda pair: f"{pair[1].delta:+.4g}"),
+        (Column("unit"), lambda pair: pair[1].unit or "-"),
+        (Column("better"), lambda pair: pair[1].direction),
+        (Column("winner"), lambda pair: _ahead(pair[1], comparison.level)),
+        (Column("n", number=True), lambda pair: str(pair[1].scenarios)),
+        (Column("p", number=True), lambda pair: _or_dash(pair[1].p_value, "{:.3f}".format)),
+    ]
+    if len({(row.a_agent, row.b_agent) for row, _ in rows}) < 2:
+        del shown[2]
+    yield ""
+    yield from tabulate(rows, room, shown)
+
+
+def _ahead(metric: ComparedMetric, level: float) -> str:
+    if metric.winner is None:
+        return "-"
+    letter = metric.winner.upper()
+    return letter if metric.p_value is not None and metric.p_value < 1 - level else f"({letter})"
 
 
 def _tail(comparison: Comparison) -> Iterator[str]:

@@ -24,13 +24,13 @@ from ..store.files import is_file
 from ..store.layout import AGENT_FILES
 from ..store.reader import HistoryReader
 from ..store.results import origins
-from ..store.rows import TrialRow
+from ..store.rows import TrialRow, metrics_of
 from ..store.trials import read_result
 from .documents import Document
 
 
 class ExportRow(Document):
-    """A trial: a line of JSON, or a row of CSV, where `scores` is JSON in a cell and null is an empty cell."""
+    """A trial: a line of JSON, or a row of CSV. There tables are JSON in a cell, and null is an empty cell."""
 
     job: str
     job_name: str | None
@@ -53,6 +53,8 @@ class ExportRow(Document):
     threshold: float
     scores: dict[str, float | None]
     """Scorer -> score; null for a scorer that broke. A second scorer with the same name is `name#2`."""
+    metrics: dict[str, float]
+    """Metric -> value, of what scorers measured beside the score."""
     started_at: datetime.datetime
     finished_at: datetime.datetime
     seconds: float
@@ -123,6 +125,7 @@ def _row(
         "group": group_of(row, record),
         "class": row.class_,
         "scores": scores,
+        "metrics": {one.name: one.value for one in metrics_of(row.metrics)},
     }
     values["log"], values["trajectory"] = files
     return {name: values[name] for name in COLUMNS}

@@ -85,6 +85,8 @@ def shown_value(metric: str, value: float | None) -> str:
         return f"-{duration(-value)}" if value < 0 else duration(value)
     if metric in ("tokens", "min_samples", "scenario", "critical"):
         return f"{value:,.0f}"
+    if metric == "metric":
+        return f"{value:.4g}"
     return f"{value:.3f}"
 
 
@@ -92,7 +94,7 @@ def shown_change(metric: str, value: float | None) -> str:
     """Format a difference of two values, with its sign: `-7.1 pp`, `+$0.04`, `+3.0s`."""
     if value is None:
         return _NONE
-    if metric in ("cost", "duration", "tokens", "min_samples", "scenario", "critical"):
+    if metric in ("cost", "duration", "tokens", "metric", "min_samples", "scenario", "critical"):
         sign = "-" if value < 0 else "+"
         return f"{sign}{shown_value(metric, abs(value))}"
     return f"{100 * value:+.1f} pp"

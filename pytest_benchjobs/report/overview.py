@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ..analysis.live import Live
@@ -16,7 +17,7 @@ from ..store.bundle import JobBundle, stored
 from ..store.events import EventReader
 from ..store.liveness import is_dead, last_beat
 from ..store.reader import HistoryReader
-from ..store.rows import RunRow, TrialRow
+from ..store.rows import RunRow, TrialRow, metrics_of
 from .documents import mirror
 from .documents.jobs import Reason
 from .documents.summary import (
@@ -24,6 +25,7 @@ from .documents.summary import (
     AtK,
     Figures,
     InFlight,
+    MetricFigures,
     RunFigures,
     SummaryDocument,
     SummaryScenario,
@@ -153,7 +155,23 @@ def _run(
         trials=None
         if listed is None
         else tuple(_trial(trial) for trial in trials if trial.node_id in node_ids),
+        metrics=None if listed is None else tuple(_metrics(trials)),
     )
+
+
+def _metrics(trials: Sequence[TrialRow]) -> Iterator[MetricFigures]:
+    """Yield the mean of each metric, in the order they first appear."""
+    graded = (metrics_of(row.metrics) for row in trials if row.score is not None)
+    by_name = grouped(itertools.chain.from_iterable(graded), lambda metric: metric.name)
+    for name, values in by_name.items():
+        newest = values[-1]
+        yield MetricFigures(
+            name=name,
+            unit=newest.unit,
+            direction=newest.direction,
+            mean=math.fsum(one.value for one in values) / len(values),
+            trials=len(values),
+        )
 
 
 def _figures(summary: Summary, scenarios: Sequence[ScenarioSummary], config: JobConfig) -> Figures:
@@ -182,7 +200,7 @@ def _scenario(scenario: ScenarioSummary) -> SummaryScenario:
 
 def _trial(row: TrialRow) -> SummaryTrial:
     failure = Reason(class_=row.class_, message=row.message or "") if row.class_ else None
-    return mirror(SummaryTrial, row, failure=failure)
+    return mirror(SummaryTrial, row, failure=failure, metrics=metrics_of(row.metrics))
 
 
 def _silence(root: Path) -> float | None:

@@ -68,6 +68,16 @@ class Part(Model):
     weight: float
 
 
+class Measure(Model):
+    """A metric that a scorer reported beside its score."""
+
+    name: str
+    value: float
+    unit: str
+    direction: str
+    """Direction of better values: `higher` or `lower`."""
+
+
 class TrainingRow(Document):
     """An attempt with a score: a line of `benchjobs export --format rl`. Unknown texts are empty, numbers null."""
 
@@ -90,6 +100,7 @@ class TrainingRow(Document):
     passed: bool
     scores: tuple[Part, ...]
     """Without scorers that gave no score."""
+    metrics: tuple[Measure, ...]
     outcome: str
     class_: str = Field(serialization_alias="class")
     """Why it did not pass: `below_threshold`, `agent_timeout`, ..."""
@@ -192,6 +203,12 @@ def _row(
             Part(scorer=clean(one.name), score=one.score, weight=one.weight)
             for one in result.scorers
             if one.score is not None
+        ),
+        metrics=tuple(
+            Measure(
+                name=clean(one.name), value=one.value, unit=clean(one.unit or ""), direction=one.direction
+            )
+            for one in result.metrics
         ),
         outcome=row.outcome,
         class_=row.class_ or "",

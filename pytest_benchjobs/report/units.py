@@ -59,3 +59,8 @@ def percent(part: float, whole: float = 1.0) -> str:
     if 0 < share < 100:
         share = min(max(share, 0.1), 99.9)
     return f"{share:.1f}%"
+
+
+def figure(value: float) -> str:
+    """Format a value without bounds: `2.5`, `1e-06`, `123457`."""
+    return f"{value:.6g}"

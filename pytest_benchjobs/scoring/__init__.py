@@ -7,6 +7,8 @@
     ast_grep.py       the type `ast_grep`: patterns in syntax trees
     files.py          the type `files`: files that the agent left
     result_file.py    the type `result_file`: a number that an evaluation leaves in a file
+    python.py         the type `python`: a script with requirements of its own (wheels.py resolves them)
+    metrics.py        named metrics: values that scorers report beside the score
     judge.py          the type `judge`: a model grades by criteria
     registering.py    scorers of others: the decorator `scorer`, entry points
     params.py         parameters of scorers, checked

@@ -183,10 +183,13 @@ def _search(context: ScoringContext, program: str, check: Check, rules: Mapping[
         copies = directory / "files" / (posixpath.basename(path) or "root")
         copies.parent.mkdir()
         fetched = context.sandbox.fetch(path, copies, limit=_FILES_LIMIT, exclude=check.exclude)
-        if fetched is None or not copies.exists():
-            return None
-        gaps = [note for note in fetched.notes if not note.endswith(_HARMLESS)]
-        gaps += _make_plain(copies)
+        is_there = fetched is not None and copies.exists()
+        gaps: list[str] = []
+        if fetched is not None and is_there:
+            gaps = [note for note in fetched.notes if not note.endswith(_HARMLESS)] + _make_plain(copies)
+        else:
+            # A rule that ast-grep refuses is a mistake of its author, whatever an agent left: never its fault.
+            copies.mkdir(exist_ok=True)
         configuration = directory / "sgconfig.yml"
         configuration.write_text(_CONFIGURATION)
         documents = [
@@ -199,7 +202,7 @@ def _search(context: ScoringContext, program: str, check: Check, rules: Mapping[
             *("--json=stream", "--inspect", "entity", "--threads", "2", "--", str(copies)),
         ]
         found = _run(context, arguments, directory)
-        return dataclasses.replace(found, gaps=(*gaps, *found.gaps))
+        return dataclasses.replace(found, gaps=(*gaps, *found.gaps)) if is_there else None
 
 
 def _make_plain(top: Path) -> list[str]:

@@ -12,6 +12,7 @@ from ..model.errors import ScoreInvalid, ScoreMissing, ScorerCrashed
 from ..model.scenario import TURN, ScorerSpec
 from ..sandbox.protocol import File
 from ..sources.documents import has_windows_line_ends
+from .metrics import has_own_score, numbers_among, reported, take_metrics
 from .needs import Collect, Needs, needing
 from .output import Tail
 from .parse import parse_ctrf, parse_junit, parse_reward, parse_score
@@ -38,20 +39,25 @@ _PYTEST_STATUS = {
 def score_bash(context: ScoringContext) -> Graded:
     """`bash`: a script prints the score, on standard output, and exits 0."""
     stdout = Tail()
+    take_metrics(context)
     result, output = context.run(context.spec.script or "", stdout=stdout)
     if result.exit_status != 0:
         raise ScorerCrashed(
             f"scorer {context.spec.name!r} exited with status {result.exit_status}; "
             f"a bash scorer prints its score and exits 0. Output: {output[-300:].strip() or 'none'}"
         )
-    return Graded(parse_score(stdout.text(), f"scorer {context.spec.name!r}"), output)
+    printed, metrics = reported(context, stdout.text())
+    score = parse_score(printed, f"scorer {context.spec.name!r}") if has_own_score(context.spec) else None
+    return Graded(score, output, metrics=metrics)
 
 
 def score_command(context: ScoringContext) -> Graded:
     """`command`: exit status 0 is 1.0, any other 0.0; a command that cannot be run is an error."""
+    take_metrics(context)
     result, output = context.run(context.spec.command or "")
     _refuse_unrunnable(context, result.exit_status, output)
-    return Graded(1.0 if result.exit_status == 0 else 0.0, output, {"exit_status": result.exit_status})
+    details, (_, metrics) = {"exit_status": result.exit_status}, reported(context)
+    return Graded(1.0 if result.exit_status == 0 else 0.0, output, details, metrics)
 
 
 def score_tests(context: ScoringContext) -> Graded:
@@ -90,13 +96,14 @@ def score_tests(context: ScoringContext) -> Graded:
                 f"scorer {spec.name!r}: all {total} tests of its report passed, but the run exited with status "
                 f"{result.exit_status}: {output[-300:].strip() or 'it printed nothing'}"
             )
-        return Graded(passed / total, output, {"passed": passed, "total": total})
+        return Graded(passed / total, output, {"passed": passed, "total": total}, reported(context)[1])
     if not own_runner:
         why = _PYTEST_STATUS.get(result.exit_status or 0, f"exited with status {result.exit_status}")
         raise ScorerCrashed(
             f"pytest {why} and left no report: {output[-300:].strip() or 'it printed nothing'}"
         )
-    return Graded(1.0 if result.exit_status == 0 else 0.0, output, {"exit_status": result.exit_status})
+    details, (_, metrics) = {"exit_status": result.exit_status}, reported(context)
+    return Graded(1.0 if result.exit_status == 0 else 0.0, output, details, metrics)
 
 
 def _collect(spec: ScorerSpec) -> list[Collect]:
@@ -130,7 +137,8 @@ def score_harbor(context: ScoringContext) -> Graded:
     kept = context.directory / "verifier"
     context.sandbox.fetch(VERIFIER_DIRECTORY, kept, limit=_LOGS_LIMIT)
     try:
-        return parse_reward(_text(kept / "reward.json"), _text(kept / "reward.txt"), output)
+        graded = parse_reward(_text(kept / "reward.json"), _text(kept / "reward.txt"), output)
+        return dataclasses.replace(graded, metrics=numbers_among(graded.metrics))
     except ScoreMissing as error:
         hint = line_ends_hint(spec.overlay) or line_ends_hint(spec.path)
         raise ScoreMissing(f"{error}{hint}") from None
@@ -149,11 +157,11 @@ class _Elsewhere:
         return scorer(context)
 
 
-def _later(module: str, function: str) -> Callable[[ScorerSpec], Any]:
+def _later(module: str, function: str) -> Callable[..., Any]:
     """Return a function whose module is imported when it is first called."""
 
-    def call(spec: ScorerSpec) -> Any:
-        return getattr(importlib.import_module(module, __package__), function)(spec)
+    def call(*arguments: Any) -> Any:
+        return getattr(importlib.import_module(module, __package__), function)(*arguments)
 
     return call
 
@@ -175,6 +183,15 @@ _KINDS: Mapping[str, Scorer] = {
         ".capture",
         "score_capture",
         Needs(container=False, check=_later(".capture", "check_capture"), tells_params=False),
+    ),
+    "python": _Elsewhere(
+        ".python",
+        "score_python",
+        Needs(
+            check=_later(".python", "check_python"),
+            probe=_later(".python", "probe_python"),
+            network="none",
+        ),
     ),
     "judge": _Elsewhere(
         ".judge",

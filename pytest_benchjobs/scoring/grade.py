@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..model.errors import InfrastructureError, ScorerCrashed
+from ..model.metric import Metric
 from ..model.result import Failure, ScorerResult
 from ..model.scenario import Scenario, ScorerSpec
 from ..model.usage import Usage
@@ -18,7 +19,7 @@ from ..sandbox.protocol import Sandbox
 from ..store.files import DISK_ERRORS, write_error, writing
 from ..store.layout import TrialLayout
 from ..store.text import clean, plain
-from .parse import checked
+from .metrics import METRICS_FILE, METRICS_VARIABLE, measured, weighed
 from .protocol import Ask, Graded, Scorer, ScoringContext
 
 REPORTS = {"BENCH_JUNIT": "/logs/verifier/junit.xml", "BENCH_CTRF": "/logs/verifier/ctrf.json"}
@@ -42,14 +43,18 @@ def run_scorer(context: ScoringContext, scorer: Scorer, redact: Callable[[str], 
     error: Failure | None = None
     output = ""
     details: dict[str, object] = {}
+    metrics: tuple[Metric, ...] = ()
     with writing(context.directory):
         context.directory.mkdir(parents=True, exist_ok=True)
     try:
         graded = scorer(context)
-        if isinstance(graded, Graded):
-            output, details = str(graded.output), plain(dict(graded.details))
-            graded = graded.score
-        score = checked(graded, f"scorer {spec.name!r}")
+        if not isinstance(graded, Graded):
+            graded = Graded(graded)
+        output, details = str(graded.output), plain(dict(graded.details))
+        metrics = measured(spec, graded.metrics)
+        own, score = graded.score, weighed(spec, graded.score, metrics)
+        if own is not None and own != score:
+            details["own_score"] = own
     except InfrastructureError as fault:
         if fault.retryable:
             raise
@@ -77,6 +82,7 @@ def run_scorer(context: ScoringContext, scorer: Scorer, redact: Callable[[str], 
         seconds=time.monotonic() - started,
         output=clean(output, _KEPT_OUTPUT),
         details=details,
+        metrics=metrics if error is None else (),
     )
 
 
@@ -127,10 +133,13 @@ def make_context(
     is_reply: bool = False,
     ask: Ask | None = None,
     reply: str | None = None,
+    probed: object = None,
 ) -> ScoringContext:
     """Make the context of one scorer, with everything it may use. `directory` is the trial's."""
     layout = TrialLayout(directory)
     given = {"BENCH_PARAMS": json.dumps(dict(params))} if params else {}
+    if spec.metrics:
+        given[METRICS_VARIABLE] = METRICS_FILE
     return ScoringContext(
         scenario=scenario,
         spec=spec,
@@ -144,4 +153,5 @@ def make_context(
         params=params or {},
         ask=ask,
         reply=reply,
+        probed=probed,
     )

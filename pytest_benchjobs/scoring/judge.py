@@ -13,8 +13,8 @@ import hashlib
 import json
 import posixpath
 import statistics
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, field_validator
 
@@ -23,7 +23,7 @@ from ..model.scenario import ScorerSpec
 from ..store.text import clean
 from .needs import ModelNeed
 from .params import parsed
-from .parse import checked
+from .parse import checked, without_repeats
 from .protocol import Graded, ScoringContext
 
 _FILE_LIMIT = 16 * 1024 * 1024
@@ -144,20 +144,13 @@ def verdict_of(reply: str, who: str) -> tuple[float, str]:
     if text.startswith("```") and text.endswith("```") and "\n" in text:
         text = text[text.index("\n") : -3].strip()
     try:
-        verdict = json.loads(text, object_pairs_hook=_without_repeats)
+        verdict = json.loads(text, object_pairs_hook=without_repeats)
     except (ValueError, RecursionError):
         verdict = None
     if not isinstance(verdict, dict) or "score" not in verdict or not verdict.keys() <= {"score", "reason"}:
         shown = clean(text, _REPLY_SHOWN) or "nothing"
         raise ScoreInvalid(f"{who} gave no verdict, which is one JSON object with score and reason: {shown}")
     return checked(verdict["score"], who), clean(str(verdict.get("reason", "")), _REASON_SHOWN)
-
-
-def _without_repeats(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a key is repeated")
-    return found
 
 
 def _read(context: ScoringContext, path: str) -> str | None:

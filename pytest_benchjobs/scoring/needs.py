@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
-from ..model.scenario import ScorerSpec
+from ..model.scenario import Network, ScorerSpec
+from ..sandbox.protocol import Sandbox
 from .protocol import Scorer
 
 _Kind = TypeVar("_Kind", bound=Scorer)
@@ -33,6 +34,19 @@ class ModelNeed:
     """Limit of one grading in USD."""
 
 
+class Probe(Protocol):
+    """A look at a container, made ready, that no agent has been in."""
+
+    def __call__(self, spec: ScorerSpec, sandbox: Sandbox, check: Callable[[], object], /) -> object:
+        """Return what the scorer is to know of it: `ScoringContext.probed`.
+
+        `check` is to be called while it waits; what that raises ends the wait.
+
+        Raises:
+            InfrastructureError: nothing can be graded there.
+        """
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Needs:
     """Directories and commands that a trial provides for a type of scorer."""
@@ -51,6 +65,10 @@ class Needs:
     them."""
     check: Callable[[ScorerSpec], None] = lambda _spec: None
     """Called before a trial starts. Raises InputError if parameters are wrong, or this machine lacks a program."""
+    probe: Probe | None = None
+    """Looks at a container that no agent has been in, before anything is spent."""
+    network: Network | None = None
+    """Network while it grades, if the scorer names none."""
     model: Callable[[ScorerSpec], ModelNeed] | None = None
     """The model that a scorer of the type asks; None: it asks none. An error of such a scorer is never the agent's."""
 
@@ -100,6 +118,17 @@ def check_scorers(specs: Sequence[ScorerSpec], kinds: Mapping[str, Scorer]) -> N
     """
     for spec in specs:
         _of(spec.type, kinds).check(spec)
+
+
+def probes(specs: Sequence[ScorerSpec], kinds: Mapping[str, Scorer]) -> dict[str, tuple[ScorerSpec, Probe]]:
+    """Return the probes of scorers that have one, by the scorer's name."""
+    found = ((spec, _of(spec.type, kinds).probe) for spec in specs)
+    return {spec.name: (spec, probe) for spec, probe in found if probe is not None}
+
+
+def network_of(spec: ScorerSpec, kinds: Mapping[str, Scorer]) -> Network | None:
+    """Return the network while a scorer grades; None: that of the scenario."""
+    return spec.network or _of(spec.type, kinds).network
 
 
 def context_variables(spec: ScorerSpec, kinds: Mapping[str, Scorer]) -> dict[str, str]:

@@ -7,6 +7,7 @@ import json
 import math
 import re
 import reprlib
+from collections.abc import Sequence
 from typing import Any
 from xml.etree import ElementTree
 
@@ -16,9 +17,9 @@ from .protocol import Graded
 _BYTE_ORDER_MARK = "\ufeff"
 _REWARDS_SHOWN = 100
 _HUGE = 1e300
-_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf(?:inity)?)"
-_SCORE_LINE = re.compile(rf"^\s*score\s*=\s*({_NUMBER})\s*$", re.IGNORECASE)
-_NUMBER_LINE = re.compile(rf"^\s*({_NUMBER})\s*$", re.IGNORECASE)
+NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf(?:inity)?)"
+_SCORE_LINE = re.compile(rf"^\s*score\s*=\s*({NUMBER})\s*$", re.IGNORECASE)
+_NUMBER_LINE = re.compile(rf"^\s*({NUMBER})\s*$", re.IGNORECASE)
 
 
 def checked(value: object, who: str) -> float:
@@ -57,7 +58,8 @@ def parse_score(output: str, who: str) -> float:
 def parse_reward(reward_json: str | None, reward_text: str | None, output: str = "") -> Graded:
     """The score in Harbor's reward files; `reward.json` takes precedence.
 
-    A JSON object may hold more keys. If it has `reward`, that is the score, else the mean of all numbers in it.
+    A JSON object may hold more keys. If it has `reward`, that is the score, else the mean of all numbers in it. All
+    but `reward` are in the metrics, whatever their values.
 
     Raises:
         ScoreMissing: there is neither file, or the file is empty.
@@ -81,11 +83,23 @@ def parse_reward(reward_json: str | None, reward_text: str | None, output: str =
     return Graded(checked(number, "reward.txt"), output)
 
 
+def without_repeats(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Make an object of JSON, whose keys come once: readers would disagree about which value counts.
+
+    Raises:
+        ValueError: a key is repeated.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key is repeated")
+    return found
+
+
 def _reward_of_json(text: str, output: str) -> Graded:
     if not text.strip():
         raise ScoreMissing("reward.json is empty")
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=without_repeats)
     except (ValueError, RecursionError) as error:
         raise ScoreInvalid(f"reward.json is not JSON: {str(error)[:200]}") from None
     if not isinstance(value, dict):
@@ -99,7 +113,7 @@ def _reward_of_json(text: str, output: str) -> Graded:
         numbers = [checked(number, f"reward.json, key {key[:100]!r},") for key, number in value.items()]
         score = min(math.fsum(numbers) / len(numbers), 1.0)
     shown = {key[:100]: kept for key, kept in itertools.islice(value.items(), _REWARDS_SHOWN)}
-    return Graded(score, output, {"rewards": shown})
+    return Graded(score, output, {"rewards": shown}, {k: v for k, v in value.items() if k != "reward"})
 
 
 class _WithoutDtd(ElementTree.TreeBuilder):
@@ -131,7 +145,8 @@ def parse_junit(text: str) -> tuple[int, int] | None:
 def parse_ctrf(text: str) -> tuple[int, int] | None:
     """(passed, total) of a CTRF report, leaving out skipped tests; None when it is not one."""
     try:
-        tests: Any = json.loads(text.removeprefix(_BYTE_ORDER_MARK))["results"]["tests"]
+        report = json.loads(text.removeprefix(_BYTE_ORDER_MARK), object_pairs_hook=without_repeats)
+        tests: Any = report["results"]["tests"]
         states = [test["status"] for test in tests if test["status"] not in ("skipped", "pending")]
     except (ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -53,6 +53,8 @@ class ScoringContext:
     """Asks the model that the scorer's type needs (`Needs.model`), through the gateway."""
     reply: str | None = None
     """Reply of the agent in this turn of a conversation. None: it did not run, or did not end by itself."""
+    probed: object = None
+    """Result of the probe of the scorer's type (`Needs.probe`), if it ran."""
     printed: list[str] = dataclasses.field(default_factory=list)
     """Output of its commands so far, which explains a missing score."""
 
@@ -124,9 +126,12 @@ def _last(output: str) -> str:
 class Graded:
     """A score, with details for readers."""
 
-    score: float
+    score: float | None
+    """None: it is made of metrics alone, by the weights that the scenario gives them."""
     output: str = ""
     details: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    metrics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Name -> number, or a mapping with `value`, and possibly `unit` and `direction` (`higher`, `lower`)."""
 
 
 class Scorer(Protocol):

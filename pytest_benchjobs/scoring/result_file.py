@@ -9,7 +9,7 @@ import json
 import math
 import posixpath
 import reprlib
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StrictStr, model_validator
 
@@ -17,8 +17,9 @@ from ..model.errors import InputError, ScoreInvalid, ScoreMissing, ScorerCrashed
 from ..model.scenario import ScorerSpec
 from ..sandbox.protocol import File
 from ..store.text import clean
+from .metrics import has_own_score
 from .params import parsed
-from .parse import checked
+from .parse import checked, without_repeats
 from .protocol import Graded, ScoringContext
 
 _FILE_LIMIT = 16 * 1024 * 1024
@@ -34,6 +35,8 @@ class Place(BaseModel):
     """File that the command writes; a relative path starts at the workdir."""
     key: StrictStr | None = None
     """Path of the number in JSON, such as `metrics.accuracy` or `runs.0.score`; default: the file is the number."""
+    metrics: dict[StrictStr, StrictStr] = {}
+    """Metric of the scorer -> path of its number in the same file."""
     worst: float = 0.0
     """Value that is worth 0."""
     best: float = 1.0
@@ -58,7 +61,11 @@ def check_result_file(spec: ScorerSpec) -> None:
     Raises:
         InputError: they are wrong, or there is no command.
     """
-    parsed(Place, spec)
+    place = parsed(Place, spec)
+    if unknown := sorted(place.metrics.keys() - spec.metrics.keys()):
+        raise InputError(
+            f"scorer {spec.name!r}: params.metrics: {unknown[0]} is none of the scorer's metrics; add it there"
+        )
     if not spec.command:
         raise InputError(
             f"scorer {spec.name!r}: command: is required but missing for a scorer of type 'result_file'; "
@@ -93,27 +100,33 @@ def score_result_file(context: ScoringContext) -> Graded:
     if not content or not content.strip():
         raise ScoreMissing(f"the command of scorer {spec.name!r} left nothing in {place.file}")
     (context.directory / _KEPT_FILE).write_bytes(content)
-    value = _number(content.decode("utf-8", "replace"), place)
-    return Graded(place.score(value, f"{place.file} of scorer {spec.name!r}"), output, {"value": value})
+    found = _parsed(content.decode("utf-8", "replace"), place)
+    value = _number(found, place, place.key) if has_own_score(spec) else None
+    score = None if value is None else place.score(value, f"{place.file} of scorer {spec.name!r}")
+    metrics = {name: _number(found, place, key) for name, key in place.metrics.items()}
+    return Graded(score, output, {} if value is None else {"value": value}, metrics)
 
 
-def _number(text: str, place: Place) -> float:
-    """Return the number in the file.
+def _parsed(text: str, place: Place) -> Any:
+    try:
+        return json.loads(text.removeprefix("\ufeff"), object_pairs_hook=without_repeats)
+    except (ValueError, RecursionError) as error:
+        raise ScoreInvalid(f"{place.file} is not JSON, or a number: {clean(str(error), 200)}") from None
+
+
+def _number(value: Any, place: Place, key: str | None) -> float:
+    """Return the number at a path in the file's content.
 
     Raises:
         ScoreMissing: there is no such key.
-        ScoreInvalid: it is no finite number, or the file is no JSON.
+        ScoreInvalid: it is no finite number.
     """
-    try:
-        value = json.loads(text.removeprefix("\ufeff"))
-    except (ValueError, RecursionError) as error:
-        raise ScoreInvalid(f"{place.file} is not JSON, or a number: {clean(str(error), 200)}") from None
-    for part in place.key.split(".") if place.key else ():
+    for part in key.split(".") if key else ():
         try:
             value = value[int(part)] if isinstance(value, list) else value[part]
         except (LookupError, TypeError, ValueError):
             raise ScoreMissing(
-                f"{place.file} has no {clean(part, 100)!r} of {clean(place.key or '', 200)!r}"
+                f"{place.file} has no {clean(part, 100)!r} of {clean(key or '', 200)!r}"
             ) from None
     try:
         if not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value):
@@ -121,5 +134,5 @@ def _number(text: str, place: Place) -> float:
     except OverflowError:
         pass
     raise ScoreInvalid(
-        f"{place.key or 'the value'} in {place.file} is {reprlib.repr(value)}, which is not a number"
+        f"{key or 'the value'} in {place.file} is {reprlib.repr(value)}, which is not a number"
     )

@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from ..model.errors import InputError
 from ..model.gate import Absence, Rule, Unit
+from ..model.metric import METRIC_NAME
 from ..sources import did_you_mean
 
 RATES = ("mean", "pass_rate", "pass@K", "pass^K")
@@ -17,6 +18,8 @@ SINGLE = ("scenario", "critical")
 SPENT = {"cost": "USD", "tokens": "tokens", "duration": "seconds"}
 """Metrics per attempt, with their unit; less is better."""
 METRICS = (*RATES, *SINGLE, *SPENT)
+NAMED = "metric"
+"""Metric that scorers report, by its name: `metric:NAME`."""
 FLOORS = {
     "min_score": "a score from 0 to 1",
     "min_pass_rate": "a share from 0 to 1",
@@ -34,6 +37,7 @@ _MOST_ATTEMPTS = 10_000
 _LOWEST, _HIGHEST = 50.0, 99.99  # 20,000 random signs cannot resolve more than 99.99
 
 _WORD = re.compile(r"[^\[\]:@^,\s]*")
+_NAME = re.compile(rf"{METRIC_NAME}(?:#[0-9]{{1,3}})?(?=[\[:@]|$)")
 _K = re.compile(r"[0-9]{1,6}")
 _NEXT_KEY = re.compile(r",(?=\s*[A-Za-z_]+\s*=)")
 _AMOUNT = re.compile(r"(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*(?P<unit>pp|%|)")
@@ -116,6 +120,7 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self._text = text
         self._metric = ""
+        self._name: str | None = None
 
     def rule(self) -> Rule:
         text = self._text
@@ -135,6 +140,7 @@ class _Reader:
         return Rule(
             text=text,
             metric=self._metric,
+            name=self._name,
             k=k,
             amount=amount,
             unit=unit,
@@ -156,10 +162,18 @@ class _Reader:
             if digits is None or not 1 <= int(digits[0]) <= _MOST_ATTEMPTS:
                 self._refuse(at + 1, f"invalid number of attempts. Write for example pass{mark}3")
             return int(digits[0]), digits.end()
+        if word == NAMED:
+            name = _NAME.match(text, at + 1) if mark == ":" else None
+            if name is None:
+                self._refuse(
+                    at, "a metric of scorers has a name. Write metric:NAME:AMOUNT, such as metric:seconds:20%"
+                )
+            self._metric, self._name = NAMED, name[0]
+            return None, name.end()
         if word not in METRICS:
             if word in FLOORS:
                 self._refuse(0, f"{word} is a floor: give --bench-{word.replace('_', '-')} instead")
-            near = did_you_mean(word, METRICS)
+            near = did_you_mean(word, (*METRICS, NAMED))
             self._refuse(0, f"unknown metric {_shown(word)};{near} {_metrics()}")
         self._metric = word
         return None, at
@@ -222,6 +236,12 @@ class _Reader:
                     at, f"pp are points of a score, and {metric} is in {SPENT[metric]}. {self._allowed()}"
                 )
             return
+        if metric == NAMED:
+            if unit is Unit.POINTS:
+                self._refuse(
+                    at, f"pp are points of a score, and {self._name} has its own unit. {self._allowed()}"
+                )
+            return
         if unit is Unit.RELATIVE and metric in SINGLE:
             self._refuse(at, f"{metric} takes no %: a scenario passes or does not. {self._allowed()}")
         if amount > (1 if unit is Unit.ABSOLUTE else 100):
@@ -251,6 +271,8 @@ class _Reader:
     def _allowed(self) -> str:
         if self._metric in SPENT:
             return f"Write 20%, {SPENT[self._metric]} per attempt such as 0.5, or any"
+        if self._metric == NAMED:
+            return f"Write 20%, an amount of {self._name} such as 0.5, or any"
         if self._metric in SINGLE:
             return "Write 50pp, 0.5, or any"
         return "Write 5pp for points, 5% of the baseline, 0.05, or any"
@@ -260,7 +282,7 @@ class _Reader:
 
 
 def _metrics() -> str:
-    return f"there are {', '.join(METRICS)}"
+    return f"there are {', '.join(METRICS)}, {NAMED}:NAME"
 
 
 def _plain(text: str) -> str:

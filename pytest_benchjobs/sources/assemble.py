@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os.path
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from pydantic import ValidationError
+
+from ..model.metric import MOST, OWN_SCORE, MetricSpec
 from ..model.scenario import (
     Answer,
     ArtifactSpec,
@@ -21,13 +24,14 @@ from ..model.scenario import (
     ScorerSpec,
     Step,
 )
-from .complaints import MISSING
+from .complaints import MISSING, first_mistake
 from .documents import read_text
 from .plain import Place
 from .turns import faults_of_turns, steps_of_turns, whole_conversation
 from .written import (
     WrittenEnvironment,
     WrittenFeedback,
+    WrittenFreshContainer,
     WrittenHeader,
     WrittenReference,
     WrittenScenario,
@@ -81,6 +85,9 @@ def _faults_of_networks(written: WrittenScenario) -> Iterator[_Fault]:
         yield ("allowed_hosts",), "has no effect without network: allowlist"
 
 
+_NO_METRICS = ("answer", "ast_grep", "files", "judge")
+
+
 def _faults_of_scorers(written: WrittenScenario) -> Iterator[_Fault]:
     if not written.scorers and not written.turns:
         if "scorers" in written.model_fields_set:
@@ -97,6 +104,37 @@ def _faults_of_scorers(written: WrittenScenario) -> Iterator[_Fault]:
         needed = SCORER_NEEDS.get(scorer.type)
         if needed is not None and getattr(scorer, needed) is None:
             yield place, f"{needed}: is required but missing for a scorer of type {scorer.type!r}"
+        yield from _faults_of_python(place, scorer)
+    yield from _faults_of_metrics(written.scorers)
+
+
+def _faults_of_python(place: Place, scorer: WrittenScorer) -> Iterator[_Fault]:
+    if scorer.type == "python":
+        if (scorer.script is None) is (scorer.path is None):
+            yield place, "script or path: one of the two is expected for a scorer of type 'python'"
+        return
+    for key in ("requirements", "python_version"):
+        if getattr(scorer, key):
+            yield (*place, key), f"has an effect only for scorers of type 'python', not {scorer.type!r}"
+
+
+def _faults_of_metrics(scorers: Sequence[WrittenScorer]) -> Iterator[_Fault]:
+    owners: dict[str, int] = {}
+    for index, scorer in enumerate(scorers):
+        if len(scorer.metrics) > MOST:
+            yield ("scorers", index, "metrics"), f"has {len(scorer.metrics)} metrics; {MOST} are allowed"
+        for name, metric in scorer.metrics.items():
+            place = ("scorers", index, "metrics", name)
+            try:
+                MetricSpec.model_validate(metric.model_dump(exclude_none=True))
+            except ValidationError as error:
+                yield place, first_mistake(error)
+            if scorer.type in _NO_METRICS:
+                yield place, f"has no use: a scorer of type {scorer.type!r} reports no metrics"
+            elif name == OWN_SCORE and metric.model_fields_set - {"weight"}:
+                yield place, "is the scorer's own score, which takes only a weight"
+            elif name != OWN_SCORE and owners.setdefault(name, index) != index:
+                yield place, f"is already a metric of scorer {scorers[owners[name]].label!r}"
 
 
 def _faults_of_fresh_container(written: WrittenScenario) -> Iterator[_Fault]:
@@ -110,6 +148,13 @@ def _faults_of_fresh_container(written: WrittenScenario) -> Iterator[_Fault]:
         yield ("fresh_container", "ignored"), "has no effect without patch: true"
     if fresh.patch and written.workdir == "/":
         yield ("fresh_container", "patch"), "needs a workdir other than /, because its content is copied"
+    if fresh.image is not None and fresh.patch:
+        yield ("fresh_container", "image"), "needs paths: a patch fits only the image that it was made in"
+    elif fresh.image is not None and written.workdir is None:
+        yield (
+            ("fresh_container", "image"),
+            "needs a workdir of the scenario: the two images may have different ones",
+        )
     for index, carried in enumerate(fresh.paths):
         if ".." in carried.source.split("/"):
             place = ("fresh_container", "paths", index, "source")
@@ -261,7 +306,7 @@ def assemble(
         diagnostic=bool(written.turns) and written.mode == "diagnostic",
         fresh_container=None
         if written.fresh_container is None
-        else FreshContainer.model_validate(written.fresh_container.model_dump()),
+        else _fresh_container(written.fresh_container, _environment(written, directory)),
         feedback=None if written.feedback is None else _feedback(written.feedback),
         keep_changes=tuple(written.keep_changes),
         artifacts=tuple(ArtifactSpec.model_validate(artifact.model_dump()) for artifact in written.artifacts),
@@ -282,6 +327,16 @@ def _task(written: WrittenScenario, directory: Path) -> tuple[str, tuple[Step, .
         return statement or "", (), scorers
     steps, scorers = steps_of_turns(written, statement, scorers)
     return whole_conversation(written.turns, statement), steps, scorers
+
+
+def _fresh_container(written: WrittenFreshContainer, environment: Environment) -> FreshContainer:
+    other = None
+    if written.image is not None:
+        kept = ("workdir", "cpus", "memory", "storage", "pids", "gpus", "network", "allowed_hosts", "grading")
+        other = Environment.model_validate(
+            {name: getattr(environment, name) for name in kept} | {"image": written.image}
+        )
+    return FreshContainer.model_validate(written.model_dump(exclude={"image"}) | {"environment": other})
 
 
 def _feedback(written: WrittenFeedback) -> Feedback:

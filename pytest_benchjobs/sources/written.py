@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, Strict
 
 from ..model.base import Capability, Name, ScenarioName, parse_size
+from ..model.metric import Direction, MetricName, Unit
 from ..model.scenario import EnvName, Grading, Network, Validation
 from .complaints import Written
 
@@ -44,6 +45,14 @@ def _host(value: str) -> str:
 
 def _one_or_more(value: object) -> object:
     return [value] if isinstance(value, str) else value
+
+
+def _lines(value: object) -> object:
+    """The lines of a text, without comments and empty ones."""
+    if not isinstance(value, str):
+        return value
+    lines = (re.sub(r"(^|\s)#.*", "", line).strip() for line in value.splitlines())
+    return [line for line in lines if line]
 
 
 def _script(value: object) -> object:
@@ -143,24 +152,43 @@ class WrittenAnswer(Written):
     """The right answer, for `oracle`."""
 
 
+class WrittenMetric(Written):
+    """A metric that a scorer reports beside its score."""
+
+    unit: Unit | None = None
+    """Shown with its values: `s`, `USD`, `MiB`."""
+    direction: Direction | None = None
+    """Direction of better values; default: as `worst` and `best` say, else `higher`."""
+    worst: Number | None = None
+    """Value that is worth 0, where it has a weight; default: 0, or 1 if lower is better."""
+    best: Number | None = None
+    """Value that is worth 1."""
+    weight: Annotated[Number, Field(gt=0, le=1e9)] | None = None
+    """Part in the scorer's score; default: none. `score` stands for the scorer's own score."""
+
+
 class WrittenScorer(Written):
     """One scorer."""
 
     name: Name | None = None
     """Required if there is more than one scorer; default: its type."""
     type: Text
-    """`bash` (needs `script`), `command` (needs `command`), `tests` (needs `path`), or another.
+    """`bash` (needs `script`), `python` (`script` or `path`), `command` (`command`), `tests` (`path`), or another.
 
     `answer`, `files`, `ast_grep` and `judge` need `params`, `result_file` needs `command`, too. A plugin registers
     others by their names.
     """
     weight: Annotated[Number, Field(gt=0, le=1e9)] = 1.0
     script: Text | None = None
-    """`bash`: prints `score=X`, or a number on its last line."""
+    """`bash` and `python`: prints `score=X`, or a number on its last line. Of `python` also an expression."""
     command: Text | None = None
     """`command`: exit status 0 is 1.0. `tests`: how to run the files."""
     path: Text | None = None
-    """`tests`: file or directory copied into the container after the agent has ended."""
+    """`tests`: file or directory copied into the container after the agent has ended. `python`: the script."""
+    requirements: Annotated[list[Text], BeforeValidator(_lines, json_schema_input_type=list[str] | str)] = []
+    """`python`: packages that it imports, as in a requirements.txt."""
+    python_version: Text | None = None
+    """`python`: versions of Python that it runs with: `==3.12.*`, `>=3.10`."""
     timeout: Duration | None = None
     """Seconds; default: the scenario's `scorer_timeout`."""
     user: User | None = None
@@ -168,6 +196,8 @@ class WrittenScorer(Written):
     network: Network | None = None
     params: dict[str, Any] = {}
     """For `answer`, `ast_grep` and `judge`, how to grade; given to registered scorers unchanged."""
+    metrics: dict[MetricName, WrittenMetric] = {}
+    """What it measures beside the score. A script prints `metric NAME=VALUE`."""
 
     @property
     def label(self) -> str:
@@ -203,6 +233,8 @@ class WrittenFreshContainer(Written):
     """All that the agent changed, added or deleted below the workdir, without `.git`."""
     ignored: Flag = True
     """With `patch`, also files that git ignores, which no diff contains."""
+    image: Text | None = None
+    """With `paths`: image of the container, which has what scorers need; default: that of the agent, set up alike."""
 
 
 class WrittenFeedback(Written):

@@ -205,8 +205,8 @@ def baseline_json(file: BaselineFile) -> bytes:
 
 
 def _is_clean(value: object) -> bool:
-    """Return whether a text, or each in a list, is as the history would store it."""
-    if isinstance(value, tuple):
+    """Return whether a text, each in a list, or each key of a table, is as the history would store it."""
+    if isinstance(value, tuple | dict):
         return all(map(_is_clean, value))
     return not isinstance(value, str) or clean(value) == value
 

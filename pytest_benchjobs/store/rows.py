@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import functools
 import json
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from ..model.job import JobRecord
+from ..model.metric import MOST, Metric
 from ..model.result import ScorerResult, TrialResult
 from .bundle import stored
 from .text import clean
@@ -134,6 +136,8 @@ class TrialRow(NamedTuple):
     cluster: str | None
     calls: int | None
     """Calls of models that were answered."""
+    metrics: str | None
+    """What its scorers measured, as `metrics_of` reads it."""
     run: str
     """Id of its run."""
 
@@ -209,6 +213,8 @@ class PairRow(NamedTuple):
     cluster: str | None
     threshold: float = 1.0
     """Score from which it passes, unless its agent crashed or ran into a limit."""
+    metrics: str | None = None
+    """What its scorers measured, as `metrics_of` reads it."""
 
 
 class ScenarioRow(NamedTuple):
@@ -303,7 +309,29 @@ def trial_values(result: TrialResult) -> tuple[object, ...]:
         clean(json.dumps(result.tags)) if result.tags else None,
         kept_text(result.cluster),
         usage.calls,
+        _metrics_text(result.metrics) if result.metrics else None,
     )
+
+
+def _metrics_text(metrics: Iterable[Metric]) -> str:
+    table = {
+        clean(one.name, 200): [one.value, one.unit and clean(one.unit, 200), one.direction] for one in metrics
+    }
+    return json.dumps(table)
+
+
+@functools.lru_cache(maxsize=1024)
+def metrics_of(text: str | None) -> tuple[Metric, ...]:
+    """Return the metrics of a row. The row may come from elsewhere: what is no metric is left out."""
+    if text is None:
+        return ()
+    found = []
+    try:
+        for name, (value, unit, direction) in json.loads(text).items():
+            found.append(Metric(name=name, value=value, unit=unit, direction=direction))
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        pass  # the rest of a damaged text
+    return tuple(found[:MOST])
 
 
 def pair_row(result: TrialResult) -> PairRow:

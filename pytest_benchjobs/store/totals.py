@@ -36,15 +36,19 @@ def totals(results: Iterable[TrialResult]) -> Totals:
 
 
 def spent_by(results: Iterable[TrialResult]) -> Usage:
-    """Add up the spending of trials in their job. Reused and rescored trials spent nothing.
+    """Add up the spending of trials in their job: of agents, and of scorers that ask a model.
 
-    Limits of the job are checked against it, so usage reported by agents themselves is left out.
+    Reused trials spent nothing, and the agents of rescored ones neither. Limits of the job are checked against it, so
+    usage reported by agents themselves is left out.
     """
     whole = nothing = Usage()
     for result in results:
-        here = result.reused is None and result.rescored is None
-        if here and result.usage != nothing and result.usage.source != "agent":
+        if result.reused is not None:
+            continue
+        if result.rescored is None and result.usage != nothing and result.usage.source != "agent":
             whole = added(whole, result.usage)
+        if result.grading_usage != nothing:
+            whole = added(whole, result.grading_usage)
     return whole
 
 

@@ -20,6 +20,7 @@ from ..model.usage import Usage
 from ..scoring.needs import model_needed
 from ..store.layout import slug
 from ..store.text import clean, one_line
+from ..store.totals import added
 from .connection import key_of, trial_name, usage_notes
 from .context import TrialContext
 from .outcome import infrastructure_error
@@ -101,6 +102,7 @@ def _closed(context: TrialContext, spec: ScorerSpec, report: RouteReport) -> Usa
     context.findings.notes += (f"scorer {spec.name}: {note}" for note in usage_notes(report))
     if report.job_stopped is not None:
         context.services.on_spent(report.job_message or "a limit of the job was reached")
+    context.findings.grading_usage = added(context.findings.grading_usage, report.usage)
     return report.usage
 
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ..model.metric import Metric
 from ..model.result import AgentEnd, Failure, ScorerResult, StepResult
 
 HELD_BACK = "(confidential)"
@@ -77,6 +78,8 @@ def held_back(found: Mapping[str, Any]) -> dict[str, Any]:
         held["failure"] = failure_held_back(failure)
     if scorers := held.get("scorers"):
         held["scorers"] = tuple(map(_scorer, scorers))
+    if metrics := held.get("metrics"):
+        held["metrics"] = tuple(map(_metric, metrics))
     if (end := held.get("agent_end")) is not None:
         held["agent_end"] = _end(end)
     if steps := held.get("steps"):
@@ -100,6 +103,7 @@ def _scorer(scorer: ScorerResult) -> ScorerResult:
                 name if _PLAIN.fullmatch(name) else f"{HELD_BACK} {number}": _number(value)
                 for number, (name, value) in enumerate(scorer.details.items(), 1)
             },
+            "metrics": tuple(map(_metric, scorer.metrics)),
             "error": None if scorer.error is None else failure_held_back(scorer.error),
         }
     )
@@ -109,6 +113,12 @@ def _step(step: StepResult) -> StepResult:
     end = None if step.agent_end is None else _end(step.agent_end)
     not_run = None if step.not_run is None else HELD_BACK
     return step.model_copy(update={"agent_end": end, "not_run": not_run})
+
+
+def _metric(metric: Metric) -> Metric:
+    """Return a metric, whose name is held back unless it is a plain word. Units are."""
+    named = _PLAIN.fullmatch(metric.name) is not None
+    return metric.model_copy(update={"unit": None, **({} if named else {"name": HELD_BACK})})
 
 
 def _number(value: Any) -> Any:

@@ -58,6 +58,7 @@ class TrialContext:
         """The gateway's count so far: limits and usage are those of all tries together."""
         if before is not None:
             self.findings.usage, self.findings.models = before.findings.usage, before.findings.models
+            self.findings.grading_usage = before.findings.grading_usage
             self.counted = before.counted
         self.secrets: Mapping[str, str] = {}
         self.redactor = Redactor({})
@@ -70,6 +71,8 @@ class TrialContext:
             else was_question(original)
         )
         """True if the trial needs no container."""
+        self.probed: dict[str, object] = {}
+        """Name of a scorer -> what it is to know of the container, from before an agent was in it."""
         self.network: Network = trial.scenario.environment.network
         """Setup of the sandbox in use."""
         self.suspects_agent = False
@@ -139,6 +142,7 @@ class TrialContext:
         self.turn += 1
         self.findings.score = None
         self.findings.scorers.clear()
+        self.findings.metrics.clear()
         self.findings.artifacts.clear()
         self.is_ended = False
         self.spoiled = None

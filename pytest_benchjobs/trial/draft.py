@@ -11,6 +11,7 @@ from typing import Any
 from ..model.agent import AgentSpec
 from ..model.job import JobConfig
 from ..model.known_failure import Known
+from ..model.metric import Metric
 from ..model.result import (
     AgentEnd,
     Failure,
@@ -124,12 +125,15 @@ class Findings:
     steps: list[StepResult] = dataclasses.field(default_factory=list)
     failure: Failure | None = None
     scorers: list[ScorerResult] = dataclasses.field(default_factory=list)
+    metrics: list[Metric] = dataclasses.field(default_factory=list)
     agent_end: AgentEnd | None = None
     agent_version: str | None = None
     image: ImageRecord | None = None
     signature: Signature | None = None
     usage: Usage = dataclasses.field(default_factory=Usage)
     """Usage of all tries so far."""
+    grading_usage: Usage = dataclasses.field(default_factory=Usage)
+    """Usage of scorers that ask models, of all tries so far."""
     models: Mapping[str, int] = dataclasses.field(default_factory=dict)
     kept: str | None = None
     rescored: Origin | None = None

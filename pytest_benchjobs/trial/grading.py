@@ -16,7 +16,8 @@ from ..model.result import Failure, ScorerResult
 from ..model.scenario import Grading, ScorerSpec
 from ..sandbox.protocol import Sandbox
 from ..scoring.grade import SCORER_VARIABLE, combine, make_context, run_scorer
-from ..scoring.needs import asks_model, context_variables
+from ..scoring.metrics import all_metrics
+from ..scoring.needs import asks_model, context_variables, network_of
 from ..sources.template import fill
 from ..store.text import clean, one_line
 from .asking import asking
@@ -41,6 +42,7 @@ def grade(context: TrialContext, sandbox: Sandbox, setup: Setup) -> None:
         if number < len(scorers) or (here and context.has_another_step):
             _end_scorer(context, sandbox, setup, graded)
     context.findings.score = combine(context.findings.scorers)
+    context.findings.metrics = list(all_metrics(context.findings.scorers))
 
 
 def grade_afresh(context: TrialContext, sandbox: Sandbox, carried: Carried) -> None:
@@ -100,7 +102,7 @@ def _asks(context: TrialContext, spec: ScorerSpec) -> bool:
 
 
 def _run_scorer(context: TrialContext, sandbox: Sandbox, spec: ScorerSpec, directory: Path) -> ScorerResult:
-    context.switch_network(sandbox, spec.network)
+    context.switch_network(sandbox, network_of(spec, context.services.scorers))
     with asking(context, spec) as ask:
         scoring = make_context(
             context.scenario,
@@ -113,6 +115,7 @@ def _run_scorer(context: TrialContext, sandbox: Sandbox, spec: ScorerSpec, direc
             is_reply=context.is_question,
             ask=ask,
             reply=context.progress.reply,
+            probed=context.probed.get(spec.name),
         )
         graded = run_scorer(scoring, context.services.scorers[spec.type], context.redactor.redact_text)
     if ask is not None:
@@ -147,7 +150,9 @@ def _attribute(
     context.spoiled = (
         f"the agent's work breaks grading, which works in an untouched container: {again.error.message}"
     )
-    return again.model_copy(update={"score": 0.0, "error": None, "details": {"broke": again.error.message}})
+    return again.model_copy(
+        update={"score": 0.0, "error": None, "metrics": (), "details": {"broke": again.error.message}}
+    )
 
 
 def _without_agent(broken: ScorerResult, again: Failure) -> ScorerResult:

@@ -26,11 +26,13 @@ from ..model.result import Signature
 from ..model.scenario import FreshContainer, Reference, Scenario, ScorerSpec, Step
 from ..sandbox.protocol import BYTECODE, File
 from ..scoring.builtin import builtin_scorers
+from ..scoring.needs import model_needed
 from ..scoring.protocol import Scorer
 from ..settings.table import MODELS
 from ..sources.template import fill
 from ..store.redact import looks_secret
 from .limits import Limits
+from .scorer_models import judging_model
 
 _VERSION = 2
 """Increased when the same content is graded differently, so that no earlier result is reused."""
@@ -48,6 +50,8 @@ _IMAGE_OR_LIMIT = {
 _SPENDING = tuple(setting.name for setting in MODELS if setting.signed)
 _OF_STEP = ("continues", "setup", "healthcheck", "agent_user", "agent_network")
 """Keys of a step that decide the agent's work."""
+_LATER_KEYS = ("metrics", "requirements", "python_version")
+"""Keys of scorers that count only where they are given."""
 _OF_BOTH = ("environment", "parameters", "limits")
 """Parts that decide the agent's work, and the scorers' work as well."""
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str).encode
@@ -72,14 +76,15 @@ def parts_of(
         OSError: a file of the scenario cannot be read.
     """
     config = limits.config
-    graded = [_scorer(one, scorers, secrets) for one in scenario.scorers]
+    params = {**config.params, **spec.params}
+    graded = [_scorer(one, scorers, secrets, params) for one in scenario.scorers]
     called = _commands(commands, agent, scenario, secrets)
     parts: dict[str, list[Any]] = {
         "scenario": _scenario(scenario, secrets),
         "environment": [_environment(scenario, secrets) | {"grading": limits.grading}],
         "scorers": [_VERSION, *graded, *_where_graded(scenario, secrets)],
         "agent": [_agent(spec), called],
-        "parameters": [{**config.params, **spec.params}, _from_host(config.env, secrets), sorted(given)],
+        "parameters": [params, _from_host(config.env, secrets), sorted(given)],
         "limits": _limits(limits),
     }
     return {name: _digest(part) for name, part in parts.items()}
@@ -226,16 +231,35 @@ def _limits(limits: Limits) -> list[Any]:
     ]
 
 
-def _scorer(spec: ScorerSpec, scorers: Mapping[str, Scorer], secrets: Mapping[str, str]) -> list[Any]:
+def _scorer(
+    spec: ScorerSpec, scorers: Mapping[str, Scorer], secrets: Mapping[str, str], params: Mapping[str, Any]
+) -> list[Any]:
     written = spec.model_dump(mode="json", exclude={"path", "overlay", "timeout", "env"})
-    source = None if spec.type in builtin_scorers() else _source(scorers.get(spec.type))
+    for name in _LATER_KEYS:
+        if not written[name]:
+            del written[name]  # keeps the signatures of earlier results
+    kind = scorers.get(spec.type)
+    # A hook may override a built-in type.
+    source = None if kind is None or kind is builtin_scorers().get(spec.type) else _source(kind)
     return [
         written,
         None if spec.path is None else content_of(spec.path),
         _from_host(spec.env, secrets),
         source,
         *([] if spec.overlay is None else [content_of(spec.overlay)]),
+        *_judging(spec, scorers, secrets, params),
     ]
+
+
+def _judging(
+    spec: ScorerSpec, scorers: Mapping[str, Scorer], secrets: Mapping[str, str], params: Mapping[str, Any]
+) -> list[Any]:
+    """Return the address and name of the model that a scorer asks, if it asks one."""
+    need = model_needed(spec, scorers)
+    if need is None:
+        return []
+    endpoint, model = judging_model(spec, need, params)
+    return [["model", endpoint.wire, _unless_secret(endpoint.base_url, secrets), model]]
 
 
 def _where_graded(scenario: Scenario, secrets: Mapping[str, str]) -> list[Any]:

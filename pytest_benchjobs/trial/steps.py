@@ -22,6 +22,7 @@ The sandbox is removed, and the connection to models closed, whatever happens.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 from ..agents.builtin import shell
 from ..agents.capabilities import incompatibility
@@ -35,9 +36,9 @@ from ..model.errors import (
 )
 from ..model.job import Keep
 from ..model.result import Outcome
-from ..model.scenario import Grading
+from ..model.scenario import Grading, ScorerSpec
 from ..sandbox.protocol import Sandbox
-from ..scoring.needs import collecting
+from ..scoring.needs import Probe, collecting, probes
 from ..scoring.output import Tail
 from ..store.kept_names import kept_name
 from ..store.text import clean, one_line
@@ -52,7 +53,7 @@ from .outcome import decide
 from .prepare import Prepared, prepare
 from .setup import Setup
 from .signature import graded_anew, signature
-from .start import agent_sandbox
+from .start import agent_sandbox, untouched_sandbox
 from .task_steps import (
     begin_step,
     end_step,
@@ -200,9 +201,29 @@ def _begin(
     findings.signature = signature(context.scenario, prepared.parts, sandbox.image.key)
     if context.original is not None:
         findings.signature = graded_anew(context.original.signature, findings.signature)
+        _probe(context, None)
         return
     setup.begin()
+    _probe(context, sandbox)
     context.services.check_room()
+
+
+def _probe(context: TrialContext, sandbox: Sandbox | None) -> None:
+    """Have scorers look at a container without an agent, before anything is spent; without `sandbox`, at a new one."""
+    found = probes(context.trial.scenario.graded_here, context.services.scorers)
+    if not found or context.probed:
+        return
+    context.phases.enter_unless_cancelled("probe")
+    if sandbox is None:
+        with untouched_sandbox(context, "probe") as (control, _):
+            _probe_in(context, control, found)
+    else:
+        _probe_in(context, sandbox, found)
+
+
+def _probe_in(context: TrialContext, sandbox: Sandbox, found: Mapping[str, tuple[ScorerSpec, Probe]]) -> None:
+    for name, (spec, probe) in found.items():
+        context.probed[name] = probe(spec, sandbox, context.cancellation.check)
 
 
 def _grade(context: TrialContext, sandbox: Sandbox, setup: Setup) -> None:

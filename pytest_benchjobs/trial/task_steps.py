@@ -20,6 +20,7 @@ from ..model.errors import EnvironmentFailed, Ungradable
 from ..model.result import StepResult
 from ..model.scenario import Step, StepScore
 from ..sandbox.protocol import File, Sandbox
+from ..scoring.metrics import all_metrics
 from ..scoring.needs import left_behind
 from ..store.bundle import JobBundle
 from ..store.files import writing
@@ -224,6 +225,7 @@ def end_steps(context: TrialContext) -> None:
             findings.steps.append(StepResult(name=step.name, not_run=why))
     redact_output(context)  # of a step that an error ended
     findings.scorers[:0] = progress.scorers
+    findings.metrics = list(all_metrics(findings.scorers))
     findings.artifacts.clear()
     merge_logs(context.directory.layout, [step.name for step in scenario.steps])
     context.narrow(scenario, context.directory.layout)

@@ -189,7 +189,12 @@ def test_wrong_parameters_are_refused_before_a_trial_starts(params: dict[str, An
 
 
 @pytest.mark.parametrize(
-    "params", [{"pattern": "x", "lang": "klingon"}, {"rule": {"knd": "call"}, "lang": "python"}]
+    "params",
+    [
+        {"pattern": "x", "lang": "klingon"},
+        {"rule": {"knd": "call"}, "lang": "python"},
+        {"rule": {"kind": "no_such_kind"}, "lang": "python", "path": "which the agent never made"},
+    ],
 )
 def test_a_rule_that_ast_grep_refuses_is_an_error_and_never_a_zero(
     tmp_path: Path, params: dict[str, Any]

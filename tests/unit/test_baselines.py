@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pytest_benchjobs.analysis.baseline.candidates import why_unfit, with_earlier
 from pytest_benchjobs.analysis.baseline.file import as_scenarios, as_side
 from pytest_benchjobs.analysis.baseline.resolve import Resolved, parse_spec, resolve, usable
-from pytest_benchjobs.analysis.sides import Cell, Side, cut_short, gone_of
+from pytest_benchjobs.analysis.sides import Cell, Series, Side, cut_short, gone_of
 from pytest_benchjobs.model.baseline import BaselineEntry, BaselineFile
 from pytest_benchjobs.model.errors import InputError, InputErrors
 from pytest_benchjobs.model.gate import GateConfig
@@ -624,6 +624,13 @@ def test_a_job_s_directory_and_its_report_are_the_same_side(
 
 
 texts = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), min_size=1, max_size=20)
+series = st.builds(
+    Series,
+    texts,
+    st.none() | texts,
+    st.sampled_from(("higher", "lower")),
+    st.tuples(st.integers(-(10**9), 10**9).map(lambda n: n / 1000)),
+)
 cells = st.builds(
     Cell,
     texts,
@@ -643,6 +650,7 @@ cells = st.builds(
     tags=st.lists(texts, max_size=3).map(tuple),
     cluster=st.none() | texts,
     threshold=st.just(1.0),
+    metrics=st.lists(series, max_size=3, unique_by=lambda one: one.name).map(tuple),
 )
 
 

@@ -85,6 +85,7 @@ def test_json_lines_have_what_training_and_frames_need(
         "score": 0.25,
         "threshold": 1.0,
         "scores": {"right": 0.0, "exists": 1.0, "exists#2": None},
+        "metrics": {},
         "started_at": "2026-11-21T05:47:12+00:00",
         "finished_at": "2026-11-21T05:47:14+00:00",
         "seconds": 2.0,

@@ -12,6 +12,7 @@ import jsonschema
 import pytest
 
 from pytest_benchjobs.model.job import Invocation, JobRecord
+from pytest_benchjobs.model.metric import Metric
 from pytest_benchjobs.model.result import Origin, ScorerResult, Signature
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.report.documents import schema_of
@@ -87,6 +88,7 @@ def test_an_attempt_is_one_line_of_prompt_messages_score_and_usage(
     one = ended(
         "H", agent="codex:gpt-5.5", attempt=2, scorers=scorers, tags=("easy",), benchmark_version="2.1",
         usage=Usage(input_tokens=10, output_tokens=5, cost_usd=0.25), signature=Signature(value="x", parts=parts),
+        metrics=(Metric(name="seconds", value=2.5, unit="s", direction="lower"),),
     )  # fmt: skip
     make_job(tmp_path, JOB, [one], config={"attempts": 2}, invocation=called_in(tmp_path))
     trajectory(tmp_path, "codex_gpt-5.5", "count", 2, STEPS)
@@ -122,6 +124,7 @@ def test_an_attempt_is_one_line_of_prompt_messages_score_and_usage(
             {"scorer": "right", "score": 0.0, "weight": 3.0},
             {"scorer": "there", "score": 1.0, "weight": 1.0},
         ],
+        "metrics": [{"name": "seconds", "value": 2.5, "unit": "s", "direction": "lower"}],
         "outcome": "failed",
         "class": "below_threshold",
         "input_tokens": 10,

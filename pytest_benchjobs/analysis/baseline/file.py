@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ...model.baseline import BaselineFile, BaselineScenario, rounded
+from ...model.baseline import BaselineFile, BaselineMetric, BaselineScenario, rounded
 from ...model.errors import InputError
 from ...model.job import JobRecord, JobStatus
 from ...model.result import TrialResult
@@ -16,7 +16,7 @@ from ...store.incoming import incoming_results, read_model
 from ...store.layout import RESULT, JobLayout, Layout
 from ...store.rows import PairRow, pair_row
 from ...store.text import one_line
-from ..sides import Cell, Side, cut_short, gone_of, side
+from ..sides import Cell, Series, Side, cut_short, gone_of, side
 
 
 def as_scenarios(found: Side) -> tuple[BaselineScenario, ...]:
@@ -73,6 +73,12 @@ def _scenario(cell: Cell) -> BaselineScenario:
         cost_usd=rounded(_mean(cell.costs), 6),
         tokens=rounded(_mean(cell.tokens), 1),
         seconds=rounded(_mean(cell.seconds), 3),
+        metrics={
+            one.name: BaselineMetric.model_validate(
+                {"mean": _figure(one.values), "unit": one.unit, "direction": one.direction}
+            )
+            for one in cell.metrics
+        },
     )
 
 
@@ -90,7 +96,15 @@ def _cell(scenario: BaselineScenario) -> Cell:
         comparable=scenario.comparable,
         tags=scenario.tags,
         cluster=scenario.cluster,
+        metrics=tuple(
+            Series(name, one.unit, one.direction, (one.mean,)) for name, one in scenario.metrics.items()
+        ),
     )
+
+
+def _figure(values: Sequence[float]) -> float:
+    """Return a mean with no more digits than tell something."""
+    return float(f"{math.fsum(values) / len(values):.12g}")
 
 
 def _mean(values: Sequence[float]) -> float | None:

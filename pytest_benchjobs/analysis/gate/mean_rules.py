@@ -102,7 +102,7 @@ class _Judged:
     @property
     def worse(self) -> float:
         """Worsening of the mean."""
-        return self.now - self.before if self.measured.spent else self.before - self.now
+        return self.now - self.before if self.measured.less else self.before - self.now
 
     @property
     def verdict(self) -> GateVerdict:
@@ -166,7 +166,7 @@ class _Judged:
 
     def _could_see(self, verdict: GateVerdict) -> str | None:
         """Phrase for what would be detected; None where the drop was, and nothing more is known."""
-        change = "rise" if self.measured.spent else "drop"
+        change = "rise" if self.measured.less else "drop"
         if self.detectable is None:
             return None if verdict is GateVerdict.REGRESSED else self._undetected(change)
         text = f"smallest detectable {change} {self.scale.amount(self.detectable)}"
@@ -182,12 +182,12 @@ class _Judged:
             return f"smallest detectable {change} unknown: nothing varied"
         if len(measured.pairs) < FEWEST:
             return f"smallest detectable {change} unknown: fewer than {FEWEST} scenarios"
-        return f"no {change} is reliably detectable" + ("" if measured.spent else ", not even to 0")
+        return f"no {change} is reliably detectable" + ("" if measured.amounts else ", not even to 0")
 
     def _next_step(self, verdict: GateVerdict) -> str | None:
         """Advise where some scenarios fell far and chance may explain it."""
         measured = self.measured
-        if verdict is not GateVerdict.INCONCLUSIVE or measured.spent or self.config.confirm:
+        if verdict is not GateVerdict.INCONCLUSIVE or measured.amounts or self.config.confirm:
             return None
         fell = [
             pair.now.scenario
@@ -244,5 +244,5 @@ def tolerated(rule: Rule, before: float, benchmark: str, noise: Mapping[str, flo
     if rule.unit is Unit.POINTS:
         amount /= 100
     elif rule.unit is Unit.RELATIVE:
-        amount = before * amount / 100
-    return amount if rule.metric in words.UNITS else max(amount, noise.get(benchmark, 0.0))
+        amount = abs(before) * amount / 100
+    return amount if rule.metric in words.AMOUNTS else max(amount, noise.get(benchmark, 0.0))

@@ -25,7 +25,7 @@ from ..statistics import (
     permutation,
 )
 from . import words
-from .words import UNITS
+from .words import AMOUNTS, UNITS
 
 Values = Sequence[float]
 Worth = Callable[[int, int], float]
@@ -59,11 +59,13 @@ class Measured:
     """Cluster of each scenario; None when all are independent."""
     worth: Worth | None
     """Estimator of pass@K and pass^K."""
+    less: bool
+    """True if less is better."""
 
     @property
-    def spent(self) -> bool:
-        """True if less is better."""
-        return self.rule.metric in UNITS
+    def amounts(self) -> bool:
+        """True if the values are no scores: they have no bounds."""
+        return self.rule.metric in AMOUNTS
 
     @property
     def units(self) -> int:
@@ -76,17 +78,17 @@ class Measured:
         return [new - old for old, new in zip(self.before, self.now, strict=True)]
 
     def merits(self) -> list[float]:
-        """Improvement of each scenario; of relative costs, on a scale of ratios."""
-        if not self.spent:
-            return self.differences
+        """Improvement of each scenario; of relative amounts, on a scale of ratios."""
+        sign = -1 if self.less else 1
         if self.ratios:
-            return [math.log(old) - math.log(new) for old, new in zip(self.before, self.now, strict=True)]
-        return [-one for one in self.differences]
+            both = zip(self.before, self.now, strict=True)
+            return [sign * (math.log(new) - math.log(old)) for old, new in both]
+        return [sign * one for one in self.differences] if self.less else self.differences
 
     @property
     def ratios(self) -> bool:
         """True if ratios are compared, so that one long scenario does not decide that all became 20 % slower."""
-        if not self.spent or self.rule.unit is not Unit.RELATIVE:
+        if not self.amounts or self.rule.unit is not Unit.RELATIVE:
             return False
         return all(min(values) > 0 for side in self.attempts for values in side)
 
@@ -108,25 +110,29 @@ class Measured:
             changes = self.differences
             broke, fixed = changes.count(-1.0), changes.count(1.0)
             return Tested(mcnemar(broke, fixed), mcnemar(fixed, broke), "mcnemar")
-        before, now = self.attempts if not self.spent else map(self._saved, self.attempts)
+        before, now = map(self._merit, self.attempts) if self.amounts else self.attempts
         found = permutation(before, now, clusters=self.clusters, worth=self.worth, alpha=self.rule.alpha)
         return Tested(found.p_value, found.rise, "sign-flip" if self.single else "permutation")
 
-    def _saved(self, side: Sequence[Values]) -> list[Values]:
-        """Return amounts negated, so that more is better; of ratios the logarithms."""
+    def _merit(self, side: Sequence[Values]) -> list[Values]:
+        """Return amounts so that more is better; of ratios the logarithms."""
+        sign = -1 if self.less else 1
         if self.ratios:
-            return [[-math.log(one) for one in values] for values in side]
-        return [[-one for one in values] for values in side]
+            return [[sign * math.log(one) for one in values] for values in side]
+        return [[sign * one for one in values] for values in side]
 
     def shown_within(self, tolerance: float, before: float) -> bool:
         """Return whether the worsening is shown, at the rule's level, to be less than the tolerance."""
-        margin = math.log1p(tolerance / before) if self.ratios else tolerance
+        margin = tolerance
+        if self.ratios:
+            share = tolerance / before
+            margin = math.log1p(share) if self.less else -math.log1p(-share) if share < 1 else math.inf
         return non_inferiority(self.merits(), margin, clusters=self.clusters) < self.rule.alpha
 
     def interval(self) -> Interval | None:
         """Confidence interval of the mean difference."""
         found = mean_interval(self.differences, level=self.rule.level, clusters=self.clusters)
-        if found is None or self.spent:
+        if found is None or self.amounts:
             return found
         # Student's t ignores that scores end at 0 and 1.
         return dataclasses.replace(found, low=max(-1.0, found.low), high=min(1.0, found.high))
@@ -138,13 +144,13 @@ class Measured:
         sides = self.attempts
         if self.worth is not None:
             sides = [[one] for one in self.before], [[one] for one in self.now]
-        found = detectable_drop(*sides, alpha=self.rule.alpha / comparisons, scores=not self.spent)
+        found = detectable_drop(*sides, alpha=self.rule.alpha / comparisons, scores=not self.amounts)
         if found is not None and self.clusters is not None:
             # Scenarios that succeed and fail together count as fewer.
             together, apart = (clustered_error(self.differences, of) for of in (self.clusters, None))
             found *= max(1.0, (together or 0.0) / apart) if apart else 1.0
-            found = found if self.spent or found <= mean(self.before) else None
-        if found is not None and found <= _ROUNDING * max(mean(self.before), mean(self.now)):
+            found = found if self.amounts or found <= mean(self.before) else None
+        if found is not None and found <= _ROUNDING * max(abs(mean(self.before)), abs(mean(self.now))):
             return None  # nothing varied beyond rounding errors
         return found
 
@@ -155,7 +161,7 @@ class Measured:
             listed = [[old, new] for old, new in zip(self.before, self.now, strict=True)]
         else:
             listed = [list(values) for side in self.attempts for values in side]
-        return any(max(values) - min(values) > _ROUNDING * max(values) for values in listed)
+        return any(max(values) - min(values) > _ROUNDING * max(map(abs, values)) for values in listed)
 
     @functools.cached_property
     def least_p(self) -> float:
@@ -204,7 +210,7 @@ class Measured:
 
 def measure(rule: Rule, pairs: Sequence[Pair]) -> Measured:
     """Measure the rule's metric; a scenario without a value on a side is left out."""
-    read, worth = _READERS[rule.metric], _estimate(rule)
+    read, worth = _reader(rule), _estimate(rule)
     least = rule.k or 1
     kept = [
         (pair, old, new)
@@ -220,7 +226,25 @@ def measure(rule: Rule, pairs: Sequence[Pair]) -> Measured:
         before, now = ([worth(len(values), round(math.fsum(values))) for values in side] for side in attempts)
     paired = [pair for pair, _, _ in kept]
     clusters = clusters_of([pair.now for pair in paired])
-    return Measured(rule, paired, len(pairs) - len(paired), before, now, attempts, clusters, worth)
+    less = rule.metric in UNITS or any(_less_is_better(rule, pair.now) for pair in paired)
+    return Measured(rule, paired, len(pairs) - len(paired), before, now, attempts, clusters, worth, less)
+
+
+def _reader(rule: Rule) -> Callable[[Cell], Values]:
+    if rule.name is None:
+        return _READERS[rule.metric]
+    name = rule.name
+
+    def read(cell: Cell) -> Values:
+        found = cell.metric(name)
+        return () if found is None else found.values
+
+    return read
+
+
+def _less_is_better(rule: Rule, cell: Cell) -> bool:
+    found = None if rule.name is None else cell.metric(rule.name)
+    return found is not None and found.direction == "lower"
 
 
 def mean(values: Values) -> float:

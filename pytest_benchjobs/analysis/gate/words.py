@@ -20,11 +20,11 @@ class Scale:
 
     def signed(self, difference: float) -> str:
         """`-7.1 pp`."""
-        return f"{self._number(difference, '+' if difference else '')} {self.unit}"
+        return f"{self._number(difference, '+' if difference else '')} {self.unit}".rstrip()
 
     def amount(self, difference: float) -> str:
         """`7.1 pp`."""
-        return f"{self._number(difference)} {self.unit}"
+        return f"{self._number(difference)} {self.unit}".rstrip()
 
     def between(self, low: float, high: float) -> str:
         """`-11.2..-3`."""
@@ -40,13 +40,15 @@ class Scale:
 
 def scale_of(metric: str, before: float) -> Scale:
     """Return percentage points for scores; for costs percent, or their own unit where nothing was spent before."""
-    if metric not in UNITS:
+    if metric not in AMOUNTS:
         return Scale()
-    return Scale(100 / before, "%") if before > 0 else Scale(1.0, UNITS[metric])
+    return Scale(100 / before, "%") if before > 0 else Scale(1.0, UNITS.get(metric, ""))
 
 
 UNITS = {"cost": "USD", "tokens": "tokens", "duration": "s"}
-"""Format an amount that an attempt spends."""
+"""Metrics of what an attempt spends, and their units."""
+AMOUNTS = frozenset((*UNITS, "metric"))
+"""Metrics that are no scores: their values have no bounds."""
 
 
 def value(metric: str, number: float, *, fine: bool = False) -> str:
@@ -57,6 +59,8 @@ def value(metric: str, number: float, *, fine: bool = False) -> str:
         return f"{number:,.0f}"
     if metric == "duration":
         return f"{number:,.1f} s"
+    if metric == "metric":
+        return f"{number:.4g}"
     return f"{number:.{4 if fine else 2}f}"
 
 
@@ -79,7 +83,9 @@ def count(number: int, noun: str) -> str:
 
 def metric_of(rule: Rule) -> str:
     """`pass@3`, with its tag."""
-    name = rule.metric.replace("K", str(rule.k)) if rule.k is not None else rule.metric.replace("_", " ")
+    name = rule.name or rule.metric.replace("_", " ")
+    if rule.k is not None:
+        name = rule.metric.replace("K", str(rule.k))
     return f"{name} of tag {one_line(rule.tag, _LONGEST)}" if rule.tag is not None else name
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from ...analysis.live import Flying
 from ...model.base import Model
 from ...model.job import JobConfig, Totals
+from ...model.metric import Metric
 from . import Document, mirror
 from .jobs import Reason, RunHead
 
@@ -100,6 +101,19 @@ class AgentFigures(Figures, AgentHead):
     """An agent over all benchmarks."""
 
 
+class MetricFigures(Model):
+    """A metric over the trials of a run that passed or failed."""
+
+    name: str
+    unit: str | None
+    direction: str
+    """Direction of better values: `higher` or `lower`."""
+    mean: float
+    """Mean over the trials that have it."""
+    trials: int
+    """Number of these trials."""
+
+
 class SummaryTrial(Model):
     """A trial of a run."""
 
@@ -122,6 +136,8 @@ class SummaryTrial(Model):
     """Mode of its known-failure entry: `expected-fail`, `quarantine` or `skip`."""
     path: str
     """Path of its files, relative to the job's directory."""
+    metrics: tuple[Metric, ...]
+    """What its scorers measured beside the score."""
 
 
 class SummaryScenario(Model):
@@ -150,6 +166,8 @@ class RunFigures(Figures, RunHead):
     """With `--extended`: each scenario over all its attempts."""
     trials: tuple[SummaryTrial, ...] | None
     """With `--extended`."""
+    metrics: tuple[MetricFigures, ...] | None
+    """With `--extended`: what scorers measured beside the score."""
 
 
 class InFlight(Model):
