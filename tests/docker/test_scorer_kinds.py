@@ -352,7 +352,7 @@ class _Judge(Completions):
 def test_each_kind_has_its_examples() -> None:
     """Own scorers come in three ways, which is all that `docs/scorers.md` names."""
     built_in = {row.type for row in ROWS.values() if not row.type.startswith("own-")}
-    assert built_in | {"answer"} == set(builtin_scorers())
+    assert built_in | {"answer", "capture"} == set(builtin_scorers())  # these two have tests below
     assert {row.type for row in ROWS.values()} - built_in == {"own-decorated", "own-hooked", "own-installed"}
     assert all(tuple(row.agents()) == EXAMPLES for row in ROWS.values())
 
@@ -455,12 +455,8 @@ BOMBS = [
 ]
 
 
-def _answered(form: str, content: bytes | None, **changes: Any) -> tuple[str | None, float | None]:
-    """Class of the error, and score."""
-    sandbox = MemorySandbox()
-    if content is not None:
-        sandbox.put([File("answer.txt", content=content)])
-    spec = ScorerSpec(name="answer", type="answer", params={"match": form, **ANSWERS[form][0], **changes})
+def _graded(sandbox: MemorySandbox, spec: ScorerSpec) -> tuple[str | None, float | None]:
+    """Class of the error, and score, of a scorer that needs no container."""
     scenario = Scenario(
         id="q",
         benchmark="b",
@@ -471,8 +467,42 @@ def _answered(form: str, content: bytes | None, **changes: Any) -> tuple[str | N
         source=Path("b.bench.yaml"),
     )
     context = make_context(scenario, spec, sandbox, timeout=60, env={}, directory=_DIRECTORY[0])
-    result = run_scorer(context, builtin_scorers()["answer"], str)
+    result = run_scorer(context, builtin_scorers()[spec.type], str)
     return None if result.error is None else result.error.class_, result.score
+
+
+def _answered(form: str, content: bytes | None, **changes: Any) -> tuple[str | None, float | None]:
+    sandbox = MemorySandbox()
+    if content is not None:
+        sandbox.put([File("answer.txt", content=content)])
+    params = {"match": form, **ANSWERS[form][0], **changes}
+    return _graded(sandbox, ScorerSpec(name="answer", type="answer", params=params))
+
+
+CAPTURED: dict[str, tuple[str, Mapping[str, Any], tuple[str | None, float | None]]] = {
+    "passing": ('{"events": [], "outcome": {"success": true}}', {"outcome": True}, (None, 1.0)),
+    "failing": ('{"events": [], "outcome": {"success": false}}', {"outcome": True}, (None, 0.0)),
+    "partial": (
+        '{"events": [{"kind": "tool"}], "outcome": {"success": true}}',
+        {"checks": [{"kind": "tool"}, {"kind": "llm"}]},
+        (None, 0.5),
+    ),
+    "lying": (
+        '{"events": [], "outcome": {"success": false, "success": true}}',
+        {"outcome": True},
+        ("score_missing", None),
+    ),
+    "crashing": ("{", {"outcome": True}, ("score_missing", None)),
+}
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_a_captured_run_passes_fails_lies_and_crashes(tmp_path: Path, example: str) -> None:
+    text, params, expected = CAPTURED[example]
+    path = tmp_path / "run.replay.json"
+    path.write_text(text)
+    spec = ScorerSpec(name="capture", type="capture", path=path, params=dict(params))
+    assert _graded(MemorySandbox(), spec) == expected
 
 
 _DIRECTORY: list[Path] = []
