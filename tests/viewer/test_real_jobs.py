@@ -1,0 +1,79 @@
+"""Every page over jobs that really ran, in real containers: nothing in the console, no request that fails."""
+
+from __future__ import annotations
+
+import urllib.request
+from collections.abc import Iterator
+from json import loads
+from urllib.parse import quote
+
+import pytest
+
+from tests.docker.conftest import engine
+from tests.viewer.pages import Page
+from tests.viewer.real_jobs import RealJobs, real_jobs
+from tests.viewer.serving import serving
+
+__all__ = ["engine"]
+pytestmark = [pytest.mark.slow, pytest.mark.docker]
+
+
+@pytest.fixture(scope="module")
+def jobs(engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealJobs]:
+    with real_jobs(tmp_path_factory.mktemp("real")) as jobs:
+        yield jobs
+
+
+@pytest.fixture(scope="module")
+def real(jobs: RealJobs) -> Iterator[str]:
+    with serving(jobs.directory) as address:
+        yield address
+
+
+def _trials(address: str, job: str) -> list[str]:
+    with urllib.request.urlopen(f"{address}api/jobs/{quote(job)}/matrix") as answer:
+        return list(loads(answer.read())["trials"]["id"])
+
+
+def test_lists_tell_the_four_jobs_apart(page: Page, real: str, jobs: RealJobs) -> None:
+    page.open(real)
+    for said in (jobs.first, jobs.gated, jobs.died, jobs.runs, "✗ regressed", "died", "running", "completed"):
+        assert said in page.text
+    page.open(real, "runs")
+    assert page.text.count("solver") >= 2
+
+
+def test_gated_job_shows_what_the_terminal_said(page: Page, real: str, jobs: RealJobs) -> None:
+    page.open(real, "job", job=jobs.gated)
+    assert "regressed" in page.page.inner_text("pre.verdict")
+    assert page.page.query_selector("svg.interval") is not None
+    page.open(real, "compare", a="main", b=jobs.gated)
+    assert "✗ broke" in page.text
+
+
+def test_every_trial_of_the_first_job(page: Page, real: str, jobs: RealJobs) -> None:
+    trials = _trials(real, jobs.first)
+    assert len(trials) == 48
+    for trial in trials[::6]:
+        page.open(real, "trial", job=jobs.first, id=trial)
+        assert "Timeline" in page.text
+        assert "Scorers" in page.text
+    page.open(real, "scenario", benchmark="quickstart", scenario="access-log")
+    page.open(real, "trend", benchmark="quickstart")
+    assert page.page.query_selector("svg.trend") is not None
+
+
+def test_job_that_runs_is_live(page: Page, real: str, jobs: RealJobs) -> None:
+    page.open(real, "live", job=jobs.runs)
+    page.page.wait_for_selector("h2 >> text=Running now")
+    page.page.wait_for_selector("td >> text=agent")
+    page.page.click("section[aria-label='Running now'] a")
+    page.page.wait_for_selector("h1")
+    page.until("location.search.includes('page=trial')")
+    page.drawn()
+    assert "running" in page.text
+
+
+def test_job_that_died_says_so(page: Page, real: str, jobs: RealJobs) -> None:
+    page.open(real, "job", job=jobs.died)
+    assert "died" in page.page.inner_text(".lead")
