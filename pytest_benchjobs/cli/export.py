@@ -1,9 +1,9 @@
-"""`export`: write trials as CSV or JSON lines, also with trajectories for training."""
+"""`export`: write trials as CSV or JSON lines, also with trajectories for training, or a report in HTML."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,11 +11,32 @@ import click
 
 from ..report.units import counted
 from ..store.files import write_atomically, writing
-from ._directory import FILE, directory_option
+from ._directory import DIRECTORY, FILE, directory_option
+from ._high_scores import high_scores_of, high_scores_option
 from ._output import say
 
 if TYPE_CHECKING:
     from ..report.training import LeftOut
+    from ..store.reader import HistoryReader
+    from ..viewer.results import Results
+
+
+class _Size(click.ParamType):  # type: ignore[type-arg]
+    """A size such as `20M`, in bytes."""
+
+    name = "size"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Parse a size."""
+        from ..model.base import parse_size
+
+        try:
+            return parse_size(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+SIZE = _Size()
 
 
 @click.command()
@@ -23,27 +44,58 @@ if TYPE_CHECKING:
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(["csv", "jsonl", "rl"]),
-    help="A table; one JSON object per line; or the same with prompt and trajectory, for training.  "
-    "[default: by the suffix of --out, else csv]",
+    type=click.Choice(["csv", "jsonl", "rl", "html"]),
+    help="A table; one JSON object per line; the same with prompt and trajectory, for training; or a report for "
+    "browsers.  [default: by the suffix of --out, else csv]",
 )
 @click.option("--out", type=FILE, help="File to write.  [default: stdout]")
+@click.option("--out-dir", type=DIRECTORY, help="With --format html: write many files, for a web server.")
+@click.option(
+    "--max-size",
+    type=SIZE,
+    default=20_000_000,
+    show_default="20 MB",
+    help="With --format html: size of the report.",
+)
+@click.option(
+    "--log-size", type=SIZE, default=65_536, show_default="64K", help="With --format html: size of each log."
+)
+@high_scores_option
 @directory_option
-def export(jobs: tuple[str, ...], kind: str | None, out: Path | None, directory: Path) -> None:
-    """Write the trials of each JOB as CSV or JSON lines, a row each.
+def export(
+    *,
+    jobs: tuple[str, ...],
+    kind: str | None,
+    out: Path | None,
+    out_dir: Path | None,
+    max_size: int,
+    log_size: int,
+    high_scores: Path | None,
+    directory: Path,
+) -> None:
+    """Write the trials of each JOB as CSV or JSON lines, a row each; or a report of all JOBs, with --format html.
 
     JOB is an id, the beginning of one, a name, or last. `benchjobs schema export` describes the columns, and `benchjobs
-    schema training` those of --format rl, which has the trials with a score.
+    schema training` those of --format rl, which has the trials with a score. A report is one file with all pages of
+    `benchjobs serve`; it needs no network.
     """
     from ..report.export import csv_lines, json_lines, rows
     from ..report.training import LeftOut, training_rows
     from ..store.reader import HistoryReader
     from ..store.results import find_job
+    from ..viewer.results import Results
 
-    if kind is None:
-        kind = "jsonl" if out is not None and out.suffix in (".jsonl", ".ndjson") else "csv"
+    kind = kind or _kind_of(out, out_dir)
+    if kind == "html" and (out is None) == (out_dir is None):
+        raise click.UsageError("--format html needs --out FILE, or --out-dir DIR for many files")
+    if kind != "html" and out_dir is not None:
+        raise click.UsageError("--out-dir is for --format html")
     with HistoryReader.of(directory) as history:
         job_ids = list(dict.fromkeys(find_job(history, job) for job in jobs))
+        if kind == "html":
+            results = Results(directory, high_scores_of(high_scores, directory))
+            _write_report(results, history, job_ids, out, out_dir, limit=max_size, log_limit=log_size)
+            return
         if kind == "rl":
             left_out = LeftOut()
             attempts = (
@@ -54,6 +106,34 @@ def export(jobs: tuple[str, ...], kind: str | None, out: Path | None, directory:
             return
         exported = (row for job_id in job_ids for row in rows(directory, history, job_id))
         _write(csv_lines(exported) if kind == "csv" else json_lines(exported), out)
+
+
+def _kind_of(out: Path | None, out_dir: Path | None) -> str:
+    """Return the format that a place to write suggests."""
+    suffix = "" if out is None else out.suffix
+    if out_dir is not None or suffix in (".html", ".htm"):
+        return "html"
+    return "jsonl" if suffix in (".jsonl", ".ndjson") else "csv"
+
+
+def _write_report(
+    results: Results,
+    history: HistoryReader,
+    jobs: Sequence[str],
+    out: Path | None,
+    out_dir: Path | None,
+    **sizes: int,
+) -> None:
+    from ..system.units import size
+    from ..viewer.export import write_directory, write_file
+
+    if out is not None:
+        written = write_file(results, history, jobs, out, **sizes)
+    elif out_dir is not None:
+        written = write_directory(results, history, jobs, out_dir, **sizes)
+    say(f"Wrote {out or out_dir}: {counted(len(jobs), 'job')}, {size(written.bytes)}")
+    for line in written.cut:
+        say(line, err=True)
 
 
 def _say_left_out(left_out: LeftOut) -> None:

@@ -106,6 +106,7 @@ class Wanted:
     ci: str = "auto"
     """The CI system to write for; `auto`: the one this runs in."""
     markdown: Path | None = None
+    html: Path | None = None
     metrics: Path | None = None
     explain_reuse: bool = False
     plan: bool = False
@@ -203,7 +204,7 @@ def wanted(said: Said) -> Wanted:
     }
     job = _configuration(said, merged, usual, per_benchmark)
     _refuse_secrets(job, secrets, merged)
-    files = _paths(said, merged, ("markdown", "metrics"))
+    files = _paths(said, merged, ("markdown", "html", "metrics"))
     return Wanted(
         job=job,
         benchmarks=job.benchmarks,
@@ -216,6 +217,7 @@ def wanted(said: Said) -> Wanted:
         show_incompatible=values.get("show_incompatible", False),
         ci=values.get("ci", "auto"),
         markdown=files.get("markdown"),
+        html=files.get("html"),
         metrics=files.get("metrics"),
         explain_reuse="explain_reuse" in said.line,
         plan="plan" in said.line,

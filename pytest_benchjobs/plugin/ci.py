@@ -20,6 +20,7 @@ from .state import state_of
 from .wanted import asked as read
 
 if TYPE_CHECKING:
+    from ..model.job import JobRecord
     from .state import Job
 
 
@@ -29,7 +30,7 @@ def host_of(config: pytest.Config) -> Host | None:
 
 
 def write_files(config: pytest.Config, job: Job) -> None:
-    """Write the files of `--bench-markdown` and `--bench-metrics`. Errors become lines in the summary."""
+    """Write the files of `--bench-markdown`, `--bench-html` and `--bench-metrics`. Errors go to the summary."""
     asked = read(config)
     record, results = job.ended, job.results
     if record is None:
@@ -39,8 +40,23 @@ def write_files(config: pytest.Config, job: Job) -> None:
         host = host_of(config)
         text = comment(record, results, summary_of(job.bundle, record, results, gate), host)
         _write(job, "markdown", asked.markdown, text)
+    if asked.html is not None:
+        _write_report(job, record, asked.html)
     if asked.metrics is not None:
         _write(job, "metrics", asked.metrics, metrics_text(record, results, gate))
+
+
+def _write_report(job: Job, record: JobRecord, path: Path) -> None:
+    from ..store.reader import HistoryReader
+    from ..viewer.export import write_file
+    from ..viewer.results import Results
+
+    directory = record.config.directory
+    try:
+        with HistoryReader.of(directory) as history:
+            write_file(Results(directory), history, [record.id], path)
+    except (BenchError, OSError) as error:
+        job.problems.lines.append(f"{flag('html')}: {error}")
 
 
 def _write(job: Job, option: str, path: Path, text: str) -> None:

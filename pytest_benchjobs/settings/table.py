@@ -220,6 +220,7 @@ _OUTPUT = (
     Setting("ci", "ci", "auto|off|github|gitlab|jenkins",
         "the CI system to write for (default: the one this runs in)"),
     Setting("markdown", "text", "FILE", "also write the summary to FILE, for a comment on a merge request"),
+    Setting("html", "text", "FILE", "write a report of the job to FILE, which a browser opens from disk"),
     Setting("metrics", "text", "FILE", "write figures of each agent to FILE, as OpenMetrics text"),
 )
 _OF_COMMANDS = (

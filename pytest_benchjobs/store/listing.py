@@ -29,6 +29,8 @@ _RUN_TEXT = (
 )  # fmt: skip
 _JOB_TEXT = ("id", "name", "status", "branch", '"commit"')
 _CHOICES = 500
+_BATCH = 5000
+"""Rows that are looked up at once: a query of SQLite has at most 32,766 values."""
 Place = Sequence[object]
 """The sort key of a row: its value in the sorted column, unless that is its id, and its id."""
 
@@ -100,8 +102,10 @@ def job_page(
         history, "jobs INDEXED BY jobs_listed", column, _of_jobs(wanted), descending, limit, after
     )
     ids = [job_id for (job_id,) in found]
-    where, values = where_all(one_of("id", ids))
-    rows: dict[str, JobRow] = {row.id: row for row in history.job_rows(where, values)} if ids else {}
+    rows: dict[str, JobRow] = {}
+    for first in range(0, len(ids), _BATCH):
+        where, values = where_all(one_of("id", ids[first : first + _BATCH]))
+        rows |= {row.id: row for row in history.job_rows(where, values)}
     return Page([rows[job_id] for job_id in ids if job_id in rows], following)
 
 
@@ -337,8 +341,10 @@ def _has(columns: Sequence[str], word: str) -> tuple[str, list[object]]:
 
 
 def _runs(history: HistoryReader, keys: Sequence[tuple[Any, ...]]) -> list[RunRow]:
-    if not keys:
-        return []
-    marks = ", ".join("(?, ?)" for _ in keys)
-    values = [value for key in keys for value in key]
-    return history.run_rows(f"WHERE (job, position) IN (VALUES {marks})", values)
+    found: list[RunRow] = []
+    for first in range(0, len(keys), _BATCH):
+        batch = keys[first : first + _BATCH]
+        marks = ", ".join("(?, ?)" for _ in batch)
+        values = [value for key in batch for value in key]
+        found += history.run_rows(f"WHERE (job, position) IN (VALUES {marks})", values)
+    return found

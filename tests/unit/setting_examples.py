@@ -69,6 +69,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "metadata": ("team=core",),
     "ci": ("gitlab",),
     "markdown": ("summary.md",),
+    "html": ("report.html",),
     "metrics": ("metrics.txt",),
 }
 """A value of each setting, as on a command line; several of one that may be repeated."""
