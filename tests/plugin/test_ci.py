@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import os
 import re
@@ -100,6 +102,20 @@ def test_github_gets_summary_outputs_and_annotations_and_no_command_of_an_agent(
         failure.get("message", ""),
     )
     assert len(failure.get("message", "")) <= 503  # what pytest cuts to, and its dots
+
+
+def test_a_report_for_browsers_is_written_at_the_end(bench: Bench) -> None:
+    bench.toy()
+    bench.run("--bench-html=out/report.html", "--bench-job-name=nightly")
+    page = (bench.path / "out" / "report.html").read_text("utf-8")
+    (main,) = re.findall(r'<script type="application/gzip\+base64" id="data-main">([^<]*)</script>', page)
+    data = json.loads(gzip.decompress(base64.b64decode(main)))
+    (job,) = data["jobs"]
+    assert (job["id"], job["name"], job["status"]) == (bench.bundle().name, "nightly", "completed")
+    assert data["meta"]["live"] is False
+    (bench.path / "taken").write_text("")
+    result = bench.run("--bench-html=taken/report.html")
+    result.stdout.fnmatch_lines(["*--bench-html: *taken*"])
 
 
 def test_off_and_other_systems(github: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
