@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..model.errors import InputError
+from ..store.project import directory_argument
 from ._directory import directory_option
 from ._output import emit, output_option
 
@@ -52,7 +53,8 @@ def _lines(document: ShowDocument, directory: Path) -> Iterator[str]:
     from ..report.trial import next_commands
     from ._trial_text import trial_lines
 
-    return trial_lines(document, [command for _, command in next_commands(document.result, directory)])
+    commands = next_commands(document.result, directory_argument(directory))
+    return trial_lines(document, [command for _, command in commands])
 
 
 def _refuse_job(history: HistoryReader, text: str) -> None:

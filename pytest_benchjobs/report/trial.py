@@ -20,7 +20,6 @@ from ..model.job import JobRecord
 from ..model.result import TrialResult
 from ..store.bundle import JobBundle
 from ..store.layout import TrialLayout
-from ..store.project import directory_argument
 from ..store.results import places_of
 from ..store.rows import TrialRow
 from ..store.text import clean, one_line
@@ -58,7 +57,7 @@ def show_document(directory: Path, row: TrialRow, record: JobRecord) -> ShowDocu
     return ShowDocument(
         result=result,
         job_name=record.name,
-        statement=None if result.confidential else statement_of(result, record),
+        statement=None if result.confidential else statement_of(result, record, Scenarios()),
         commands=commands,
         commands_left_out=left_out,
         logs=tuple(LogEnd(title=one.title, lines=one.lines) for one in _logs(result, root)),
@@ -68,9 +67,8 @@ def show_document(directory: Path, row: TrialRow, record: JobRecord) -> ShowDocu
     )
 
 
-def next_commands(result: TrialResult, directory: Path) -> Iterator[tuple[str, str]]:
-    """Yield commands to type next about this trial, each with its purpose."""
-    where = directory_argument(directory)
+def next_commands(result: TrialResult, where: str) -> Iterator[tuple[str, str]]:
+    """Yield commands to type next about this trial, each with its purpose. `where` is of `directory_argument`."""
     trial = shlex.quote(clean(result.node_id))
     yield "Copy its logs", f"benchjobs logs {result.job} --scenario {trial}{where}"
     if result.kept is not None:
@@ -98,9 +96,9 @@ def _logs(result: TrialResult, root: Path) -> Iterator[Excerpt]:
             yield Excerpt(f"last lines of scorer {one_line(scorer.name, 40)} ({log_of(scorer)})", lines)
 
 
-def statement_of(result: TrialResult, record: JobRecord, scenarios: Scenarios | None = None) -> str | None:
-    """Return the task, if the benchmark is still where it was. `scenarios` are shared by those who ask for many."""
-    scenario = (scenarios or Scenarios()).of(result, record)
+def statement_of(result: TrialResult, record: JobRecord, scenarios: Scenarios) -> str | None:
+    """Return the task, if the benchmark is still where it was."""
+    scenario = scenarios.of(result, record)
     return None if scenario is None else clean(scenario.problem_statement, _STATEMENT)
 
 

@@ -26,6 +26,7 @@ from ..report.scenarios import Scenarios
 from ..report.units import counted
 from ..store.listing import Wanted, job_page, run_page
 from ..store.opening import open_inside
+from ..store.project import directory_argument
 from ..store.reader import HistoryReader
 from ..store.rows import TrialRow
 from ..store.text import clean
@@ -39,7 +40,7 @@ from .over_time import scenario_document, trend_document
 from .query import Refused
 from .results import Results, record_of
 from .trajectory import all_steps
-from .trial import image_type, kind_of, trial_document
+from .trial import SIBLINGS, image_type, kind_of, trial_document
 
 LIMIT = 20_000_000
 """Bytes of a report."""
@@ -96,8 +97,10 @@ class _Making:
         self._limit = limit
         self._chunks: list[bytes] = []
         self._left_out: dict[str, int] = {}
+        self._beyond: list[str] = []
         self._cut_logs = 0
         self._scenarios = Scenarios()
+        self._where = directory_argument(results.directory)
 
     def report(self) -> Report:
         """Return the whole."""
@@ -105,7 +108,7 @@ class _Making:
         self._room -= _encoded(_packed({**main, "details": {}}))
         if self._room < 0:
             raise InputError(
-                f"a report of these jobs is larger than {size_text(self._limit)} without any details; "
+                f"a report of these jobs is larger than {self._limit:,} bytes without any details; "
                 "choose fewer jobs, or a larger --max-size"
             )
         details = {job: self._details(job, main["matrix"][job]) for job in self._jobs}
@@ -152,7 +155,7 @@ class _Making:
                 found = comparison_document(self._results, self._history, a, b)
                 yield "\n".join((a[0], b[0], a[1] or "", b[1] or "")), _data(found)
         if len(wanted) > _COMPARISONS:
-            self._left_out["comparisons"] = len(wanted) - _COMPARISONS
+            self._beyond.append(f"{len(wanted) - _COMPARISONS} comparisons beyond {_COMPARISONS} left out")
 
     def _scenario_documents(self, matrices: dict[str, ViewerMatrix]) -> Iterator[tuple[str, Any]]:
         named = {
@@ -161,7 +164,7 @@ class _Making:
             for benchmark, scenario in zip(matrix.rows.benchmark, matrix.rows.scenario, strict=True)
         }
         if len(named) > _SCENARIOS:
-            self._left_out["pages of scenarios"] = len(named)
+            self._beyond.append(f"pages of {len(named)} scenarios left out: there are more than {_SCENARIOS}")
             return
         for benchmark, scenario in sorted(named):
             with contextlib.suppress(Refused):
@@ -175,7 +178,7 @@ class _Making:
         record = record_of(self._history, job)
         rows = self._history.trials(job)
         siblings = {
-            key: tuple(map(head_of, group[:_FILES]))
+            key: tuple(map(head_of, group[:SIBLINGS]))
             for key, group in grouped(rows, lambda row: (row.benchmark, row.scenario)).items()
         }
         place_of = {node_id: place for place, node_id in enumerate(matrix["trials"]["id"])}
@@ -199,16 +202,11 @@ class _Making:
         cut = 0
         for row in group:
             key = f"{record.id}\n{row.node_id}"
+            found = find_trial(self._results, self._history, record.id, row.node_id)
             trial = trial_document(
-                self._results,
-                self._history,
-                record,
-                row.node_id,
-                siblings[row.benchmark, row.scenario],
-                self._scenarios,
+                record, found, siblings[row.benchmark, row.scenario], self._scenarios, self._where
             )
             documents[key] = _data(trial)
-            found = find_trial(self._results, self._history, record.id, row.node_id)
             if not found.withheld:
                 cut += self._add(found, key, documents[key], more)
         alone: dict[str, dict[str, Any]] = {what: {} for what in more}
@@ -243,8 +241,9 @@ class _Making:
             yield f"{counted(self._cut_logs, 'log')} cut to {size_text(self._log_limit)} each"
         sizes = f"{size_text(_TEXT_LIMIT)} (images: {size_text(_IMAGE_LIMIT)})"
         yield f"binary files, and files larger than {sizes}, left out"
+        yield from self._beyond
         for what, number in self._left_out.items():
-            yield f"{number} {what} left out, to keep the report below {size_text(self._limit)}"
+            yield f"{number} {what} left out for want of room: see --max-size"
 
 
 def _file(places: Sequence[Path], file: dict[str, Any]) -> dict[str, Any] | None:

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from ..job.follow import Following
+from ..model.errors import BenchError
 from ..report.documents.watch import watch_document
 from ..store.text import plain
 from .query import Query, Refused
@@ -68,7 +69,10 @@ async def _states(following: Following, number: int) -> AsyncIterator[str]:
     sent = time.monotonic()
     yield "retry: 2000\n\n"
     while True:
-        data, compared, over = await run_in_threadpool(_look, following)
+        try:
+            data, compared, over = await run_in_threadpool(_look, following)
+        except BenchError:
+            return  # the job was removed: the client asks again, and is told so
         if compared != shown or over:
             number += 1
             shown, sent = compared, time.monotonic()

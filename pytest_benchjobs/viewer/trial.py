@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Literal
 
 from ..job.follow import running_log
@@ -17,7 +17,7 @@ from ..report.scenarios import Scenarios
 from ..report.trial import next_commands, statement_of
 from ..store.layout import AGENT_FILES, RESULT, JobLayout
 from ..store.opening import files_inside
-from ..store.reader import HistoryReader
+from ..store.project import directory_argument
 from ..store.text import clean
 from .lookup import Found, find_trial, head_of
 from .query import Query
@@ -25,7 +25,7 @@ from .results import Results, job_of, record_of
 from .trajectory import count_steps
 
 _FILES = 500
-_SIBLINGS = 200
+SIBLINGS = 200
 _DIFFS = (".diff", ".patch")
 _IMAGES = {
     ".png": "image/png",
@@ -45,24 +45,20 @@ TRIAL = ("id",)
 def trial(results: Results, query: Query, job: str) -> ViewerTrial:
     """Return everything about a trial but its steps and the content of its files."""
     with results.open() as history:
-        job_id = job_of(history, job)
-        return trial_document(results, history, record_of(history, job_id), query.needed("id"))
+        record = record_of(history, job_of(history, job))
+        found = find_trial(results, history, record.id, query.needed("id"))
+        siblings: tuple[TrialHead, ...] = ()
+        if found.row is not None:
+            of_scenario = history.trials(record.id, scenario=found.row.scenario)
+            siblings = tuple(map(head_of, of_scenario[:SIBLINGS]))
+    return trial_document(record, found, siblings, Scenarios(), directory_argument(results.directory))
 
 
 def trial_document(
-    results: Results,
-    history: HistoryReader,
-    record: JobRecord,
-    node_id: str,
-    siblings: tuple[TrialHead, ...] | None = None,
-    scenarios: Scenarios | None = None,
+    record: JobRecord, found: Found, siblings: tuple[TrialHead, ...], scenarios: Scenarios, where: str
 ) -> ViewerTrial:
-    """Return the same for an open history. Siblings are looked up, and benchmarks opened, unless they are given."""
-    found = find_trial(results, history, record.id, node_id)
+    """Describe a trial of a job; `where` is what commands need to find the results."""
     row, result = found.row, found.result
-    if siblings is None and row is not None:
-        of_scenario = history.trials(record.id, scenario=row.scenario)
-        siblings = tuple(map(head_of, of_scenario[:_SIBLINGS]))
     files, left_out = ((), 0) if found.withheld else _files(found)
     return ViewerTrial(
         job=record.id,
@@ -77,8 +73,8 @@ def trial_document(
         logs=() if found.withheld else tuple(_logs(found)),
         files=files,
         files_left_out=left_out,
-        commands=() if result is None else tuple(_commands(result, results.directory)),
-        siblings=siblings or (),
+        commands=() if result is None else tuple(_commands(result, where)),
+        siblings=siblings,
     )
 
 
@@ -130,6 +126,6 @@ def _files(found: Found) -> tuple[tuple[ViewerFile, ...], int]:
     return tuple(files.values()), left_out
 
 
-def _commands(result: TrialResult, directory: Path) -> Iterator[Command]:
-    for title, command in next_commands(result, directory):
+def _commands(result: TrialResult, where: str) -> Iterator[Command]:
+    for title, command in next_commands(result, where):
         yield Command(title=title, command=command)

@@ -19,20 +19,36 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.job import JobConfig, JobRecord, JobStatus, Owner
+from pytest_benchjobs.model.result import (
+    AgentEnd,
+    Failure,
+    ImageRecord,
+    Outcome,
+    Phase,
+    ScorerResult,
+    Signature,
+    TrialResult,
+)
+from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.database import transaction
 from pytest_benchjobs.store.history import _NEW_RUN, History
-from pytest_benchjobs.store.layout import Layout
+from pytest_benchjobs.store.layout import Layout, trial_path
+from pytest_benchjobs.store.reader import HistoryReader
 from pytest_benchjobs.store.rows import TRIAL_COLUMNS
+from pytest_benchjobs.store.trials import as_json
+from pytest_benchjobs.viewer.export import write_file
+from pytest_benchjobs.viewer.results import Results
 
 JOBS, RUNS, TRIALS = 25_000, 4, 10
 """Jobs, runs of each, and trials of a run: a million trials in 100,000 runs."""
 LARGE = 10_000
 """Trials of one more job."""
 START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
-FIRST, SORT, WHOLE_JOB, MEMORY = 0.6, 0.3, 1.0, 150
-"""Seconds, and MB. The budgets are those of a page in a browser; here is what the server needs of them."""
+FIRST, SORT, WHOLE_JOB, MEMORY, REPORT = 0.6, 0.3, 1.0, 150, 5
+"""Seconds, and MB: of the server, and of a report without logs. The budgets are those of a page in a browser; here is what the server needs of them."""
 REPEATS = 5
 _AGENTS = [f"codex:model-{number}" for number in range(20)]
 _BENCHMARKS = [f"bench-{number}" for number in range(10)]
@@ -56,7 +72,98 @@ def measure() -> list[tuple[str, float, str, str]]:
                 rows.append((f"viewer: {what}", seconds / budget, f"<= 1 ({budget * 1000:.0f} ms)", detail))
             memory = _memory(pid)
         rows.append(("viewer: server memory", memory / MEMORY, f"<= 1 ({MEMORY} MB)", f"{memory:.0f} MB"))
-        return rows
+        return [*rows, *_report(Path(place) / "report")]
+
+
+def _report(place: Path) -> Iterator[tuple[str, float, str, str]]:
+    """Measure a report of a job of 10,000 trials in one file, without logs."""
+    job = job_with_files(place, LARGE)
+    began = time.perf_counter()
+    with HistoryReader.of(place) as history:
+        written = write_file(Results(place), history, [job], place / "report.html")
+    seconds = time.perf_counter() - began
+    size = written.bytes / 1e6
+    detail = f"{size:.1f} MB, made in {seconds:.0f} s"
+    yield "viewer: report of 10,000 trials", size / REPORT, f"<= 1 ({REPORT} MB)", detail
+
+
+def job_with_files(directory: Path, trials: int) -> str:
+    """Make a job with a result for each trial, of four agents; returns its id."""
+    chance = random.Random(0)
+    agents = [AgentSpec.parse(agent) for agent in _AGENTS[:4]]
+    record = _record(directory, 0, chance, trials)
+    bundle = JobBundle.create(directory, record)
+    results = []
+    for number in range(trials):
+        result = _result(record, agents[number % 4], number // 4, chance)
+        path = trial_path(result.agent.label, result.scenario, 1)
+        result = result.model_copy(update={"path": path})
+        place = bundle.root / path
+        place.mkdir(parents=True)
+        (place / "result.json").write_bytes(as_json(result))
+        results.append(result)
+    with History.of(directory) as history:
+        history.replace_job(record, results)
+    return record.id
+
+
+def _result(record: JobRecord, agent: AgentSpec, number: int, chance: random.Random) -> TrialResult:
+    score = chance.choice((0.0, 0.25, 1.0))
+    began = record.created_at + datetime.timedelta(seconds=number)
+    times = sorted(chance.uniform(0, 60) for _ in range(6))
+    failure = Failure(class_="below_threshold", message=f"score {score} < 1.0")
+    return TrialResult(
+        job=record.id,
+        node_id=f"bench.bench.yaml::scenario-{number}[{agent.label}]",
+        benchmark="bench",
+        benchmark_version="1.0",
+        scenario=f"scenario-{number}",
+        agent=agent,
+        agent_version="0.50.1",
+        attempt=1,
+        outcome=Outcome.PASSED if score == 1.0 else Outcome.FAILED,
+        score=score,
+        threshold=1.0,
+        failure=None if score == 1.0 else failure,
+        scorers=tuple(
+            ScorerResult(
+                name=name,
+                type="tests",
+                weight=1,
+                score=score,
+                seconds=chance.random(),
+                output=f"{number} checks\n",
+            )
+            for name in ("exists", "right")
+        ),
+        agent_end=AgentEnd(exit_status=0, output_bytes=chance.randrange(100_000)),
+        usage=Usage(
+            input_tokens=chance.randrange(100_000),
+            output_tokens=chance.randrange(5_000),
+            cost_usd=chance.random(),
+            calls=chance.randrange(50),
+            source="gateway",
+        ),
+        models={"gpt-5-2026-08-01": chance.randrange(50)},
+        phases=tuple(
+            Phase(name=name, start=start, end=end)
+            for name, start, end in zip(
+                ("prepare", "setup", "agent", "ending", "grading"), times[:-1], times[1:], strict=True
+            )
+        ),
+        started_at=began,
+        finished_at=began + datetime.timedelta(seconds=times[-1]),
+        seconds=times[-1],
+        image=ImageRecord(reference="debian:bookworm", id=f"sha256:{number % 10:064x}"),
+        signature=Signature(
+            value=f"{chance.getrandbits(128):032x}",
+            parts={
+                **dict.fromkeys(("scenario", "scorers"), f"{number * 2**40 + 1:016x}"),
+                **dict.fromkeys(("environment", "agent", "parameters", "limits", "image"), "0" * 16),
+            },
+        ),
+        tags=("easy", f"group-{number % 10}"),
+    )
 
 
 def _pages(url: str, large: str) -> Iterator[tuple[str, str, float]]:

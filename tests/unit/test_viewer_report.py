@@ -192,7 +192,7 @@ def test_a_small_report_leaves_details_out_and_says_so(made: Made, tmp_path: Pat
     small = written(big, tmp_path / "small.html", limit=limit)
     assert len(small.encode()) <= limit < len(whole.encode())
     cut = " ".join(elements(small)["data-main"]["meta"]["cut"])
-    assert "steps, logs and files of trials left out, to keep the report below" in cut
+    assert "steps, logs and files of trials left out for want of room" in cut
     longer = elements(written(big, tmp_path / "longer.html", log_limit=200_000))
     shorter = elements(written(big, tmp_path / "shorter.html", log_limit=1_000))
     key = f"{NOW_JOB}\n{big.trials['fix']}\nagent.log"
