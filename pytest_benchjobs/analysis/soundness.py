@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..model.errors import ReferenceFailed
 from ..model.result import Outcome, TrialResult
@@ -20,10 +20,14 @@ class Verdict(enum.StrEnum):
 
     ERROR = "error"
     """A trial could not be run or graded."""
+    NEEDS_NETWORK = "needs the network"
+    """A scorer does not work without the network, and is not said to need it."""
     FLAKY = "flaky"
     """Repeats were graded differently."""
     UNSOLVABLE = "unsolvable"
     """The scenario's own reference does not pass, or there is none."""
+    LEAKS = "leaks its solution"
+    """The reference solution is where an agent finds it."""
     PASSES_BY_ITSELF = "passes by itself"
     """Doing nothing passes."""
     FAILS_BY_ITSELF = "fails by itself"
@@ -52,13 +56,17 @@ def problems(
     attempts: int,
     results: Sequence[TrialResult],
     refused: str | None = None,
+    leaks: Sequence[str] = (),
+    offline: Mapping[str, str] | None = None,
 ) -> list[Problem]:
     """Return problems of a scenario, given the results of `oracle` and `nop` in `attempts` attempts each.
 
     forward: the reference passes, and doing nothing does not. reverse: the initial state passes, also after the
     reference, if there is one. evaluation: no result is expected, but repeats must agree.
 
-    `refused` is why the scenario would end in an error, if that was known before it ran.
+    `refused` is why the scenario would end in an error, if that was known before it ran. `leaks` are places of its
+    reference that an agent sees. `offline` are trials without a network, by their paths, each with the line of a scorer
+    that says so.
     """
     if refused is not None and not results:
         return [Problem(Verdict.ERROR, ORACLE, None, "a scenario that can be run", refused, None)]
@@ -70,14 +78,35 @@ def problems(
                 found.append(Problem(Verdict.UNSOLVABLE, agent, None, "a reference that passes", why, None))
             continue
         mine = sorted((one for one in results if one.agent.name == agent), key=lambda one: one.attempt)
+        count = len(mine)
+        cut = [one for one in mine if _is_cut_off(agent, one, offline or {})]
+        found += [_needs_network(agent, cut[0], (offline or {})[cut[0].path])] if cut else []
+        mine = [one for one in mine if one not in cut]
         graded = [one for one in mine if one.outcome in _GRADED]
         found += [_broken(agent, one) for one in mine if one.outcome not in _GRADED]
-        if len(mine) < attempts:
-            missing = f"{attempts - len(mine)} of {attempts} attempts did not run"
+        if count < attempts:
+            missing = f"{attempts - count} of {attempts} attempts did not run"
             found.append(Problem(Verdict.ERROR, agent, None, "a score for each attempt", missing, None))
         found += _flaky(agent, graded)
         found += _unexpected(agent, validation, graded)
+        if agent == NOP and leaks:
+            path = mine[0].path or None if mine else None
+            more = f" (and {len(leaks) - 1} more)" if len(leaks) > 1 else ""
+            clean = "no trace of the reference solution"
+            found.append(Problem(Verdict.LEAKS, agent, None, clean, f"{leaks[0]}{more}", path))
     return found
+
+
+def _is_cut_off(agent: str, result: TrialResult, offline: Mapping[str, str]) -> bool:
+    """Return whether the lack of a network explains a result: doing nothing may fail for any reason."""
+    failed = result.outcome is Outcome.ERROR or (agent == ORACLE and result.outcome is Outcome.FAILED)
+    return failed and result.path in offline
+
+
+def _needs_network(agent: str, result: TrialResult, line: str) -> Problem:
+    found = f'{result.outcome.value} without the network: "{line}"'
+    wanted = "a scorer that needs no network, or has `network: public`"
+    return Problem(Verdict.NEEDS_NETWORK, agent, result.attempt, wanted, found, result.path or None)
 
 
 def advice(found: Sequence[Problem], results: Sequence[TrialResult]) -> str | None:

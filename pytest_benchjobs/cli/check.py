@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 import sys
 import tempfile
@@ -18,6 +19,7 @@ from ..model.result import TrialResult
 from ..report.units import counted
 from ..settings.call import Written, words
 from ..store.bundle import JobBundle, new_job_id
+from ..store.layout import TrialLayout
 from ..store.text import one_line
 from ._directory import DIRECTORY
 from ._output import emit, output_option
@@ -31,6 +33,14 @@ if TYPE_CHECKING:
 
 _INTERRUPTED, _INTERNAL, _USAGE_ERROR = 2, 3, 4
 _MESSAGE = 300
+_NO_NETWORK = re.compile(
+    r"could ?n[o\']t resolve (?:host|proxy|'|\")|temporary failure (?:in name resolution|resolving)|"
+    r"name or service not known|name does not resolve|unable to resolve host|bad address '|ENOTFOUND|EAI_AGAIN|"
+    r"network is unreachable|ENETUNREACH|no address associated with hostname|nodename nor servname|"
+    r"failed to establish a new connection|temporarily unable to resolve|dns error",
+    re.IGNORECASE,
+)
+"""What programs say that find no network."""
 _LOG_LINES, _LOG_SIZE = 10, 1000
 """Lines and characters of each log that are quoted."""
 
@@ -144,6 +154,7 @@ def _call(
         # Known failures of agents tell nothing about the soundness of a scenario.
         "known": "none",
         "force": True,
+        "check": True,
         "dir": str(place),
         "name": "check",
     }
@@ -198,6 +209,8 @@ def _verdicts(
             attempts=attempts,
             results=of_scenario,
             refused=about.problem,
+            leaks=_leaks(of_scenario, root),
+            offline=_offline(of_scenario, root),
         )
         logs = _logs(found, of_scenario, root)
         yield mirror(
@@ -215,6 +228,28 @@ def _verdicts(
                 for number, problem in enumerate(found)
             ),
         )
+
+
+def _leaks(results: Sequence[TrialResult], root: Path) -> tuple[str, ...]:
+    """Return the places where the trials of `nop` have found the reference."""
+    from ..analysis.soundness import NOP
+    from ..trial.leaks import leaks_in
+
+    logs = (TrialLayout(root / one.path).agent_log for one in results if one.agent.name == NOP and one.path)
+    return tuple(dict.fromkeys(leak for log in logs for leak in leaks_in(log)))
+
+
+def _offline(results: Sequence[TrialResult], root: Path) -> dict[str, str]:
+    """Return the trials whose scorers complain that there is no network: path -> the line."""
+    from ..report.excerpts import excerpts
+
+    found = {}
+    for result in results:
+        lines = (line for one in excerpts(result, root, lines=50, size=8192) for line in one.lines)
+        line = next((line for line in lines if _NO_NETWORK.search(line)), None)
+        if line is not None:
+            found[result.path] = one_line(line, 200)
+    return found
 
 
 def _logs(found: Sequence[Problem], results: Sequence[TrialResult], root: Path) -> dict[int, tuple[str, ...]]:

@@ -157,6 +157,9 @@ class JobConfig(Model):
     """For all scenarios; default: each one's own."""
     keep_processes: tuple[str, ...] = ()
     """Patterns of scenario ids that are always graded by contract."""
+    check: bool = False
+    """The benchmark itself is checked: `nop` looks for the reference, and after the first attempt no scorer has a
+    network that it did not request."""
     sandbox: str = "docker"
     gate: GateConfig = GateConfig()
     """Gates that judge the job, at its end and by `benchjobs gate`."""

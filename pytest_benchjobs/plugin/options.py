@@ -66,11 +66,12 @@ def show_help(config: pytest.Config) -> bool:
 
 def how(setting: Setting) -> dict[str, Any]:
     """Return the keyword arguments of argparse's `add_argument`."""
-    if setting.hidden:
-        return {"help": argparse.SUPPRESS, **({"action": "append"} if setting.many else {})}
+    shown = argparse.SUPPRESS if setting.hidden else setting.help
     if setting.kind == "flag":
         # Not False, which would count as a value.
-        return {"action": "store_true", "default": None, "help": setting.help}
+        return {"action": "store_true", "default": None, "help": shown}
+    if setting.hidden:
+        return {"help": shown, **({"action": "append"} if setting.many else {})}
     if setting.option == "bench":
         return {
             "action": "append", "nargs": "?", "const": EVERY, "metavar": setting.metavar, "help": setting.help,

@@ -228,6 +228,7 @@ _OF_COMMANDS = (
         Setting(name, "text", once=True, hidden=True, forgotten=True, in_files=False, apart=True)
         for name in ("job_id", "resume", "rescore", "parent")
     ),
+    Setting("check", "flag", once=True, hidden=True, forgotten=True, in_files=False),
     Setting("trial", "texts", once=True, hidden=True, in_files=False, apart=True),
 )
 """Settings that only the `benchjobs` commands pass to pytest."""

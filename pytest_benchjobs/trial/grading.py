@@ -102,7 +102,9 @@ def _asks(context: TrialContext, spec: ScorerSpec) -> bool:
 
 
 def _run_scorer(context: TrialContext, sandbox: Sandbox, spec: ScorerSpec, directory: Path) -> ScorerResult:
-    context.switch_network(sandbox, network_of(spec, context.services.scorers))
+    offline = context.config.check and context.trial.attempt > 1
+    wanted = network_of(spec, context.services.scorers) or ("none" if offline else None)
+    context.switch_network(sandbox, wanted)
     with asking(context, spec) as ask:
         scoring = make_context(
             context.scenario,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from .conftest import PATIENCE, Bench
+from .conftest import PATIENCE, TOY, Bench
 
 HEAD = """
 import asyncio
@@ -327,6 +327,97 @@ def test_mistakes_are_told(bench: Bench, text: str, message: str) -> None:
     assert message in result.stdout.str() + result.stderr.str()
     assert "INTERNALERROR" not in result.stdout.str()
     assert not (bench.path / "reports").exists() or bench.results() == []
+
+
+def test_fixtures_give_interactive_trials_variables_and_files(bench: Bench) -> None:
+    bench.conftest(
+        """
+        import pytest
+
+        @pytest.fixture
+        def bench_env(request):
+            return {"PLACE": request.node.name, "PASSWORD": "hush-hush-hush"}
+
+        @pytest.fixture(scope="session")
+        def bench_files(tmp_path_factory):
+            path = tmp_path_factory.mktemp("given") / "given.txt"
+            path.write_text("1\\n")
+            return {"given.txt": path, "said.txt": "more"}
+        """
+    )
+    project(
+        bench,
+        """
+@scenario("solved")
+def test_given(bench_trial):
+    said = bench_trial.exec("echo $PLACE $PASSWORD; cat said.txt; cp given.txt out.txt")
+    assert said.output == "test_given[solved] hush-hush-hush\\nmore", said.output
+
+@scenario("solved")
+def test_others(bench_trial):
+    assert bench_trial.exec("cp given.txt out.txt").ok
+""",
+    )
+    result = bench.run("test_it.py", "toy.bench.yaml", "--bench-scenario", "solved")
+    result.assert_outcomes(passed=3)
+    assert "hush-hush" not in "".join(
+        path.read_text("utf-8", "replace") for path in bench.bundle().rglob("*") if path.is_file()
+    )
+
+
+@pytest.mark.parametrize(
+    ("fixture", "words"),
+    [("return 5", "return a dict with texts as keys"), ("raise OSError('no database')", "no database")],
+)
+def test_a_fixture_that_gives_nothing_right_is_an_error(bench: Bench, fixture: str, words: str) -> None:
+    bench.conftest(f"import pytest\n@pytest.fixture\ndef bench_env():\n    {fixture}\n")
+    project(bench, "@scenario('solved')\ndef test_it(bench_trial): raise AssertionError")
+    result = bench.run("test_it.py")
+    result.assert_outcomes(errors=1)
+    (one,) = bench.results()
+    assert (one["outcome"], one["failure"]["class"]) == ("error", "fixture")
+    assert words in one["failure"]["message"]
+
+
+def test_plans_list_interactive_tests(bench: Bench) -> None:
+    project(
+        bench,
+        """
+@scenario("solved", "partial")
+def test_it(bench_trial): pass
+
+@pytest.mark.skip(reason="not today")
+@scenario("solved")
+def test_skipped(bench_trial): pass
+""",
+    )
+    shown = bench.run(".", "--bench-agent", "nop", "--bench-plan").stdout.str()
+    assert "runs: test_it.py::test_it[solved]: a test drives it" in shown
+    assert "skipped: test_it.py::test_skipped[solved]: not today" in shown
+    assert "5 trials would run, 0 would be reused, 1 would be skipped" in shown
+    plan = bench.benchjobs("plan", "--", ".")
+    assert "test_it" in plan.stdout, plan.stderr
+    assert not (bench.path / "reports").exists()
+
+
+def test_a_kept_interactive_trial_is_graded_again(bench: Bench) -> None:
+    project(
+        bench,
+        """
+@scenario("solved")
+def test_it(bench_trial):
+    bench_trial.exec("echo 2 > out.txt")
+    bench_trial.score()
+""",
+    )
+    bench.run("test_it.py", "--bench-keep", "always").assert_outcomes(passed=1)
+    assert [one["score"] for one in bench.results()] == [0.0]
+    bench.write("toy.bench.yaml", TOY.replace("grep -q 1 out.txt", "grep -q 2 out.txt"))
+    again = bench.benchjobs("rescore", "last")
+    assert again.returncode == 0, again.stdout + again.stderr
+    (one,) = bench.results()
+    assert (one["score"], one["outcome"], one["agent"]["name"]) == (1.0, "passed", "test_it")
+    assert one["rescored"] is not None
 
 
 def test_the_plan_starts_nothing(bench: Bench) -> None:

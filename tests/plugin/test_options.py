@@ -772,3 +772,18 @@ def test_options_of_others_are_theirs(bench: Bench) -> None:
     )
     done = bench.run("--bench-agents", "x", "--benchmark-only", "toy.bench.yaml")
     assert done.parseoutcomes()["passed"] == 1
+
+
+def test_a_parameter_that_no_agent_reads_is_told(bench: Bench) -> None:
+    bench.toy()
+    told = "warning: no agent of this job reads the parameter effrot (--bench-param); only scorers may"
+    for agents in (("nop",), ("nop", "oracle"), ("baseline:half",)):
+        named = [f"--bench-agent={agent}" for agent in agents]
+        run = bench.run("toy.bench.yaml", "-k", "solved", *named, "--bench-param", "effrot=high")
+        assert told in run.stdout.str()
+    for more in (("--bench-agent=nop", "--bench-agent=command:true"), ("--bench-agent=command:true",)):
+        run = bench.run("toy.bench.yaml", "-k", "solved", *more, "--bench-param", "effrot=high")
+        assert "no agent of this job reads" not in run.stdout.str()
+    judges = ("--bench-param=openai_base_url=http://127.0.0.1:1", "--bench-param=openai_key_variable=X")
+    run = bench.run("toy.bench.yaml", "-k", "solved", "--bench-agent=nop", *judges)
+    assert "no agent of this job reads" not in run.stdout.str()

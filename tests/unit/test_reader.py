@@ -76,6 +76,14 @@ def test_a_running_job_counts_what_has_ended_so_far(history: History, tmp_path: 
     assert (row.agents, row.benchmarks) == (("oracle", "codex:gpt-5.5"), ("texts",))
 
 
+def test_a_running_job_names_what_it_is_about_before_any_trial_has_ended(
+    history: History, tmp_path: Path
+) -> None:
+    history.save_job(record(tmp_path, status="running", benchmarks=("one", "two")))
+    (row,) = history.job_page()
+    assert (row.benchmarks, row.trials) == (("one", "two"), 0)
+
+
 def test_the_totals_of_a_job_that_has_ended_are_its_own(history: History, tmp_path: Path) -> None:
     save(history, JOB, made("a"), made("b", outcome=Outcome.ERROR, score=None))
     own = Totals(trials=3, passed=2, error=1, mean_score=0.75, reused=1, cost_usd=2.5)

@@ -175,3 +175,48 @@ def test_what_grading_took_from_a_reference_is_said() -> None:
     assert problem.found.endswith(
         "; killed before grading, unless `grading: contract`: server; run again for grading: no"
     )
+
+
+LINE = "curl: (6) Could not resolve host: data.example"
+
+
+@pytest.mark.parametrize(
+    ("oracle", "nop", "offline", "expected"),
+    [
+        ("PF", "FF", {"oracle/s/2"}, Verdict.NEEDS_NETWORK),
+        ("PE", "FF", {"oracle/s/2"}, Verdict.NEEDS_NETWORK),
+        ("FF", "FF", {"oracle/s/1", "oracle/s/2"}, Verdict.NEEDS_NETWORK),
+        ("PP", "EE", {"nop/s/1"}, Verdict.ERROR),
+        ("PP", "EE", {"nop/s/1", "nop/s/2"}, Verdict.NEEDS_NETWORK),
+        # Where nothing was expected, or all is well, the network is not the reason.
+        ("PP", "FF", {"nop/s/1", "nop/s/2", "oracle/s/1"}, Verdict.OK),
+        ("PF", "FF", set(), Verdict.FLAKY),
+    ],
+)
+def test_a_scorer_that_finds_no_network(oracle: str, nop: str, offline: set[str], expected: Verdict) -> None:
+    found = problems(
+        Validation.FORWARD,
+        has_reference=True,
+        attempts=2,
+        results=_results("oracle", oracle) + _results("nop", nop),
+        offline={f"trials/{path}": LINE for path in offline},
+    )
+    assert verdict(found) is expected
+    if expected is Verdict.NEEDS_NETWORK:
+        (one,) = [problem for problem in found if problem.verdict is expected]
+        assert one.expected == "a scorer that needs no network, or has `network: public`"
+        assert one.found.endswith(f'without the network: "{LINE}"')
+
+
+def test_a_reference_in_sight_is_a_leak() -> None:
+    results = _results("oracle", "PP") + _results("nop", "FF")
+    places = ("/app/.solution has its script", "the problem statement has its script")
+    (found,) = problems(Validation.FORWARD, has_reference=True, attempts=2, results=results, leaks=places)
+    assert found == Problem(
+        Verdict.LEAKS,
+        "nop",
+        None,
+        "no trace of the reference solution",
+        "/app/.solution has its script (and 1 more)",
+        "trials/nop/s/1",
+    )
