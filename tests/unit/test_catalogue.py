@@ -130,7 +130,9 @@ def test_manifests_that_come_with_a_package_are_of_their_entry(tmp_path: Path) -
         entry.sources(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["code-matrix", "research-matrix", "replay-scoring-sample"])
+@pytest.mark.parametrize(
+    "name", ["code-matrix", "research-matrix", "replay-scoring-sample", "orchestrator-lifecycle"]
+)
 def test_what_comes_with_the_package_has_as_many_scenarios_as_its_entry_says(name: str) -> None:
     entry = find(name)
     assert entry is not None

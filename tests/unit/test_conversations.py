@@ -305,11 +305,12 @@ def test_turns_are_graded_again_with_their_replies_and_states(
 def test_an_agent_that_cannot_resume_is_told_the_conversation(talk: Run, bench: Bench) -> None:
     result = talk("command:cat $BENCH_PROBLEM_FILE >&2; echo done, one")
     log = (bench.directory(result) / "steps/turn-2/agent.log").read_text()
-    assert log.startswith("This is a conversation of several turns.")
+    assert "This is a conversation of several turns." in log
     assert "## Turn 1: the user\n\nWrite 1.\n\n## Turn 1: you\n\ndone, one\n" in log
     assert "# The new message of the user\n\nWhat did you write?" in log
     first = (bench.directory(result) / "steps/turn-1/agent.log").read_text()
-    assert first == "Write 1.done, one\n"
+    assert "Write 1." in first
+    assert "conversation" not in first
 
 
 def test_a_long_conversation_is_told_from_its_end() -> None:

@@ -7,12 +7,34 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...model.errors import InputError
+from ...model.scenario import Scenario
 from ..manifest import Manifest, is_manifest
 
 if TYPE_CHECKING:
     from ..catalogue.entry import Entry, Parameters
 
 SAMPLE = "sample"
+
+
+class _Diagnostic(Manifest):
+    """A manifest whose trials measure, and do not fail by what they measure."""
+
+    def load(self, scenario_id: str) -> Scenario:
+        """The whole scenario."""
+        return super().load(scenario_id).model_copy(update={"diagnostic": True})
+
+
+def conversations(entry: Entry, directory: Path, given: Parameters) -> Sequence[Manifest]:
+    """Return the sources of a benchmark of conversations: strict ones, unless `strict` is false.
+
+    Raises:
+        InputError: `strict` is neither true nor false, or a manifest cannot be used.
+    """
+    strict = given.values.get("strict", True)
+    if not isinstance(strict, bool):
+        raise InputError(f"{entry.name}: strict: true or false is expected, not {str(strict)[:100]!r}")
+    found = sources(entry, directory)
+    return found if strict else [_Diagnostic(manifest.path) for manifest in found]
 
 
 def sources(entry: Entry, directory: Path) -> Sequence[Manifest]:
