@@ -17,11 +17,14 @@ from pytest_benchjobs.gateway.client import SpendingLimits
 from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.errors import InputError, ScoreInvalid
 from pytest_benchjobs.model.job import JobConfig
-from pytest_benchjobs.model.result import Outcome, TrialResult
+from pytest_benchjobs.model.result import Origin, Outcome, TrialResult
 from pytest_benchjobs.model.scenario import Environment, Reference, ScorerSpec
+from pytest_benchjobs.model.usage import FIGURES, Usage
 from pytest_benchjobs.scoring.builtin import builtin_scorers
 from pytest_benchjobs.scoring.judge import Criteria, check_judge, prompt_of, verdict_of
 from pytest_benchjobs.store.bundle import JobBundle
+from pytest_benchjobs.store.outline import WHOLE, outlined
+from pytest_benchjobs.store.totals import spent_by
 from pytest_benchjobs.trial.cancellation import Cancellation
 from pytest_benchjobs.trial.connection import Models
 from pytest_benchjobs.trial.prepare import Services
@@ -309,6 +312,38 @@ def test_a_recorded_judge_is_replayed_without_an_endpoint(run: Run, model: Model
     model.otherwise = verdict(1)
     assert run(gateway={"replay": tmp_path / "records", "replay_exact": True}).score == 0.25
     assert len(model.asked) == 1
+
+
+def test_what_a_judge_spends_is_spent_by_the_job_and_not_by_the_agent(run: Run, model: Model) -> None:
+    model.otherwise = verdict(1)
+    result = run(params={"samples": 2})
+    (graded,) = result.scorers
+    assert graded.usage is not None
+    assert result.grading_usage == Usage(**{name: getattr(graded.usage, name) for name in FIGURES})
+    spent = spent_by([result])
+    assert (spent.calls, spent.input_tokens, spent.output_tokens) == (2, 2000, 200)
+    assert result.usage.calls is None
+    again = Origin(job="j", path="p", finished_at=result.finished_at)
+    assert spent_by([result.model_copy(update={"rescored": again})]) == spent  # it was asked once more
+    assert spent_by([result.model_copy(update={"reused": again})]) == Usage()
+    assert spent_by(outlined([result] * (WHOLE + 1))[:1]) == spent
+
+
+def test_a_judge_elsewhere_or_another_one_is_another_scorer(
+    run: Run, model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model.otherwise = verdict(1)
+
+    def scorers(**more: Any) -> str:
+        result = run(**more)
+        assert result.signature is not None
+        return result.signature.parts["scorers"]
+
+    first = scorers()
+    assert scorers() == first
+    assert scorers(params={"model": "openai/m-2"}) != first
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{model.url}/v1".replace("127.0.0.1", "localhost"))
+    assert scorers() != first
 
 
 def test_a_judge_may_speak_the_protocol_of_anthropic(run: Run, model: Model) -> None:

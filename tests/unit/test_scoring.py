@@ -154,6 +154,42 @@ def test_a_report_that_is_no_junit_is_refused(text: str) -> None:
     assert parse_junit(text) is None
 
 
+def test_a_report_of_any_depth_and_size_is_read_or_refused() -> None:
+    deep = "<testsuite>" * 100_000
+    assert parse_junit(deep) is None
+    assert parse_junit(f"{deep}<testcase/>{'</testsuite>' * 100_000}") == (1, 1)
+    assert parse_ctrf('{"results": {"tests": ' + "[" * 100_000) is None
+    assert parse_ctrf('{"a":' * 100_000 + "1" + "}" * 100_000) is None
+    wide = ",".join('{"status": "passed"}' for _ in range(50_000))
+    assert parse_ctrf(f'{{"results": {{"tests": [{wide}]}}}}') == (50_000, 50_000)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"results": {"tests": [{"status": "failed", "status": "passed"}]}}',
+        '{"results": {"tests": [{"status": "failed"}]}, "results": {"tests": [{"status": "passed"}]}}',
+        '{"results": {"tests": [{"status": "failed"}], "tests": [{"status": "passed"}]}}',
+        '{"results": {"tests": {"status": "passed"}}}',
+        '{"results": {"tests": ["passed"]}}',
+        '{"results": {"tests": 7}}',
+        '{"results": NaN}',
+    ],
+)
+def test_a_ctrf_report_that_can_be_read_in_two_ways_is_refused(text: str) -> None:
+    assert parse_ctrf(text) is None
+
+
+def test_a_status_of_ctrf_that_is_no_word_is_no_pass() -> None:
+    text = '{"results": {"tests": [{"status": NaN}, {"status": ["passed"]}, {"status": true}, {"status": "Passed"}]}}'
+    assert parse_ctrf(text) == (0, 4)
+
+
+def test_a_reward_that_is_there_twice_is_an_error() -> None:
+    with pytest.raises(ScoreInvalid, match="a key is repeated"):
+        parse_reward('{"reward": 0, "reward": 1}', None)
+
+
 def test_a_failure_may_quote_a_web_page() -> None:
     page = "<failure><![CDATA[got <!DOCTYPE html><html/> and <!ENTITY]]></failure>"
     assert parse_junit(f"<testsuite><testcase/><testcase>{page}</testcase></testsuite>") == (1, 2)

@@ -15,6 +15,7 @@ from pytest_benchjobs.agents.builtin import builtin_agents
 from pytest_benchjobs.agents.protocol import AgentCall, AgentCommand, Shell
 from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.job import JobConfig, Overrides
+from pytest_benchjobs.model.metric import MetricSpec
 from pytest_benchjobs.model.result import Trial
 from pytest_benchjobs.model.scenario import (
     CarriedPath,
@@ -371,6 +372,23 @@ def test_a_scorer_of_somebody_else_is_its_code(world: World) -> None:
     first = world.parts()
     Named.fingerprint = "v2"
     assert world.parts()["scorers"] != first["scorers"]
+
+
+def test_a_scorer_that_overrides_a_built_in_one_is_its_code(world: World) -> None:
+    before = world.parts()["scorers"]
+    world.scorers["bash"] = custom
+    overridden = world.parts()["scorers"]
+    world.scorers["bash"] = another
+    assert len({before, overridden, world.parts()["scorers"]}) == 3
+
+
+@pytest.mark.parametrize(
+    "change", [{"metrics": {"s": MetricSpec()}}, {"requirements": ("x",)}, {"python_version": ">=3"}]
+)
+def test_keys_of_scorers_count_where_they_are_given(world: World, change: dict[str, Any]) -> None:
+    before = world.parts()["scorers"]
+    world.scorer(**change)
+    assert world.parts()["scorers"] != before
 
 
 def test_an_agent_of_somebody_else_is_what_it_would_run(world: World) -> None:
