@@ -85,7 +85,7 @@ def _faults_of_networks(written: WrittenScenario) -> Iterator[_Fault]:
         yield ("allowed_hosts",), "has no effect without network: allowlist"
 
 
-_NO_METRICS = ("answer", "ast_grep", "capture", "files", "judge")
+_NO_METRICS = ("answer", "ast_grep", "capture", "files", "judge", "turn")
 
 
 def _faults_of_scorers(written: WrittenScenario) -> Iterator[_Fault]:

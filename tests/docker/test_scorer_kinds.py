@@ -352,7 +352,7 @@ class _Judge(Completions):
 def test_each_kind_has_its_examples() -> None:
     """Own scorers come in three ways, which is all that `docs/scorers.md` names."""
     built_in = {row.type for row in ROWS.values() if not row.type.startswith("own-")}
-    assert built_in | {"answer", "capture"} == set(builtin_scorers())  # these two have tests below
+    assert built_in | {"answer", "capture", "turn"} == set(builtin_scorers())  # these three have tests below
     assert {row.type for row in ROWS.values()} - built_in == {"own-decorated", "own-hooked", "own-installed"}
     assert all(tuple(row.agents()) == EXAMPLES for row in ROWS.values())
 
@@ -455,7 +455,9 @@ BOMBS = [
 ]
 
 
-def _graded(sandbox: MemorySandbox, spec: ScorerSpec) -> tuple[str | None, float | None]:
+def _graded(
+    sandbox: MemorySandbox, spec: ScorerSpec, reply: str | None = None
+) -> tuple[str | None, float | None]:
     """Class of the error, and score, of a scorer that needs no container."""
     scenario = Scenario(
         id="q",
@@ -466,7 +468,7 @@ def _graded(sandbox: MemorySandbox, spec: ScorerSpec) -> tuple[str | None, float
         scorers=(spec,),
         source=Path("b.bench.yaml"),
     )
-    context = make_context(scenario, spec, sandbox, timeout=60, env={}, directory=_DIRECTORY[0])
+    context = make_context(scenario, spec, sandbox, timeout=60, env={}, directory=_DIRECTORY[0], reply=reply)
     result = run_scorer(context, builtin_scorers()[spec.type], str)
     return None if result.error is None else result.error.class_, result.score
 
@@ -477,6 +479,26 @@ def _answered(form: str, content: bytes | None, **changes: Any) -> tuple[str | N
         sandbox.put([File("answer.txt", content=content)])
     params = {"match": form, **ANSWERS[form][0], **changes}
     return _graded(sandbox, ScorerSpec(name="answer", type="answer", params=params))
+
+
+SAID: dict[str, tuple[str | None, Mapping[str, Any], tuple[str | None, float | None]]] = {
+    "passing": ("I have  stopped it.", {"expect": [{"contains": "stopped it"}]}, (None, 1.0)),
+    "failing": ("It goes on.", {"expect": [{"contains": "stopped it"}]}, (None, 0.0)),
+    "partial": (
+        "Stopped.",
+        {"expect": [{"matches": "^stop"}], "forbid": [{"contains": "stopped"}]},
+        (None, 0.5),
+    ),
+    "lying": (None, {"forbid": [{"contains": "secret"}]}, (None, 0.0)),  # silence says nothing forbidden
+    "crashing": ("Stopped.", {"expect": [{"matches": "("}]}, ("scorer_crashed", None)),
+}
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_a_turn_passes_fails_lies_and_crashes(example: str) -> None:
+    reply, params, expected = SAID[example]
+    spec = ScorerSpec(name="turn", type="turn", params=dict(params))
+    assert _graded(MemorySandbox(), spec, reply) == expected
 
 
 CAPTURED: dict[str, tuple[str, Mapping[str, Any], tuple[str | None, float | None]]] = {
