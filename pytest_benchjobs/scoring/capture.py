@@ -11,6 +11,9 @@ from ..store.text import one_line
 from .params import parsed
 from .protocol import Graded, ScoringContext
 
+_KINDS = 40
+"""The most kinds of events that are metrics."""
+
 
 def check_capture(spec: ScorerSpec) -> None:
     """Check the parameters.
@@ -44,13 +47,28 @@ def score_capture(context: ScoringContext) -> Graded:
     if not asked.outcome:
         lines = [_line(check, capture) for check in asked.checks]
         held = sum(line.startswith("ok") for line in lines)
-        return Graded(held / len(lines), "\n".join(lines), {**details, "held": held, "total": len(lines)})
+        counts = {**details, "held": held, "total": len(lines)}
+        return Graded(held / len(lines), "\n".join(lines), counts, _metrics(context, capture))
     if capture.success is None:
         raise ScoreMissing(
             "the capture has no outcome.success, so it is unknown whether the run succeeded; "
             "score it by checks alone with outcome: false, or leave it out"
         )
-    return Graded(float(capture.success), details=details)
+    return Graded(float(capture.success), details=details, metrics=_metrics(context, capture))
+
+
+def _metrics(context: ScoringContext, capture: Capture) -> dict[str, Any]:
+    """Return counts of events, and the seconds of the run. The first scorer of a run tells them for all."""
+    first = next(spec for spec in context.scenario.scorers if spec.type == context.spec.type)
+    if first.name != context.spec.name:
+        return {}
+    most = sorted(capture.kinds, key=lambda kind: -capture.kinds[kind])[:_KINDS]
+    found: dict[str, Any] = {
+        f"events.{kind}": {"value": capture.kinds[kind], "direction": "lower"} for kind in most
+    }
+    if capture.duration_ms is not None:
+        found["seconds"] = {"value": capture.duration_ms / 1000, "unit": "s", "direction": "lower"}
+    return found
 
 
 def _line(check: Check, capture: Capture) -> str:

@@ -29,7 +29,7 @@ FILE_LIMIT = 64 << 20
 """The most bytes of a file."""
 EVENT_LIMIT = 100_000
 _DEPTH = 100
-_KIND = re.compile(r"[a-z][a-z0-9_.-]{0,59}")
+_KIND = re.compile(r"[a-z][a-z0-9_.-]{0,49}")
 _STRING_OR_CONSTANT = re.compile(r'"(?:[^"\\]|\\.)*"|(NaN|-?Infinity)', re.DOTALL)
 _QUOTED = 100
 

@@ -247,6 +247,11 @@ def test_the_recorded_outcome_is_the_score(tmp_path: Path, success: bool, score:
     path = captured(tmp_path, {"events": EVENTS, "outcome": {"success": success, "score": 1e9}})
     (result,) = scored(opened(capture_path=str(path)).load("one"), tmp_path)
     assert (result.score, result.error) == (score, None)
+    assert {one.name: (one.value, one.unit, one.direction) for one in result.metrics} == {
+        "events.tool": (2, None, "lower"),
+        "events.llm": (1, None, "lower"),
+        "seconds": (2, "s", "lower"),
+    }
     assert result.details == {
         "success": success,
         "events": 3,
@@ -260,6 +265,8 @@ def test_checks_score_by_their_share_and_what_is_unknown_is_no_score(tmp_path: P
     checks: list[dict[str, Any]] = [{"kind": "tool"}, {"kind": "llm", "max": 0}]
     results = scored(opened(capture_path=str(path), checks=checks).load("one"), tmp_path)
     assert [(result.name, result.score) for result in results] == [("outcome", 1.0), ("checks", 0.5)]
+    # The first scorer tells them for both.
+    assert [bool(result.metrics) for result in results] == [True, False]
     assert results[1].output == "ok   count of tool: 2 (from 1 to inf)\nNOT  count of llm: 1 (from 0 to 0)"
     checks.append({"measure": "seconds", "kind": "tool", "max": 1})
     (result,) = scored(opened(capture_path=str(path), checks=checks, outcome=False).load("one"), tmp_path)
