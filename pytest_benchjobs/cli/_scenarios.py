@@ -213,6 +213,7 @@ def _rows(document: ScenarioDocument) -> Iterable[tuple[str, str]]:
     yield "archived", "yes, it is not run" if document.archived else ""
     yield "image", environment.image or ""
     yield "dockerfile", environment.dockerfile or ""
+    yield "snapshot", environment.snapshot or ""
     yield "workdir", environment.workdir or ""
     yield (
         "limits",

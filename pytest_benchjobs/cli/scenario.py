@@ -211,8 +211,8 @@ def validate(
     if wrong or schema_only:
         for line in wrong:
             say(line, err=True)
-        say(f"{counted(len(wrong), 'mistake')} in {counted(count, 'scenario')}" if wrong else
-            f"{counted(count, 'scenario')}: no mistake in what is written", err=output != "text")  # fmt: skip
+        told = f"{counted(count, 'scenario')}: no mistake in what is written"
+        say(f"{counted(len(wrong), 'mistake')}; nothing was run" if wrong else told, err=output != "text")
         return 1 if wrong else 0
     scenarios = [one.scenario for one in named if one.scenario is not None]
     if scenarios and len(scenarios) < len(named):

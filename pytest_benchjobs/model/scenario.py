@@ -50,6 +50,8 @@ class Environment(Model):
     """Absolute path of a Dockerfile; wins over `image` when both are there and the image cannot be had."""
     context: Path | None = None
     """Absolute path of the build context; default: the directory of the Dockerfile."""
+    snapshot: str | None = None
+    """Instead of an image: what was kept of a trial, `JOB/TRIAL` or its reference."""
     build_args: dict[str, str] = {}
     build_timeout: Seconds = 600.0
     workdir: str | None = None
@@ -80,7 +82,20 @@ class Environment(Model):
     @property
     def image_source(self) -> tuple[object, ...]:
         """All that decides which image it is, beside what a job maps and adds. Hashable."""
-        return self.image, self.dockerfile, self.context, tuple(sorted(self.build_args.items()))
+        return (
+            self.image,
+            self.dockerfile,
+            self.context,
+            self.snapshot,
+            tuple(sorted(self.build_args.items())),
+        )
+
+    @property
+    def image_shown(self) -> str:
+        """Its image in words."""
+        if self.image is None and self.snapshot is not None:
+            return f"snapshot {self.snapshot}"
+        return self.image or str(self.dockerfile)
 
 
 class Reference(Model):

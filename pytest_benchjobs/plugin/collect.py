@@ -23,6 +23,7 @@ from .filters import Filters
 from .items import BenchWarning, TrialItem
 from .mistakes import in_words, shown
 from .registry import add_scorers
+from .requirements import missing
 from .state import is_worker, state_of
 from .tags import tags
 from .wanted import asked as read
@@ -240,6 +241,7 @@ def check(session: pytest.Session) -> None:
         or _not_collected(session.config)
         or known_failures.apply(session)
         or problem(session)
+        or missing(session)
     )
     if found is None and not session.testsfailed:
         found = _nothing_fits(session.config)

@@ -63,7 +63,7 @@ class _Need:
     def shown(self) -> ImageSize:
         named = self.environment.image
         if self.size is None:
-            shown = named or str(self.environment.dockerfile)
+            shown = self.environment.image_shown
             return ImageSize(image=shown, state="build" if named is None else "pull")
         return self.size
 

@@ -43,6 +43,8 @@ SCORER_NEEDS = {"bash": "script", "command": "command", "tests": "path", "harbor
 ANSWER = "answer"
 """Built-in type that requires the scenario's key of the same name."""
 
+_KEPT = "benchjobs-kept:"
+"""Beginning of the references of what is kept of trials."""
 _ENVIRONMENT = tuple(WrittenEnvironment.model_fields)
 _Fault = tuple[Place, str]
 
@@ -55,7 +57,9 @@ def find_faults(written: WrittenScenario, directory: Path) -> Iterator[_Fault]:
         yield ("problem_statement",), MISSING
     elif written.problem_statement is not None and not written.problem_statement.strip():
         yield ("problem_statement",), "is empty"
-    if written.image is None and written.dockerfile is None:
+    if written.snapshot is not None:
+        yield from _faults_of_snapshot(written, written.snapshot)
+    elif written.image is None and written.dockerfile is None:
         yield ("image",), "is missing, and so is dockerfile; give one, here or in defaults"
     if written.dockerfile is None and written.context is not None:
         yield ("context",), "has no use without dockerfile"
@@ -70,6 +74,18 @@ def find_faults(written: WrittenScenario, directory: Path) -> Iterator[_Fault]:
     yield from _faults_of_answer(written)
     yield from _faults_of_container_paths(written)
     yield from _missing_paths(written, directory)
+
+
+def _faults_of_snapshot(written: WrittenScenario, snapshot: str) -> Iterator[_Fault]:
+    for key in ("image", "dockerfile"):
+        if getattr(written, key) is not None:
+            yield (key,), "has no use with snapshot, which is an image already; give one of them"
+    job, _, trial = snapshot.partition("/")
+    if not snapshot.startswith(_KEPT) and not (job and trial):
+        yield (
+            ("snapshot",),
+            f"JOB/TRIAL is expected, such as 20260101-120000-abc/count[oracle], not {snapshot[:60]!r}",
+        )
 
 
 def _faults_of_networks(written: WrittenScenario) -> Iterator[_Fault]:

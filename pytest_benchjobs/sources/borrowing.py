@@ -100,6 +100,7 @@ def borrowed_ref(written: WrittenBorrowed, loan: Loan, line: int | None) -> Scen
         tags=tuple(written.tags) if "tags" in written.model_fields_set else loan.ref.tags,
         archived=written.archived if "archived" in written.model_fields_set else loan.ref.archived,
         line=line,
+        requires=_both(loan.ref.requires or Requires(), written.requires),
     )
 
 

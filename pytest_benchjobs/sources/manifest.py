@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ..model.base import ScenarioName
 from ..model.errors import InputError
-from ..model.scenario import TURN, Scenario
+from ..model.scenario import TURN, Requires, Scenario
 from .assemble import assemble, find_faults, needs_container
 from .borrowing import FROM, Lenders, Loan, borrow, borrowed_ref, faults_of_loan, own_id
 from .complaints import MISSING, Complaints, did_you_mean, in_words
@@ -29,8 +29,9 @@ _KEPT = 64
 _MEMORY = 1 << 19
 """The most characters of collected manifests that stay parsed until their trials run: about 10 MB."""
 _INSTEAD = {
-    "image": ("dockerfile", "context", "build_args"),
-    "dockerfile": ("image",),
+    "image": ("dockerfile", "context", "build_args", "snapshot"),
+    "dockerfile": ("image", "snapshot"),
+    "snapshot": ("image", "dockerfile", "context", "build_args"),
     "problem_file": ("problem_statement",),
     "problem_statement": ("problem_file",),
 }
@@ -169,6 +170,7 @@ class Reading:
         self._checked: dict[int, WrittenScenario] = {}
         """Scenarios of a small manifest whose keys are valid separately."""
         self.kinds: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self._requires: dict[str, Requires] = {}
         self._lenders = Lenders(self.directory)
         self._loans: dict[int, tuple[WrittenBorrowed, Loan]] = {}
         """Borrowed scenarios that were validated."""
@@ -352,8 +354,23 @@ class Reading:
         # Equal tuples are shared: a benchmark has thousands of scenarios and few combinations of types.
         kinds = self.kinds.setdefault(kinds, kinds)
         return ScenarioRef(
-            written.id, _tags(written), line, written.archived, kinds, needs_container(written)
+            written.id,
+            _tags(written),
+            line,
+            written.archived,
+            kinds,
+            needs_container(written),
+            self._required(written),
         )
+
+    def _required(self, written: WrittenScenario) -> Requires | None:
+        """Its requirements; equal ones are shared."""
+        if written.requires is None:
+            return None
+        text = written.requires.model_dump_json()
+        if text not in self._requires:
+            self._requires[text] = Requires.model_validate(written.requires.model_dump())
+        return self._requires[text]
 
     def load(self, scenario_id: str) -> Scenario:
         """The whole scenario. The last ones are cached: attempts and agents of one scenario run close together."""

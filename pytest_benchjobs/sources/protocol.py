@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from ..model.errors import InputError, InputErrors
-from ..model.scenario import Scenario
+from ..model.scenario import Requires, Scenario
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -23,6 +23,8 @@ class ScenarioRef:
     """Types of its scorers. Only the plugin's registry can validate them."""
     needs_container: bool = False
     """True if every agent needs a container, although the scorers compare an answer."""
+    requires: Requires | None = None
+    """Requirements that are looked for before anything runs; None: a trial looks for its own."""
 
 
 class Unsupported(InputErrors):

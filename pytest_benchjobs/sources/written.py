@@ -87,11 +87,13 @@ class WrittenEnvironment(Written):
     """The container a scenario runs in."""
 
     image: Text | None = None
-    """An image; give this or `dockerfile`."""
+    """An image; give this, `dockerfile` or `snapshot`."""
     dockerfile: Text | None = None
     """Path of a Dockerfile, from the manifest's directory."""
     context: Text | None = None
     """Directory of the build context; default: the directory of the Dockerfile."""
+    snapshot: Text | None = None
+    """Instead of an image, the kept file system of a trial: `JOB/TRIAL`, or what `kept` of its result says."""
     build_args: dict[str, str] = {}
     build_timeout: Duration | None = None
     """Seconds; default 600."""

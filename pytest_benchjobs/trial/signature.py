@@ -42,6 +42,7 @@ _IMAGE_OR_LIMIT = {
     "image",
     "dockerfile",
     "context",
+    "snapshot",
     "build_args",
     "build_timeout",
     "setup_timeout",
@@ -279,7 +280,7 @@ def _fresh(fresh: FreshContainer | None, secrets: Mapping[str, str]) -> list[Any
         return []
     where: list[Any] = [fresh.model_dump(mode="json", exclude={"environment"})]
     if (own := fresh.environment) is not None:
-        where.append(own.model_dump(mode="json", exclude={"env", "dockerfile", "context"}))
+        where.append(own.model_dump(mode="json", exclude={"env", "dockerfile", "context", "snapshot"}))
         where.append(_from_host(own.env, secrets))
         where += [content_of(path) for path in (own.dockerfile, own.context) if path is not None]
     return where

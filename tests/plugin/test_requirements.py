@@ -1,4 +1,4 @@
-"""What a scenario requires is looked for before anything is spent."""
+"""What scenarios require is looked for before anything is spent."""
 
 from __future__ import annotations
 
@@ -6,48 +6,107 @@ import pytest
 
 from .conftest import Bench
 
+NEEDY = """
+benchmark: needy
+defaults:
+  image: none
+  problem_statement: Try.
+  reference: "true"
+  scorers: [{{name: fine, type: command, command: "true"}}]
+scenarios:
+  - id: fine
+  - id: needy
+    requires: {requires}
+"""
 
+
+def needy(bench: Bench, requires: str) -> None:
+    bench.write("needy.bench.yaml", NEEDY.format(requires=requires))
+
+
+@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["one process", "xdist"])
 @pytest.mark.parametrize(
-    ("requires", "message"),
+    ("requires", "what"),
     [
-        ("{env: [NO_SUCH_VARIABLE]}", "requires NO_SUCH_VARIABLE: set it in the environment, or pass it"),
-        ("{secrets: [NO_SUCH_KEY]}", "requires NO_SUCH_KEY: set it in the environment, or pass it"),
-        ("{commands: [no-such-program]}", "requires the program no-such-program on this machine's PATH"),
+        ("{env: [NO_SUCH_VARIABLE, HOME]}", "the variable NO_SUCH_VARIABLE"),
+        ("{secrets: [NO_SUCH_KEY]}", "the secret NO_SUCH_KEY"),
+        ("{commands: [no-such-program, sh]}", "the program no-such-program"),
     ],
 )
-def test_what_is_missing_is_an_error_with_its_name(bench: Bench, requires: str, message: str) -> None:
-    bench.write(
-        "needy.bench.yaml",
-        f"""
-        benchmark: needy
-        scenarios:
-          - id: needy
-            image: none
-            problem_statement: Try.
-            reference: "true"
-            requires: {requires}
-            scorers: [{{name: fine, type: command, command: "true"}}]
-        """,
+def test_what_is_missing_is_one_error_and_nothing_runs(
+    bench: Bench, requires: str, what: str, workers: tuple[str, ...]
+) -> None:
+    needy(bench, requires)
+    result = bench.run(*workers)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        [
+            "*nothing was run, since something is missing that scenarios require:",
+            f"needy.bench.yaml:10: 'needy' requires {what}",
+            "*leave these scenarios out with -k or --bench-scenario*",
+        ]
     )
-    assert bench.run().ret == pytest.ExitCode.TESTS_FAILED
+    assert not (bench.path / "reports/jobs").exists()
+
+
+def test_every_scenario_that_lacks_something_is_named_once(bench: Bench) -> None:
+    listed = "".join(f"  - {{id: s{number}, requires: {{env: [NOT_HERE]}}}}\n" for number in range(12))
+    bench.write("needy.bench.yaml", NEEDY.format(requires="{}") + listed)
+    said = bench.run("--bench-agent", "oracle", "--bench-agent", "nop", "--bench-attempts", "2").stderr.str()
+    assert said.count("requires the variable NOT_HERE") == 10
+    assert "... and 2 more" in said
+
+
+def test_it_is_no_obstacle_to_the_others_nor_to_looking(bench: Bench) -> None:
+    needy(bench, "{env: [NO_SUCH_VARIABLE]}")
+    assert bench.run("--collect-only", "-q").ret == pytest.ExitCode.OK
+    assert bench.run("--bench-plan").ret == pytest.ExitCode.OK
+    assert bench.run("--bench-scenario", "fine").ret == pytest.ExitCode.OK
+    assert bench.run("-k", "fine").ret == pytest.ExitCode.OK
+    bench.conftest(
+        """
+        import pytest
+
+        def pytest_collection_modifyitems(items):
+            for item in items:
+                if "needy[" in item.name:
+                    item.add_marker(pytest.mark.skip(reason="not here"))
+        """
+    )
+    assert bench.run("--bench-force").parseoutcomes() == {"passed": 1, "skipped": 1}
+
+
+def test_a_source_that_does_not_say_so_ahead_has_an_error_of_the_trial(bench: Bench) -> None:
+    bench.conftest(
+        """
+        from pathlib import Path
+        from pytest_benchjobs import ScenarioRef
+        from pytest_benchjobs.model.scenario import Scenario
+
+        class Rows:
+            path, benchmark, version, warnings = Path(__file__), "rows", "1", ()
+
+            def refs(self, wanted=None):
+                return [ScenarioRef("one")]
+
+            def load(self, scenario_id):
+                return Scenario(
+                    id="one", benchmark="rows", source=self.path, problem_statement="Try.",
+                    environment={"image": "none"}, reference={"script": "true"},
+                    requires={"env": ["NO_SUCH_VARIABLE"]}, scorers=[{"name": "fine", "type": "command", "command": "true"}],
+                )
+
+        def pytest_benchjobs_benchmarks(config):
+            return {"rows": Rows()}
+        """
+    )
+    assert bench.run("--bench", "rows").ret == pytest.ExitCode.TESTS_FAILED
     [trial] = bench.results()
     assert (trial["outcome"], trial["failure"]["class"], trial["score"]) == ("error", "agent_setup", None)
-    assert message in trial["failure"]["message"]
+    assert "requires NO_SUCH_VARIABLE: set it in the environment" in trial["failure"]["message"]
 
 
 def test_what_is_there_is_no_obstacle(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HERE", "yes")
-    bench.write(
-        "needy.bench.yaml",
-        """
-        benchmark: needy
-        scenarios:
-          - id: needy
-            image: none
-            problem_statement: Try.
-            reference: "true"
-            requires: {env: [HERE], secrets: [KEY], commands: [sh]}
-            scorers: [{name: fine, type: command, command: "true"}]
-        """,
-    )
+    needy(bench, "{env: [HERE], secrets: [KEY], commands: [sh]}")
     assert bench.run("--bench-secret", "KEY=HERE").ret == pytest.ExitCode.OK

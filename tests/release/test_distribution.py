@@ -166,10 +166,10 @@ def test_installing_works_as_the_page_types_it(block: Block, tmp_path: Path) -> 
 
 
 @pytest.mark.docker
-def test_a_first_session_goes_as_the_page_shows_it(dist: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", sorted({block.page.name for block in blocks() if block.place == "session"}))
+def test_a_session_goes_as_the_page_shows_it(dist: Path, tmp_path: Path, page: str) -> None:
     shutil.copytree(dist, tmp_path / "dist")
-    session = [block for block in blocks() if block.place == "session"]
-    assert len({block.page for block in session}) == 1
+    session = [block for block in blocks() if block.place == "session" and block.page.name == page]
     for command in (command for block in session for command in block.commands):
         text = call("bash", "-c", command.line, cwd=tmp_path, status=command.status)
         printed = iter([steady(line) for line in text.splitlines()])

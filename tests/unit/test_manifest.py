@@ -193,7 +193,12 @@ def _line_of(text: str) -> int:
 def test_refs_are_in_file_order_with_lines_and_tags(manifest: Manifest) -> None:
     assert manifest.refs() == [
         ScenarioRef(
-            "count-words", ("easy", "text"), 14, archived=True, scorers=("bash", "tests", "my-scorer")
+            "count-words",
+            ("easy", "text"),
+            14,
+            archived=True,
+            scorers=("bash", "tests", "my-scorer"),
+            requires=Requires(env=("HOME",), secrets=("KEY",), commands=("git",)),
         ),
         ScenarioRef("build", (), _line_of("  - id: build"), scorers=("command",)),
         ScenarioRef("quoted", (), _line_of("  - id: quoted"), scorers=("command",)),

@@ -41,6 +41,7 @@ class ShownEnvironment(Model):
 
     image: str | None
     dockerfile: str | None
+    snapshot: str | None
     workdir: str | None
     user: str | None
     cpus: float | None

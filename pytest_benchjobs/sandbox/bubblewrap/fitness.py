@@ -22,7 +22,7 @@ def runs_on_host(environment: Environment, image_map: Mapping[str, str]) -> bool
     """Return True if it needs no image but `host`: as it is written, or as the image map has it."""
     image = environment.image
     if image is None:
-        return environment.dockerfile is None
+        return environment.dockerfile is None and environment.snapshot is None
     return image_map.get(image, image) == HOST
 
 
@@ -50,7 +50,9 @@ def not_enforced(environment: Environment) -> tuple[str, ...]:
 def _lacks(scenario: Scenario, config: JobConfig) -> Iterator[str]:
     environment = scenario.environment
     if not runs_on_host(environment, config.image_map):
-        image = environment.image or "of its Dockerfile"
+        image = environment.image or (
+            "of its Dockerfile" if environment.snapshot is None else environment.image_shown
+        )
         yield f"needs an image ({image}), and there is no Docker"
     agents = (scenario.agent_user, *(step.agent_user for step in scenario.steps))
     users = (environment.user, *agents, *(scorer.user for scorer in scenario.scorers))

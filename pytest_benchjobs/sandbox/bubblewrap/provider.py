@@ -224,7 +224,9 @@ def _image(spec: SandboxSpec) -> ImageRecord:
         )
     image = spec.environment.image
     if not runs_on_host(spec.environment, spec.image_map):
-        raise ImageMissing(f"there are no images without Docker, and this needs {image or 'a Dockerfile'}")
+        raise ImageMissing(
+            f"there are no images without Docker, and this needs {spec.environment.image_shown}"
+        )
     substituted = {image: HOST} if image not in (None, HOST) else {}
     return ImageRecord.model_validate(
         {"reference": image or HOST, "id": _key(), "key": _key(), "substituted": substituted}

@@ -18,6 +18,7 @@ from .dockerfile import canonical, lookup
 from .engine import Engine
 from .ledger import Sizes
 from .room import Room, Urgency
+from .snapshots import find_snapshot
 
 if TYPE_CHECKING:
     from .build import Recipe
@@ -61,7 +62,7 @@ class _Wanted:
     def key(self) -> tuple[object, ...]:
         environment = self.environment
         return (
-            *(environment.image, environment.dockerfile, environment.context),
+            *(environment.image, environment.dockerfile, environment.context, environment.snapshot),
             tuple(sorted(self.arguments.items())),
             tuple(sorted(self.image_map.items())),
         )
@@ -177,6 +178,11 @@ class Images:
             self._identified.clear()
 
     def _identify(self, wanted: _Wanted) -> str | None:
+        if wanted.environment.image is None and wanted.environment.snapshot is not None:
+            try:
+                return str(find_snapshot(self._engine, wanted.environment.snapshot)["Id"])
+            except ImageMissing:
+                return None
         if wanted.image is not None and (found := self._local(wanted.image)) is not None:
             return str(found["Id"])
         if wanted.environment.dockerfile is None:
@@ -191,6 +197,11 @@ class Images:
 
     def _resolve(self, wanted: _Wanted, check: Check, urgency: Urgency) -> ResolvedImage:
         named, dockerfile = wanted.environment.image, wanted.environment.dockerfile
+        if wanted.environment.image is None and wanted.environment.snapshot is not None:
+            # Never removed to make room: it could not be brought again.
+            kept = find_snapshot(self._engine, wanted.environment.snapshot)
+            record = ImageRecord(reference=wanted.environment.image_shown, id=kept["Id"], key=kept["Id"])
+            return resolved(kept, record)
         if named is not None and wanted.image is not None:
             try:
                 # What can be built instead is not held up.

@@ -56,9 +56,9 @@ class Weighing:
             InfrastructureError: the engine does not answer, or a Dockerfile cannot be read.
         """
         name = named_image(environment, image_map)
-        if name is None and environment.dockerfile is None:
+        if name is None and environment.dockerfile is None and environment.snapshot is None:
             raise ImageMissing("the scenario names neither an image nor a Dockerfile")
-        shown = name or str(environment.dockerfile)
+        shown = name or environment.image_shown
         key = self._images.identify(environment, image_map, build_args)
         found = None if key is None else self._engine.get(f"/images/{key}/json")
         if found is not None:
