@@ -45,8 +45,8 @@ def pytest_benchjobs_benchmarks(
     """Add benchmarks, by the name given to `--bench`.
 
     A benchmark is the path of a manifest, of a directory of manifests or task directories, or of an entry of a
-    catalogue (`*.benchmark.toml`); or such an `Entry`; or a `Source`, or several: objects that list scenarios cheaply
-    (`refs`), and make one when it runs (`load`).
+    catalogue (`*.benchmark.toml`); or such an `Entry`; or a `Benchmark`; or a `Source`, or several: objects that list
+    scenarios cheaply (`refs`), and make one when it runs (`load`).
 
     ::
 

@@ -134,7 +134,8 @@ class DrivenJob:
         """Start a trial. It has a sandbox once it is entered with `with`, or used.
 
         Args:
-            benchmark: Path of a manifest or a task directory, name of a benchmark, or a source.
+            benchmark: Path of a manifest, a task directory or a Python file, name of a benchmark, or a source such as a
+                `Benchmark`.
             scenario: Id of the scenario.
             attempt: Number of the attempt, from 1.
             patience: Seconds for which the sandbox outlives its timeouts, as a person may look at it.
@@ -146,6 +147,11 @@ class DrivenJob:
         if self._is_closed:
             raise InputError("the job has ended; begin another one")
         source = _source(benchmark, scenario)
+        for name, function in getattr(source, "scorers", {}).items():
+            if self._scorers.setdefault(name, function) is not function:
+                raise InputError(
+                    f"@scorer({name!r}): there is another scorer of this name; rename one", path=source.path
+                )
         label = self._spec.label
         ticket = DrivenTicket(
             node_id=f"{source.benchmark}::{scenario}[{label}{f'-{attempt}' if attempt > 1 else ''}]",
@@ -300,6 +306,10 @@ def _source(benchmark: str | Path | Source, scenario: str) -> Source:
 
 def _sources(benchmark: str | Path) -> list[Source]:
     path = Path(benchmark)
+    if path.suffix == ".py" and path.is_file():
+        from ..sources.python_file import benchmarks_at
+
+        return [*benchmarks_at(path.absolute())]
     if path.exists() or "/" in str(benchmark) or str(benchmark).endswith((".yaml", ".yml", ".toml")):
         return find_sources(path.absolute())
     from ..sources.catalogue.fetching import fetch

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
-from .conftest import Bench
+from .conftest import PATIENCE, Bench
 
 WORDS = """
 import pytest
@@ -195,3 +198,29 @@ def test_results_are_reused_until_the_content_changes(bench: Bench) -> None:
     bench.run("--bench-reuse").stdout.fnmatch_lines(["3 results reused*"])
     bench.write("test_words.py", WORDS.replace("grep -qx {number}", "grep -q {number}"))
     bench.run("--bench-reuse").stdout.fnmatch_lines(["1 result reused*"])
+
+
+def test_a_script_drives_the_object_and_the_file(bench: Bench) -> None:
+    bench.write("words.py", WORDS)
+    bench.write(
+        "loop.py",
+        """
+        import pytest_benchjobs as benchjobs
+        from pytest_benchjobs.testing import FakeProvider
+        from words import words
+
+        for benchmark, scenario in ((words, "half"), ("words.py", "write.2")):
+            with benchjobs.start(benchmark, scenario, agent="mine", sandbox=FakeProvider) as trial:
+                trial.write_file("out.txt", "2")
+                print(trial.problem_statement, trial.score().score)
+        """,
+    )
+    done = subprocess.run(
+        [sys.executable, "loop.py"],
+        cwd=bench.path,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.stdout == "Write. 0.5\nWrite 2. 1.0\n", done.stderr

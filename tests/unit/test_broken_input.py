@@ -130,7 +130,7 @@ MANIFESTS = [
     Broken("tests that are not there", _changed("bash, script: echo 1", "tests, path: t/"), 9, ("scorers[0].path", "'t/'")),
     Broken("a weight of 0", _changed("type: bash", "weight: 0, type: bash"), 9, ("scorers[0].weight", "greater than 0")),
     Broken("two scorers of one name", _changed(SCORER, f"{SCORER}\n      - {SCORER}"), 10, ("scorers[1].name", "another scorer")),
-    Broken("a reference of nothing", _added("reference: {}"), 10, ("reference", "script, patch and file")),
+    Broken("a reference of nothing", _added("reference: {}"), 10, ("reference", "script, patch, file and files")),
     Broken("a patch that is not there", _added("reference: {patch: gold.patch}"), 10, ("reference.patch", "'gold.patch'")),
     Broken("a file from outside", _added("files: {../x: good.bench.yaml}"), 10, ("files", "'..'")),
     Broken("an artifact to outside", _added("artifacts: [{source: a, destination: ../b}]"), 10, ("artifacts[0].destination",)),
