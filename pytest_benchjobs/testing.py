@@ -310,8 +310,12 @@ class FakeSandbox(HostSandbox):
         for group in list(self._groups):
             send(group, signal.SIGKILL)
 
-    def set_network(self, network: Network) -> None:
+    def set_network(self, network: Network, allowed_hosts: Iterable[str] = ()) -> None:
         """Changes nothing."""
+
+    def refused(self) -> tuple[str, ...]:
+        """Nothing: it limits no network."""
+        return ()
 
     def keep(self, name: str) -> str:
         """Copy the directory to `$BENCHJOBS_FAKE_KEPT`, by default a place of yours among the temporary files."""

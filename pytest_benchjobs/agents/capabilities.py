@@ -7,12 +7,14 @@ from collections.abc import Iterable
 from pydantic import TypeAdapter, ValidationError
 
 from ..model.base import Capability
-from ..model.errors import InputError
+from ..model.errors import AgentLacks, InputError
 from ..model.scenario import Scenario
 from .protocol import Agent
 
 CODE = ("code.read", "code.write", "code.edit", "code.search", "code.shell")
 """Work on the files of a repository, by tools or by commands of a shell."""
+MCP_SERVERS, SKILLS = "mcp-servers", "skills"
+"""Capabilities of agents that are handed the scenario's MCP servers and skills."""
 _CAPABILITIES: TypeAdapter[frozenset[str]] = TypeAdapter(frozenset[Capability])
 
 
@@ -34,6 +36,28 @@ def capabilities_of(agent: Agent) -> frozenset[str] | None:
         f"agent {agent.name!r}: `capabilities` must be a set of lower-case strings such as 'vision'; without it, every "
         "capability is assumed"
     )
+
+
+def check_handed(scenario: Scenario, agent: Agent) -> None:
+    """Check that an agent takes what the scenario hands it: MCP servers, skills.
+
+    One that declares no capabilities is assumed to; reference solutions need nothing.
+
+    Raises:
+        AgentLacks: it does not.
+    """
+    environment = scenario.environment
+    handed = {MCP_SERVERS: bool(environment.mcp_servers), SKILLS: environment.skills_dir is not None}
+    has = None if agent.trusted or not any(handed.values()) else capabilities_of(agent)
+    if has is None:
+        return
+    words = {MCP_SERVERS: "MCP servers", SKILLS: "skills"}
+    missing = [words[name] for name, given in handed.items() if given and name not in has]
+    if missing:
+        raise AgentLacks(
+            f"the scenario has {' and '.join(missing)} for its agent, and {agent.name} takes none; use another agent, "
+            "or leave the scenario out"
+        )
 
 
 def incompatibility(scenario: Scenario, agent: Agent) -> str | None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import functools
 import json
+import shlex
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from ..model.agent import AgentSpec
 from ..model.endpoint import GATEWAY_URL, PLACEHOLDER_KEY, Endpoint
 from ..model.environ import HOST
-from ..model.errors import AgentSetupFailed, InputError
+from ..model.errors import AgentLacks, AgentSetupFailed, InputError
+from ..model.scenario import McpServer
 from ..sandbox.protocol import File, Mount
 from .packages import PROGRAMS, Package, platform, trouble
 from .protocol import AgentCall, AgentCommand
@@ -126,8 +128,11 @@ class DescribedAgent:
 
         Raises:
             AgentSetupFailed: it was not fetched, or does not take a parameter.
+            AgentLacks: it does not take an MCP server.
             InputError: the provider of its model is unknown.
         """
+        from .description import filled
+
         description = self.description
         if call.spec.version is not None and description.source.npm is None:
             raise AgentSetupFailed(
@@ -146,6 +151,7 @@ class DescribedAgent:
                 (description.in_turn(_turn(call)), values),
                 *(((case, values),) if target and (case := description.case_for(target.endpoint)) else ()),
                 *self._parameters(call.params, values),
+                *self._servers(call.scenario.environment.mcp_servers, values),
             ]
         )
         argv: tuple[str, ...] = tuple(settings.argv)
@@ -168,6 +174,7 @@ class DescribedAgent:
             ),
             endpoints=() if target is None else (target.endpoint,),
             models=() if target is None else self._models(target),
+            skills=None if description.skills is None else str(filled(description.skills, values)),
             read=reader_of(
                 description.reads,
                 agent=self.name,
@@ -235,6 +242,23 @@ class DescribedAgent:
                 raise AgentSetupFailed(
                     f"{self.name} takes no parameter {name} (it takes: {takes}); leave it out, or use another agent"
                 )
+        return found
+
+    def _servers(
+        self, servers: Sequence[McpServer], values: Mapping[str, Any]
+    ) -> list[tuple[CallSettings, Mapping[str, Any]]]:
+        takes = self.description.mcp
+        if takes is None or not servers:
+            return []  # whether it may be left out is for `capabilities.py` to say
+        found: list[tuple[CallSettings, Mapping[str, Any]]] = [(takes, values)]
+        for server in servers:
+            settings = getattr(takes, server.transport)
+            if settings is None:
+                raise AgentLacks(
+                    f"{self.name} takes no MCP server of transport {server.transport} ({server.name}), only "
+                    f"{' and '.join(takes.transports)}; use another agent"
+                )
+            found.append((settings, {**values, **_server_values(server)}))
         return found
 
     def snapshot(self) -> Snapshot | None:
@@ -319,6 +343,21 @@ def _laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, 
         old = both.get(key)
         both[key] = _laid_over(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
     return both
+
+
+def _server_values(server: McpServer) -> dict[str, Any]:
+    argv = [server.command or "", *server.args]
+    return {
+        "server": server.name,
+        "server_url": server.url or "",
+        "server_command": server.command or "",
+        "server_args": list(server.args),
+        "server_argv": argv,
+        "server_line": shlex.join(argv),
+        "server_command_json": json.dumps(server.command or ""),
+        "server_args_json": json.dumps(list(server.args)),
+        "server_url_json": json.dumps(server.url or ""),
+    }
 
 
 def _text(value: object) -> str:

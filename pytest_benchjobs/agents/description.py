@@ -39,11 +39,21 @@ PLACEHOLDERS = {
     "host": "the same without /v1",
     "key": "value to use as the key",
     "value": "the parameter, in `parameters` only",
+    "server": "name of an MCP server; this and the following in `mcp` only",
+    "server_url": "its URL",
+    "server_command": "its program",
+    "server_args": "its arguments, a list",
+    "server_argv": "its program and its arguments, a list",
+    "server_line": "the same as a line for a shell",
+    "server_command_json": "its program as JSON, for use within a text",
+    "server_args_json": "its arguments as JSON, for use within a text",
+    "server_url_json": "its URL as JSON, for use within a text",
 }
 """Placeholders in braces -> the explanation of each."""
 _OF_SOURCE = ("version", "platform", "arch")
 _PLACEHOLDER = re.compile(r"(?<![${])\{([a-z_]+)\}(?!\})")
 _OF_MODEL = {"model", "provider", "url", "host", "key"}
+_OF_SERVER = {name for name in PLACEHOLDERS if name.startswith("server")}
 
 _MEANT = {
     "args": "argv",
@@ -122,6 +132,25 @@ class TurnSettings(_Strict):
     """Those of every later turn, whose message is its standard input. Files in `{state}` are still there."""
 
 
+class McpSettings(CallSettings):
+    """Settings with which it is given the MCP servers of a scenario; those of a transport apply to each server.
+
+    Without those of a transport it does not take such servers.
+    """
+
+    stdio: CallSettings | None = None
+    """A program, which speaks on its standard streams."""
+    http: CallSettings | None = None
+    """Streamable HTTP."""
+    sse: CallSettings | None = None
+    """HTTP with server-sent events."""
+
+    @property
+    def transports(self) -> tuple[str, ...]:
+        """The transports it takes."""
+        return tuple(name for name in ("stdio", "http", "sse") if getattr(self, name) is not None)
+
+
 class ProgramSource(_Strict):
     """Source of the program: `npm` or `path`; neither if it is in the image."""
 
@@ -186,6 +215,10 @@ class Description(CallSettings):
     """Parameters that it takes."""
     conversation: TurnSettings | None = None
     """How it continues a conversation. None: it cannot, and is told the conversation so far."""
+    mcp: McpSettings | None = None
+    """Settings for the MCP servers of a scenario."""
+    skills: Text | None = None
+    """Directory that the skills of a scenario are copied to, such as `{state}/skills`."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> Description:
@@ -200,7 +233,9 @@ class Description(CallSettings):
             without |= _OF_MODEL
         without |= {"node", "ca"} - set(self.runtimes)
         for where, settings in self._all_settings():
-            known = PLACEHOLDERS.keys() - without - (set() if "parameters" in where else {"value"})
+            known = PLACEHOLDERS.keys() - without
+            known -= set() if "parameters" in where else {"value"}
+            known -= set() if "mcp." in where else _OF_SERVER
             for text in _texts([settings.argv, settings.env, settings.files]):
                 for name in _PLACEHOLDER.findall(text):
                     if name not in known:
@@ -223,6 +258,12 @@ class Description(CallSettings):
             yield f"cases.{index}: ", case
         for name, parameter in self.parameters.items():
             yield f"parameters.{name}: ", parameter
+        if self.mcp is not None:
+            yield "mcp: ", self.mcp
+            for transport in self.mcp.transports:
+                yield f"mcp.{transport}: ", getattr(self.mcp, transport)
+        if self.skills is not None:
+            yield "skills: ", CallSettings(argv=(self.skills,))
 
     def in_turn(self, turn: int | None) -> CallSettings:
         """The settings for a turn of a conversation, counted from 1; None: there is no conversation."""

@@ -15,6 +15,10 @@ from ..model.scenario import Scenario
 from ..sandbox.protocol import File, Mount
 
 PROBLEM_FILE = "/bench/problem.md"
+MCP_VARIABLE = "BENCH_MCP_SERVERS"
+"""Variable with the scenario's MCP servers as JSON, for every agent of a scenario with any."""
+SKILLS_VARIABLE = "BENCH_SKILLS_DIR"
+"""Variable with the directory that has the scenario's skills, likewise."""
 PROBLEM_VARIABLE = "BENCH_PROBLEM_FILE"
 """Variable with that path, for every agent. It distinguishes commands of agents from others."""
 
@@ -204,6 +208,8 @@ class AgentCommand:
     nothing is tried again after it began."""
     patience: float = 0.0
     """Further seconds for which the sandbox lives, as a person may look at it."""
+    skills: str | None = None
+    """Directory in the sandbox that the scenario's skills are copied to, before it starts."""
     read: Callable[[Path, Path], AgentReading] | None = None
     """Reads the agent's log (first path) and writes its trajectory (second path). Never raises."""
 

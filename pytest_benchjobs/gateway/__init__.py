@@ -2,5 +2,6 @@
 
 A process of its own. Start reading with `client.py`, the side of pytest, and `route.py`, the side of one trial: a call
 passes `passing.py`, `exchange.py` and `upstream.py`; `meter.py` reads its usage, `prices.py` has what it costs, and
-`accounting.py` counts it, against the limits in `budget.py`. Imports `sources`, `store` and `model`.
+`accounting.py` counts it, against the limits in `budget.py`. Imports `sandbox`, `sources`,
+`store` and `model`.
 """

@@ -13,11 +13,11 @@ from typing import Any, Self
 from aiohttp import web
 
 from ..model.endpoint import Endpoint, Wire
+from ..sandbox.handoff import take
 from .accounting import TrialState
 from .allowed import Allowed
 from .client import SpendingLimits, Upstream
 from .connections import Connections
-from .handoff import take
 from .job import Job
 from .passing import LARGEST_REQUEST, Passing
 from .public_prices import warm_up

@@ -10,6 +10,16 @@ Wire = Literal["anthropic", "openai", "google"]
 """Protocol of a model: Anthropic Messages; OpenAI Chat Completions and Responses; Google generateContent."""
 
 GATEWAY_PORT = 4180
+PROXY_PORT = 4181
+"""Port of the proxy, on the loopback of a container whose network is an allowlist."""
+PROXY_VARIABLES = {
+    **dict.fromkeys(
+        ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), f"http://127.0.0.1:{PROXY_PORT}"
+    ),
+    **dict.fromkeys(("NO_PROXY", "no_proxy"), "localhost,127.0.0.1,::1"),
+    "NODE_USE_ENV_PROXY": "1",  # without it Node.js itself takes none of these
+}
+"""Variables of commands in such a container."""
 GATEWAY_URL: dict[Wire, str] = {
     "anthropic": f"http://127.0.0.1:{GATEWAY_PORT}/anthropic",  # agents add /v1/messages
     "openai": f"http://127.0.0.1:{GATEWAY_PORT}/openai/v1",  # agents add /chat/completions, /responses, /models

@@ -11,7 +11,8 @@
         │   └── RateLimited, EndpointDown, GatewayLost
         └── (the rest)            a new try would end the same
             ├── ImageBuildFailed, ImageMissing, ImageTooLarge
-            ├── EntrypointEnded, EnvironmentFailed, AgentSetupFailed, ReferenceFailed, FixtureFailed, OutOfMemory
+            ├── EntrypointEnded, EnvironmentFailed, AgentSetupFailed, AgentLacks, ReferenceFailed, FixtureFailed
+            ├── OutOfMemory
             ├── ModelAuthFailed, ModelUnknown, BudgetSpent ── QuotaReached
             └── ScorerCrashed, ScorerTimeout, ScoreMissing, ScoreInvalid
 
@@ -213,6 +214,12 @@ class AgentSetupFailed(InfrastructureError):
     """The agent could not be made ready: a missing variable, secret or file."""
 
     code = "agent_setup"
+
+
+class AgentLacks(InfrastructureError):
+    """The scenario hands the agent something that the agent does not take: an MCP server, a skill."""
+
+    code = "unsupported"
 
 
 class ReferenceFailed(InfrastructureError):

@@ -22,6 +22,26 @@ EnvName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 EnvTable = dict[EnvName, str]
 
 
+class NetworkAccess(Model):
+    """A network, and the hosts that an allowlist permits."""
+
+    network: Network = "public"
+    allowed_hosts: tuple[str, ...] = ()
+
+
+class McpServer(Model):
+    """A server of the Model Context Protocol, whose tools an agent is given."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
+    transport: Literal["stdio", "http", "sse"]
+    """`http`: streamable HTTP."""
+    command: str | None = None
+    """Of `stdio`: a program in the container, and `args`."""
+    args: tuple[str, ...] = ()
+    url: str | None = None
+    """Of `http` and `sse`."""
+
+
 class HealthCheck(Model):
     """A command repeated inside the container until it exits 0. Times in seconds."""
 
@@ -78,6 +98,19 @@ class Environment(Model):
     """Shell commands run in order before the agent."""
     setup_timeout: Seconds = 600.0
     healthcheck: HealthCheck | None = None
+    mcp_servers: tuple[McpServer, ...] = ()
+    """Handed to the agent."""
+    skills_dir: str | None = None
+    """Directory in the container, each of whose directories is a skill that the agent is given."""
+    skills_if_there: str | None = None
+    """The same, for agents that take skills, if there is such a directory; used without `skills_dir`."""
+
+    @property
+    def access(self) -> NetworkAccess:
+        """Its network, where no phase has another."""
+        return NetworkAccess(
+            network=self.network, allowed_hosts=self.allowed_hosts if self.network == "allowlist" else ()
+        )
 
     @property
     def image_source(self) -> tuple[object, ...]:
@@ -137,6 +170,8 @@ class ScorerSpec(Model):
     env: EnvTable = {}
     network: Network | None = None
     """Network while this scorer runs; default: the environment's."""
+    allowed_hosts: tuple[str, ...] | None = None
+    """Hosts of its `allowlist`; default: the environment's."""
     params: dict[str, Any] = {}
     """Handed to registered scorers as they are."""
     metrics: dict[MetricName, MetricSpec] = {}
@@ -262,6 +297,8 @@ class Step(Model):
     """These three default to those of the scenario."""
     agent_user: str | None = None
     agent_network: Network | None = None
+    agent_allowed_hosts: tuple[str, ...] | None = None
+    """Of this `agent_network`."""
     artifacts: tuple[ArtifactSpec, ...] = ()
     """Kept after the step, in addition to those of the scenario."""
     fresh_container: FreshContainer | None = None
@@ -322,6 +359,8 @@ class Scenario(Model):
     agent_user: str | None = None
     agent_env: EnvTable = {}
     agent_network: Network | None = None
+    agent_allowed_hosts: tuple[str, ...] | None = None
+    """Hosts of an `allowlist` while the agent works; default: the environment's."""
     scorer_timeout: Seconds = 1800.0
     scorers: tuple[ScorerSpec, ...] = Field(min_length=1)
     fresh_container: FreshContainer | None = None
@@ -381,11 +420,30 @@ class Scenario(Model):
                 "agent_timeout": step.agent_timeout or self.agent_timeout,
                 "agent_user": step.agent_user or self.agent_user,
                 "agent_network": step.agent_network or self.agent_network,
+                "agent_allowed_hosts": step.agent_allowed_hosts
+                if step.agent_network
+                else self.agent_allowed_hosts,
                 "artifacts": (*self.artifacts, *step.artifacts),
                 "fresh_container": step.fresh_container,
                 "steps": (),
             }
         )
+
+    def access_of(
+        self, network: Network | None, allowed_hosts: tuple[str, ...] | None, environment: Environment
+    ) -> NetworkAccess:
+        """Network of a phase with these keys, in a container of this environment."""
+        chosen = network or environment.network
+        if chosen != "allowlist":
+            return NetworkAccess(network=chosen)
+        hosts = environment.allowed_hosts if allowed_hosts is None else allowed_hosts
+        return NetworkAccess(network=chosen, allowed_hosts=hosts)
+
+    def is_limited(self, environment: Environment) -> bool:
+        """True if the network of a container of this environment is an allowlist, at any time."""
+        phases = (*self.steps, self)
+        scorers = (scorer.network for scorer in self.scorers)
+        return "allowlist" in (environment.network, *(phase.agent_network for phase in phases), *scorers)
 
     @property
     def is_question(self) -> bool:

@@ -7,6 +7,7 @@
     archive.py       files in and out, as tar archives; carrying.py: from one sandbox into another
     loading.py       where programs, and what they load, are found: what is put back after an agent
     door.py          the program through which an agent reaches the gateway (assembly.py: what it is made with)
+    handoff.py       the other end of the door; proxy.py: the proxy of a network `allowlist`, which has one too
     stream.py        output of a command, as it comes; host_command.py: a command of this machine, run as in a sandbox
 
 May import `system` and `model`.

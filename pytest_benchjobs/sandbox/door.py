@@ -27,6 +27,8 @@ DOOR = "/bench/door"
 SOCKET = "/bench/gateway.sock"
 """Socket on which the gateway takes the listening socket: with SCM_RIGHTS, beside the agent's process id in 4 bytes,
 the lowest first. The id is the number of the agent's process group in the container, for `Sandbox.signal`."""
+PROXY_DOOR = "/bench/proxy-door"
+"""Program that opens the proxy of a network `allowlist` in the same way: see `proxy.py`."""
 DOOR_FAILED = 125
 """Exit status of a door that could not reach the gateway: there never was an agent. Agents can exit with it as well,
 so believe it only if the gateway was handed no socket."""
@@ -54,13 +56,16 @@ def door_file(machine: str) -> File:
     return File(DOOR, content=door_program(machine), mode=0o755)
 
 
-def door_program(machine: str, *, port: int = GATEWAY_PORT, path: str = SOCKET) -> bytes:
+def door_program(
+    machine: str, *, port: int = GATEWAY_PORT, path: str = SOCKET, becomes: bool = True
+) -> bytes:
     """The door as an executable, to be called with a command whose program has an absolute path.
 
     Args:
         machine: What `uname -m` says: `x86_64`, `aarch64`.
         port: Where it listens on the loopback.
         path: Of the unix socket it hands the listening socket to.
+        becomes: False: it is called without a command, and ends once it has handed the socket over.
 
     Raises:
         AgentSetupFailed: there is none for such machines.
@@ -100,8 +105,11 @@ def door_program(machine: str, *, port: int = GATEWAY_PORT, path: str = SOCKET) 
     door.call("sendmsg", gateway, message, _NO_SIGNAL)
     door.call("close", listener)
     door.call("close", gateway)
-    door.become_arguments()
-    door.give_up(not_run, NOT_RUN)
+    if becomes:
+        door.become_arguments()
+        door.give_up(not_run, NOT_RUN)
+    else:
+        door.exit(0)
     door.on_failure()
     door.give_up(unreached, DOOR_FAILED)
     return door.program()

@@ -124,8 +124,12 @@ class MemorySandbox:
         """None: nothing is looked for."""
         return None
 
-    def set_network(self, network: Network) -> None:
+    def set_network(self, network: Network, allowed_hosts: Iterable[str] = ()) -> None:
         """There is none."""
+
+    def refused(self) -> tuple[str, ...]:
+        """Nothing: there is no network."""
+        return ()
 
     def keep(self, name: str) -> str:
         """Refuse: an answer is kept among the results.

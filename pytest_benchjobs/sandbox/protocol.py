@@ -85,6 +85,10 @@ class SandboxSpec:
     """Start from what `Sandbox.keep` returned instead of the environment's image. All else is as it would be."""
     grading: bool = False
     """The agent's work is graded in it. That is paid for already, so it does not wait for room for its image."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Of the network `allowlist`."""
+    limited: bool = False
+    """Its network is an allowlist, now or later."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -257,8 +261,11 @@ class Sandbox(Protocol):
     def elsewhere(self) -> tuple[str, ...] | None:
         """Return what was changed beside the workdir, or in its `.git`, when programs were put back; None: unknown."""
 
-    def set_network(self, network: Network) -> None:
-        """Switch between `public` and `none` while running."""
+    def set_network(self, network: Network, allowed_hosts: Iterable[str] = ()) -> None:
+        """Switch to another network while running. `allowlist` needs `SandboxSpec.limited`."""
+
+    def refused(self) -> tuple[str, ...]:
+        """Return lines about connections that its allowlist did not permit, since this was last asked."""
 
     def keep(self, name: str) -> str:
         """Keep the file system as it is now under `name`, which is unique; returns what `SandboxSpec.kept` takes.

@@ -27,6 +27,7 @@ from ..model.scenario import (
 from .complaints import MISSING, first_mistake
 from .documents import read_text
 from .plain import Place
+from .servers import faults_of_servers, mcp_server
 from .turns import faults_of_turns, steps_of_turns, whole_conversation
 from .written import (
     WrittenEnvironment,
@@ -66,6 +67,7 @@ def find_faults(written: WrittenScenario, directory: Path) -> Iterator[_Fault]:
     if written.keep_processes and written.grading is Grading.STRICT:
         yield ("keep_processes",), "contradicts grading: strict; give one of them"
     yield from _faults_of_networks(written)
+    yield from _faults_of_servers(written)
     yield from _faults_of_scorers(written)
     yield from _faults_of_fresh_container(written)
     yield from _faults_of_feedback(written)
@@ -89,16 +91,38 @@ def _faults_of_snapshot(written: WrittenScenario, snapshot: str) -> Iterator[_Fa
 
 
 def _faults_of_networks(written: WrittenScenario) -> Iterator[_Fault]:
-    networks: list[tuple[Place, str | None]] = [
-        (("network",), written.network),
-        (("agent_network",), written.agent_network),
-        *((("scorers", index, "network"), scorer.network) for index, scorer in enumerate(written.scorers)),
+    own = [
+        (("agent_network",), ("agent_allowed_hosts",), written.agent_network, written.agent_allowed_hosts),
+        *(
+            (
+                ("scorers", index, "network"),
+                ("scorers", index, "allowed_hosts"),
+                scorer.network,
+                scorer.allowed_hosts,
+            )
+            for index, scorer in enumerate(written.scorers)
+        ),
     ]
-    limited = [place for place, network in networks if network == "allowlist"]
-    if limited and not written.allowed_hosts:
-        yield limited[0], "'allowlist' needs allowed_hosts: [name, ...]; to allow no host write 'none'"
-    if written.allowed_hosts and not limited:
+    used = written.network == "allowlist"
+    needs: list[Place] = [("network",)] if used else []
+    for place, hosts_place, network, hosts in own:
+        limited = (network or written.network) == "allowlist"
+        if hosts and not limited:
+            yield hosts_place, f"has no effect without {place[-1]}: allowlist"
+        if network == "allowlist":
+            if hosts is None:
+                needs.append(place)
+            elif not hosts:
+                yield hosts_place, "is empty; to allow no host write the network 'none'"
+    if needs and not written.allowed_hosts:
+        yield needs[0], "'allowlist' needs allowed_hosts: [name, ...]; to allow no host write 'none'"
+    if written.allowed_hosts and not needs:
         yield ("allowed_hosts",), "has no effect without network: allowlist"
+
+
+def _faults_of_servers(written: WrittenScenario) -> Iterator[_Fault]:
+    for index, why in faults_of_servers(written.mcp_servers):
+        yield ("mcp_servers", index), why
 
 
 _NO_METRICS = ("answer", "ast_grep", "capture", "files", "judge", "turn")
@@ -289,6 +313,7 @@ def assemble(
         for key in (
             "additional_context",
             "agent_user",
+            "agent_allowed_hosts",
             "agent_network",
             "agent_timeout",
             "scorer_timeout",
@@ -377,6 +402,8 @@ def _environment(written: WrittenScenario, directory: Path) -> Environment:
         values["grading"] = Grading.CONTRACT
     if written.healthcheck is not None:
         values["healthcheck"] = HealthCheck.model_validate(written.healthcheck.model_dump())
+    if written.mcp_servers:
+        values["mcp_servers"] = tuple(map(mcp_server, written.mcp_servers))
     return Environment.model_validate(values)
 
 

@@ -29,15 +29,18 @@ from ..model.scenario import (
 )
 from .complaints import Complaints
 from .documents import Document, has_windows_line_ends, read_document, read_text
-from .harbor_keys import AgentTable, EnvironmentTable, TaskFile, VerifierTable
+from .harbor_keys import AgentTable, EnvironmentTable, TaskFile, VerifierTable, hosts_of
 from .harbor_steps import artifact_spec, check_steps, health_check, steps_of, whole_statement
 from .harbor_verifier import brings_tests, fresh_container, has_own_dockerfile
 from .plain import Place
 from .protocol import ScenarioRef, SourceWarning, Unsupported
+from .servers import faults_of_servers, mcp_server
 from .toml_data import load_toml
 
 TASK_FILE = "task.toml"
 DEFAULT_VERIFIER_TIMEOUT = 600.0
+HARBOR_SKILLS = "/harbor/skills"
+"""Skills of a task that names no `skills_dir`."""
 _KNOWN_VERSIONS = ("1.0", "1.1", "1.2", "1.3", "1.4")
 _NETWORKS: dict[str | None, Network | None] = {
     None: None,
@@ -221,27 +224,14 @@ def _find_unsupported(
     for context in (directory, *(sorted((directory / "steps").glob("*")) if steps else ())):
         if (file := context / "trajectory.json").exists():
             refuse((), f"{file.relative_to(directory)}: context from an earlier session is")
-    for index, step in enumerate(steps if isinstance(steps, list) else ()):
-        for key in ("agent", "verifier"):
-            own = step.get(key) if isinstance(step, dict) else None
-            if isinstance(own, dict) and own.get("network_mode") == "allowlist":
-                refuse(("steps", index, key, "network_mode"), "a network with an allowlist is")
     for table in (("environment",), ("verifier", "environment")):
-        for key, what in (
-            ("mcp_servers", "MCP servers are"),
-            ("skills_dir", "skills are"),
-            ("tpu", "TPUs are"),
-        ):
-            if at(*table, key):
-                refuse((*table, key), what)
+        if at(*table, "tpu"):
+            refuse((*table, "tpu"), "TPUs are")
         gpus = at(*table, "gpus")
         if isinstance(gpus, int) and gpus > 0:
             refuse((*table, "gpus"), "GPUs are")
         if at(*table, "os") == "windows":
             refuse((*table, "os"), "Windows containers are")
-    for section in (("environment",), ("agent",), ("verifier",), ("verifier", "environment")):
-        if at(*section, "network_mode") == "allowlist":
-            refuse((*section, "network_mode"), "a network with an allowlist is")
     for listed in (("artifacts",), ("verifier", "collect")):
         items = at(*listed)
         for index, item in enumerate(items if isinstance(items, list) else ()):
@@ -265,6 +255,12 @@ def _check_sense(directory: Path, task: TaskFile, complaints: Complaints) -> Non
         tables.append((("verifier", "environment"), verifier.environment))
     for place, table in tables:
         _check_legacy(place, table, complaints)
+    for index, why in faults_of_servers(environment.mcp_servers):
+        complaints.wrong(("environment", "mcp_servers", index), why)
+    if verifier.environment is not None:
+        for key in ("mcp_servers", "skills_dir"):
+            if getattr(verifier.environment, key):
+                complaints.odd(("verifier", "environment", key), "has no effect: no agent works there")
     owners: list[tuple[Place, EnvironmentTable | AgentTable | VerifierTable]] = [
         *tables, (("agent",), task.agent), (("verifier",), verifier)
     ]  # fmt: skip
@@ -330,11 +326,14 @@ def _scenario(directory: Path, scenario_id: str, benchmark: str, task: TaskFile,
         problem_statement=statement,
         tags=_tags(task.metadata),
         metadata=task.metadata,
-        environment=_environment(task.environment, directory / "environment" / "Dockerfile"),
+        environment=_environment(task.environment, directory / "environment" / "Dockerfile").model_copy(
+            update={"skills_if_there": HARBOR_SKILLS}
+        ),
         reference=Reference(solution=solution, env=task.solution.env) if solved else None,
         agent_timeout=task.agent.timeout_sec,
         agent_user=task.agent.user,
         agent_network=_NETWORKS[task.agent.network_mode],
+        agent_allowed_hosts=hosts_of(task.agent),
         scorers=scorers,
         steps=steps,
         step_score=StepScore(task.multi_step_reward_strategy or "mean"),
@@ -359,6 +358,7 @@ def _scorer(directory: Path, task: TaskFile, name: str, path: Path | None, over:
         user=verifier.user,
         env=verifier.env,
         network=_NETWORKS[verifier.network_mode] or alone,
+        allowed_hosts=hosts_of(verifier),
         params={"collect": [command.model_dump(exclude={"service"}) for command in verifier.collect]}
         if verifier.collect
         else {},
@@ -393,6 +393,9 @@ def _environment(written: EnvironmentTable, dockerfile: Path) -> Environment:
         memory=written.memory_mb * _MEBIBYTE if written.memory_mb else written.memory,
         storage=written.storage_mb * _MEBIBYTE if written.storage_mb else written.storage,
         network=_NETWORKS[written.network_mode] or ("none" if offline else "public"),
+        allowed_hosts=hosts_of(written) or (),
+        mcp_servers=tuple(map(mcp_server, written.mcp_servers)),
+        skills_dir=written.skills_dir,
         keep_entrypoint=True,
         grading=Grading.CONTRACT,
         healthcheck=health_check(written.healthcheck),

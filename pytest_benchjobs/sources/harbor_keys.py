@@ -8,7 +8,20 @@ from pydantic import BeforeValidator, Field
 
 from ..model.base import parse_size
 from .complaints import Written
-from .written import ContainerPath, Count, Duration, Flag, Hosts, Number, Text, User, Variables, sources
+from .written import (
+    ContainerPath,
+    Count,
+    Duration,
+    Flag,
+    Hosts,
+    Number,
+    ServerName,
+    Text,
+    Transport,
+    User,
+    Variables,
+    sources,
+)
 
 NetworkMode = Literal["public", "no-network", "allowlist"]
 
@@ -65,10 +78,10 @@ class HealthCheckTable(Written):
 class McpServer(Written):
     """`[[environment.mcp_servers]]`."""
 
-    name: Text
-    transport: Literal["sse", "streamable-http", "http", "stdio"] = "sse"
-    url: str | None = None
-    command: str | None = None
+    name: ServerName
+    transport: Transport = "sse"
+    url: Text | None = None
+    command: Text | None = None
     args: list[str] = []
 
 
@@ -132,6 +145,11 @@ class VerifierTable(Written):
     collect: list[CollectCommand] = []
     network_mode: NetworkMode | None = None
     allowed_hosts: Hosts = []
+
+
+def hosts_of(table: EnvironmentTable | AgentTable | VerifierTable) -> tuple[str, ...] | None:
+    """Return the hosts of an allowlist, none if it lists none; None if the network is none."""
+    return tuple(table.allowed_hosts) if table.network_mode == "allowlist" else None
 
 
 class SolutionTable(Written):

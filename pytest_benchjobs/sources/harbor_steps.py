@@ -17,7 +17,7 @@ from ..model.errors import InputError
 from ..model.scenario import ArtifactSpec, HealthCheck, Network, Reference, ScorerSpec, Step
 from .complaints import Complaints, Written
 from .documents import has_windows_line_ends, read_text
-from .harbor_keys import HealthCheckTable, TaskFile
+from .harbor_keys import HealthCheckTable, TaskFile, hosts_of
 from .harbor_keys import Step as StepTable
 from .harbor_verifier import brings_tests, is_separate
 
@@ -147,6 +147,7 @@ def steps_of(
                 agent_timeout=whole.agent.timeout_sec,
                 agent_user=whole.agent.user,
                 agent_network=networks[whole.agent.network_mode],
+                agent_allowed_hosts=hosts_of(whole.agent),
                 artifacts=tuple(artifact_spec(artifact) for artifact in table.artifacts),
                 fresh_container=fresh(given, whole),
             )

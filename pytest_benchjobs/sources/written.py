@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, Strict
 
 from ..model.base import Capability, Name, ScenarioName, parse_size
+from ..model.hosts import parsed_host
 from ..model.metric import Direction, MetricName, Unit
 from ..model.scenario import EnvName, Grading, Network, Validation
 from .complaints import Written
@@ -33,13 +34,10 @@ def _absolute(value: str) -> str:
 
 
 def _host(value: str) -> str:
-    if not value or any(char in value for char in " @?#[]") or "://" in value:
-        raise ValueError(
-            f"{value!r} is not a host: write a name, *.suffix, an IP address or a network, not a URL"
-        )
     name, colon, port = value.partition(":")
-    if colon and port.isdigit():
+    if colon and port.isdigit() and not value.startswith(":"):
         raise ValueError(f"{value!r} has a port; write the host only: {name!r}")
+    parsed_host(value)
     return value
 
 
@@ -69,6 +67,10 @@ def sources(value: object) -> object:
 User = Annotated[str, Field(min_length=1), BeforeValidator(_uid_as_text, json_schema_input_type=str | int)]
 """A user name or number, optionally with a group: `user:group`."""
 ContainerPath = Annotated[Text, AfterValidator(_absolute)]
+ServerName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
+"""Name of an MCP server. Agents make names of tools of it."""
+Transport = Literal["stdio", "streamable-http", "http", "sse"]
+"""`http` is the same as `streamable-http`."""
 Hosts = list[Annotated[str, AfterValidator(_host)]]
 
 
@@ -81,6 +83,20 @@ class WrittenHealthCheck(Written):
     start_period: Annotated[Number, Field(ge=0, le=31_536_000)] = 0.0
     start_interval: Duration = 5.0
     retries: Annotated[Count, Field(ge=1, le=100_000)] = 3
+
+
+class WrittenMcpServer(Written):
+    """A server of the Model Context Protocol, whose tools the agent is given."""
+
+    name: ServerName
+    transport: Transport | None = None
+    """`stdio` if there is a `command`, else `streamable-http`."""
+    command: Text | None = None
+    """Program in the container, of a server that speaks on its standard streams."""
+    args: list[str] = []
+    """Arguments of `command`."""
+    url: Text | None = None
+    """Address of any other server, as the container reaches it."""
 
 
 class WrittenEnvironment(Written):
@@ -114,7 +130,7 @@ class WrittenEnvironment(Written):
     network: Network | None = None
     """Default: public."""
     allowed_hosts: Hosts = []
-    """Hosts that `network: allowlist` permits."""
+    """Hosts that the network `allowlist` permits."""
     keep_entrypoint: Flag = False
     """Start the image's ENTRYPOINT instead of replacing it."""
     allow_sudo: Flag = False
@@ -128,6 +144,10 @@ class WrittenEnvironment(Written):
     setup_timeout: Duration | None = None
     """Seconds; default 600."""
     healthcheck: WrittenHealthCheck | None = None
+    mcp_servers: list[WrittenMcpServer] = []
+    """Servers of the Model Context Protocol, handed to the agent."""
+    skills_dir: ContainerPath | None = None
+    """Directory in the container; each directory in it is a skill that the agent is given."""
 
 
 class WrittenReference(Written):
@@ -196,6 +216,8 @@ class WrittenScorer(Written):
     user: User | None = None
     env: Variables = {}
     network: Network | None = None
+    allowed_hosts: Hosts | None = None
+    """Hosts that its network `allowlist` permits; default: the scenario's."""
     params: dict[str, Any] = {}
     """For `answer`, `ast_grep` and `judge`, how to grade; given to registered scorers unchanged."""
     metrics: dict[MetricName, WrittenMetric] = {}
@@ -340,6 +362,8 @@ class WrittenDefaults(WrittenEnvironment):
     agent_user: User | None = None
     agent_env: Variables = {}
     agent_network: Network | None = None
+    agent_allowed_hosts: Hosts | None = None
+    """Hosts that `agent_network: allowlist` permits; default: `allowed_hosts`."""
     scorer_timeout: Duration | None = None
     """Seconds; default 1800."""
     scorers: list[WrittenScorer] = []

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..model.result import Trial, TrialResult
-from ..model.scenario import Network, Scenario, Step
+from ..model.scenario import Environment, Network, NetworkAccess, Scenario, Step
 from ..sandbox.protocol import Sandbox
 from ..store.layout import TrialLayout
 from ..store.redact import Redactor
@@ -73,8 +73,10 @@ class TrialContext:
         """True if the trial needs no container."""
         self.probed: dict[str, object] = {}
         """Name of a scorer -> what it is to know of the container, from before an agent was in it."""
-        self.network: Network = trial.scenario.environment.network
-        """Setup of the sandbox in use."""
+        self.environment: Environment = trial.scenario.environment
+        """Environment of the sandbox in use."""
+        self.access: NetworkAccess = self.environment.access
+        """Network of the sandbox in use."""
         self.suspects_agent = False
         """True if the agent may be the cause when scorers or the engine break."""
         self.tells_usage = False
@@ -156,12 +158,20 @@ class TrialContext:
         """Add a note to the result, with the message of an error."""
         self.findings.notes.append(text if error is None else f"{text}: {clean(one_line(str(error), 300))}")
 
-    def switch_network(self, sandbox: Sandbox, network: Network | None) -> None:
+    def switch_network(
+        self, sandbox: Sandbox, network: Network | None, allowed_hosts: tuple[str, ...] | None
+    ) -> None:
         """Give a sandbox the network that a step requests, else that of the scenario."""
-        wanted = network or self.scenario.environment.network
-        if wanted != self.network:
-            sandbox.set_network(wanted)
-            self.network = wanted
+        wanted = self.scenario.access_of(network, allowed_hosts, self.environment)
+        if wanted != self.access:
+            sandbox.set_network(wanted.network, wanted.allowed_hosts)
+            self.access = wanted
+
+    def note_refused(self, sandbox: Sandbox, whose: str) -> tuple[str, ...]:
+        """Add notes about connections that the allowlist did not permit, and return them without `whose`."""
+        lines = tuple(clean(one_line(line, 500)) for line in sandbox.refused())
+        self.findings.notes += (f"{whose}: {line}" for line in lines)
+        return lines
 
     def drop_kept(self) -> None:
         """Remove the kept file systems of this trial, if this trial kept them."""

@@ -104,7 +104,7 @@ def _asks(context: TrialContext, spec: ScorerSpec) -> bool:
 def _run_scorer(context: TrialContext, sandbox: Sandbox, spec: ScorerSpec, directory: Path) -> ScorerResult:
     offline = context.config.check and context.trial.attempt > 1
     wanted = network_of(spec, context.services.scorers) or ("none" if offline else None)
-    context.switch_network(sandbox, wanted)
+    context.switch_network(sandbox, wanted, spec.allowed_hosts)
     with asking(context, spec) as ask:
         scoring = make_context(
             context.scenario,
@@ -120,6 +120,7 @@ def _run_scorer(context: TrialContext, sandbox: Sandbox, spec: ScorerSpec, direc
             probed=context.probed.get(spec.name),
         )
         graded = run_scorer(scoring, context.services.scorers[spec.type], context.redactor.redact_text)
+    context.note_refused(sandbox, f"scorer {spec.name}")
     if ask is not None:
         graded = graded.model_copy(update={"usage": ask.usage})
     context.cancellation.check()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..agents.answering import can_answer
-from ..agents.capabilities import incompatibility
+from ..agents.capabilities import check_handed, incompatibility
 from ..agents.checking import checked_command
 from ..agents.conversing import resumes, told
 from ..agents.given_keys import with_given_keys
@@ -81,6 +81,7 @@ def prepare(trial: Trial, services: Services) -> Prepared:
     Raises:
         InputError: the agent or a scorer's type is unknown, or a variable of the host is missing.
         AgentSetupFailed: a requirement of the scenario, or of the agent, is missing.
+        AgentLacks: the agent does not take the scenario's MCP servers or skills.
         OSError: a file of the scenario cannot be read.
     """
     scenario, spec = trial.scenario, trial.agent
@@ -91,6 +92,7 @@ def prepare(trial: Trial, services: Services) -> Prepared:
         raise InputError(f"there is no agent {spec.name!r}; available: {', '.join(sorted(services.agents))}")
     if config.strict_capabilities and (why := incompatibility(scenario, agent)) is not None:
         raise AgentSetupFailed(why)
+    check_handed(scenario, agent)
     _check_scorers(trial, services)
     _check_keys(trial, config)
     _check_requirements(trial, services)

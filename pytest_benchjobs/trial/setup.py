@@ -103,11 +103,13 @@ class Setup:
         tail = Tail()
         timeout = self._context.limits.setup_timeout
         result = self._sandbox.exec(shell(step), timeout=timeout, sink=tail, user=user)
+        refused = "".join(f"\n{line}" for line in self._context.note_refused(self._sandbox, "set-up"))
         if result.timed_out:
-            raise EnvironmentFailed(f"set-up step did not end within {timeout:g} s: {step[:_SHOWN]}")
+            raise EnvironmentFailed(f"set-up step did not end within {timeout:g} s: {step[:_SHOWN]}{refused}")
         if result.exit_status != 0:
             raise EnvironmentFailed(
-                f"set-up step exited with status {result.exit_status}: {step[:_SHOWN]}\n{tail.text()[-_OUTPUT:]}"
+                f"set-up step exited with status {result.exit_status}: {step[:_SHOWN]}\n"
+                f"{tail.text()[-_OUTPUT:]}{refused}"
             )
 
     def wait_until_healthy(self, check: HealthCheck | None) -> None:

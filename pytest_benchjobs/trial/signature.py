@@ -23,7 +23,7 @@ from ..model.agent import AgentSpec
 from ..model.environ import HOST
 from ..model.errors import InputError
 from ..model.result import Signature
-from ..model.scenario import FreshContainer, Reference, Scenario, ScorerSpec, Step
+from ..model.scenario import Environment, FreshContainer, Reference, Scenario, ScorerSpec, Step
 from ..sandbox.protocol import BYTECODE, File
 from ..scoring.builtin import builtin_scorers
 from ..scoring.needs import model_needed
@@ -46,10 +46,12 @@ _IMAGE_OR_LIMIT = {
     "build_args",
     "build_timeout",
     "setup_timeout",
+    "skills_if_there",  # the image says
     *_LIMITS,
 }
+_NEWER = frozenset({"mcp_servers", "skills_dir", "skills_if_there"})
 _SPENDING = tuple(setting.name for setting in MODELS if setting.signed)
-_OF_STEP = ("continues", "setup", "healthcheck", "agent_user", "agent_network")
+_OF_STEP = ("continues", "setup", "healthcheck", "agent_user", "agent_network", "agent_allowed_hosts")
 """Keys of a step that decide the agent's work."""
 _LATER_KEYS = ("metrics", "requirements", "python_version")
 """Keys of scorers that count only where they are given."""
@@ -201,6 +203,11 @@ def _scenario(scenario: Scenario, secrets: Mapping[str, str]) -> list[Any]:
         ),
         *([] if scenario.feedback is None else [["feedback", scenario.feedback.model_dump(mode="json")]]),
         *([["steps", *map(_step, scenario.steps)]] if scenario.steps else []),
+        *(
+            []
+            if scenario.agent_allowed_hosts is None
+            else [["agent_allowed_hosts", *scenario.agent_allowed_hosts]]
+        ),
     ]
 
 
@@ -212,8 +219,14 @@ def _step(step: Step) -> list[Any]:
 
 def _environment(scenario: Scenario, secrets: Mapping[str, str]) -> dict[str, Any]:
     environment = scenario.environment
-    dumped = environment.model_dump(mode="json", exclude=_IMAGE_OR_LIMIT)
+    dumped = _dumped(environment, _IMAGE_OR_LIMIT)
     return dumped | {"env": _from_host(environment.env, secrets)}
+
+
+def _dumped(environment: Environment, left_out: set[str]) -> dict[str, Any]:
+    """Return the keys of an environment; newer ones only if they are used: signatures of earlier results lack them."""
+    dumped = environment.model_dump(mode="json", exclude=left_out)
+    return {key: value for key, value in dumped.items() if value or key not in _NEWER}
 
 
 def _limits(limits: Limits) -> list[Any]:
@@ -239,6 +252,8 @@ def _scorer(
     for name in _LATER_KEYS:
         if not written[name]:
             del written[name]  # keeps the signatures of earlier results
+    if spec.allowed_hosts is None:
+        del written["allowed_hosts"]
     kind = scorers.get(spec.type)
     # A hook may override a built-in type.
     source = None if kind is None or kind is builtin_scorers().get(spec.type) else _source(kind)
@@ -280,7 +295,7 @@ def _fresh(fresh: FreshContainer | None, secrets: Mapping[str, str]) -> list[Any
         return []
     where: list[Any] = [fresh.model_dump(mode="json", exclude={"environment"})]
     if (own := fresh.environment) is not None:
-        where.append(own.model_dump(mode="json", exclude={"env", "dockerfile", "context", "snapshot"}))
+        where.append(_dumped(own, {"env", "dockerfile", "context", "snapshot"}))
         where.append(_from_host(own.env, secrets))
         where += [content_of(path) for path in (own.dockerfile, own.context) if path is not None]
     return where

@@ -92,7 +92,8 @@ def untouched_sandbox(context: TrialContext, phase: str) -> Iterator[tuple[Sandb
     spec = _spec(context, environment, without_keys(environment.env, withheld), files)
     spec = dataclasses.replace(spec, grading=True)
     grader = context.services.provider.start(spec, lambda _: context.phases.enter_unless_cancelled(phase))
-    elsewhere, context.network = context.network, environment.network
+    elsewhere = context.environment, context.access
+    context.environment, context.access = environment, environment.access
     try:
         with context.cancellation.interrupting(grader.kill):
             context.cancellation.check()
@@ -100,7 +101,7 @@ def untouched_sandbox(context: TrialContext, phase: str) -> Iterator[tuple[Sandb
             setup.begin()
             yield grader, setup
     finally:
-        context.network = elsewhere
+        context.environment, context.access = elsewhere
         context.findings.notes += grader.notes
         grader.remove()
 
@@ -149,6 +150,8 @@ def _spec(
             "bundle": str(services.bundle.root.absolute()),
         },
         network=environment.network,
+        allowed_hosts=environment.access.allowed_hosts,
+        limited=context.trial.scenario.is_limited(environment),
         deadline=Limits(context.trial.scenario, context.config).deadline(services.scorers),
         files=tuple(files),
         image_map=context.config.image_map,

@@ -15,8 +15,10 @@ from typing import Any
 
 from ..agents.builtin import shell
 from ..agents.protocol import (
+    MCP_VARIABLE,
     PROBLEM_FILE,
     PROBLEM_VARIABLE,
+    SKILLS_VARIABLE,
     AgentCommand,
     AgentReading,
     DrivenShell,
@@ -43,6 +45,7 @@ from .outcome import ending_of, infrastructure_error
 from .prepare import Prepared
 from .replies import REPLY_LIMIT, keep_reply
 from .secrets import model_keys, redact_file, redacted, split
+from .skills import copy_skills
 
 _LONGEST_CALL = 3600.0
 
@@ -76,7 +79,8 @@ def run_agent(
         InfrastructureError: it could not be run, or ended for a reason it did not cause.
     """
     command = prepared.command
-    context.switch_network(sandbox, context.scenario.agent_network)
+    scenario = context.scenario
+    context.switch_network(sandbox, scenario.agent_network, scenario.agent_allowed_hosts)
     if command is None:
         return
     context.is_driven = command.hold is not None
@@ -86,7 +90,11 @@ def run_agent(
     route = None if connection is None else connection.route
     with CappedLog(context.layout.agent_log, redactor=context.redactor) as log:
         work = _Work(context, sandbox, command, route, log, _variables(context, prepared, command))
+        if command.skills is not None:
+            copy_skills(sandbox, scenario.environment, command.skills, work.user)
         result = work.in_sandbox() if command.host is None else work.on_this_machine(command.host)
+        for line in context.note_refused(sandbox, "agent"):
+            log.write(f"benchjobs: {line}\n".encode("utf-8", "replace"))
     if not result.started:
         why = f"the agent could not be started: {log.tail(500).strip()}"
         if context.turn == 1:
@@ -184,6 +192,12 @@ def _about_the_job(context: TrialContext, agent: str, command: AgentCommand) -> 
     given = {name: value for name, value in about.items() if value is not None}
     if context.tells_usage:
         given[USAGE_VARIABLE] = USAGE_FILE
+    environment = context.scenario.environment
+    if environment.mcp_servers:
+        servers = [server.model_dump(exclude_none=True) for server in environment.mcp_servers]
+        given[MCP_VARIABLE] = json.dumps(servers)
+    if environment.skills_dir is not None:
+        given[SKILLS_VARIABLE] = environment.skills_dir
     return {PROBLEM_VARIABLE: PROBLEM_FILE, **given}
 
 

@@ -2,6 +2,8 @@
 
     <<<RUN: command>>>         one call of the agent's shell tool for each, in order
     <<<LOOK: path>>>           in the same order, one call of its tool that looks at an image
+    <<<FIND: name>>>           in the same order, one search for a tool, by agents that offer some only then
+    <<<CALL: name>>>           in the same order, one call of the tool whose name ends so, without arguments
     <<<SAY: text>>>            what it says when there is nothing more to run (default: all done)
     <<<FILL: n>>>              it says so many words
     <<<LOOP>>>                 a tool call every time, for ever
@@ -41,6 +43,8 @@ _KNOWN = frozenset(
         *(
             "RUN",
             "LOOK",
+            "CALL",
+            "FIND",
             "SAY",
             "FILL",
             "LOOP",
@@ -76,6 +80,9 @@ _LOOKING = {
     "read": "filePath",
 }
 """Names of tools that look at images -> their argument with the path."""
+SEARCH = "tool_search"
+"""Name of a tool for searches that has none, in Responses."""
+_FINDING = ("ToolSearch", SEARCH)
 _COMMAND_ARGUMENTS = ("command", "cmd", "script", "code")
 
 Given = Callable[[str, int], bool]
@@ -90,6 +97,8 @@ class Tool:
     schema: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     custom: bool = False
     """It takes text (a program in JavaScript), not JSON."""
+    namespace: str | None = None
+    """Of Responses: the group of tools that it is in."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,6 +122,7 @@ class Call:
     name: str
     arguments: Mapping[str, Any] | str
     """A string for a custom tool."""
+    namespace: str | None = None
 
     @property
     def json(self) -> str:
@@ -171,14 +181,22 @@ def turn(asked: Asked, given: Given) -> Turn:
         fault = _fault(last["ERR"])
     elif step and happens("ERRAFTER"):
         fault = _fault(last["ERRAFTER"])
-    work = [(name, argument) for name, argument in markers if name in ("RUN", "LOOK")]
+    work = [(name, argument) for name, argument in markers if name in ("RUN", "LOOK", "CALL", "FIND")]
     if "LOOP" in last:
         work = [("RUN", f"echo turn {step}")] * (step + 1)
     name, argument = work[step] if step < len(work) else (None, "")
-    tool = None if name is None else _offered(asked.tools, _SHELLS if name == "RUN" else _LOOKING)
+    tool = None
+    if name == "CALL":
+        tool = next((one for one in asked.tools if one.name.endswith(argument)), None)
+    elif name is not None:
+        tool = _offered(asked.tools, {"RUN": _SHELLS, "LOOK": _LOOKING, "FIND": _FINDING}[name])
     call = None
     if tool is not None and name == "LOOK":
         call = Call(f"call_{identity}", tool.name, {_LOOKING[tool.name]: argument})
+    elif tool is not None and name == "FIND":
+        call = Call(f"call_{identity}", tool.name, {"query": argument})
+    elif tool is not None and name == "CALL":
+        call = Call(f"call_{identity}", tool.name, {}, tool.namespace)
     elif tool is not None:
         call = _call(tool, argument, f"call_{identity}")
     words = "word " * int(last["FILL"]) if "FILL" in last else ""

@@ -77,4 +77,5 @@ def test_each_can_do_what_it_says(job: Job, agent: str) -> None:
         "mcp": any(_TOOL in body for body in bodies),
     }
     (said,) = (one.capabilities for one in packaged_agents() if one.name == agent)
-    assert {name for name, can in found.items() if can} == said, job.output
+    assert said is not None
+    assert {name for name, can in found.items() if can} == said & found.keys(), job.output

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
-from .script import Asked, Call, Fault, Tool, Turn
+from .script import SEARCH, Asked, Call, Fault, Tool, Turn
 
 JSON = dict[str, Any]
 
@@ -250,6 +250,9 @@ class Responses:
                 texts += text_of(item.get("content"))
             elif kind in ("function_call_output", "custom_tool_call_output"):
                 results.append("".join(text_of(item.get("output"))))
+            elif kind == "tool_search_output":
+                results.append(json.dumps(item.get("tools")))
+                offered += item.get("tools", ())
             elif kind == "additional_tools":
                 offered += item.get("tools", ())
         return Asked(model, stream, tuple(texts), tuple(results), tuple(_responses_tools(offered)))
@@ -269,7 +272,9 @@ class Responses:
         yield event("response.in_progress", response=self._response(turn, asked, "in_progress", []))
         item = self._item(turn)
         place = {"item_id": item["id"], "output_index": 0}
-        if turn.call:
+        if turn.call and turn.call.name == SEARCH:
+            yield event("response.output_item.added", output_index=0, item=item)
+        elif turn.call:
             custom = isinstance(turn.call.arguments, str)
             field, name = (
                 ("input", "custom_tool_call_input") if custom else ("arguments", "function_call_arguments")
@@ -314,8 +319,13 @@ class Responses:
             "name": turn.call.name,
             "status": "completed",
         }
+        if turn.call.name == SEARCH:
+            found = {"execution": "client", "arguments": turn.call.arguments}
+            return {"type": "tool_search_call", **call, **found}
         if isinstance(turn.call.arguments, str):
             return {"type": "custom_tool_call", **call, "input": turn.call.arguments}
+        if turn.call.namespace is not None:
+            call["namespace"] = turn.call.namespace
         return {"type": "function_call", **call, "arguments": turn.call.json}
 
     def _response(self, turn: Turn, asked: Asked, status: str, output: list[JSON]) -> JSON:
@@ -331,12 +341,15 @@ class Responses:
         }
 
 
-def _responses_tools(offered: list[JSON]) -> Iterator[Tool]:
+def _responses_tools(offered: list[JSON], namespace: str | None = None) -> Iterator[Tool]:
     for tool in offered:
+        custom = tool.get("type") == "custom"
         if tool.get("type") == "namespace":
-            yield from _responses_tools(list(tool.get("tools", ())))
+            yield from _responses_tools(list(tool.get("tools", ())), tool["name"])
+        elif tool.get("type") == SEARCH:
+            yield Tool(SEARCH, tool.get("parameters") or {})
         elif "name" in tool:
-            yield Tool(tool["name"], tool.get("parameters") or {}, custom=tool.get("type") == "custom")
+            yield Tool(tool["name"], tool.get("parameters") or {}, custom=custom, namespace=namespace)
 
 
 class Google:

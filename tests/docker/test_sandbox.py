@@ -15,7 +15,6 @@ import pytest
 
 from pytest_benchjobs.model.errors import (
     ContainerLost,
-    ContainerStartFailed,
     EngineUnavailable,
     ImageMissing,
     Ungradable,
@@ -326,11 +325,6 @@ def test_networks_can_be_switched(provider: DockerProvider) -> None:
         assert "eth0" in _out(sandbox, interfaces)
         sandbox.set_network("none")
         assert "eth0" not in _out(sandbox, interfaces)
-
-
-def test_an_allowlist_is_refused_clearly(provider: DockerProvider) -> None:
-    with pytest.raises(ContainerStartFailed, match=r"allowlist.*not supported"):
-        provider.start(_spec(network="allowlist"), lambda phase: None)
 
 
 def test_a_storage_limit_ends_whoever_exceeds_it(provider: DockerProvider) -> None:

@@ -60,10 +60,11 @@ def test_a_list_will_do() -> None:
 def test_of_what_comes_with_the_package_only_what_is_certain_is_said() -> None:
     known = {agent.name: capabilities_of(agent) for agent in builtin_agents()}
     code = {f"code.{what}" for what in ("read", "write", "edit", "search", "shell")}
+    handed = {"mcp-servers", "skills"}
     assert known["model"] == {"shell", *code}
-    assert known["codex"] == known["goose"] == {"shell", "vision", *code}
+    assert known["codex"] == known["goose"] == {"shell", "vision", *handed, *code}
     for name in ("claude-code", "gemini-cli", "opencode"):
-        assert known[name] == {"shell", "vision", "mcp", *code}, name
+        assert known[name] == {"shell", "vision", "mcp", *handed, *code}, name
     for name in ("oracle", "nop", "command", "baseline", "captured"):
         assert known[name] is None, name
 

@@ -496,8 +496,8 @@ def test_a_network_that_cannot_be_had_is_an_error(bench: Bench) -> None:
     bench.client.says["connect_container_to_network"] = refusal("no such network")
     with pytest.raises(EngineError, match="no such network"):
         bench.sandbox().set_network("public")
-    with pytest.raises(EngineError, match="is not supported by the Docker sandbox"):
-        bench.sandbox().set_network("allowlist")  # type: ignore[arg-type]
+    with pytest.raises(EngineError, match="was not started for the network `allowlist`"):
+        bench.sandbox().set_network("allowlist", ("a.org",))
 
 
 # Its end

@@ -14,6 +14,8 @@ from pytest_benchjobs.model.scenario import (
     FreshContainer,
     Grading,
     HealthCheck,
+    McpServer,
+    NetworkAccess,
     Reference,
     Scenario,
     ScorerSpec,
@@ -117,6 +119,7 @@ def test_every_key_reaches_the_scenario(tmp_path: Path) -> None:
             keep_entrypoint=True,
             grading=Grading.CONTRACT,
             healthcheck=HealthCheck(command="true", interval=1, retries=9),
+            skills_if_there="/harbor/skills",
         ),
         reference=Reference(solution=task / "solution", env={"S": "t"}),
         agent_timeout=900,
@@ -158,6 +161,7 @@ def test_old_tasks_are_read_with_the_keys_of_their_time(tmp_path: Path) -> None:
         network="none",
         keep_entrypoint=True,
         grading=Grading.CONTRACT,
+        skills_if_there="/harbor/skills",
     )
     assert (scenario.benchmark, scenario.agent_timeout, scenario.reference) == ("old", None, None)
     assert scenario.scorers[0].timeout == 600
@@ -336,3 +340,68 @@ def test_scripts_with_the_line_ends_of_windows_are_warned_of(tmp_path: Path) -> 
         "solution/solve.sh",
     ]
     assert all("CRLF" in warning.message for warning in source.warnings)
+
+
+def test_an_allowlist_is_that_of_its_phase(tmp_path: Path) -> None:
+    listed = 'network_mode = "allowlist"\nallowed_hosts = ["{0}.org", "10.0.0.0/8"]\n'
+    text = "".join(f"[{name}]\n" + listed.format(name[0]) for name in ("environment", "agent", "verifier"))
+    scenario = HarborTask(write(tmp_path / "t", text)).load("t")
+    environment, (scorer,) = scenario.environment, scenario.scorers
+    assert environment.access == NetworkAccess(network="allowlist", allowed_hosts=("e.org", "10.0.0.0/8"))
+    assert scenario.agent_allowed_hosts == ("a.org", "10.0.0.0/8")
+    assert scorer.allowed_hosts == ("v.org", "10.0.0.0/8")
+    agent = scenario.access_of(scenario.agent_network, scenario.agent_allowed_hosts, environment)
+    assert agent.allowed_hosts == ("a.org", "10.0.0.0/8")
+
+
+def test_an_allowlist_without_hosts_permits_nothing(tmp_path: Path) -> None:
+    text = '[environment]\nnetwork_mode = "allowlist"\nallowed_hosts = ["e.org"]\n[agent]\nnetwork_mode = "allowlist"\n'
+    scenario = HarborTask(write(tmp_path / "t", text)).load("t")
+    agent = scenario.access_of(scenario.agent_network, scenario.agent_allowed_hosts, scenario.environment)
+    assert agent == NetworkAccess(network="allowlist")
+    scorer = scenario.access_of(None, None, scenario.environment)
+    assert scorer == NetworkAccess(network="allowlist", allowed_hosts=("e.org",))
+    assert scenario.is_limited(scenario.environment)
+
+
+def test_a_separate_verifier_has_the_list_of_its_container(tmp_path: Path) -> None:
+    text = (
+        '[environment]\nnetwork_mode = "no-network"\n'
+        '[verifier.environment]\nnetwork_mode = "allowlist"\nallowed_hosts = ["v.org"]\n'
+    )
+    scenario = HarborTask(write(tmp_path / "t", text)).load("t")
+    (scorer,), fresh = scenario.scorers, scenario.environments[1]
+    access = scenario.access_of(scorer.network, scorer.allowed_hosts, fresh)
+    assert access == NetworkAccess(network="allowlist", allowed_hosts=("v.org",))
+
+
+def test_servers_and_skills_reach_the_scenario(tmp_path: Path) -> None:
+    server = "[[environment.mcp_servers]]\n"
+    text = (
+        '[environment]\nskills_dir = "/skills"\n'
+        f'{server}name = "old"\nurl = "http://a:1/sse"\n'
+        f'{server}name = "new"\ntransport = "streamable-http"\nurl = "http://a:1/mcp"\n'
+        f'{server}name = "same"\ntransport = "http"\nurl = "http://a:1/mcp"\n'
+        f'{server}name = "own"\ntransport = "stdio"\ncommand = "serve"\nargs = ["-v"]\n'
+    )
+    environment = HarborTask(write(tmp_path / "t", text)).load("t").environment
+    assert environment.skills_dir == "/skills"
+    assert environment.mcp_servers == (
+        McpServer(name="old", transport="sse", url="http://a:1/sse"),
+        McpServer(name="new", transport="http", url="http://a:1/mcp"),
+        McpServer(name="same", transport="http", url="http://a:1/mcp"),
+        McpServer(name="own", transport="stdio", command="serve", args=("-v",)),
+    )
+
+
+def test_a_verifier_has_no_use_for_servers_and_skills(tmp_path: Path) -> None:
+    text = (
+        '[verifier.environment]\nskills_dir = "/s"\n'
+        '[[verifier.environment.mcp_servers]]\nname = "m"\nurl = "http://a/"\n'
+    )
+    source = HarborTask(write(tmp_path / "t", text))
+    source.refs()
+    assert [warning.message.split(": ")[0] for warning in source.warnings] == [
+        "verifier.environment.mcp_servers",
+        "verifier.environment.skills_dir",
+    ]

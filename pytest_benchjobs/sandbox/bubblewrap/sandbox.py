@@ -157,9 +157,13 @@ class LocalSandbox(LocalFiles, HostSandbox):
     def end_processes(self) -> None:
         """There are none."""
 
-    def set_network(self, network: Network) -> None:
+    def set_network(self, network: Network, allowed_hosts: Iterable[str] = ()) -> None:  # noqa: ARG002
         """Switch between `public` and `none`: from the next command on."""
         self._network = self._known(network)
+
+    def refused(self) -> tuple[str, ...]:
+        """Nothing: there are no allowlists."""
+        return ()
 
     def keep(self, name: str) -> str:  # noqa: ARG002  whatever it is
         """Not done."""

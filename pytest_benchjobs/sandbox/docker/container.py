@@ -8,10 +8,11 @@ import posixpath
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import docker.errors
 
+from ...model.endpoint import PROXY_VARIABLES
 from ...model.errors import (
     ContainerLost,
     ContainerStartFailed,
@@ -22,6 +23,7 @@ from ...model.errors import (
     Ungradable,
 )
 from ...model.scenario import Network
+from ..door import PROXY_DOOR
 from ..loading import Places
 from ..protocol import Changed, ExecResult, File, SandboxSpec, Sink, Stopping
 from ..stream import Drained
@@ -38,8 +40,8 @@ from .services import EngineServices
 from .transfer import ContainerFiles, paths_of
 from .watch import Events
 
-NETWORKS: frozenset[Network] = frozenset({"public", "none"})
-"""Our network policies that an engine can keep."""
+if TYPE_CHECKING:
+    from ..proxy import Proxy
 
 _KILLED = 137
 # A command that could not be started ends with one of these and without ever having had a process.
@@ -63,6 +65,7 @@ _FAULT_OF_THE_AGENT = (
 )
 _LATE_EVENT = 0.3
 _ENDING = 30.0
+_PROXY_DOOR = 20.0
 _HEAD_OF_OUTPUT = 2000
 
 
@@ -84,8 +87,11 @@ class DockerSandbox(ContainerFiles):
         events: Events,
         first: File | None,
         note: str | None = None,
+        proxy: Proxy | None = None,
     ) -> None:
         super().__init__(services.engine, container, workdir)
+        self._proxy = proxy
+        self._network: Network = spec.network
         self.image = image.record
         self._services = services
         self._image = image
@@ -147,6 +153,9 @@ class DockerSandbox(ContainerFiles):
             raise ContainerStartFailed(f"the container does not start: {text}") from error
         if self._spec.environment.storage is not None:
             self._services.storage.add(self.id, self._spec.environment.storage, self._over_storage)
+        if self._proxy is not None:
+            self._proxy.allow(self._spec.allowed_hosts if self._network == "allowlist" else None)
+            self._proxy.join(self._run_proxy_door)
 
     def exec(
         self,
@@ -286,7 +295,11 @@ class DockerSandbox(ContainerFiles):
             created = self._engine.client.exec_create(
                 self.id,
                 list(argv),
-                environment={**self._spec.environment.env, **(env or {})},
+                environment={
+                    **(PROXY_VARIABLES if self._network == "allowlist" else {}),
+                    **self._spec.environment.env,
+                    **(env or {}),
+                },
                 user=user or self._image.user,
                 workdir=workdir,
             )
@@ -376,6 +389,9 @@ class DockerSandbox(ContainerFiles):
             raise
         self._processes.forget_first()
         self._watches = self._late = False
+        if self._proxy is not None:
+            self.put([dataclasses.replace(self._proxy.door(self._services.machine()), clean=True)])
+            self._proxy.join(self._run_proxy_door)  # its loopback is a new one
 
     def restore_programs(self) -> tuple[str, ...]:
         """Put back shells, interpreters and loaders which were changed since the start; returns their paths."""
@@ -416,12 +432,25 @@ class DockerSandbox(ContainerFiles):
         """Return what was changed outside of the workdir when programs were put back; None: it was not looked for."""
         return self._elsewhere
 
-    def set_network(self, network: Network) -> None:
-        """Switch between `public` and `none` while running."""
-        if network not in NETWORKS:
-            raise EngineError(
-                f"network {network!r} is not supported by the Docker sandbox; use `public` or `none`"
-            )
+    def set_network(self, network: Network, allowed_hosts: Iterable[str] = ()) -> None:
+        """Switch between `public`, `none` and `allowlist` while running."""
+        if network == "allowlist" and self._proxy is None:
+            raise EngineError("this container was not started for the network `allowlist`")
+        both = (network, self._network)
+        if "public" in both or "allowlist" not in both:  # to the engine an allowlist is no network
+            self._join(network)
+        self._network = network
+        if self._proxy is not None:
+            self._proxy.allow(allowed_hosts if network == "allowlist" else None)
+
+    def refused(self) -> tuple[str, ...]:
+        """Return lines about connections that its allowlist did not permit, since this was last asked."""
+        return () if self._proxy is None else self._proxy.refused()
+
+    def _run_proxy_door(self) -> None:
+        self.exec((PROXY_DOOR,), timeout=_PROXY_DOOR, sink=lambda _: None, user="root")
+
+    def _join(self, network: Network) -> None:
         client = self._engine.client
         with self._calling():
             other = self._services.network.of("none" if network == "public" else "public", self._image.id)
@@ -465,6 +494,8 @@ class DockerSandbox(ContainerFiles):
         """Remove it and all that came with it, without waiting. Never raises."""
         if self._removed:
             return
+        if self._proxy is not None:
+            self._proxy.close()
         for _ in range(3):
             try:
                 self._engine.client.remove_container(self.id, force=True, v=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import docker.errors
 from docker.types import DeviceRequest, Ulimit
@@ -23,6 +23,9 @@ from .transfer import paths_of
 from .untouched import NOTHING, Watched, watched
 from .watch import Events
 
+if TYPE_CHECKING:
+    from ..proxy import Proxy
+
 _HOSTNAME = "bench"
 # Of the engine's default capabilities: forging packets, making devices, and handing capabilities on.
 _DROPPED_CAPABILITIES = ["MKNOD", "NET_RAW", "SETPCAP"]
@@ -34,9 +37,13 @@ class FilesNotSeen(AgentSetupFailed):
 
 
 def create(
-    services: EngineServices, spec: SandboxSpec, image: ResolvedImage, events: Events
+    services: EngineServices,
+    spec: SandboxSpec,
+    image: ResolvedImage,
+    events: Events,
+    proxy: Proxy | None = None,
 ) -> DockerSandbox:
-    """Create a container, which is not started yet.
+    """Create a container, which is not started yet. `proxy` serves it if it is to be limited to certain hosts.
 
     Raises:
         ImageMissing: the image was removed meanwhile.
@@ -81,7 +88,9 @@ def create(
                 f"{error.explanation}"
             ) from error
         raise
-    return DockerSandbox(services, created["Id"], image, spec, workdir, labels, events, first, network.note)
+    return DockerSandbox(
+        services, created["Id"], image, spec, workdir, labels, events, first, network.note, proxy
+    )
 
 
 def _watched(spec: SandboxSpec, image: ResolvedImage, workdir: str) -> Watched:

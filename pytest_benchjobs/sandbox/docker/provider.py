@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from ...model.errors import AgentSetupFailed, ContainerStartFailed
+from ...model.errors import AgentSetupFailed, EnvironmentFailed
 from ...model.image import ImageSize
 from ...model.job import JobConfig, Owner
 from ...model.scenario import Environment, Scenario
@@ -92,12 +92,12 @@ class DockerProvider:
 
     def start(self, spec: SandboxSpec, on_phase: Callable[[str], None]) -> DockerSandbox:
         """Resolve or build the image, create, fill and start a container."""
-        from .container import NETWORKS  # from here on the engine's client library is needed
-        from .keeping import kept_image
+        from .keeping import kept_image  # from here on the engine's client library is needed
 
-        if spec.network not in NETWORKS:
-            raise ContainerStartFailed(
-                f"network {spec.network!r} is not supported by the Docker sandbox; use `public` or `none`"
+        if spec.limited and not self.engine.local:
+            raise EnvironmentFailed(
+                f"the network `allowlist` needs an engine on this machine, and the Docker Engine at {self.engine.host} "
+                "is elsewhere: unset DOCKER_HOST, or set it to the unix:// address of an engine on this machine"
             )
         spec = _mountable(spec, self.engine, sees_files=self._sees_files)
         on_phase("image")
@@ -138,13 +138,25 @@ class DockerProvider:
     def _started(self, spec: SandboxSpec, image: ResolvedImage, events: Events) -> DockerSandbox:
         from .creating import FilesNotSeen, create
 
+        proxy = None
+        if spec.limited:
+            from ..proxy import Proxy
+
+            proxy = Proxy()
+            files = (*spec.files, proxy.door(self.machine()))
+            spec = dataclasses.replace(spec, mounts=(*spec.mounts, proxy.mount), files=files)
         try:
-            sandbox = create(self.services, spec, image, events)
-        except FilesNotSeen:
-            if not _may_be_copied(spec):
-                raise
-            self._sees_files = False
-            sandbox = create(self.services, _copied(spec), image, events)
+            try:
+                sandbox = create(self.services, spec, image, events, proxy)
+            except FilesNotSeen:
+                if not _may_be_copied(spec):
+                    raise
+                self._sees_files = False
+                sandbox = create(self.services, _copied(spec), image, events)
+        except BaseException:
+            if proxy is not None:
+                proxy.close()
+            raise
         self.services.remember(sandbox)
         try:
             sandbox.begin()

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_benchjobs.gateway import handoff
-from pytest_benchjobs.gateway.handoff import take
+from pytest_benchjobs.sandbox import handoff
+from pytest_benchjobs.sandbox.handoff import take
 from tests.unit.gateways import hand_over
 
 PID = (77).to_bytes(4, "little")

@@ -1,7 +1,8 @@
 """Taking over the socket that listens on a container's loopback interface.
 
 A program in the container (the door) creates it and sends it here over a unix socket, with its process id. So calls are
-accepted in the container's own network, which nothing else reaches, and only there.
+accepted in the container's own network, which nothing else reaches, and only there. The gateway and the proxy of a
+network `allowlist` have one each.
 """
 
 from __future__ import annotations

@@ -1,0 +1,334 @@
+"""The forward proxy of a sandbox whose network is an allowlist.
+
+Such a sandbox has no network but its own loopback. A program like the door (`door.py`) listens there once, and hands
+the socket over to this process, which serves it from then on: so programs in the sandbox that take `HTTP_PROXY` reach
+what the list permits, and nothing else leads out. No process of ours runs in the sandbox, and nothing in it can change
+the list.
+
+Names are resolved here, once for each connection, and only if they are on the list; the connection goes to an address
+that was looked at, so an answer that changes between two questions gains nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import ipaddress
+import os
+import socket
+import tempfile
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ..model.endpoint import PROXY_PORT
+from ..model.errors import EngineError, EnvironmentFailed
+from ..model.hosts import Address, AllowedHosts, ascii_name
+from ..system.temporary import temporary_directory
+from .assembly import MACHINES
+from .door import PROXY_DOOR, door_program
+from .handoff import take
+from .protocol import File, Mount
+from .proxied import BadRequest, Head, forward, read_head, refusal, relay
+
+_SOCKET = "/bench/proxy.sock"
+_CONNECTIONS = 64
+_BACKLOG = 128
+_HEAD_SECONDS = 30.0
+_LOOK_UP_SECONDS = 10.0
+_CONNECT_SECONDS = 15.0
+_HANDOVER_SECONDS = 10.0
+_NOTED = 50
+"""Most targets of refused connections that are told apart."""
+_LONGEST_PATH = 90
+"""Of the directory of a unix socket, whose path has at most 108 bytes on Linux."""
+_NOBODYS = ipaddress.IPv4Address("192.0.2.1")
+"""Address for documentation: whoever can bind it can bind any (`ip_nonlocal_bind`)."""
+
+
+class Refused(Exception):
+    """The list does not permit a connection."""
+
+
+class Proxy:
+    """The proxy of one sandbox. Its methods are called from the sandbox's thread; `refused` from any."""
+
+    def __init__(self) -> None:
+        self._exit = contextlib.ExitStack()
+        directory = self._exit.enter_context(_directory())
+        path = directory / "proxy"
+        self.mount = Mount(path, _SOCKET)
+        self._door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._exit.callback(self._door.close)
+        self._door.setblocking(False)
+        self._door.bind(str(path))
+        path.chmod(0o666)  # the directory is ours alone; in the sandbox anybody may be root
+        self._door.listen(_BACKLOG)
+        self._allowed: AllowedHosts | None = None
+        self._serving: asyncio.Task[None] | None = None
+        self._open: set[asyncio.Task[None]] = set()
+        self._refused: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    def door(self, machine: str) -> File:
+        """Return the program that hands the loopback's socket over, and ends.
+
+        Raises:
+            EnvironmentFailed: there is none for such machines.
+        """
+        if machine not in MACHINES:
+            raise EnvironmentFailed(
+                f"the network `allowlist` is there on {' and '.join(MACHINES)}, and the sandboxes' machine is {machine}"
+            )
+        program = door_program(machine, port=PROXY_PORT, path=_SOCKET, becomes=False)
+        return File(PROXY_DOOR, content=program, mode=0o755)
+
+    def join(self, run_door: Callable[[], None]) -> None:
+        """Serve a sandbox that was started, also once more: `run_door` runs the program in it, to its end.
+
+        Raises:
+            EngineError: no socket was handed over.
+        """
+        with contextlib.suppress(BlockingIOError):
+            while True:  # what processes that have ended since had tried
+                self._door.accept()[0].close()
+        taking = asyncio.run_coroutine_threadsafe(take(self._door), _loop())
+        try:
+            run_door()
+            listening, _ = taking.result(_HANDOVER_SECONDS)
+        except (TimeoutError, concurrent.futures.TimeoutError):
+            raise EngineError(
+                "the proxy for the allowed hosts could not be reached from the container"
+            ) from None
+        finally:
+            taking.cancel()
+        self._call(self._begin(listening))
+
+    def allow(self, hosts: Iterable[str] | None) -> None:
+        """Permit these hosts from now on, None: nothing at all. Connections that are open end."""
+        self._call(self._switch(None if hosts is None else AllowedHosts.of(hosts)))
+
+    def refused(self) -> tuple[str, ...]:
+        """Return lines about what was refused since this was last asked."""
+        with self._lock:
+            found, self._refused = self._refused, {}
+        return tuple(
+            f"the network refused {what}" + (f" ({times} times)" if times > 1 else "")
+            for what, times in found.items()
+        )
+
+    def close(self) -> None:
+        """End all connections, and remove the socket. Never raises."""
+        with contextlib.suppress(Exception):
+            self._call(self._end())
+        self._exit.close()
+
+    async def _begin(self, listening: socket.socket) -> None:
+        await self._stop()
+        self._serving = asyncio.create_task(self._serve(listening))
+
+    async def _switch(self, allowed: AllowedHosts | None) -> None:
+        self._allowed = allowed
+        await self._cut()
+
+    async def _end(self) -> None:
+        self._allowed = None
+        await self._stop()
+
+    async def _stop(self) -> None:
+        if self._serving is not None:
+            self._serving.cancel()
+            await asyncio.gather(self._serving, return_exceptions=True)
+            self._serving = None
+        await self._cut()
+
+    async def _cut(self) -> None:
+        for task in self._open:
+            task.cancel()
+        await asyncio.gather(*self._open, return_exceptions=True)
+
+    async def _serve(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        room = asyncio.Semaphore(_CONNECTIONS)
+        with listening:
+            listening.listen(_BACKLOG)
+            while True:
+                await room.acquire()
+                connection, _ = await loop.sock_accept(listening)
+                task = asyncio.create_task(self._handle(connection))
+                self._open.add(task)
+                task.add_done_callback(self._open.discard)
+                task.add_done_callback(lambda _: room.release())
+
+    async def _handle(self, connection: socket.socket) -> None:
+        with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
+            async with _streams(connection) as (reader, writer):
+                try:
+                    async with asyncio.timeout(_HEAD_SECONDS):
+                        head = await read_head(reader)
+                except BadRequest as problem:
+                    writer.write(refusal(400, str(problem)))
+                    await writer.drain()
+                    return
+                await self._answer(head, reader, writer)
+
+    async def _answer(self, head: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            outer = await self._connected(head.host, head.port)
+        except Refused as problem:
+            line = f"{head.host}:{head.port}: {problem}"
+            self._note(line)
+            writer.write(refusal(403, line))
+            await writer.drain()
+            return
+        except OSError as problem:
+            writer.write(refusal(502, f"{head.host}:{head.port}: {problem.strerror or problem}"))
+            await writer.drain()
+            return
+        async with _streams(outer) as (outer_reader, outer_writer):
+            if head.tunnel:
+                writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                await relay(reader, writer, outer_reader, outer_writer)
+            else:
+                await forward(head, reader, writer, outer_reader, outer_writer)
+
+    async def _connected(self, host: str, port: int) -> socket.socket:
+        """Connect to a host that is on the list.
+
+        Raises:
+            Refused: it is not, or is at an address that it must not be at.
+            OSError: it is not there.
+        """
+        allowed = self._allowed
+        if allowed is None:
+            raise Refused("the network is no allowlist now")
+        found, why = [], ""
+        named, addresses = await _look_up(host, port, allowed)
+        for address in addresses:
+            own = is_of_this_machine(address)
+            problem = allowed.why_not_address(address, named=named, own=own)
+            if problem is None:
+                found.append(address)
+            else:
+                why = why or (f"it is at {address}: {problem}" if named else problem)
+        if not found:
+            raise Refused(why) if why else OSError("the name has no address")
+        error: OSError = OSError("no connection")
+        for address in found[:4]:
+            try:
+                return await _connect(address, port)
+            except OSError as problem_:
+                error = problem_
+            except TimeoutError:
+                error = OSError("no answer in time")
+        raise error
+
+    def _note(self, line: str) -> None:
+        with self._lock:
+            if line not in self._refused and len(self._refused) >= _NOTED:
+                line = "further hosts"
+            self._refused[line] = self._refused.get(line, 0) + 1
+
+    def _call(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(coroutine, _loop()).result()
+
+
+async def _look_up(host: str, port: int, allowed: AllowedHosts) -> tuple[bool, list[Address]]:
+    """Return True for a name, and the addresses of a host.
+
+    Raises:
+        Refused: it is a name that is not on the list.
+        OSError: it has no address.
+    """
+    with contextlib.suppress(ValueError):
+        return False, [ipaddress.ip_address(host)]
+    name = ascii_name(host)
+    if name is None:
+        raise Refused("that is no name of a host")
+    if (why := allowed.why_not_name(name)) is not None:
+        raise Refused(why)
+    try:
+        async with asyncio.timeout(_LOOK_UP_SECONDS):
+            return True, await resolve(name, port)
+    except TimeoutError:
+        raise OSError("the name was not resolved in time") from None
+    except socket.gaierror as error:
+        raise OSError(f"the name cannot be resolved: {error.strerror}") from None
+
+
+async def resolve(name: str, port: int) -> list[Address]:
+    """Return the addresses of a name, as this machine knows them, each once."""
+    rows = await asyncio.get_running_loop().getaddrinfo(name, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(ipaddress.ip_address(str(row[4][0]).partition("%")[0]) for row in rows))
+
+
+async def _connect(address: Address, port: int) -> socket.socket:
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    connection = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        connection.setblocking(False)
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            await asyncio.get_running_loop().sock_connect(connection, (str(address), port))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def is_of_this_machine(address: Address) -> bool:
+    """Return True if an address is one of this machine's interfaces."""
+    return _can_bind(address) and not _can_bind(_NOBODYS)
+
+
+def _can_bind(address: Address) -> bool:
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+        probe.bind((str(address), 0))
+        return True
+    return False
+
+
+@contextlib.asynccontextmanager
+async def _streams(
+    connection: socket.socket,
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    try:
+        reader, writer = await asyncio.open_connection(sock=connection)
+    except BaseException:
+        connection.close()
+        raise
+    try:
+        yield reader, writer
+        with contextlib.suppress(OSError):
+            writer.close()
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                await writer.wait_closed()
+    finally:
+        writer.transport.abort()
+
+
+@contextlib.contextmanager
+def _directory() -> Iterator[Path]:
+    """Make a directory with a short path, which nobody else may enter."""
+    with temporary_directory("proxy") as directory:
+        if len(os.fsencode(directory)) <= _LONGEST_PATH:
+            yield directory
+            return
+    with tempfile.TemporaryDirectory(prefix="benchjobs-", dir="/tmp", ignore_cleanup_errors=True) as short:
+        yield Path(short)
+
+
+_starting = threading.Lock()
+_running: asyncio.AbstractEventLoop | None = None
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    """Return the loop of all proxies of this process, which has a thread of its own."""
+    global _running
+    with _starting:
+        if _running is None:
+            _running = asyncio.new_event_loop()
+            threading.Thread(target=_running.run_forever, name="bench-proxy", daemon=True).start()
+        return _running

