@@ -441,9 +441,8 @@ class Scenario(Model):
 
     def is_limited(self, environment: Environment) -> bool:
         """True if the network of a container of this environment is an allowlist, at any time."""
-        phases = (*self.steps, self)
-        scorers = (scorer.network for scorer in self.scorers)
-        return "allowlist" in (environment.network, *(phase.agent_network for phase in phases), *scorers)
+        agent = (self.agent_network, *(step.agent_network for step in self.steps))
+        return "allowlist" in (environment.network, *agent, *(scorer.network for scorer in self.scorers))
 
     @property
     def is_question(self) -> bool:

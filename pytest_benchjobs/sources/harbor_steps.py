@@ -76,6 +76,7 @@ def check_steps(directory: Path, task: TaskFile, complaints: Complaints) -> None
             complaints.wrong(place, f"{step.name!r} is already the name of a step ({same})")
         _check_files(directory, task_of(task, step), index, complaints)
         _check_artifacts(index, step, complaints)
+        _check_hosts(task, index, complaints)
     solved = [(step_directory(directory, step) / "solution" / "solve.sh").is_file() for step in task.steps]
     if any(solved) and not all(solved):
         missing = ", ".join(step.name for step, has in zip(task.steps, solved, strict=True) if not has)
@@ -97,6 +98,17 @@ def _check_files(directory: Path, task: TaskFile, index: int, complaints: Compla
             complaints.odd(
                 (),
                 f"steps/{step.name}/{script} has Windows line endings (CRLF), and will not run: convert it to LF",
+            )
+
+
+def _check_hosts(task: TaskFile, index: int, complaints: Complaints) -> None:
+    step = task.steps[index]
+    whole = task_of(task, step)
+    for key in ("agent", "verifier"):
+        own, merged = getattr(step, key), getattr(whole, key)
+        if own is not None and own.allowed_hosts and merged.network_mode != "allowlist":
+            complaints.wrong(
+                ("steps", index, key, "allowed_hosts"), "has no effect without network_mode = 'allowlist'"
             )
 
 

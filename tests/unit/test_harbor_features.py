@@ -146,7 +146,13 @@ def test_every_key_has_an_example() -> None:
 
 @pytest.mark.parametrize("key", EXAMPLES)
 def test_what_a_row_says_happens(key: str, tmp_path: Path) -> None:
-    task = HarborTask(write_task(tmp_path / "task", EXAMPLES[key] + "\n"))
+    directory = write_task(tmp_path / "task", EXAMPLES[key] + "\n")
+    for name in (
+        ("instruction.md", "tests/test.sh", "solution/solve.sh") if "[[steps]]" in EXAMPLES[key] else ()
+    ):
+        (directory / "steps/a" / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / "steps/a" / name).write_text("true\n")
+    task = HarborTask(directory)
     said = rows()[key]
     words = _REFUSED.search(said)
     if words is None:

@@ -140,6 +140,7 @@ def mistakes(task: Path) -> list[str]:
         (('destination = "kept"', 'destination = "/kept"'), (), "must be relative"),
         (('source = "made"', 'source = "../made"'), (), "'..' is not allowed"),
         (("min_reward = 0.5", 'min_reward = "much"'), (), "min_reward"),
+        (('user = "root"', 'allowed_hosts = ["a.org"]'), (), "agent.allowed_hosts: has no effect without"),
     ],
 )
 def test_mistakes_in_steps(
@@ -169,6 +170,21 @@ def test_odd_things_in_steps_warn(tmp_path: Path) -> None:
     assert [warning.message for warning in alone.warnings] == [
         "steps/ has no effect without [[steps]] in task.toml"
     ]
+
+
+def test_a_step_may_have_an_allowlist_of_its_own(tmp_path: Path) -> None:
+    toml = TOML.replace('user = "root"', 'network_mode = "allowlist"\nallowed_hosts = ["step.org"]').replace(
+        "env = { B =", 'network_mode = "allowlist"\nallowed_hosts = ["tests.org"]\nenv = { B ='
+    )
+    toml = toml.replace('user = "worker"', 'network_mode = "allowlist"\nallowed_hosts = ["task.org"]')
+    scenario = HarborTask(write(tmp_path / "t", toml)).load("t")
+    assert scenario.is_limited(scenario.environment)
+    for number, agent in enumerate([("step.org",), ("task.org",)]):
+        step = scenario.at_step(number)
+        access = step.access_of(step.agent_network, step.agent_allowed_hosts, step.environment)
+        assert access.allowed_hosts == agent
+    first, second = scenario.scorers
+    assert (first.allowed_hosts, second.allowed_hosts) == (("tests.org",), None)
 
 
 def test_what_is_not_supported_is_refused_in_steps_too(tmp_path: Path) -> None:
