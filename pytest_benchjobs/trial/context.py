@@ -169,6 +169,8 @@ class TrialContext:
 
     def note_refused(self, sandbox: Sandbox, whose: str) -> tuple[str, ...]:
         """Add notes about connections that the allowlist did not permit, and return them without `whose`."""
+        if self.access.network != "allowlist":
+            return ()
         lines = tuple(clean(one_line(line, 500)) for line in sandbox.refused())
         self.findings.notes += (f"{whose}: {line}" for line in lines)
         return lines
