@@ -41,6 +41,8 @@ class Asking:
     route: Route
     usage: Usage | None = None
     """Usage, once it is closed."""
+    quota: str | None = None
+    """Message of its provider, if the quota is used up."""
 
     def __call__(self, system: str, prompt: str, options: Mapping[str, Any]) -> str:
         """Ask, and return the reply.
@@ -64,6 +66,8 @@ class Asking:
     def _failed(self, why: str) -> InfrastructureError:
         report = self.route.close()
         blame = f"the model of scorer {self.name!r}: {clean(one_line(report.message or why, 300))}"
+        if report.ending is Ending.QUOTA:
+            self.quota = blame
         if report.ending is Ending.TRIAL_LIMIT:
             return BudgetSpent(blame)
         return infrastructure_error(report.ending, blame) or ScorerCrashed(blame)

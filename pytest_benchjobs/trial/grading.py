@@ -11,7 +11,14 @@ import contextlib
 from pathlib import Path
 
 from ..model.environ import HOST
-from ..model.errors import EngineError, EnvironmentFailed, InfrastructureError, ScorerTimeout, Ungradable
+from ..model.errors import (
+    EngineError,
+    EnvironmentFailed,
+    InfrastructureError,
+    QuotaReached,
+    ScorerTimeout,
+    Ungradable,
+)
 from ..model.result import Failure, ScorerResult
 from ..model.scenario import Grading, ScorerSpec
 from ..sandbox.protocol import Sandbox
@@ -20,7 +27,7 @@ from ..scoring.metrics import all_metrics
 from ..scoring.needs import asks_model, context_variables, network_of
 from ..sources.template import fill
 from ..store.text import clean, one_line
-from .asking import asking
+from .asking import Asking, asking
 from .context import TrialContext
 from .ending import end_agent, put_back, some
 from .fresh import Carried, deliver
@@ -123,8 +130,21 @@ def _run_scorer(context: TrialContext, sandbox: Sandbox, spec: ScorerSpec, direc
     context.note_refused(sandbox, f"scorer {spec.name}")
     if ask is not None:
         graded = graded.model_copy(update={"usage": ask.usage})
+        _check_quota(context, ask)
     context.cancellation.check()
     return graded
+
+
+def _check_quota(context: TrialContext, ask: Asking) -> None:
+    """Check that the quota of a scorer's model is not used up, if the job waits for it or pauses.
+
+    Raises:
+        QuotaReached: it is; the whole trial runs again, when the quota is back.
+    """
+    if ask.quota is None or context.is_driven:
+        return
+    if context.services.on_cut(context.trial, context.counted):
+        raise QuotaReached(ask.quota)
 
 
 def _attribute(

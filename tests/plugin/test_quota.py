@@ -16,6 +16,7 @@ import pytest
 from .completions import Completions
 from .conftest import Bench
 from .test_answering import CONFTEST
+from .test_judge import KEY, MANIFEST
 
 TRIALS = 6
 WORKERS = [(), ("-n", "2")]
@@ -34,8 +35,7 @@ class Provider:
         class Handler(Completions):
             def asked(self, body: dict[str, Any]) -> None:
                 if (said := provider.refusal()) is None:
-                    numbers = [int(found) for found in re.findall(r"\d+", body["messages"][-1]["content"])]
-                    self.answer(body["model"], f"ANSWER: {sum(numbers[:2])}")
+                    self.answer(body["model"], provider.reply(body["messages"][-1]["content"]))
                     return
                 content = json.dumps({"error": said}).encode()
                 self.send_response(429)
@@ -46,6 +46,10 @@ class Provider:
 
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.http.serve_forever, daemon=True).start()
+
+    def reply(self, prompt: str) -> str:
+        """The sum that is wanted."""
+        return f"ANSWER: {sum(map(int, re.findall('[0-9]+', prompt)[:2]))}"
 
     def refusal(self) -> dict[str, Any] | None:
         """What a call is refused with, None if it is answered."""
@@ -235,3 +239,71 @@ def test_the_setting_is_checked_and_kept(sums: Bench) -> None:
     assert json.loads(plan.stdout)["config"]["on_quota"] == "wait", plan.stderr
     plan = sums.benchjobs("plan", "-f", "job.toml", "--on-quota", "fail", "-o", "json")
     assert json.loads(plan.stdout)["config"]["on_quota"] == "fail"
+
+
+class Judge(Provider):
+    def reply(self, prompt: str) -> str:
+        return json.dumps({"reason": "seen", "score": 1})
+
+
+@pytest.mark.parametrize("on_quota", ["pause", "wait"])
+def test_the_quota_of_a_judge_is_that_of_its_trials(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, on_quota: str
+) -> None:
+    judge = Judge(1, seconds=3 if on_quota == "wait" else None)
+    bench.write("letters.bench.yaml", MANIFEST)
+    monkeypatch.setenv("JUDGE_OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{judge.http.server_address[1]}/v1")
+    with providers(judge):
+        run = bench.run("letters.bench.yaml", "--bench-on-quota", on_quota, "--bench-concurrency", "1")
+        if on_quota == "pause":
+            assert run.ret == 75, run.stdout.str()
+            assert list(bench.outcomes().values()) == ["passed"]
+            judge.calls = None
+            assert bench.benchjobs("resume", "last").returncode == 0
+        assert list(bench.outcomes().values()) == ["passed"] * 2
+        assert judge.answered == 2
+
+
+def test_an_interactive_trial_cannot_be_run_again_by_itself(bench: Bench) -> None:
+    bench.toy()
+    poor = Provider(1)
+    with providers(poor):
+        bench.write(
+            "test_it.py",
+            f"""
+            import pytest
+
+            @pytest.mark.bench_scenario(
+                "toy.bench.yaml", "solved", agent="loop", model="m", base_url="{poor.agent("m").partition("@")[2]}"
+            )
+            def test_loop(bench_trial):
+                bench_trial.exec("echo 1 > out.txt")
+                for _ in range(2):
+                    bench_trial.chat([{{"role": "user", "content": "How much is 1 + 1?"}}])
+            """,
+        )
+        run = bench.run("test_it.py", "--bench-on-quota", "pause")
+        assert run.ret == 75, run.stdout.str()
+        (one,) = bench.results()
+        assert (one["outcome"], one["score"], one["failure"]["class"]) == ("error", None, "budget")
+        assert record(bench)["status"] == "paused"
+        poor.calls = None
+        assert bench.benchjobs("resume", "last").returncode == 0
+        assert [result["outcome"] for result in bench.results()] == ["passed"]
+
+
+def test_a_recorded_quota_is_not_waited_for(sums: Bench) -> None:
+    poor = Provider(0)
+    with providers(poor):
+        spec = poor.agent("poor")
+        sums.run(*call(spec), "-k", "sum-1", "--bench-record", "traffic")
+        poor.calls = None
+        for on_quota in ("wait", "pause"):
+            run = sums.run(
+                *call(spec), "-k", "sum-1", "--bench-replay", "traffic", "--bench-on-quota", on_quota
+            )
+            assert run.ret == 1
+            assert record(sums)["status"] == "completed"
+            assert [result["failure"]["class"] for result in sums.results()] == ["budget"]
+    assert poor.answered == 0
