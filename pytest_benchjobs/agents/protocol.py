@@ -169,8 +169,8 @@ class AgentReading:
     """One line, such as the last error."""
     steps: int = 0
     """Steps written to the trajectory."""
-    reply: str = ""
-    """The last message of the agent."""
+    reply: str | None = None
+    """The last message of the agent. None: unknown; what it printed is its reply then."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

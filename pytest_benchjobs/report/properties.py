@@ -38,6 +38,7 @@ def properties(result: TrialResult) -> list[Property]:
         ("bench_class", result.failure.class_ if result.failure else None),
         ("bench_score", result.score),
         *((f"bench_score_turn_{turn}", score) for turn, score in enumerate(result.turns, 1)),
+        *((f"bench_score_step_{step.name}", step.score) for step in result.steps if step.score is not None),
         *((f"bench_metric_{one_line(metric.name, 100)}", metric.value) for metric in result.metrics),
         ("bench_threshold", result.threshold),
         ("bench_seconds", 0.0 if result.reused else round(result.seconds, 3)),

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from ..model.metric import MOST, OWN_SCORE, MetricSpec
 from ..model.scenario import (
+    TURN,
     Answer,
     ArtifactSpec,
     Environment,
@@ -141,6 +142,8 @@ def _faults_of_scorers(written: WrittenScenario) -> Iterator[_Fault]:
             yield (*place, "name"), "is required but missing where there is more than one scorer"
         elif names.setdefault(scorer.label, index) != index:
             yield (*place, "name"), f"{scorer.label!r} is already the name of another scorer of this scenario"
+        if scorer.type == TURN:
+            yield (*place, "type"), "is for turns of a conversation; write `expect` and `forbid` in `turns`"
         needed = SCORER_NEEDS.get(scorer.type)
         if needed is not None and getattr(scorer, needed) is None:
             yield place, f"{needed}: is required but missing for a scorer of type {scorer.type!r}"

@@ -136,6 +136,7 @@ def test_what_others_say_comes_with_the_next_message_of_the_user(tmp_path: Path)
         (TWO, {"reference": "true"}, "reference: does not go with turns"),
         (TWO, {"fresh_container": {"patch": True}}, "fresh_container: does not go with turns"),
         (TWO, {"mode": "lenient"}, "mode"),
+        (TWO, {"scorers": [{"type": "turn", "params": {"expect": ["a"]}}]}, "is for turns of a conversation"),
         (
             TWO,
             {"scorers": [{"name": "turn-1", "type": "command", "command": "true"}]},
