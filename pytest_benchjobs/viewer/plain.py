@@ -292,6 +292,8 @@ def _trial(results: Results, pairs: list[tuple[str, str]]) -> Iterator[str]:
         yield _facts("Result", {name: getattr(result, name) for name in facts})
         yield _table("Time", ("name", "start", "end"), _rows(result.phases))
         yield _table("Scorers", ("name", "type", "weight", "score", "error", "output"), _rows(result.scorers))
+        if result.metrics:
+            yield _table("Metrics", ("name", "value", "unit", "direction"), _rows(result.metrics))
     if found.statement is not None:
         yield f"<h2>Task</h2><pre>{text_of(found.statement)}</pre>"
     base = f"api/jobs/{quote(found.job, safe='')}/"

@@ -72,6 +72,10 @@ class Row:
 
 FAKE = "printf '#!/bin/sh\\necho score=1\\nexit 0\\n' > /usr/local/bin/{0}; chmod 755 /usr/local/bin/{0}"
 SHARE = 'case "$(cat out.txt)" in right) s=1;; half) s=0.5;; *) s=0;; esac; '
+METRICS = (
+    'cat out.txt >&2; case $s in 1) echo \'{"s": 0}\' > "$BENCH_METRICS";; 0.5) echo metric s=5;; '
+    "*) echo metric s=10;; esac; echo score=$s"
+)
 PLANTED = "mkdir -p /logs/verifier; chmod 777 /logs/verifier; "
 PYTHON = """
 text = open("out.txt").read().strip()
@@ -180,6 +184,17 @@ ROWS: dict[str, Row] = {
         {"script": SHARE + "cat out.txt; echo score=$s"},
         {"script": "cat out.txt; exit 3"},
         f"{FAKE.format('cat')}; {write('score=1')}; echo score=1",
+    ),
+    "bash with metrics": Row(
+        "bash",
+        {
+            "script": SHARE + METRICS,
+            "metrics": {"score": {"weight": 1}, "s": {"weight": 1, "worst": 10, "best": 0, "unit": "s"}},
+        },
+        {"script": "echo score=1"},
+        f"{PLANTED} echo '{{\"s\": 0}}' > /logs/verifier/metrics.json; chmod 444 /logs/verifier/metrics.json; "
+        f"echo 'metric s=0'; {write('metric s=0')}",
+        crashing=("error", "score_missing", None),
     ),
     "python": Row("python", {"script": PYTHON}, {"script": "raise ValueError('no')"}, LYING_PYTHON),
     "python expression": Row(

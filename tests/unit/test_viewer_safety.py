@@ -17,6 +17,7 @@ from starlette.routing import Mount
 from starlette.testclient import TestClient
 
 from pytest_benchjobs.model.errors import InputError
+from pytest_benchjobs.model.metric import Metric
 from pytest_benchjobs.model.result import Failure, ScorerResult
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.copying import inside
@@ -399,6 +400,7 @@ def test_hostile_texts_in_every_field_are_only_shown(tmp_path: Path) -> None:
                 tags=(text,),
                 models={text: 1},
                 scorers=(scorer,),
+                metrics=(Metric(name=text[:200], value=place, unit=text[:200]),),
             )
         ]
         make_job(

@@ -27,7 +27,7 @@ export async function trialPage() {
     result || trial.running ? null : h("p", { class: "note" }, "The files of this trial are gone; the history knows only what is here."),
     failureOf(result), factsOf(trial, head, now), phasesOf(result),
     trial.statement ? section("Task", h("pre", { class: "text" }, trial.statement)) : null,
-    scorersOf(result), turnsOf(result),
+    scorersOf(result), metricsOf(result), turnsOf(result),
     trial.steps ? section("Steps", stepList(trial, now)) : null,
     trial.logs.length ? section("Logs", logView(trial.job, now.get("id"), trial.logs, now.get("log"))) : null,
     filesOf(trial, now.get("id")), usageOf(result), notesOf(result),
@@ -86,6 +86,12 @@ function scorersOf(result) {
       scorer.output ? h("pre", { class: "text", tabindex: "0", "aria-label": `Output of ${scorer.name}` }, scorer.output) : null,
       details ? h("pre", { class: "text", tabindex: "0", "aria-label": `Details of ${scorer.name}` }, details) : null);
   }));
+}
+
+function metricsOf(result) {
+  if (!result || !result.metrics || !result.metrics.length) return null;
+  return section("Metrics", table("Metrics", ["Metric", { title: "Value", number: true }, "Unit", "Better"],
+    result.metrics.map((metric) => [metric.name, String(metric.value), metric.unit || "–", metric.direction])));
 }
 
 function turnsOf(result) {
