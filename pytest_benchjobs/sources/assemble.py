@@ -47,6 +47,7 @@ ANSWER = "answer"
 
 _KEPT = "benchjobs-kept:"
 """Beginning of the references of what is kept of trials."""
+_CONTAINS = "contains the benchmark itself, and so the answers, which the agent could read; name a directory of its own"
 _ENVIRONMENT = tuple(WrittenEnvironment.model_fields)
 _Fault = tuple[Place, str]
 
@@ -290,6 +291,8 @@ def _missing_paths(written: WrittenScenario, directory: Path) -> Iterator[_Fault
         yield ("context",), f"no directory {written.context!r} in {directory}"
     for target, source in written.files.items():
         yield from anything(("files", target), source)
+        if os.path.isdir(at(source)) and _is_inside(directory, at(source)):  # noqa: PTH112  never raises
+            yield ("files", target), f"{source!r} {_CONTAINS}"
     if written.reference is not None:
         yield from file(("reference", "patch"), written.reference.patch)
         yield from file(("reference", "file"), written.reference.file)
@@ -297,6 +300,10 @@ def _missing_paths(written: WrittenScenario, directory: Path) -> Iterator[_Fault
             yield from anything(("reference", "files", target), source)
     for index, scorer in enumerate(written.scorers):
         yield from anything(("scorers", index, "path"), scorer.path)
+
+
+def _is_inside(directory: Path, of: str) -> bool:
+    return Path(os.path.realpath(directory)).is_relative_to(os.path.realpath(of))
 
 
 def assemble(

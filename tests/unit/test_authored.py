@@ -155,6 +155,10 @@ def test_scenarios_of_another_file_are_told_with_that_file(tmp_path: Path) -> No
             "scenarios[1].id: 'one' is already the id of the scenario in line",
         ),
         (
+            lambda: benchjobs.Benchmark("a", scenarios=[scenario(files={"src": "."})]),
+            "scenarios[0].files.src: '.' contains the benchmark itself, and so the answers",
+        ),
+        (
             lambda: benchjobs.Benchmark("a", scenarios=[scenario(None)]),
             "scenarios[0].id: is required but missing",
         ),

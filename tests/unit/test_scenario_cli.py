@@ -251,6 +251,16 @@ RUNLOOP = {
                 },
             },
             {"name": "what", "weight": 0.1, "scorer": {"type": "psychic_scorer"}},
+            {
+                "name": "p",
+                "weight": 0.1,
+                "scorer": {
+                    "type": "python_script_scorer",
+                    "python_script": "print(1.0)\n",
+                    "python_version_constraint": "==3.12.10",
+                    "requirements_contents": "# for tables\nnumpy==2.1.0\n\n",
+                },
+            },
         ]
     },
 }
@@ -278,9 +288,14 @@ def test_a_scenario_of_runloop_is_a_manifest(project: Path) -> None:
     scorers = {spec.name: spec for spec in found.scorers}
     assert {name: (spec.type, spec.weight) for name, spec in scorers.items()} == {
         "b": ("bash", 0.2), "c": ("command", 0.2), "g": ("ast_grep", 0.2), "t": ("tests", 0.2), "own": ("our-judge", 0.1),
+        "p": ("python", 0.1),
     }  # fmt: skip
     assert scorers["g"].params == {"lang": "python", "pattern": "eval($$$)", "path": "src"}
     assert scorers["own"].params == {"a": 1}
+    python = scorers["p"]
+    assert (python.script, python.requirements, python.python_version) == (
+        "print(1.0)\n", ("numpy==2.1.0",), "==3.12.10",
+    )  # fmt: skip
     tests = project / "benchmarks/Fix-the-parser/t"
     assert scorers["t"].path == tests
     assert (
