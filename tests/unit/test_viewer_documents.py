@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -433,3 +434,11 @@ def test_numbers_are_never_no_numbers(client: TestClient) -> None:
     for path in ("/api/runs", "/api/jobs", "/api/overview", "/api/trend", f"/api/jobs/{NOW_JOB}"):
         json.loads(client.get(path).text, parse_constant=lambda name: pytest.fail(name))
     assert math.isfinite(client.get("/api/overview").json()["trials"])
+
+
+def test_the_page_names_tests_that_there_are() -> None:
+    root = Path(__file__).parents[2]
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (root / "docs" / "viewer.md").read_text("utf-8"))
+    assert len(named) > 12
+    for file, name in named:
+        assert f"def {name}(" in (root / file).read_text("utf-8"), name

@@ -48,11 +48,11 @@ def test_all_are_readable_in_the_trial(page: Page, address: str, made: Made) -> 
         button.click()
     assert page.run(f'document.querySelectorAll("{FOREIGN}").length') == 0
     shown = page.run("document.querySelector('main').textContent")
-    missing = [text for text in HOSTILE if _readable(text) not in shown]
+    missing = [text for text in HOSTILE if readable(text) not in shown]
     assert missing == []
 
 
-def _readable(text: str) -> str:
+def readable(text: str) -> str:
     """The part of a text that is left when what cannot be seen is taken away."""
     for invisible in ("\u202e", "\u202c", "\ufeff", "\x07", "\x1b[31m", "\x1b[0m", "\x1b]0;title"):
         text = text.replace(invisible, "")

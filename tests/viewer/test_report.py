@@ -1,0 +1,119 @@
+"""Reports in a browser, from disk and with no network: every page, and nothing of an agent runs."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import http.server
+import threading
+from collections.abc import Iterator
+from urllib.parse import urlencode
+
+import pytest
+from playwright.sync_api import Browser
+
+from pytest_benchjobs.store.reader import HistoryReader
+from pytest_benchjobs.viewer.export import write_directory, write_file
+from pytest_benchjobs.viewer.results import Results
+from tests.unit.viewing import BEFORE, CODEX, HIDDEN, HOSTILE, NOW_JOB, Made
+from tests.viewer.pages import Page
+from tests.viewer.test_hostile import FOREIGN, PAGES, readable
+
+pytestmark = pytest.mark.slow
+JOBS = (BEFORE, NOW_JOB, HIDDEN)
+
+
+@pytest.fixture(scope="module")
+def file(made: Made, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of a report in one file."""
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    with HistoryReader.of(made.directory) as history:
+        write_file(Results(made.directory), history, JOBS, path)
+    return path.as_uri()
+
+
+@pytest.fixture(scope="module")
+def site(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a report of many files, as any web server has it."""
+    directory = tmp_path_factory.mktemp("site") / "report"
+    with HistoryReader.of(made.directory) as history:
+        write_directory(Results(made.directory), history, JOBS, directory)
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *args: object) -> None:
+            """Print nothing."""
+
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(Quiet, directory=str(directory))
+    )
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@contextlib.contextmanager
+def opened(browser: Browser, *, offline: bool) -> Iterator[Page]:
+    context = browser.new_context(offline=offline)
+    try:
+        page = Page(context.new_page())
+        yield page
+        page.check()
+    finally:
+        context.close()
+
+
+def go(page: Page, address: str, name: str, **parameters: str) -> None:
+    """Open a page of a report: its state is behind `#`."""
+    page.page.goto("about:blank")
+    page.page.goto(f"{address}#?{urlencode({'page': name, **parameters})}")
+    page.drawn()
+
+
+def test_every_page_of_one_file_opens_from_disk_without_a_request(
+    browser: Browser, file: str, made: Made
+) -> None:
+    trial = ("trial", {"job": NOW_JOB, "id": made.trials["fix"]})
+    with opened(browser, offline=True) as page:
+        for name, parameters in (*PAGES, trial):
+            go(page, file, name, **parameters)
+            assert page.run("document.querySelectorAll('h1').length") == 1, name
+            assert page.run("document.querySelectorAll('[role=alert]').length") == 0, name
+            assert page.run(f'document.querySelectorAll("{FOREIGN}").length') == 0, name
+        assert {asked for asked in page.asked if not asked.startswith((file, "about:", "data:"))} == set()
+
+
+def test_a_trial_in_one_file_has_its_steps_and_log(browser: Browser, file: str, made: Made) -> None:
+    with opened(browser, offline=True) as page:
+        go(page, file, "trial", job=NOW_JOB, id=made.trials["fix"])
+        page.page.wait_for_selector("article.step")
+        page.until(
+            "document.querySelector('pre.log') && document.querySelector('pre.log').textContent.length"
+        )
+        for button in page.page.query_selector_all("article.step button, details > summary"):
+            button.click()
+        shown = page.run("document.querySelector('main').textContent")
+        assert [text for text in HOSTILE if readable(text) not in shown] == []
+        go(page, file, "trial", job=HIDDEN, id=made.trials["hidden"])
+        assert "The prompt." not in page.text
+        assert "secret test" not in page.text
+
+
+def test_a_comparison_in_one_file_draws_its_pairs(browser: Browser, file: str) -> None:
+    with opened(browser, offline=True) as page:
+        go(page, file, "compare", a=NOW_JOB, b=NOW_JOB, a_agent="oracle", b_agent=CODEX)
+        assert page.page.query_selector("svg.pair") is not None
+
+
+def test_many_files_show_the_same_from_a_web_server(browser: Browser, site: str, made: Made) -> None:
+    trial = ("trial", {"job": NOW_JOB, "id": made.trials["fix"]})
+    with opened(browser, offline=False) as page:
+        for name, parameters in (*PAGES, trial):
+            go(page, site, name, **parameters)
+            assert page.run("document.querySelectorAll('h1').length") == 1, name
+            assert page.run("document.querySelectorAll('[role=alert]').length") == 0, name
+        assert {asked for asked in page.asked if not asked.startswith((site, "about:", "data:"))} == set()
