@@ -34,6 +34,35 @@ while (<STDIN>) {
         . ($result ? ',"result":' . $result : ',"error":{"code":-32601,"message":"no such method"}') . "}\n";
 }
 """.replace("TOOL", _TOOL)
+# The same by streamable HTTP, each answer one document.
+_HTTP_SERVER = (
+    _SERVER.replace("while (<STDIN>) {", "sub answer { $_ = shift;")
+    .replace("next unless", "return undef unless")
+    .replace("print '{\"jsonrpc", "return '{\"jsonrpc")
+    .replace('. "}\\n";', '. "}";')
+    + r"""
+use IO::Socket::INET;
+my $server = IO::Socket::INET->new(LocalAddr => "127.0.0.1", LocalPort => 8321, Listen => 9, ReuseAddr => 1) or die;
+exit if fork;
+while (my $client = $server->accept) {
+    next if fork;
+    while (my $request = <$client>) {
+        my $length = 0;
+        while (my $line = <$client>) {
+            last if $line =~ /^\r?\n$/;
+            $length = $1 if $line =~ /^content-length:\s*(\d+)/i;
+        }
+        read($client, my $body, $length) if $length;
+        my $said = $request =~ /^POST/ ? answer($body) : undef;
+        my $status = $said ? "200 OK" : $request =~ /^POST/ ? "202 Accepted" : "405 Method Not Allowed";
+        $said //= "";
+        print $client "HTTP/1.1 $status\r\nContent-Type: application/json\r\nContent-Length: "
+            . length($said) . "\r\n\r\n$said";
+    }
+    exit;
+}
+"""
+)
 _SEARCHING = ("claude-code", "codex")
 """Agents that offer tools of servers to those who look for them."""
 _SKILL = """---
@@ -48,10 +77,11 @@ _SKILLS = 'mkdir -p "/opt/my skills/greet-kindly" && cp /app/skill.md "/opt/my s
 
 def _scenario(job: Job, prompt: str, **keys: object) -> None:
     job.scenarios({"handed": prompt})
-    for name, text in {"mcp.pl": _SERVER, "skill.md": _SKILL}.items():
+    given = {"mcp.pl": _SERVER, "http.pl": _HTTP_SERVER, "skill.md": _SKILL}
+    for name, text in given.items():
         (job.path / name).write_text(text)
     manifest = json.loads((job.path / "made.bench.yaml").read_text())
-    manifest["defaults"] |= {"files": {"mcp.pl": "mcp.pl", "skill.md": "skill.md"}, **keys}
+    manifest["defaults"] |= {"files": {name: name for name in given}, **keys}
     (job.path / "made.bench.yaml").write_text(json.dumps(manifest))
 
 
@@ -63,6 +93,20 @@ def test_a_tool_of_a_server_is_called(job: Job, agent: str) -> None:
         f"{'<<<FIND: ' + _TOOL + '>>>' if agent in _SEARCHING else ''} <<<CALL: {_TOOL}>>> <<<RUN: echo hi > made.txt>>> <<<SAY: all done>>>",
         mcp_servers=[{"name": "probe", "command": "perl", "args": ["/app/mcp.pl", "an argument"]}],
         scorers=[{"name": "made", "type": "bash", "script": called}],
+    )
+    (result,) = job.run("--bench-agent", job.spec(agent))
+    bodies = [json.dumps(call.body) for call in job.server.calls]
+    assert any("it is frobnicated" in body for body in bodies), job.output
+    assert (result["outcome"], result["score"]) == ("passed", 1.0), job.output
+
+
+@pytest.mark.parametrize("agent", EACH)
+def test_a_tool_of_a_server_elsewhere_is_called(job: Job, agent: str) -> None:
+    _scenario(
+        job,
+        f"{'<<<FIND: ' + _TOOL + '>>>' if agent in _SEARCHING else ''} <<<CALL: {_TOOL}>>> <<<RUN: echo hi > made.txt>>>",
+        mcp_servers=[{"name": "probe", "url": "http://127.0.0.1:8321/mcp"}],
+        setup=["setsid perl /app/http.pl there </dev/null >/dev/null 2>&1"],
     )
     (result,) = job.run("--bench-agent", job.spec(agent))
     bodies = [json.dumps(call.body) for call in job.server.calls]
