@@ -62,10 +62,10 @@ def _metrics(context: ScoringContext, capture: Capture) -> dict[str, Any]:
     first = next(spec for spec in context.scenario.scorers if spec.type == context.spec.type)
     if first.name != context.spec.name:
         return {}
-    most = sorted(capture.kinds, key=lambda kind: -capture.kinds[kind])[:_KINDS]
-    found: dict[str, Any] = {
-        f"events.{kind}": {"value": capture.kinds[kind], "direction": "lower"} for kind in most
-    }
+    # The usual kinds also where there are none, so that their means are those of all runs.
+    counts = {**dict.fromkeys(("llm", "tool", "decision"), 0), **capture.kinds}
+    most = sorted(counts, key=lambda kind: -counts[kind])[:_KINDS]
+    found: dict[str, Any] = {f"events.{kind}": {"value": counts[kind], "direction": "lower"} for kind in most}
     if capture.duration_ms is not None:
         found["seconds"] = {"value": capture.duration_ms / 1000, "unit": "s", "direction": "lower"}
     return found

@@ -250,6 +250,7 @@ def test_the_recorded_outcome_is_the_score(tmp_path: Path, success: bool, score:
     assert {one.name: (one.value, one.unit, one.direction) for one in result.metrics} == {
         "events.tool": (2, None, "lower"),
         "events.llm": (1, None, "lower"),
+        "events.decision": (0, None, "lower"),
         "seconds": (2, "s", "lower"),
     }
     assert result.details == {
