@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -44,12 +44,12 @@ SIZE = _Size()
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(["csv", "jsonl", "rl", "html"]),
-    help="A table; one JSON object per line; the same with prompt and trajectory, for training; or a report for "
-    "browsers.  [default: by the suffix of --out, else csv]",
+    type=click.Choice(["csv", "jsonl", "rl", "captures", "html"]),
+    help="A table; one JSON object per line; the same with prompt and trajectory, for training; a file for each trial, "
+    "for the benchmark replay-scoring; or a report for browsers.  [default: by the suffix of --out, else csv]",
 )
 @click.option("--out", type=FILE, help="File to write.  [default: stdout]")
-@click.option("--out-dir", type=DIRECTORY, help="With --format html: write many files, for a web server.")
+@click.option("--out-dir", type=DIRECTORY, help="With --format html or captures: write many files.")
 @click.option(
     "--max-size",
     type=SIZE,
@@ -76,8 +76,8 @@ def export(
     """Write the trials of each JOB as CSV or JSON lines, a row each; or a report of all JOBs, with --format html.
 
     JOB is an id, the beginning of one, a name, or last. `benchjobs schema export` describes the columns, and `benchjobs
-    schema training` those of --format rl, which has the trials with a score. A report is one file with all pages of
-    `benchjobs serve`; it needs no network.
+    schema training` those of --format rl, which has the trials with a score, as --format captures does. A report is one
+    file with all pages of `benchjobs serve`; it needs no network.
     """
     from ..report.export import csv_lines, json_lines, rows
     from ..report.training import LeftOut, training_rows
@@ -88,20 +88,27 @@ def export(
     kind = kind or _kind_of(out, out_dir)
     if kind == "html" and (out is None) == (out_dir is None):
         raise click.UsageError("--format html needs --out FILE, or --out-dir DIR for many files")
-    if kind != "html" and out_dir is not None:
-        raise click.UsageError("--out-dir is for --format html")
+    if kind == "captures" and (out is not None or out_dir is None):
+        raise click.UsageError(
+            "--format captures writes a file for each trial: name a directory with --out-dir"
+        )
+    if kind not in ("html", "captures") and out_dir is not None:
+        raise click.UsageError("--out-dir is for --format html and captures")
     with HistoryReader.of(directory) as history:
         job_ids = list(dict.fromkeys(find_job(history, job) for job in jobs))
         if kind == "html":
             results = Results(directory, high_scores_of(high_scores, directory))
             _write_report(results, history, job_ids, out, out_dir, limit=max_size, log_limit=log_size)
             return
-        if kind == "rl":
+        if kind in ("rl", "captures"):
             left_out = LeftOut()
             attempts = (
                 row for job_id in job_ids for row in training_rows(directory, history, job_id, left_out)
             )
-            _write(json_lines(attempts), out)
+            if out_dir is not None:
+                _write_captures(attempts, out_dir)
+            else:
+                _write(json_lines(attempts), out)
             _say_left_out(left_out)
             return
         exported = (row for job_id in job_ids for row in rows(directory, history, job_id))
@@ -134,6 +141,15 @@ def _write_report(
     say(f"Wrote {out or out_dir}: {counted(len(jobs), 'job')}, {size(written.bytes)}")
     for line in written.cut:
         say(line, err=True)
+
+
+def _write_captures(attempts: Iterable[Mapping[str, Any]], directory: Path) -> None:
+    from ..report.captures import write_captures
+
+    with writing(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+    count = write_captures(attempts, directory)
+    say(f"Wrote {directory}: {counted(count, 'captured run')}")
 
 
 def _say_left_out(left_out: LeftOut) -> None:

@@ -254,3 +254,24 @@ def test_show_tells_the_parameters_and_where_the_samples_are(bench: Bench) -> No
     assert refused.returncode == 2
     assert "comes with the package" in refused.stderr
     assert "already present" in bench.benchjobs("benchmarks", "fetch", "replay", "--force").stderr
+
+
+def test_finished_trials_become_captures_and_are_scored_again(bench: Bench) -> None:
+    captures(bench, good=True, bad=False, unknown=None)
+    bench.run("--bench", "replay-scoring", "--bench-param", PATH)
+    refused = bench.benchjobs("export", "last", "--format", "captures")
+    assert (refused.returncode, "name a directory with --out-dir" in refused.stderr) == (2, True)
+    done = bench.benchjobs("export", "last", "--format", "captures", "--out-dir", "again")
+    # What has no score has no outcome that is known.
+    assert (done.returncode, done.stdout) == (0, "Wrote again: 2 captured runs\n")
+    data = [json.loads(path.read_text("utf-8")) for path in (bench.path / "again").iterdir()]
+    outcomes = {one["scenario"]: one["outcome"] for one in data}
+    assert outcomes == {"bad": {"success": False}, "good": {"success": True}}
+    assert data[0]["events"] == [
+        {"kind": "llm", "text": "Hi"},
+        {"kind": "tool", "name": "sh", "args": {}, "result": "ok"},
+    ]
+    rules = {"capture_path": "again", "outcome": False, "checks": [{"kind": "tool"}]}
+    extra = json.dumps({"per_benchmark": {"replay-scoring": rules}})
+    assert bench.run("--bench", "replay-scoring", "--bench-extra", extra).ret == 0
+    assert len(bench.results()) == 2
