@@ -232,11 +232,17 @@ def _find_unsupported(
             refuse((*table, "gpus"), "GPUs are")
         if at(*table, "os") == "windows":
             refuse((*table, "os"), "Windows containers are")
-    for listed in (("artifacts",), ("verifier", "collect")):
-        items = at(*listed)
-        for index, item in enumerate(items if isinstance(items, list) else ()):
-            if isinstance(item, dict) and item.get("service", "main") != "main":
-                refuse((*listed, index, "service"), "services beside `main` are")
+    owners: list[tuple[Place, Any]] = [((), data)]
+    owners += (
+        (("steps", index), step) for index, step in enumerate(steps if isinstance(steps, list) else ())
+    )
+    for place, owner in owners:
+        verifier = owner.get("verifier") if isinstance(owner, dict) else None
+        for listed, holder in ((("artifacts",), owner), (("verifier", "collect"), verifier)):
+            items = holder.get(listed[-1]) if isinstance(holder, dict) else None
+            for index, item in enumerate(items if isinstance(items, list) else ()):
+                if isinstance(item, dict) and item.get("service", "main") != "main":
+                    refuse((*place, *listed, index, "service"), "services beside `main` are")
 
 
 def _check_sense(directory: Path, task: TaskFile, complaints: Complaints) -> None:

@@ -192,3 +192,7 @@ def test_what_is_not_supported_is_refused_in_steps_too(tmp_path: Path) -> None:
     assert mistakes(task) == [
         "steps/02-build/trajectory.json: context from an earlier session is not supported yet"
     ]
+    service = write(tmp_path / "s", TOML.replace('destination = "kept"', 'service = "db"'))
+    assert mistakes(service) == [
+        "steps[0].artifacts[0].service: services beside `main` are not supported yet"
+    ]
