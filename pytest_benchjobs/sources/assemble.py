@@ -127,7 +127,7 @@ def _faults_of_servers(written: WrittenScenario) -> Iterator[_Fault]:
         yield ("mcp_servers", index), why
 
 
-_NO_METRICS = ("answer", "ast_grep", "capture", "files", "judge", "turn")
+_NO_METRICS = ("answer", "ast_grep", "files", "judge", "turn")
 
 
 def _faults_of_scorers(written: WrittenScenario) -> Iterator[_Fault]:

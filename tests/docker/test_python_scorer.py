@@ -29,7 +29,9 @@ except OSError:
 AGENT = 'command:sh "$BENCH_PROBLEM_FILE"'
 
 
-def _run(directory: Path, scenarios: list[dict[str, Any]], **defaults: Any) -> dict[str, dict[str, Any]]:
+def _run(
+    directory: Path, scenarios: list[dict[str, Any]], *options: str, **defaults: Any
+) -> dict[str, dict[str, Any]]:
     (directory / "env").mkdir(exist_ok=True)
     (directory / "env" / "Dockerfile").write_text(DOCKERFILE)
     manifest = {
@@ -43,7 +45,7 @@ def _run(directory: Path, scenarios: list[dict[str, Any]], **defaults: Any) -> d
         "pythons.bench.yaml",
         f"--bench-agent={AGENT}",
         "--bench-concurrency=3",
-        "--bench-keep=always",
+        *options,
     )
     found = {one["scenario"]: one for one in results(directory)}
     assert len(found) == len(scenarios), done.stdout
@@ -115,6 +117,7 @@ def test_what_was_kept_is_graded_again_by_the_python_of_the_image(tmp_path: Path
     found = _run(
         tmp_path,
         [{"id": "again", "problem_statement": lie, "scorers": [{"type": "python", "script": "0.25"}]}],
+        "--bench-keep=always",
         network="none",
     )
     assert _told(found["again"]) == ("failed", "below_threshold", 0.25)
