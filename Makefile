@@ -16,7 +16,7 @@ BY_FILE := --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format unit plugin docs docker local agents viewer extended bench mutants test-matrix terminal-bench site dist venv engine bubblewrap chromium clean
+.PHONY: help demo test lint format unit plugin docs docker local agents viewer extended bench mutants test-matrix terminal-bench site dist venv engine bubblewrap chromium compose clean
 
 help:  ## Show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
@@ -24,7 +24,7 @@ help:  ## Show this
 demo: venv engine  ## Run the quickstart benchmark with two agents in real containers
 	$(PY) scripts/demo.py
 
-test: lint unit site docs engine bubblewrap chromium  ## Everything CI runs, except the matrix
+test: lint unit site docs engine bubblewrap chromium compose  ## Everything CI runs, except the matrix
 	$(PYTEST) $(TOGETHER) -n $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 2))) $(BY_FILE) -m "not extended and not alone"
 	$(PYTEST) tests/docker -m "not extended and alone"
 
@@ -44,10 +44,10 @@ unit: venv  ## No engine, no pytest plugin
 plugin: venv  ## The pytest plugin, through pytester
 	$(PYTEST) tests/plugin $(WORKERS) --dist worksteal $(DAILY)
 
-docs: venv engine  ## Run what the documentation shows
+docs: venv engine compose  ## Run what the documentation shows
 	$(PYTEST) tests/docs $(WORKERS) --dist worksteal $(DAILY)
 
-docker: venv engine  ## Real containers
+docker: venv engine compose  ## Real containers
 	$(PYTEST) tests/docker $(WORKERS) $(BY_FILE) -m "not extended and not alone"
 	$(PYTEST) tests/docker -m "not extended and alone"
 
@@ -60,7 +60,7 @@ agents: venv engine  ## Real agents, against a scripted model server
 viewer: venv engine chromium  ## Pages of the viewer, in Chromium
 	$(PYTEST) tests/viewer $(WORKERS) $(BY_FILE) $(DAILY)
 
-extended: venv engine bubblewrap chromium  ## What takes long and tells little that `make test` does not
+extended: venv engine bubblewrap chromium compose  ## What takes long and tells little that `make test` does not
 	$(PYTEST) tests -n auto --dist loadfile -m extended
 	$(PYTEST) tests/unit -n auto -m hypothesis --hypothesis-profile thorough
 
@@ -91,6 +91,10 @@ bubblewrap:
 
 chromium:
 	@scripts/chromium.sh
+
+# Tests of services are skipped without it, and say so.
+compose:
+	@scripts/compose.sh || true
 
 engine:
 	@scripts/engine.sh

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from . import limits
+from . import composing, limits
 
 # A job that a shell started in the background, as CI often is, ignores Ctrl-C, and so does every process it starts.
 # Tests which send it must mean something there too.
@@ -19,6 +19,9 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # What is kept on the machine that runs the tests is nobody's business here.
 os.environ["BENCHJOBS_CONFIG"] = "/nonexistent/benchjobs"
+
+
+composing.provide()
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -16,6 +16,8 @@ DEFAULT_AGENT_TIMEOUT = 7200.0
 DEFAULT_PIDS = 2048
 TURN = "turn"
 """Type of the scorer that grades one turn of a conversation."""
+MAIN = "main"
+"""The service that is the container of the trial, in a file of Docker Compose."""
 
 Network = Literal["public", "none", "allowlist"]
 EnvName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
@@ -62,6 +64,24 @@ class Grading(enum.StrEnum):
     """Daemons of the agent live on, as Harbor's tasks expect; processes that still hang on the agent end."""
 
 
+class ServiceImage(Model):
+    """The image of a service: a name, or a Dockerfile with its context."""
+
+    image: str | None = None
+    dockerfile: Path | None = None
+    context: Path | None = None
+    build_args: dict[str, str] = {}
+
+
+class Compose(Model):
+    """Services beside the container of a trial, which a file of Docker Compose describes."""
+
+    file: Path
+    """Absolute path. All that the services are given of this machine is in its directory."""
+    images: dict[str, ServiceImage] = {}
+    """Service -> its image, as far as the file says it without Docker Compose; without `main`."""
+
+
 class Environment(Model):
     """The container a trial runs in. Sizes in bytes, times in seconds."""
 
@@ -105,12 +125,19 @@ class Environment(Model):
     skills_if_there: str | None = None
     """The same, for agents that take skills, if there is such a directory; used without `skills_dir`."""
 
+    compose: Compose | None = None
+    """Services beside the container; default: none."""
+
     @property
     def access(self) -> NetworkAccess:
         """Its network, where no phase has another."""
         return NetworkAccess(
             network=self.network, allowed_hosts=self.allowed_hosts if self.network == "allowlist" else ()
         )
+
+    def of_service(self, image: ServiceImage) -> Environment:
+        """Return what it takes to have the image of a service."""
+        return Environment(**dict(image), build_timeout=self.build_timeout)
 
     @property
     def image_source(self) -> tuple[object, ...]:
@@ -195,8 +222,10 @@ class ArtifactSpec(Model):
 
     source: str = Field(min_length=1)
     destination: str | None = None
-    """Relative path under the trial's `artifacts/`; default: the source's own."""
+    """Relative path under the trial's `artifacts/`; default: the source's own, of a service below its name."""
     exclude: tuple[str, ...] = ()
+    service: str = MAIN
+    """Service whose container it is in."""
 
 
 class CarriedPath(Model):
@@ -204,6 +233,8 @@ class CarriedPath(Model):
 
     source: str = Field(min_length=1)
     exclude: tuple[str, ...] = ()
+    service: str = MAIN
+    """Service whose container it is in."""
 
 
 class FreshContainer(Model):
@@ -453,6 +484,7 @@ class Scenario(Model):
             and not self.answer.needs_container
             and not (self.files or self.artifacts or environment.setup)
             and environment.healthcheck is None
+            and environment.compose is None
             and self.fresh_container is None
         )
 
@@ -470,10 +502,17 @@ class Scenario(Model):
 
     @property
     def environments(self) -> tuple[Environment, ...]:
-        """Environments whose images its trials need, that of the agent first."""
+        """Environments whose images its trials need, that of the agent first, those of services last."""
         fresh = (self.fresh_container, *(step.fresh_container for step in self.steps))
         graded = (one.environment for one in fresh if one is not None and one.environment is not None)
-        return (self.environment, *graded)
+        own = (self.environment, *graded)
+        services = (
+            environment.of_service(image)
+            for environment in own
+            if environment.compose is not None
+            for image in environment.compose.images.values()
+        )
+        return (*own, *services)
 
     @property
     def question(self) -> Answer | None:

@@ -288,6 +288,40 @@ class Sandbox(Protocol):
         """Requests of the scenario that it does not fulfil, for the trial's result. May grow until it is removed."""
 
 
+class Service(Protocol):
+    """A running container beside a sandbox, which no agent works in."""
+
+    @property
+    def workdir(self) -> str:
+        """Absolute path commands run in."""
+
+    def exec(self, argv: Iterable[str], *, timeout: float, sink: Sink, user: str | None = None) -> ExecResult:
+        """Run a command to its end or its timeout (seconds), as `Sandbox.exec` does."""
+
+    def fetch(
+        self, path: str, destination: Path, *, limit: int, exclude: tuple[str, ...] = ()
+    ) -> Fetched | None:
+        """Copy a file or directory out, as `Sandbox.fetch` does. None: not there."""
+
+    def take(
+        self, paths: Mapping[str, tuple[str, ...]], *, limit: int, only: frozenset[str] | None = None
+    ) -> Taken:
+        """Take files and directories, as `Sandbox.take` does, to give them to another sandbox."""
+
+
+@runtime_checkable
+class HasServices(Protocol):
+    """A sandbox that can have services beside it. Others do not have the method."""
+
+    def service(self, name: str) -> Service:
+        """Return a service.
+
+        Raises:
+            EnvironmentFailed: there is none of this name.
+            InfrastructureError: the engine failed.
+        """
+
+
 class SandboxProvider(Protocol):
     """Source of sandboxes. One per process; thread-safe."""
 

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ..model.errors import ScoreInvalid, ScoreMissing, ScorerCrashed
-from ..model.scenario import TURN, ScorerSpec
+from ..model.scenario import MAIN, TURN, ScorerSpec
 from ..sandbox.protocol import File
 from ..sources.documents import has_windows_line_ends
 from .metrics import has_own_score, numbers_among, reported, take_metrics
@@ -108,7 +108,7 @@ def score_tests(context: ScoringContext) -> Graded:
 
 def _collect(spec: ScorerSpec) -> list[Collect]:
     return [
-        Collect(str(hook["command"]), float(hook["timeout_sec"]), hook.get("user"))
+        Collect(str(hook["command"]), float(hook["timeout_sec"]), hook.get("user"), hook.get("service", MAIN))
         for hook in spec.params.get("collect", ())
     ]
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from ..model.scenario import Network, ScorerSpec
+from ..model.scenario import MAIN, Network, ScorerSpec
 from ..sandbox.protocol import Sandbox
 from .protocol import Scorer
 
@@ -22,6 +22,8 @@ class Collect:
     timeout: float
     """Seconds, before the multiplier of the job."""
     user: str | None = None
+    service: str = MAIN
+    """Service whose container it runs in."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """Sources of scenarios: native manifests, Harbor task directories, and datasets. Imports `system` and `model`.
 
 Start reading with `protocol.py`, the protocol of a source; then `manifest.py`, `authored.py` (the same in Python),
-`harbor.py` (keys: `harbor_keys.py`), or `rows.py`. `catalogue/` knows benchmarks by name, and `datasets/` has a file
-for each. A source lists references cheaply, and makes a whole scenario when a trial of it runs.
+`harbor.py` (keys: `harbor_keys.py`), or `rows.py`. Any of the first three may name a file of Docker Compose,
+`compose.py`. `catalogue/` knows benchmarks by name, and `datasets/` has a file for each. A source lists references
+cheaply, and makes a whole scenario when a trial of it runs.
 """
 
 from __future__ import annotations

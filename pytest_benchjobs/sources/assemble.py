@@ -9,8 +9,10 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from ..model.errors import InputError
 from ..model.metric import MOST, OWN_SCORE, MetricSpec
 from ..model.scenario import (
+    MAIN,
     TURN,
     Answer,
     ArtifactSpec,
@@ -26,11 +28,14 @@ from ..model.scenario import (
     Step,
 )
 from .complaints import MISSING, first_mistake
+from .compose import ComposeFile, read_compose
 from .documents import read_text
 from .plain import Place
 from .servers import faults_of_servers, mcp_server
 from .turns import faults_of_turns, steps_of_turns, whole_conversation
 from .written import (
+    WrittenArtifact,
+    WrittenCarriedPath,
     WrittenEnvironment,
     WrittenFeedback,
     WrittenFreshContainer,
@@ -62,8 +67,7 @@ def find_faults(written: WrittenScenario, directory: Path) -> Iterator[_Fault]:
         yield ("problem_statement",), "is empty"
     if written.snapshot is not None:
         yield from _faults_of_snapshot(written, written.snapshot)
-    elif written.image is None and written.dockerfile is None:
-        yield ("image",), "is missing, and so is dockerfile; give one, here or in defaults"
+    yield from _faults_of_services(written, directory)
     if written.dockerfile is None and written.context is not None:
         yield ("context",), "has no use without dockerfile"
     if written.keep_processes and written.grading is Grading.STRICT:
@@ -90,6 +94,35 @@ def _faults_of_snapshot(written: WrittenScenario, snapshot: str) -> Iterator[_Fa
             ("snapshot",),
             f"JOB/TRIAL is expected, such as 20260101-120000-abc/count[oracle], not {snapshot[:60]!r}",
         )
+
+
+def _faults_of_services(written: WrittenScenario, directory: Path) -> Iterator[_Fault]:
+    described: ComposeFile | None = None
+    if written.compose is not None:
+        try:
+            described = read_compose(directory / written.compose)
+        except InputError as error:
+            yield ("compose",), str(error)
+            return
+    if written.image is None and written.dockerfile is None and written.snapshot is None:
+        if described is None:
+            yield ("image",), "is missing, and so is dockerfile; give one, here or in defaults"
+        elif described.image_of(MAIN) is None:
+            yield (
+                ("image",),
+                f"is missing, and so are dockerfile, and an image of `main` in {written.compose}",
+            )
+    names = (MAIN,) if described is None else described.names
+    hint = "give a file of them as `compose`" if described is None else f"there are {', '.join(names)}"
+    carried = () if written.fresh_container is None else written.fresh_container.paths
+    tables: tuple[tuple[Place, Sequence[WrittenArtifact | WrittenCarriedPath]], ...] = (
+        (("artifacts",), written.artifacts),
+        (("fresh_container", "paths"), carried),
+    )
+    for place, listed in tables:
+        for index, path in enumerate(listed):
+            if path.service not in names:
+                yield (*place, index, "service"), f"there is no service {path.service!r}; {hint}"
 
 
 def _faults_of_networks(written: WrittenScenario) -> Iterator[_Fault]:
@@ -258,7 +291,9 @@ def _faults_of_answer(written: WrittenScenario) -> Iterator[_Fault]:
 
 def needs_container(written: WrittenScenario) -> bool:
     """Return True if a short answer is wanted, but every agent needs a container for it."""
-    others = (written.files, written.artifacts, written.setup, written.healthcheck, written.fresh_container)
+    others = (
+        written.files, written.artifacts, written.setup, written.healthcheck, written.compose, written.fresh_container
+    )  # fmt: skip
     return written.answer is not None and any(others)
 
 
@@ -414,7 +449,9 @@ def _environment(written: WrittenScenario, directory: Path) -> Environment:
         values["healthcheck"] = HealthCheck.model_validate(written.healthcheck.model_dump())
     if written.mcp_servers:
         values["mcp_servers"] = tuple(map(mcp_server, written.mcp_servers))
-    return Environment.model_validate(values)
+    compose = values.pop("compose", None)
+    environment = Environment.model_validate(values)
+    return environment if compose is None else read_compose(directory / compose).with_main(environment)
 
 
 def _reference(written: WrittenReference | None, directory: Path) -> Reference | None:

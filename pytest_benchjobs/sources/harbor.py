@@ -1,7 +1,7 @@
 """Harbor task directories, schema 1.0 to 1.4: `task.toml`, `instruction.md`, `environment/`, `tests/`, `solution/`.
 
-harbor_steps.py has the steps of a task. Features that this package does not support (services beside the main
-container, ...) are recognised and refused with the line that asks for them (`Unsupported`); no task is run in part.
+harbor_steps.py has the steps of a task. Features that this package does not support (GPUs, ...) are recognised and
+refused with the line that asks for them (`Unsupported`); no task is run in part.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from ..model.base import ScenarioName, is_name_character
 from ..model.errors import InputError, InputErrors
 from ..model.scenario import (
+    MAIN,
     Environment,
     Grading,
     Network,
@@ -28,8 +29,10 @@ from ..model.scenario import (
     StepScore,
 )
 from .complaints import Complaints
+from .compose import COMPOSE_FILE, read_compose
 from .documents import Document, has_windows_line_ends, read_document, read_text
-from .harbor_keys import AgentTable, EnvironmentTable, TaskFile, VerifierTable, hosts_of
+from .harbor_keys import AgentTable, CollectCommand, EnvironmentTable, TaskFile, VerifierTable, hosts_of
+from .harbor_services import check_services
 from .harbor_steps import artifact_spec, check_steps, health_check, steps_of, whole_statement
 from .harbor_verifier import brings_tests, fresh_container, has_own_dockerfile
 from .plain import Place
@@ -217,9 +220,6 @@ def _find_unsupported(
 
     if at("multi_step_reward_strategy") is not None and not at("steps"):
         complaints.odd(("multi_step_reward_strategy",), "has no effect without steps")
-    for compose in ("environment/docker-compose.yaml", "tests/docker-compose.yaml"):
-        if (directory / compose).exists():
-            refuse((), f"{compose}: services of Docker Compose are")
     steps = at("steps")
     for context in (directory, *(sorted((directory / "steps").glob("*")) if steps else ())):
         if (file := context / "trajectory.json").exists():
@@ -232,22 +232,13 @@ def _find_unsupported(
             refuse((*table, "gpus"), "GPUs are")
         if at(*table, "os") == "windows":
             refuse((*table, "os"), "Windows containers are")
-    owners: list[tuple[Place, Any]] = [((), data)]
-    owners += (
-        (("steps", index), step) for index, step in enumerate(steps if isinstance(steps, list) else ())
-    )
-    for place, owner in owners:
-        verifier = owner.get("verifier") if isinstance(owner, dict) else None
-        for listed, holder in ((("artifacts",), owner), (("verifier", "collect"), verifier)):
-            items = holder.get(listed[-1]) if isinstance(holder, dict) else None
-            for index, item in enumerate(items if isinstance(items, list) else ()):
-                if isinstance(item, dict) and item.get("service", "main") != "main":
-                    refuse((*place, *listed, index, "service"), "services beside `main` are")
 
 
 def _check_sense(directory: Path, task: TaskFile, complaints: Complaints) -> None:
     environment = task.environment
-    if environment.docker_image is None and not (directory / "environment" / "Dockerfile").is_file():
+    services = check_services(directory, task, complaints)
+    has_image = environment.docker_image or (services is not None and services.image_of(MAIN))
+    if not has_image and not (directory / "environment" / "Dockerfile").is_file():
         complaints.wrong(
             ("environment",), "has neither docker_image nor a file environment/Dockerfile beside task.toml"
         )
@@ -365,10 +356,13 @@ def _scorer(directory: Path, task: TaskFile, name: str, path: Path | None, over:
         env=verifier.env,
         network=_NETWORKS[verifier.network_mode] or alone,
         allowed_hosts=hosts_of(verifier),
-        params={"collect": [command.model_dump(exclude={"service"}) for command in verifier.collect]}
-        if verifier.collect
-        else {},
+        params={"collect": [_collected(command) for command in verifier.collect]} if verifier.collect else {},
     )
+
+
+def _collected(command: CollectCommand) -> dict[str, Any]:
+    # Without what is as it usually is, which keeps the signatures of earlier results.
+    return command.model_dump(exclude={"service"} if command.service == MAIN else set())
 
 
 def _check_legacy(place: Place, table: EnvironmentTable, complaints: Complaints) -> None:
@@ -388,7 +382,8 @@ def _check_legacy(place: Place, table: EnvironmentTable, complaints: Complaints)
 def _environment(written: EnvironmentTable, dockerfile: Path) -> Environment:
     built = dockerfile.is_file()
     offline = written.allow_internet is False
-    return Environment(
+    services = dockerfile.parent / COMPOSE_FILE
+    environment = Environment(
         image=written.docker_image,
         dockerfile=dockerfile if built else None,
         context=dockerfile.parent if built else None,
@@ -406,3 +401,4 @@ def _environment(written: EnvironmentTable, dockerfile: Path) -> Environment:
         grading=Grading.CONTRACT,
         healthcheck=health_check(written.healthcheck),
     )
+    return read_compose(services).with_main(environment) if services.exists() else environment

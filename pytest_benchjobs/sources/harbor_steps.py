@@ -19,7 +19,7 @@ from .complaints import Complaints, Written
 from .documents import has_windows_line_ends, read_text
 from .harbor_keys import HealthCheckTable, TaskFile, hosts_of
 from .harbor_keys import Step as StepTable
-from .harbor_verifier import brings_tests, is_separate
+from .harbor_verifier import brings_tests, has_own_dockerfile
 
 _SCRIPT = "setup.sh"
 _name: TypeAdapter[str] = TypeAdapter(Name)
@@ -56,7 +56,7 @@ def _over(task: Any, step: Written | None) -> Any:
 def verifier_directory(directory: Path, task: TaskFile, step: StepTable) -> Path:
     """Return the directory whose `tests/` may have the Dockerfile of the verifier: of the step, else of the task."""
     own = step_directory(directory, step)
-    return own if is_separate(task) and (own / "tests" / "Dockerfile").is_file() else directory
+    return own if has_own_dockerfile(own, task) else directory
 
 
 def check_steps(directory: Path, task: TaskFile, complaints: Complaints) -> None:
@@ -185,7 +185,7 @@ def health_check(table: HealthCheckTable | None) -> HealthCheck | None:
 
 def artifact_spec(artifact: Any) -> ArtifactSpec:
     """Return an artifact as scenarios have it."""
-    return ArtifactSpec.model_validate(artifact.model_dump(exclude={"service"}))
+    return ArtifactSpec.model_validate(artifact.model_dump())
 
 
 def whole_statement(steps: tuple[Step, ...]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..model.scenario import CarriedPath, Environment, FreshContainer
+from .compose import COMPOSE_FILE
 from .harbor_keys import EnvironmentTable, TaskFile
 
 ARTIFACTS = "/logs/artifacts"
@@ -19,7 +20,8 @@ def is_separate(task: TaskFile) -> bool:
 
 def has_own_dockerfile(directory: Path, task: TaskFile) -> bool:
     """Return True if the verifier's image is built from the task's tests, and so contains them."""
-    return is_separate(task) and (directory / "tests" / "Dockerfile").is_file()
+    own = (directory / "tests" / name for name in ("Dockerfile", COMPOSE_FILE))
+    return is_separate(task) and any(path.is_file() for path in own)
 
 
 def brings_tests(directory: Path, task: TaskFile) -> bool:
@@ -35,7 +37,8 @@ def fresh_container(
     if not is_separate(task):
         return None
     carried = (
-        CarriedPath(source=artifact.source, exclude=tuple(artifact.exclude)) for artifact in task.artifacts
+        CarriedPath(source=artifact.source, exclude=tuple(artifact.exclude), service=artifact.service)
+        for artifact in task.artifacts
     )
     own, tests = task.verifier.environment, directory / "tests" / "Dockerfile"
     environment = None

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, Strict
 from ..model.base import Capability, Name, ScenarioName, parse_size
 from ..model.hosts import parsed_host
 from ..model.metric import Direction, MetricName, Unit
-from ..model.scenario import EnvName, Grading, Network, Validation
+from ..model.scenario import MAIN, EnvName, Grading, Network, Validation
 from .complaints import Written
 
 Text = Annotated[str, Field(min_length=1)]
@@ -148,6 +148,8 @@ class WrittenEnvironment(Written):
     """Servers of the Model Context Protocol, handed to the agent."""
     skills_dir: ContainerPath | None = None
     """Directory in the container; each directory in it is a skill that the agent is given."""
+    compose: Text | None = None
+    """Path of a file of Docker Compose, from the manifest's directory: services beside the container."""
 
 
 class WrittenReference(Written):
@@ -236,6 +238,8 @@ class WrittenArtifact(Written):
     destination: Text | None = None
     """Relative path under the trial's `artifacts/`."""
     exclude: list[Text] = []
+    service: Text = MAIN
+    """Service of `compose` whose container it is in; default: the agent's."""
 
 
 class WrittenCarriedPath(Written):
@@ -243,6 +247,8 @@ class WrittenCarriedPath(Written):
 
     source: Text
     exclude: list[Text] = []
+    service: Text = MAIN
+    """Service of `compose` whose container it is in; default: the agent's."""
 
 
 class WrittenFreshContainer(Written):

@@ -17,10 +17,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..agents.builtin import shell
-from ..model.scenario import ArtifactSpec
-from ..sandbox.protocol import Fetched, Sandbox
+from ..model.errors import ContainerLost, EngineError
+from ..model.scenario import MAIN, ArtifactSpec
+from ..sandbox.protocol import Fetched, Sandbox, Service
 from ..store.files import DISK_ERRORS
 from ..store.text import clean, one_line
+from .beside import service_of
 
 ARTIFACT_LIMIT = 256 * 1024 * 1024
 """Most bytes of one artifact, or of all matches of one pattern."""
@@ -47,21 +49,34 @@ def keep_artifacts(
         InfrastructureError: the engine failed.
         OSError: the disk is full.
     """
-    keeping = _Keeping(sandbox, directory, before_each)
+    kept: list[str] = []
+    notes: list[str] = []
+    entries = 0
     for spec in specs:
         before_each()
-        keeping.keep(spec)
-    return keeping.kept, keeping.notes
+        container = service_of(sandbox, spec.service)
+        keeping = _Keeping(container, directory, before_each, kept, notes, entries)
+        try:
+            keeping.keep(spec)
+        except (ContainerLost, EngineError) as error:
+            if spec.service == MAIN:
+                raise
+            # Such as a pattern in a service that has ended, where nothing can be listed.
+            notes.append(
+                clean(f"artifact {spec.source} of service {spec.service} cannot be fetched: {error}", 300)
+            )
+        entries = keeping.entries
+    return kept, notes
 
 
 @dataclasses.dataclass(slots=True)
 class _Keeping:
-    sandbox: Sandbox
+    sandbox: Sandbox | Service
     directory: Path
     before_each: Callable[[], None]
-    kept: list[str] = dataclasses.field(default_factory=list)
-    notes: list[str] = dataclasses.field(default_factory=list)
-    entries: int = 0
+    kept: list[str]
+    notes: list[str]
+    entries: int
     """Number of files and directories fetched by patterns."""
 
     def keep(self, spec: ArtifactSpec) -> None:
@@ -69,9 +84,9 @@ class _Keeping:
         source = posixpath.normpath(spec.source)
         fixed, pattern = _split(source)
         if pattern is None:
-            wanted = [(source, spec.destination or _inside(source))]
+            wanted = [(source, spec.destination or place_of(spec, source))]
         else:
-            place = spec.destination or _inside(fixed)
+            place = spec.destination or place_of(spec, fixed)
             top = posixpath.join(self.sandbox.workdir, fixed)
             names = _matches(self.sandbox, top, pattern, self.notes)
             wanted = [(posixpath.join(fixed, name), posixpath.join(place, name)) for name in names]
@@ -121,9 +136,10 @@ def _entries(path: Path) -> int:
     return 1 if path.is_file() else sum(len(names) + len(files) for _, names, files in os.walk(path))
 
 
-def _inside(source: str) -> str:
-    """Return the path relative to the root, for use below a directory of the host."""
-    return posixpath.normpath(f"/{source}").lstrip("/")
+def place_of(spec: ArtifactSpec, source: str) -> str:
+    """Return the path of an artifact below a directory of the host; of a service, below the service's name."""
+    inside = posixpath.normpath(f"/{source}").lstrip("/")
+    return inside if spec.service == MAIN else posixpath.join(spec.service, inside)
 
 
 def _split(source: str) -> tuple[str, str | None]:
@@ -135,7 +151,7 @@ def _split(source: str) -> tuple[str, str | None]:
     return "/".join(parts[:wild]) or ("/" if source.startswith("/") else ""), "/".join(parts[wild:])
 
 
-def _matches(sandbox: Sandbox, top: str, pattern: str, notes: list[str]) -> list[str]:
+def _matches(sandbox: Sandbox | Service, top: str, pattern: str, notes: list[str]) -> list[str]:
     """Return the paths below `top` in the sandbox that match a pattern."""
     output = bytearray()
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import posixpath
 from collections.abc import Iterator, Sequence
 
 from ..model.errors import EnvironmentFailed, ImageMissing
-from ..model.scenario import FreshContainer
-from ..sandbox.protocol import Sandbox, Taken
+from ..model.scenario import MAIN, FreshContainer
+from ..sandbox.protocol import Sandbox, Service, Taken
 from ..scoring.output import Tail
+from .beside import service_of
 
 CARRIED_LIMIT = 2 << 30
 """Most bytes that are copied."""
@@ -24,21 +26,41 @@ class Carried:
     taken: Taken
     gone: tuple[str, ...] = ()
     """Paths of the image that were removed."""
+    of_services: tuple[Taken, ...] = ()
+    """Files of services beside the agent's sandbox."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes on what was left out, and why."""
+        return tuple(note for taken in (self.taken, *self.of_services) for note in taken.notes)
+
+    def close(self) -> None:
+        """Close all archives."""
+        for taken in (self.taken, *self.of_services):
+            taken.archive.close()
 
 
 def collect(sandbox: Sandbox, fresh: FreshContainer) -> Carried:
-    """Collect from the agent's sandbox the files that the scenario names. Close `taken.archive` after use.
+    """Collect from the agent's sandbox, and from services beside it, the files that the scenario names.
+
+    Close it after use.
 
     Raises:
         ImageMissing: a patch is requested of a kept container, whose initial state is unknown.
         InfrastructureError: the engine failed.
     """
     if not fresh.patch:
-        paths = {
-            posixpath.normpath(posixpath.join(sandbox.workdir, carried.source)): carried.exclude
-            for carried in fresh.paths
-        }
-        return Carried(sandbox.take(paths, limit=CARRIED_LIMIT))
+        paths = _paths_of(sandbox, fresh, MAIN)
+        others = dict.fromkeys(carried.service for carried in fresh.paths if carried.service != MAIN)
+        with contextlib.ExitStack() as opened:
+            found = [sandbox.take(paths, limit=CARRIED_LIMIT)]
+            opened.callback(found[0].archive.close)
+            for name in others:
+                service = service_of(sandbox, name)
+                found.append(service.take(_paths_of(service, fresh, name), limit=CARRIED_LIMIT))
+                opened.callback(found[-1].archive.close)
+            opened.pop_all()
+        return Carried(found[0], of_services=tuple(found[1:]))
     workdir = posixpath.normpath(sandbox.workdir)
     changed = sandbox.changed(workdir)
     if changed is None:
@@ -66,7 +88,18 @@ def deliver(carried: Carried, sandbox: Sandbox) -> None:
             raise EnvironmentFailed(
                 f"files cannot be removed in the container for grading: {tail.text()[-500:]}"
             )
-    sandbox.give(carried.taken)
+    for taken in (carried.taken, *carried.of_services):
+        sandbox.give(taken)
+
+
+def _paths_of(
+    container: Sandbox | Service, fresh: FreshContainer, service: str
+) -> dict[str, tuple[str, ...]]:
+    return {
+        posixpath.normpath(posixpath.join(container.workdir, carried.source)): carried.exclude
+        for carried in fresh.paths
+        if carried.service == service
+    }
 
 
 def _of_git(path: str) -> bool:

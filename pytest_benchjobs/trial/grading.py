@@ -54,8 +54,8 @@ def grade(context: TrialContext, sandbox: Sandbox, setup: Setup) -> None:
 
 def grade_afresh(context: TrialContext, sandbox: Sandbox, carried: Carried) -> None:
     """Grade the files collected from `sandbox`, which is removed, in an untouched sandbox."""
-    context.findings.notes += carried.taken.notes
-    with contextlib.closing(carried.taken.archive):
+    context.findings.notes += carried.notes
+    with contextlib.closing(carried):
         if not context.goes_on:
             # Frees memory and processors for the next sandbox.
             sandbox.remove()
@@ -78,7 +78,7 @@ def _carry(context: TrialContext, carried: Carried, grader: Sandbox) -> None:
     fresh = context.scenario.fresh_container
     if fresh is not None and fresh.patch and not fresh.ignored:
         carried = without_ignored(carried, grader)
-    with contextlib.closing(carried.taken.archive):
+    with contextlib.closing(carried):
         deliver(carried, grader)
 
 

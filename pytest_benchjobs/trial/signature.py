@@ -23,12 +23,13 @@ from ..model.agent import AgentSpec
 from ..model.environ import HOST
 from ..model.errors import InputError
 from ..model.result import Signature
-from ..model.scenario import Environment, FreshContainer, Reference, Scenario, ScorerSpec, Step
+from ..model.scenario import MAIN, Environment, FreshContainer, Reference, Scenario, ScorerSpec, Step
 from ..sandbox.protocol import BYTECODE, File
 from ..scoring.builtin import builtin_scorers
 from ..scoring.needs import model_needed
 from ..scoring.protocol import Scorer
 from ..settings.table import MODELS
+from ..sources.compose import read_paths
 from ..sources.template import fill
 from ..store.redact import looks_secret
 from .limits import Limits
@@ -47,6 +48,7 @@ _IMAGE_OR_LIMIT = {
     "build_timeout",
     "setup_timeout",
     "skills_if_there",  # the image says
+    "compose",
     *_LIMITS,
 }
 _NEWER = frozenset({"mcp_servers", "skills_dir", "skills_if_there"})
@@ -220,7 +222,17 @@ def _step(step: Step) -> list[Any]:
 def _environment(scenario: Scenario, secrets: Mapping[str, str]) -> dict[str, Any]:
     environment = scenario.environment
     dumped = _dumped(environment, _IMAGE_OR_LIMIT)
-    return dumped | {"env": _from_host(environment.env, secrets)}
+    return dumped | {"env": _from_host(environment.env, secrets)} | _services(environment)
+
+
+def _services(environment: Environment) -> dict[str, str]:
+    """Return what services are made of beside images, if there are any: the file that describes them, what it names."""
+    if environment.compose is None:
+        return {}
+    file = environment.compose.file
+    return {
+        "compose": _digest([[os.path.relpath(one, file.parent), content_of(one)] for one in read_paths(file)])
+    }
 
 
 def _dumped(environment: Environment, left_out: set[str]) -> dict[str, Any]:
@@ -293,9 +305,14 @@ def _where_graded(scenario: Scenario, secrets: Mapping[str, str]) -> list[Any]:
 def _fresh(fresh: FreshContainer | None, secrets: Mapping[str, str]) -> list[Any]:
     if fresh is None:
         return []
-    where: list[Any] = [fresh.model_dump(mode="json", exclude={"environment"})]
+    carried = fresh.model_dump(mode="json", exclude={"environment"})
+    for path in carried["paths"]:
+        if path["service"] == MAIN:
+            del path["service"]  # keeps the signatures of earlier results
+    where: list[Any] = [carried]
     if (own := fresh.environment) is not None:
-        where.append(_dumped(own, {"env", "dockerfile", "context", "snapshot"}))
+        where.append(_dumped(own, {"env", "dockerfile", "context", "snapshot", "compose"}))
+        where += _services(own).values()
         where.append(_from_host(own.env, secrets))
         where += [content_of(path) for path in (own.dockerfile, own.context) if path is not None]
     return where

@@ -61,9 +61,9 @@ def agent_sandbox(
             context.cancellation.check()
             yield sandbox
     finally:
-        context.findings.notes += sandbox.notes
         context.phases.enter("remove")
         sandbox.remove()
+        context.findings.notes += sandbox.notes
 
 
 def _in_memory(context: TrialContext) -> Iterator[Sandbox]:
@@ -102,8 +102,8 @@ def untouched_sandbox(context: TrialContext, phase: str) -> Iterator[tuple[Sandb
             yield grader, setup
     finally:
         context.environment, context.access = elsewhere
-        context.findings.notes += grader.notes
         grader.remove()
+        context.findings.notes += grader.notes
 
 
 def _files(

@@ -28,6 +28,7 @@ from ..agents.builtin import shell
 from ..agents.capabilities import incompatibility
 from ..agents.protocol import AgentCommand
 from ..model.errors import (
+    ContainerLost,
     EngineError,
     EngineLost,
     EnvironmentFailed,
@@ -44,6 +45,7 @@ from ..store.kept_names import kept_name
 from ..store.text import clean, one_line
 from .answering import keep_answer
 from .artifacts import keep_artifacts
+from .beside import service_of
 from .connection import Connection
 from .context import TrialContext
 from .ending import end_agent
@@ -324,10 +326,20 @@ def _collect(context: TrialContext, sandbox: Sandbox) -> None:
     for command in collecting(context.scenario.scorers, context.services.scorers):
         context.phases.enter_unless_cancelled("collect")
         timeout = command.timeout * context.config.timeout_multiplier
-        result = sandbox.exec(shell(command.command), timeout=timeout, sink=Tail(), user=command.user)
+        container = service_of(sandbox, command.service)
+        try:
+            result = container.exec(shell(command.command), timeout=timeout, sink=Tail(), user=command.user)
+        except (ContainerLost, EngineError) as error:
+            if container is sandbox:
+                raise
+            # Such as of a service that has ended.
+            context.note(
+                f"collect command of service {command.service} failed: {command.command[:200]}", error
+            )
+            continue
         if result.exit_status != 0:
             context.note(f"collect command failed: {command.command[:200]}")
-        if result.timed_out and context.limits.grading is Grading.STRICT:
+        if result.timed_out and container is sandbox and context.limits.grading is Grading.STRICT:
             sandbox.end_processes()
     kept, notes = keep_artifacts(
         sandbox,

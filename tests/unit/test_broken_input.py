@@ -194,7 +194,7 @@ TASKS = [
     Broken("a GPU", TASK + "gpus = 1\n", 11, ("GPUs are not supported yet",)),
     Broken("a TPU", TASK + 'tpu = { type = "v5" }\n', 11, ("TPUs are not supported yet",)),
     Broken("Windows", TASK + 'os = "windows"\n', 11, ("Windows containers are not supported yet",)),
-    Broken("a side-car's artifact", 'artifacts = [\n  "a",\n  { source = "b", service = "db" },\n]\n' + TASK, 3, ("artifacts[1].service", "services")),
+    Broken("a side-car's artifact", 'artifacts = [\n  "a",\n  { source = "b", service = "db" },\n]\n' + TASK, 3, ("artifacts[1].service", "no service 'db'")),
     Broken("an artifact of outside", 'artifacts = ["../a"]\n' + TASK, 1, ("artifacts[0].source", "'..'")),
     Broken("an impossible variable", TASK + '[solution.env]\n"a b" = "x"\n', 12, ("solution.env.a b", "environment variable")),
     Broken("a workdir that is relative", TASK + 'workdir = "app"\n', 11, ("environment.workdir", "'/app'")),
@@ -265,11 +265,11 @@ def test_a_task_directory_that_lacks_a_file_is_told_which(missing: str, says: st
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("environment/docker-compose.yaml", "Docker Compose are not supported yet"),
+        ("environment/docker-compose.yaml", "is empty; see docs/compose.md"),
         ("trajectory.json", "an earlier session is not supported yet"),
     ],
 )
-def test_a_task_that_needs_more_than_one_container_is_refused(name: str, says: str, tmp_path: Path) -> None:
+def test_what_a_file_beside_it_asks_for_is_checked_too(name: str, says: str, tmp_path: Path) -> None:
     task = write_task(tmp_path / "t")
     (task / name).parent.mkdir(parents=True, exist_ok=True)
     (task / name).write_text("")

@@ -71,6 +71,8 @@ def _lacks(scenario: Scenario, config: JobConfig) -> Iterator[str]:
     fresh = (scenario.fresh_container, *(step.fresh_container for step in scenario.steps))
     if any(one is not None for one in fresh):
         yield "is graded in a container of its own, and there is no Docker"
+    if environment.compose is not None:
+        yield "has services of Docker Compose, and there is no Docker"
     if environment.healthcheck is not None:
         yield "waits for a service, and in a local sandbox it ends with the command that started it"
     written = (*scenario.files, *([environment.workdir] if environment.workdir else ()))

@@ -113,7 +113,7 @@ class LocalProvider:
         build_args: Mapping[str, str],  # noqa: ARG002  nothing is built
     ) -> str | None:
         """Return what stands for the programs of this machine: the release of its system. None: it needs an image."""
-        return _key() if runs_on_host(environment, image_map) else None
+        return _key() if runs_on_host(environment, image_map) and environment.compose is None else None
 
     def start(self, spec: SandboxSpec, on_phase: Callable[[str], None]) -> LocalSandbox:
         """Make the directories of a sandbox, and fill them."""

@@ -7,7 +7,8 @@
       first.py         its first process, which ends all others; processes.py: what runs in it, its end; entrypoint.py
       programs.py      putting back what an agent changed; untouched.py, original.py, loader_cache.py, mountpoints.py
     images.py        images: found, pulled (pulling.py) or built (build.py, dockerfile.py); keeping.py: kept of trials
-    network.py       the network of public trials; rules.py: what it is closed to
+    network.py       the network of public trials, and those of services; rules.py: what the first is closed to
+    compose/         services beside a container
     engine.py        how to reach the engine, and what its refusals mean; library.py: its client
     watch.py         what happens behind our back; reaper.py and sweep.py: what is left of dead processes; health.py
 

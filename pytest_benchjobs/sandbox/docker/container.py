@@ -42,6 +42,8 @@ from .watch import Events
 
 if TYPE_CHECKING:
     from ..proxy import Proxy
+    from .compose.service import ServiceContainer
+    from .compose.services import TrialServices
 
 _KILLED = 137
 # A command that could not be started ends with one of these and without ever having had a process.
@@ -88,8 +90,10 @@ class DockerSandbox(ContainerFiles):
         first: File | None,
         note: str | None = None,
         proxy: Proxy | None = None,
+        beside: TrialServices | None = None,
     ) -> None:
         super().__init__(services.engine, container, workdir)
+        self._beside = beside
         self._proxy = proxy
         self._network: Network = spec.network
         self.image = image.record
@@ -456,6 +460,8 @@ class DockerSandbox(ContainerFiles):
             other = self._services.network.of("none" if network == "public" else "public", self._image.id)
             with contextlib.suppress(docker.errors.APIError):
                 client.disconnect_container_from_network(self.id, other.name)
+            if network == "none" and self._beside is not None and self._beside.joined().networks:
+                return  # the engine gives no container both that and the network of its services
             wanted = self._joined(network)
             if wanted.note is not None and wanted.note not in self._notes:
                 self._notes.append(wanted.note)
@@ -478,6 +484,8 @@ class DockerSandbox(ContainerFiles):
 
     def keep(self, name: str) -> str:
         """Keep the file system as it is now, as an image of the engine."""
+        if self._beside is not None:
+            raise EngineError("it has services, whose containers and volumes cannot be kept with it")
         with self._calling():
             return commit(self._engine, self.id, name, self._image, self._spec)
 
@@ -492,6 +500,23 @@ class DockerSandbox(ContainerFiles):
 
     def remove(self) -> None:
         """Remove it and all that came with it, without waiting. Never raises."""
+        self.remove_alone()
+        if self._beside is not None:
+            self._beside.remove()
+
+    def service(self, name: str) -> ServiceContainer:
+        """Return the container of a service beside this one.
+
+        Raises:
+            EnvironmentFailed: there is none of this name.
+        """
+        if self._beside is None:
+            raise EnvironmentFailed(f"there is no service {name!r}: the environment has no `compose`")
+        with self._calling():
+            return self._beside.find(name)
+
+    def remove_alone(self) -> None:
+        """Remove the container, and leave its services: it is to be started once more. Never raises."""
         if self._removed:
             return
         if self._proxy is not None:
@@ -520,8 +545,8 @@ class DockerSandbox(ContainerFiles):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes on what became of it on the way."""
-        return tuple(self._notes)
+        """Notes on what became of it on the way, and of its services."""
+        return (*self._notes, *(() if self._beside is None else self._beside.notes))
 
     @contextlib.contextmanager
     def _calling(self) -> Iterator[None]:

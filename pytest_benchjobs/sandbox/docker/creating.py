@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import docker.errors
@@ -18,6 +19,7 @@ from .container import DockerSandbox
 from .engine import LABEL
 from .first import FIRST, first_file
 from .images import ResolvedImage
+from .network import Joinable
 from .services import EngineServices
 from .transfer import paths_of
 from .untouched import NOTHING, Watched, watched
@@ -25,6 +27,7 @@ from .watch import Events
 
 if TYPE_CHECKING:
     from ..proxy import Proxy
+    from .compose.services import Joined, TrialServices
 
 _HOSTNAME = "bench"
 # Of the engine's default capabilities: forging packets, making devices, and handing capabilities on.
@@ -42,8 +45,11 @@ def create(
     image: ResolvedImage,
     events: Events,
     proxy: Proxy | None = None,
+    beside: TrialServices | None = None,
 ) -> DockerSandbox:
-    """Create a container, which is not started yet. `proxy` serves it if it is to be limited to certain hosts.
+    """Create a container, which is not started yet.
+
+    `proxy` serves it if it is to be limited to certain hosts. `beside` are the services of its trial, if it has any.
 
     Raises:
         ImageMissing: the image was removed meanwhile.
@@ -52,16 +58,14 @@ def create(
     """
     environment = spec.environment
     workdir = environment.workdir or image.workdir or "/"
-    labels = {
-        **{LABEL + key: value for key, value in spec.labels.items()},
-        LABEL + "owner": str(services.owner),
-        LABEL + "host": services.owner.host,
-        LABEL + "deadline": str(int(time.time() + spec.deadline)),
-    }
+    labels = labels_of(services, spec)
     lifetime = max(1, int(spec.deadline))
     first = first_file(services.machine(), lifetime, _watched(spec, image, workdir))
     client = services.engine.client
     network = services.network.of(spec.network, image.id)
+    joined = None if beside is None else beside.joined()
+    networks = {network.name: ()} if joined is None else networks_of(network, joined)
+    first_network = next(iter(networks))
     try:
         created = client.create_container(
             image.id,
@@ -75,8 +79,9 @@ def create(
             working_dir=workdir,
             labels=labels,
             host_config=client.create_host_config(
-                **_host_config(environment, network.name, spec.mounts), init=first is None
+                **_host_config(environment, first_network, spec.mounts, joined), init=first is None
             ),
+            networking_config=None if joined is None else _joining(client, first_network, networks),
         )
     except docker.errors.ImageNotFound as error:
         services.images.forget(image.id)
@@ -88,9 +93,37 @@ def create(
                 f"{error.explanation}"
             ) from error
         raise
-    return DockerSandbox(
-        services, created["Id"], image, spec, workdir, labels, events, first, network.note, proxy
+    sandbox = DockerSandbox(
+        services, created["Id"], image, spec, workdir, labels, events, first, network.note, proxy, beside
     )
+    try:
+        for name in [*networks][1:]:
+            client.connect_container_to_network(created["Id"], name, aliases=list(networks[name]))
+    except BaseException:
+        sandbox.remove_alone()
+        raise
+    return sandbox
+
+
+def labels_of(services: EngineServices, spec: SandboxSpec) -> dict[str, str]:
+    """Return the labels of everything that a trial has in the engine."""
+    return {
+        **{LABEL + key: value for key, value in spec.labels.items()},
+        LABEL + "owner": str(services.owner),
+        LABEL + "host": services.owner.host,
+        LABEL + "deadline": str(int(time.time() + spec.deadline)),
+    }
+
+
+def networks_of(network: Joinable, joined: Joined) -> dict[str, tuple[str, ...]]:
+    """Return the networks of a container with services, with its names there: theirs come first."""
+    alone = {} if network.name == "none" and joined.networks else {network.name: ()}
+    return {**joined.networks, **alone}
+
+
+def _joining(client: Any, first: str, networks: Mapping[str, tuple[str, ...]]) -> Any:
+    endpoint = client.create_endpoint_config(aliases=list(networks[first]) or None)
+    return client.create_networking_config({first: endpoint})
 
 
 def _watched(spec: SandboxSpec, image: ResolvedImage, workdir: str) -> Watched:
@@ -100,7 +133,9 @@ def _watched(spec: SandboxSpec, image: ResolvedImage, workdir: str) -> Watched:
     return watched(image.driver, Places.of(image.env, workdir, spec.restoring), paths)
 
 
-def _host_config(environment: Environment, network: str, mounts: tuple[Mount, ...]) -> dict[str, Any]:
+def _host_config(
+    environment: Environment, network: str, mounts: tuple[Mount, ...], joined: Joined | None
+) -> dict[str, Any]:
     config: dict[str, Any] = {
         "network_mode": network,
         "pids_limit": environment.pids,
@@ -122,6 +157,17 @@ def _host_config(environment: Environment, network: str, mounts: tuple[Mount, ..
             EngineMount(mount.target, str(mount.source.absolute()), type="bind", read_only=True)
             for mount in mounts
         ]
+    if joined is not None:
+        config["mounts"] = [
+            *config.get("mounts", ()),
+            *(
+                EngineMount(target, name, type="volume", read_only=only)
+                for name, target, only in joined.volumes
+            ),
+        ]
+        config["tmpfs"] = dict(joined.tmpfs)
+        config["extra_hosts"] = dict(joined.hosts)
+        config["shm_size"] = joined.shm_size
     if environment.gpus:
         config["device_requests"] = [DeviceRequest(count=environment.gpus, capabilities=[["gpu"]])]
     return config

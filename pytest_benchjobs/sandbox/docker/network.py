@@ -1,6 +1,8 @@
 """The network of public trials: the internet, without other containers, link-local addresses and this machine.
 
 There is one in an engine, made by whoever needs it first and found by its label afterwards. `benchjobs gc` removes it.
+
+A trial with services has networks of its own beside it, which lead to its services and to nothing else.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ import dataclasses
 import errno
 import ipaddress
 import os
+import random
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -18,7 +21,7 @@ from typing import Any
 import docker.errors
 from docker.types import IPAMConfig, IPAMPool, LogConfig
 
-from ...model.errors import ContainerStartFailed, InfrastructureError
+from ...model.errors import ContainerStartFailed, EngineError, InfrastructureError
 from ...model.job import Owner
 from ...model.scenario import Network
 from ..archive import pack
@@ -35,6 +38,8 @@ NETWORK_LABEL = f"{LABEL}network"
 # Nobody's but benchmarks' (RFC 2544), and none that an engine gives to networks by itself: rules that outlive the
 # network are about no other.
 _SUBNETS = tuple(ipaddress.IPv4Network("198.19.0.0/16").subnets(new_prefix=20))
+# Of trials with services. An engine has no more than some thirty subnets to give to networks by itself.
+_OF_TRIALS = tuple(ipaddress.IPv4Network("198.18.0.0/16").subnets(new_prefix=27))
 _BRIDGE = "com.docker.network.bridge"
 _MTU = "com.docker.network.driver.mtu"
 LOOKS = 3
@@ -123,6 +128,36 @@ def remove_public_network(engine: Engine, owner: Owner, machine: str) -> int:
         except InfrastructureError:
             continue  # somebody uses it by now
     return removed
+
+
+def make_trial_network(engine: Engine, name: str, labels: Mapping[str, str]) -> str:
+    """Make a network between the containers of one trial; return its id.
+
+    It leads nowhere else: not to this machine either, which has no address on it.
+
+    Raises:
+        ContainerStartFailed: there is no free subnet.
+        InfrastructureError: the engine refuses, or is gone.
+    """
+    subnets = list(_OF_TRIALS)
+    random.shuffle(subnets)  # others look for one at the same time
+    for subnet in subnets:
+        try:
+            with engine.guard():
+                return str(
+                    engine.client.create_network(
+                        name,
+                        driver="bridge",
+                        internal=True,
+                        options={f"{_BRIDGE}.inhibit_ipv4": "true"},
+                        ipam=IPAMConfig(pool_configs=[IPAMPool(subnet=str(subnet))]),
+                        labels=dict(labels),
+                    )["Id"]
+                )
+        except EngineError as error:
+            if _TAKEN not in str(error):
+                raise
+    raise ContainerStartFailed("no network for the services of a trial: 198.18.0.0/16 has no free subnet")
 
 
 def _ours(engine: Engine) -> list[Mapping[str, Any]]:

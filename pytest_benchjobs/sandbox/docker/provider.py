@@ -25,6 +25,7 @@ from .services import EngineServices
 from .sweep import sweep
 
 if TYPE_CHECKING:
+    from .compose.services import TrialServices
     from .container import DockerSandbox
     from .supply import DockerSupply
     from .watch import Events
@@ -67,7 +68,18 @@ class DockerProvider:
         self, environment: Environment, image_map: Mapping[str, str], build_args: Mapping[str, str]
     ) -> str | None:
         """Return what decides the content of the image these would give; None when an image is not here."""
-        return self.images.identify(environment, image_map, build_args)
+        found = self.images.identify(environment, image_map, build_args)
+        if environment.compose is None or found is None:
+            return found
+        from .compose.services import combined_key
+
+        keys = {}
+        for name, image in environment.compose.images.items():
+            key = self.images.identify(environment.of_service(image), image_map, build_args)
+            if key is None:
+                return None
+            keys[name] = key
+        return combined_key(found, keys)
 
     def weigh(
         self,
@@ -114,28 +126,80 @@ class DockerProvider:
                     lambda: on_phase("image"),
                     Urgency.GRADING if spec.grading else Urgency.TRIAL,
                 )
-            with taken(self._starts, lambda: on_phase("image")):
-                on_phase("start")
-                sandbox = self._start_in_network(spec, image, events)
+            if spec.environment.compose is not None:
+                return self._start_with_services(spec, image, events, on_phase)
+            return self._start_alone(spec, image, events, on_phase)
+
+    def _start_alone(
+        self,
+        spec: SandboxSpec,
+        image: ResolvedImage,
+        events: Events,
+        on_phase: Callable[[str], None],
+        beside: TrialServices | None = None,
+    ) -> DockerSandbox:
+        """Start a container, and wait for its ENTRYPOINT."""
+        with taken(self._starts, lambda: on_phase("image" if beside is None else "start")):
+            on_phase("start")
+            sandbox = self._start_in_network(spec, image, events, beside)
+        try:
+            # It may take its time, and others may start meanwhile. Asking for the phase tells whether to go on.
+            sandbox.await_entrypoint(lambda: on_phase("start"))
+        except BaseException:
+            sandbox.remove()
+            raise
+        return sandbox
+
+    def _start_with_services(
+        self, spec: SandboxSpec, image: ResolvedImage, events: Events, on_phase: Callable[[str], None]
+    ) -> DockerSandbox:
+        """Start services and the container of the trial, in the order in which they wait for each other."""
+        from .compose.services import TrialServices
+        from .creating import labels_of
+
+        beside = TrialServices(self.services, spec, labels_of(self.services, spec), on_phase)
+        images = {
+            name: self.images.resolve(
+                spec.environment.of_service(service),
+                spec.image_map,
+                spec.build_args,
+                lambda: on_phase("image"),
+                Urgency.GRADING if spec.grading else Urgency.TRIAL,
+            )
+            for name, service in beside.project.images.items()
+        }
+        self.services.remember(beside)
+        try:
+            beside.begin(images)
+            files = (*beside.project.main.files, *spec.files)
+            spec = dataclasses.replace(spec, environment=beside.environment(), files=files)
+            keys = {name: found.record.key for name, found in images.items()}
+            sandbox = self._start_alone(spec, beside.image(image, keys), events, on_phase, beside)
             try:
-                # It may take its time, and others may start meanwhile. Asking for the phase tells whether to go on.
-                sandbox.await_entrypoint(lambda: on_phase("start"))
+                beside.after_main()
             except BaseException:
                 sandbox.remove()
                 raise
+        except BaseException:
+            beside.remove()
+            raise
         return sandbox
 
-    def _start_in_network(self, spec: SandboxSpec, image: ResolvedImage, events: Events) -> DockerSandbox:
+    def _start_in_network(
+        self, spec: SandboxSpec, image: ResolvedImage, events: Events, beside: TrialServices | None = None
+    ) -> DockerSandbox:
         """Start a container. The network is looked for again where others removed it: `benchjobs gc` of another job."""
         from .container import NetworkGone
 
         for _ in range(LOOKS):
             with contextlib.suppress(NetworkGone):
-                return self._started(spec, image, events)
+                return self._started(spec, image, events, beside)
             self.services.network.forget()
-        return self._started(spec, image, events)
+        return self._started(spec, image, events, beside)
 
-    def _started(self, spec: SandboxSpec, image: ResolvedImage, events: Events) -> DockerSandbox:
+    def _started(
+        self, spec: SandboxSpec, image: ResolvedImage, events: Events, beside: TrialServices | None = None
+    ) -> DockerSandbox:
         from .creating import FilesNotSeen, create
 
         proxy = None
@@ -147,12 +211,12 @@ class DockerProvider:
             spec = dataclasses.replace(spec, mounts=(*spec.mounts, proxy.mount), files=files)
         try:
             try:
-                sandbox = create(self.services, spec, image, events, proxy)
+                sandbox = create(self.services, spec, image, events, proxy, beside)
             except FilesNotSeen:
                 if not _may_be_copied(spec):
                     raise
                 self._sees_files = False
-                sandbox = create(self.services, _copied(spec), image, events)
+                sandbox = create(self.services, _copied(spec), image, events, None, beside)
         except BaseException:
             if proxy is not None:
                 proxy.close()
@@ -161,7 +225,7 @@ class DockerProvider:
         try:
             sandbox.begin()
         except BaseException:
-            sandbox.remove()
+            sandbox.remove_alone()
             raise
         return sandbox
 

@@ -1,4 +1,4 @@
-"""A small process that outlives ours and removes our containers when we die without doing so.
+"""A small process that outlives ours and removes what we have in the engine when we die without doing so.
 
 It blocks on a pipe whose only writer is our process. The kernel closes the pipe when we end, however we end, and the
 reaper then removes what carries our label. Run as a script it needs nothing but the standard library, except for
@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 import urllib.parse
+from typing import Any
 
 _QUIT = b"q"
 _PATIENCE = 60.0
@@ -131,13 +132,19 @@ class _UnixEngine:
     def __init__(self, path: str) -> None:
         self._path = path
 
-    def list(self, label: str) -> list[str]:
-        query = urllib.parse.urlencode({"all": "1", "filters": json.dumps({"label": [label]})})
-        _, body = ask_unix(self._path, "GET", f"/containers/json?{query}", _TIMEOUT)
-        return [found["Id"] for found in json.loads(body)]
+    def list(self, label: str) -> list[tuple[str, str]]:
+        """Return kinds and ids of all we have there, what others need last."""
+        found = [("containers", one["Id"]) for one in self._get("containers/json", label, all="1")]
+        found += [("networks", one["Id"]) for one in self._get("networks", label)]
+        return found + [("volumes", one["Name"]) for one in self._get("volumes", label)["Volumes"] or ()]
 
-    def remove(self, container: str) -> None:
-        ask_unix(self._path, "DELETE", f"/containers/{container}?force=1&v=1", _TIMEOUT)
+    def remove(self, kind: str, name: str) -> None:
+        query = {"containers": "?force=1&v=1", "networks": "", "volumes": "?force=1"}[kind]
+        ask_unix(self._path, "DELETE", f"/{kind}/{name}{query}", _TIMEOUT)
+
+    def _get(self, path: str, label: str, **query: str) -> Any:
+        written = urllib.parse.urlencode({**query, "filters": json.dumps({"label": [label]})})
+        return json.loads(ask_unix(self._path, "GET", f"/{path}?{written}", _TIMEOUT)[1])
 
 
 class _RemoteEngine:
@@ -147,11 +154,21 @@ class _RemoteEngine:
 
         self._client = docker.APIClient(**docker.utils.kwargs_from_env(), version="auto")
 
-    def list(self, label: str) -> list[str]:
-        return [found["Id"] for found in self._client.containers(all=True, filters={"label": label})]
+    def list(self, label: str) -> list[tuple[str, str]]:
+        """Return kinds and ids of all we have there, what others need last."""
+        filters = {"label": label}
+        found = [("containers", one["Id"]) for one in self._client.containers(all=True, filters=filters)]
+        found += [("networks", one["Id"]) for one in self._client.networks(filters=filters)]
+        volumes = self._client.volumes(filters=filters)["Volumes"] or ()
+        return found + [("volumes", one["Name"]) for one in volumes]
 
-    def remove(self, container: str) -> None:
-        self._client.remove_container(container, force=True, v=True)
+    def remove(self, kind: str, name: str) -> None:
+        if kind == "containers":
+            self._client.remove_container(name, force=True, v=True)
+        elif kind == "networks":
+            self._client.remove_network(name)
+        else:
+            self._client.remove_volume(name, force=True)
 
 
 def _reap(host: str, label: str) -> None:
@@ -162,8 +179,8 @@ def _reap(host: str, label: str) -> None:
         try:
             engine = _UnixEngine(host[len("unix://") :]) if host.startswith("unix://") else _RemoteEngine()
             found = engine.list(label)
-            for container in found:
-                engine.remove(container)
+            for kind, name in found:
+                engine.remove(kind, name)
             empty = 0 if found else empty + 1
         except Exception:  # an engine that is away may come back within our patience
             empty = 0

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ...model.errors import InfrastructureError
 from ...model.job import Owner
-from ..protocol import Sandbox
 from .engine import LABEL, Engine
 from .images import Images
 from .reaper import Reaper
@@ -20,6 +19,15 @@ if TYPE_CHECKING:
 
 # The engine speaks of architectures as Go does.
 _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
+
+
+class Removable(Protocol):
+    """Something of a trial in the engine."""
+
+    id: str
+
+    def remove(self) -> None:
+        """Remove it, without waiting. Never raises."""
 
 
 class EngineServices:
@@ -39,7 +47,7 @@ class EngineServices:
         self._network: PublicNetwork | None = None
         self._machine: str | None = None
         self._lock = threading.Lock()
-        self._live: dict[str, Sandbox] = {}
+        self._live: dict[str, Removable] = {}
 
     @property
     def network(self) -> PublicNetwork:
@@ -81,10 +89,10 @@ class EngineServices:
             self._machine = _MACHINES.get(found, found)
         return self._machine
 
-    def remember(self, sandbox: Sandbox) -> None:
-        """Remove this container at `close`, unless it is removed before."""
+    def remember(self, made: Removable) -> None:
+        """Remove this at `close`, unless it is removed before."""
         with self._lock:
-            self._live[sandbox.id] = sandbox
+            self._live[made.id] = made
 
     def forget(self, container: str) -> None:
         """Stop watching a container, which is gone."""
@@ -99,8 +107,8 @@ class EngineServices:
         """Remove whatever this process still has, and let go of the engine."""
         with self._lock:
             left, events, storage = list(self._live.values()), self._events, self._storage
-        for sandbox in left:
-            sandbox.remove()
+        for made in left:
+            made.remove()
         if storage is not None:
             storage.close()
         if events is not None:

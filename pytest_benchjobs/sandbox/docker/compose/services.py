@@ -1,0 +1,297 @@
+"""The services of one trial: their networks, volumes and containers, from their start to their removal."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import secrets
+import shlex
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import docker.errors
+
+from ....model.errors import EnvironmentFailed, InfrastructureError
+from ....model.escape import escaped
+from ....model.scenario import MAIN, Environment
+from ....sources.compose import variables
+from ...protocol import SandboxSpec
+from ..engine import LABEL, Engine
+from ..images import ResolvedImage
+from ..library import ERRORS
+from ..network import make_trial_network
+from ..services import EngineServices
+from .plugin import Plugin
+from .project import Project, least, read_project
+from .service import ServiceContainer, service_container
+
+PROJECT = f"{LABEL}project"
+"""Label of everything that services of one trial have."""
+SERVICE = f"{LABEL}service"
+_OF_COMPOSE = "com.docker.compose.service"
+_SAID = 1000
+_TRIES = 3
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Joined:
+    """What the container of the trial has of its services: networks and volumes of the engine, by their real names."""
+
+    networks: Mapping[str, tuple[str, ...]]
+    volumes: tuple[tuple[str, str, bool], ...]
+    tmpfs: Mapping[str, str]
+    hosts: Mapping[str, str]
+    shm_size: int | None
+
+
+class TrialServices:
+    """Services beside the container of one trial.
+
+    Args:
+        services: What all containers of this process share.
+        spec: Of the trial.
+        labels: Of everything that is made.
+        on_phase: Called several times a second with the step that goes on; what it raises breaks that off.
+    """
+
+    def __init__(
+        self,
+        services: EngineServices,
+        spec: SandboxSpec,
+        labels: Mapping[str, str],
+        on_phase: Callable[[str], object],
+    ) -> None:
+        compose = spec.environment.compose
+        assert compose is not None  # noqa: S101  callers have looked
+        self._engine: Engine = services.engine
+        self._services = services
+        self._environment = spec.environment
+        self._network = spec.network
+        self._name = f"bench-{secrets.token_hex(8)}"
+        self.id = self._name
+        self._labels = {**labels, PROJECT: self._name}
+        self._plugin = Plugin(compose.file, self._engine.host)
+        self._on_phase = on_phase
+        filled = {**variables(compose.file.parent, spec.environment), **spec.environment.env}
+        self.project: Project = read_project(
+            self._plugin.normalise(filled, lambda: on_phase("image")), compose.file
+        )
+        self._networks: dict[str, str] = {}
+        self._volumes: dict[str, str] = {}
+        self._description = ""
+        self._public: str | None = None
+        self._notes: list[str] = []
+        self._removed = False
+
+    def environment(self) -> Environment:
+        """Return the environment of the trial, with what the file adds to `main`; limits are the least of both."""
+        own, main = self._environment, self.project.main
+        return own.model_copy(
+            update={
+                "env": {**main.env, **own.env},
+                "memory": least(own.memory, main.memory),
+                "cpus": least(own.cpus, main.cpus),
+                "keep_entrypoint": own.keep_entrypoint or bool(main.entrypoint or main.command),
+            }
+        )
+
+    def image(self, image: ResolvedImage, keys: Mapping[str, str]) -> ResolvedImage:
+        """Return the image of `main`, with what the file says in place of its configuration, and of other images.
+
+        Args:
+            image: The image.
+            keys: Service -> `ImageRecord.key` of its image.
+        """
+        main = self.project.main
+        entrypoint = image.entrypoint if main.entrypoint is None else main.entrypoint
+        if main.command:
+            # It goes on beside what an ENTRYPOINT is told to run.
+            entrypoint = (*entrypoint, "/bin/sh", "-c", f'{shlex.join(main.command)} & exec "$@"', "sh")
+        return dataclasses.replace(
+            image,
+            record=image.record.model_copy(update={"key": combined_key(image.record.key, keys)}),
+            workdir=main.workdir or image.workdir,
+            user=main.user or image.user,
+            entrypoint=entrypoint,
+        )
+
+    def begin(self, images: Mapping[str, ResolvedImage]) -> None:
+        """Make networks and volumes, and start the services that do not wait for `main`. Their health is waited for.
+
+        Raises:
+            EnvironmentFailed: a service does not start, ends, or is not healthy.
+            InfrastructureError: the engine failed.
+        """
+        project = self.project
+        self._on_phase("start")
+        for name in project.networks:
+            self._networks[name] = make_trial_network(self._engine, f"{self._name}-{name}", self._labels)
+        with self._engine.guard():
+            for name in project.volumes:
+                real = f"{self._name}-{name}"
+                self._engine.client.create_volume(real, labels=self._labels)
+                self._volumes[name] = real
+        if not project.services:
+            return
+        if self._network == "public":
+            self._public = self._services.network.of("public", next(iter(images.values())).id).name
+        self._description = project.description(
+            images={name: image.id for name, image in images.items()},
+            networks=self._networks,
+            volumes=self._volumes,
+            labels=self._labels,
+            environment=self._environment,
+        )
+        self._start([name for name in project.services if name not in project.after_main])
+
+    def after_main(self) -> None:
+        """Start the services that wait for `main`."""
+        self._start(sorted(self.project.after_main))
+
+    def joined(self) -> Joined:
+        """Return what the container of the trial has of them."""
+        main = self.project.main
+        return Joined(
+            networks={self._networks[name]: aliases for name, aliases in main.networks.items()},
+            volumes=tuple((self._volumes[name], target, only) for name, target, only in main.volumes),
+            tmpfs=main.tmpfs,
+            hosts=main.hosts,
+            shm_size=main.shm_size,
+        )
+
+    def find(self, name: str) -> ServiceContainer:
+        """Return the container of a service, which may have ended.
+
+        Raises:
+            EnvironmentFailed: there is none of this name.
+        """
+        found = [one for one in self._containers() if _service_of(one) == name]
+        if not found:
+            named = ", ".join((MAIN, *self.project.services))
+            raise EnvironmentFailed(f"{self.project.file}: there is no service {name!r}; it has {named}")
+        return service_container(self._engine, found[0]["Id"])
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes on services that ended with an error before they were removed."""
+        return tuple(self._notes)
+
+    def remove(self) -> None:
+        """Remove everything, without asking services to end. Never raises."""
+        if self._removed:
+            return
+        for _ in range(_TRIES):
+            with contextlib.suppress(InfrastructureError, *ERRORS, OSError):
+                self._remove()
+                self._removed = True
+                break
+            time.sleep(0.2)
+        else:
+            return  # the sweep of a later process finds them
+        self._services.forget(self.id)
+
+    def _start(self, names: Iterable[str]) -> None:
+        """Create containers, put files into them, and start them in their order."""
+        names = tuple(names)
+        if not names:
+            return
+        timeout = self._environment.setup_timeout
+        self._call("create", "--no-build", *names, timeout=timeout)
+        self._fill(names)
+        wait = ("--detach", "--wait", "--no-build", "--no-recreate")
+        self._call("up", *wait, "--wait-timeout", str(max(1, int(timeout))), *names, timeout=timeout + 10)
+        if self._environment.storage is not None:
+            for one in self._containers():
+                self._services.storage.add(one["Id"], self._environment.storage, self._over_storage(one))
+
+    def _fill(self, names: Sequence[str]) -> None:
+        """Put files into containers that were created, and connect them with the internet if the trial has it.
+
+        Docker Compose would give a service its name also in the network of public trials, where it cannot be reached.
+        """
+        for one in self._containers():
+            name = _service_of(one)
+            if name not in names:
+                continue
+            if files := self.project.files.get(name):
+                service_container(self._engine, one["Id"]).put(files)
+            if self._public is not None and self.project.services[name]["networks"]:
+                with self._engine.guard():
+                    self._engine.client.connect_container_to_network(one["Id"], self._public)
+
+    def _call(self, *arguments: str, timeout: float) -> None:
+        status, said = self._plugin.call(
+            self._name, self._description, *arguments, timeout=timeout, check=lambda: self._on_phase("start")
+        )
+        if status == 0:
+            return
+        states = [state for one in self._containers() if (state := self._state(one)) is not None]
+        why = "; ".join(states) or _line(said)
+        raise EnvironmentFailed(f"{self.project.file}: the services do not start: {why}")
+
+    def _state(self, container: Mapping[str, Any]) -> str | None:
+        """Return in words what is wrong with a container; None: nothing is."""
+        with self._engine.guard():
+            state = self._engine.client.inspect_container(container["Id"])["State"]
+        name = _service_of(container)
+        if (state.get("Health") or {}).get("Status") == "unhealthy":
+            log = state["Health"].get("Log") or [{}]
+            said = str(log[-1].get("Output") or "")
+            return f"{name} is not healthy: {_line(said) or 'no output'}"
+        if state["Status"] != "exited" or state["ExitCode"] == 0:
+            return None
+        memory = ", killed for memory" if state.get("OOMKilled") else ""
+        return f"{name} ended with status {state['ExitCode']}{memory}: {self._log(container['Id']) or 'no output'}"
+
+    def _log(self, container: str) -> str:
+        try:
+            raw = self._engine.client.logs(container, tail=20)
+        except (*ERRORS, OSError):
+            return ""
+        return _line(raw.decode("utf-8", "replace"))
+
+    def _over_storage(self, container: Mapping[str, Any]) -> Callable[[], None]:
+        def end() -> None:
+            self._notes.append(
+                f"service {_service_of(container)} was killed: it wrote more than `storage` allows"
+            )
+            with contextlib.suppress(docker.errors.APIError):
+                self._engine.client.kill(container["Id"])
+
+        return end
+
+    def _containers(self) -> list[dict[str, Any]]:
+        label = [f"{PROJECT}={self._name}"]
+        found: list[dict[str, Any]] = self._engine.get("/containers/json", all=True, filters={"label": label})
+        return found
+
+    def _remove(self) -> None:
+        client = self._engine.client
+        for one in self._containers():
+            with contextlib.suppress(InfrastructureError):
+                if (state := self._state(one)) is not None:
+                    self._notes.append(f"service {state}")
+            self._services.forget(one["Id"])
+            with contextlib.suppress(docker.errors.NotFound):
+                client.remove_container(one["Id"], force=True, v=True)
+        for network in self._networks.values():
+            with contextlib.suppress(docker.errors.NotFound):
+                client.remove_network(network)
+        for volume in self._volumes.values():
+            with contextlib.suppress(docker.errors.NotFound):
+                client.remove_volume(volume, force=True)
+
+
+def combined_key(own: str, keys: Mapping[str, str]) -> str:
+    """Return the identity of the images of a trial; that of its own image alone where there are no others."""
+    return " ".join((own, *(f"{name}={keys[name]}" for name in sorted(keys))))
+
+
+def _service_of(container: Mapping[str, Any]) -> str:
+    return str((container.get("Labels") or {}).get(_OF_COMPOSE, ""))
+
+
+def _line(output: str) -> str:
+    """Return the end of an output on one line, with nothing in it that could pass for anything else."""
+    return escaped(" ".join(output.split())[-_SAID:])

@@ -1,0 +1,205 @@
+"""Files of Docker Compose, as far as they can be read without Docker Compose: for collection, and for images.
+
+A trial has Docker Compose itself normalise the file: with variables filled in, it decides.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..model.scenario import MAIN, Compose, Environment, HealthCheck, ServiceImage
+from .complaints import Complaints
+from .compose_rules import UNKNOWN_HERE, bind_source, faults, file_of, listed
+from .documents import Document, read_document
+
+COMPOSE_FILE = "docker-compose.yaml"
+OWN_IMAGE = "benchjobs-main"
+"""Value of the variables that stand for the image which the task has without the file."""
+_VARIABLE = re.compile(r"\$(?:(?P<escaped>\$)|(?P<plain>\w+)|\{(?P<braced>\w+)(?::?-(?P<default>[^}]*))?\})")
+_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:us|ms|s|m|h))+")
+_UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def variables(directory: Path, environment: Environment | None = None) -> dict[str, str]:
+    """Return the variables that files of Harbor tasks count on, which describe the trial and this machine."""
+    cpus = None if environment is None else environment.cpus
+    memory = None if environment is None else environment.memory
+    return {
+        "CONTEXT_DIR": str(directory),
+        "MAIN_IMAGE_NAME": OWN_IMAGE,
+        "PREBUILT_IMAGE_NAME": OWN_IMAGE,
+        "CPUS": f"{cpus or 0:g}",
+        "MEMORY": str(memory or 0),
+        **{
+            f"{whose}_{what}_PATH": f"{place}/{name}"
+            for whose, place in (("HOST", UNKNOWN_HERE), ("ENV", "/logs"))
+            for what, name in (
+                ("AGENT_LOGS", "agent"),
+                ("VERIFIER_LOGS", "verifier"),
+                ("ARTIFACTS", "artifacts"),
+                ("ARTIFACTS_LOGS", "artifacts"),
+            )
+        },
+    }
+
+
+class ComposeFile:
+    """A file that was read, and found to ask for nothing that services of a trial do not get.
+
+    Raises:
+        InputErrors: it does, or cannot be read; each mistake with its line.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.document: Document = read_document(path, keys="compose.md")
+        complaints = Complaints(self.document)
+        for place, message in faults(self.document.data, path.parent):
+            complaints.wrong(place, message)
+        complaints.raise_errors()
+        self._services: dict[str, dict[str, Any]] = self.document.data["services"]
+        self._known = variables(path.parent)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The services, with `main`."""
+        return tuple(dict.fromkeys((MAIN, *self._services)))
+
+    def described(self) -> Compose:
+        """Return what scenarios keep of it."""
+        images = {
+            name: image
+            for name, service in self._services.items()
+            if name != MAIN and not service.get("profiles") and (image := self.image_of(name)) is not None
+        }
+        return Compose(file=self.path, images=images)
+
+    def image_of(self, service: str) -> ServiceImage | None:
+        """Return the image of a service; None: the file does not say it, or only with variables of the trial."""
+        table = self._services.get(service, {})
+        build = table.get("build")
+        if build is not None:
+            return self._built(build if isinstance(build, dict) else {"context": build})
+        image = self._text(table.get("image"))
+        return None if image is None or image == OWN_IMAGE else ServiceImage(image=image)
+
+    def with_main(self, environment: Environment) -> Environment:
+        """Return an environment with the services, and with what the file says of `main` before it starts."""
+        changes: dict[str, Any] = {"compose": self.described()}
+        own = self.image_of(MAIN)
+        if environment.image is None and own is not None:
+            changes |= dict(own)
+        if environment.healthcheck is None:
+            changes["healthcheck"] = self._health()
+        return environment.model_copy(update=changes)
+
+    def _built(self, build: Mapping[str, Any]) -> ServiceImage | None:
+        context, dockerfile = self._text(build.get("context", ".")), self._text(build.get("dockerfile"))
+        if context is None or ("dockerfile" in build and dockerfile is None):
+            return None
+        directory = self.path.parent / context
+        args = build.get("args") or {}
+        written = (
+            args
+            if isinstance(args, dict)
+            else dict(str(one).split("=", 1) for one in args if "=" in str(one))
+        )
+        filled = {name: self._text(str(value)) for name, value in written.items() if value is not None}
+        if None in filled.values():
+            return None
+        return ServiceImage(
+            dockerfile=directory / (dockerfile or "Dockerfile"),
+            context=directory,
+            build_args={name: value for name, value in filled.items() if value is not None},
+        )
+
+    def _health(self) -> HealthCheck | None:
+        """Return the health check of `main`, which nothing else runs."""
+        check = self._services.get(MAIN, {}).get("healthcheck")
+        test = check.get("test") if isinstance(check, dict) else None
+        if not isinstance(check, dict) or not test or check.get("disable") or test in ("NONE", ["NONE"]):
+            return None
+        if isinstance(test, list):
+            first, *words = (str(word) for word in test)
+            test = " ".join(words) if first == "CMD-SHELL" else shlex.join(words)
+        return HealthCheck(
+            command=str(test).replace("$$", "$"),
+            interval=_seconds(check.get("interval"), 30.0) or 30.0,
+            timeout=_seconds(check.get("timeout"), 30.0) or 30.0,
+            start_period=_seconds(check.get("start_period"), 0.0),
+            start_interval=_seconds(check.get("start_interval"), 5.0) or 5.0,
+            retries=max(1, retries) if isinstance(retries := check.get("retries"), int) else 3,
+        )
+
+    def _text(self, value: object) -> str | None:
+        """Return a text with its variables filled in; None: it is none, or has a variable that only a trial has."""
+        if not isinstance(value, str):
+            return None
+        unknown = False
+
+        def fill(found: re.Match[str]) -> str:
+            nonlocal unknown
+            if found["escaped"]:
+                return "$"
+            name = found["plain"] or found["braced"]
+            filled = self._known.get(name)
+            unknown |= filled is None
+            return filled or ""
+
+        filled = _VARIABLE.sub(fill, value)
+        return None if unknown else filled
+
+
+def read_compose(path: Path) -> ComposeFile:
+    """Read a file, unless it is as it was.
+
+    Raises:
+        InputErrors: it asks for what services do not get, or cannot be read; each mistake with its line.
+    """
+    try:
+        about = path.stat()
+    except OSError:
+        return ComposeFile(path)
+    return _read(path, about.st_mtime_ns, about.st_size)
+
+
+@functools.lru_cache(maxsize=32)
+def _read(path: Path, _changed: int, _size: int) -> ComposeFile:
+    return ComposeFile(path)
+
+
+def read_paths(file: Path) -> Iterator[Path]:
+    """Yield the file itself, and what of its directory its services are given beside their images.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    yield file
+    data = read_document(file, keys="compose.md").data
+    services = data.get("services")
+    written: list[str | None] = []
+    for service in services.values() if isinstance(services, dict) else ():
+        if isinstance(service, dict):
+            written += (bind_source(volume) for volume in listed(service.get("volumes")))
+            written += (file_of(entry) for entry in listed(service.get("env_file")))
+    for table in ("configs", "secrets"):
+        found = data.get(table)
+        for one in found.values() if isinstance(found, dict) else ():
+            written.append(one.get("file") if isinstance(one, dict) else None)
+    for path in dict.fromkeys(written):
+        if path is not None and (there := file.parent / path).exists():
+            yield there
+
+
+def _seconds(value: object, default: float) -> float:
+    """Return the seconds of a duration such as `1m30s`."""
+    if isinstance(value, str) and _DURATION.fullmatch(value):
+        return sum(
+            float(number) * _UNITS[unit] for number, unit in re.findall(r"([\d.]+)(us|ms|s|m|h)", value)
+        )
+    return default  # Docker Compose refuses what is no duration
