@@ -517,7 +517,7 @@ def test_a_session_that_is_stopped_or_killed_leaves_nothing(
 ASKING = r"""#!/bin/sh
 exec perl -MIO::Socket::INET -e '
 ($host, $path) = $ENV{OPENAI_BASE_URL} =~ m{//([^/]+)(/.*)} or die "no address";
-$body = q({"model": "m", "messages": [{"role": "user", "content": "x"}]});
+$body = q({"model": "m", "messages": [{"role": "system", "content": "x"}, {"role": "user", "content": "please"}]});
 $s = IO::Socket::INET->new($host) or die "no door: $@";
 print {$s} "POST $path/chat/completions HTTP/1.1\r\nHost: $host\r\nAuthorization: Bearer $ENV{OPENAI_API_KEY}\r\n",
     "Content-Type: application/json\r\nConnection: close\r\nContent-Length: ", length($body), "\r\n\r\n$body";
