@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import re
 import secrets
 import shlex
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import docker.errors
 
-from ....model.errors import EnvironmentFailed, InfrastructureError
+from ....model.errors import EngineError, EnvironmentFailed, InfrastructureError
 from ....model.escape import escaped
 from ....model.scenario import MAIN, Environment
 from ....sources.compose import variables
@@ -20,7 +21,7 @@ from ...protocol import SandboxSpec
 from ..engine import LABEL, Engine
 from ..images import ResolvedImage
 from ..library import ERRORS
-from ..network import make_trial_network
+from ..network import LOOKS, make_trial_network
 from ..services import EngineServices
 from .plugin import Plugin
 from .project import Project, least, read_project
@@ -32,6 +33,7 @@ SERVICE = f"{LABEL}service"
 _OF_COMPOSE = "com.docker.compose.service"
 _SAID = 1000
 _TRIES = 3
+_NETWORK_GONE = re.compile(r"network \S+ not found")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -80,7 +82,8 @@ class TrialServices:
         self._networks: dict[str, str] = {}
         self._volumes: dict[str, str] = {}
         self._description = ""
-        self._public: str | None = None
+        self._image = ""
+        """An image that is here."""
         self._notes: list[str] = []
         self._removed = False
 
@@ -134,8 +137,6 @@ class TrialServices:
                 self._volumes[name] = real
         if not project.services:
             return
-        if self._network == "public":
-            self._public = self._services.network.of("public", next(iter(images.values())).id).name
         self._description = project.description(
             images={name: image.id for name, image in images.items()},
             networks=self._networks,
@@ -143,6 +144,7 @@ class TrialServices:
             labels=self._labels,
             environment=self._environment,
         )
+        self._image = next(iter(images.values())).id
         self._start([name for name in project.services if name not in project.after_main])
 
     def after_main(self) -> None:
@@ -191,11 +193,24 @@ class TrialServices:
             return  # the sweep of a later process finds them
         self._services.forget(self.id)
 
-    def _start(self, names: Iterable[str]) -> None:
-        """Create containers, put files into them, and start them in their order."""
-        names = tuple(names)
+    def _start(self, names: Sequence[str]) -> None:
+        """Start services. The network of public trials is looked for again where others removed it meanwhile."""
         if not names:
             return
+        for looks in range(LOOKS + 1):
+            try:
+                self._start_once(names)
+                break
+            except (EnvironmentFailed, EngineError) as error:
+                if looks == LOOKS or not _NETWORK_GONE.search(str(error)):
+                    raise
+            self._services.network.forget()
+            for one in self._containers():
+                if _service_of(one) in names:
+                    self._engine.client.remove_container(one["Id"], force=True, v=True)
+
+    def _start_once(self, names: Sequence[str]) -> None:
+        """Create containers, put files into them, and start them in their order."""
         timeout = self._environment.setup_timeout
         self._call("create", "--no-build", *names, timeout=timeout)
         self._fill(names)
@@ -210,15 +225,16 @@ class TrialServices:
 
         Docker Compose would give a service its name also in the network of public trials, where it cannot be reached.
         """
+        public = self._services.network.of("public", self._image) if self._network == "public" else None
         for one in self._containers():
             name = _service_of(one)
             if name not in names:
                 continue
             if files := self.project.files.get(name):
                 service_container(self._engine, one["Id"]).put(files)
-            if self._public is not None and self.project.services[name]["networks"]:
+            if public is not None and self.project.services[name]["networks"]:
                 with self._engine.guard():
-                    self._engine.client.connect_container_to_network(one["Id"], self._public)
+                    self._engine.client.connect_container_to_network(one["Id"], public.name)
 
     def _call(self, *arguments: str, timeout: float) -> None:
         status, said = self._plugin.call(
