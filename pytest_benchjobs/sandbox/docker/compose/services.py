@@ -70,6 +70,7 @@ class TrialServices:
         self._services = services
         self._environment = spec.environment
         self._network = spec.network
+        self._limited = spec.limited
         self._name = f"bench-{secrets.token_hex(8)}"
         self.id = self._name
         self._labels = {**labels, PROJECT: self._name}
@@ -87,12 +88,19 @@ class TrialServices:
         self._notes: list[str] = []
         self._removed = False
 
+    @property
+    def _past_proxy(self) -> dict[str, str]:
+        """Variables that lead past the proxy of an allowlist to services, if the trial has one."""
+        names = (own for aliases in self.project.main.networks.values() for own in aliases)
+        past = ",".join(("localhost,127.0.0.1,::1", *dict.fromkeys((*names, *self.project.services))))
+        return dict.fromkeys(("NO_PROXY", "no_proxy"), past) if self._limited else {}
+
     def environment(self) -> Environment:
         """Return the environment of the trial, with what the file adds to `main`; limits are the least of both."""
         own, main = self._environment, self.project.main
         return own.model_copy(
             update={
-                "env": {**main.env, **own.env},
+                "env": {**self._past_proxy, **main.env, **own.env},
                 "memory": least(own.memory, main.memory),
                 "cpus": least(own.cpus, main.cpus),
                 "keep_entrypoint": own.keep_entrypoint or bool(main.entrypoint or main.command),
