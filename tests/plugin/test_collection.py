@@ -318,7 +318,7 @@ def test_a_task_that_cannot_be_run_keeps_no_other_from_running(bench: Bench, wor
     for name in ("bad", "good", "worse"):
         task(bench, f"tasks/{name}")
     bench.write("tasks/bad/task.toml", f"{TASK}[environment]\ngpus = 1\n")
-    bench.write("tasks/worse/environment/docker-compose.yaml", "services: {}\n")
+    bench.write("tasks/worse/trajectory.json", "{}\n")
     (bench.path / "tasks/worse/environment/Dockerfile").unlink()
     result = bench.run("-n", workers, "tasks")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
@@ -326,10 +326,10 @@ def test_a_task_that_cannot_be_run_keeps_no_other_from_running(bench: Bench, wor
     found = {row["scenario"]: (row["outcome"], (row["failure"] or {}).get("class")) for row in rows}
     found.pop("good")
     assert [row["scenario"] for row in bench.results()] == ["good"], "it has run"
-    assert "has neither docker_image" not in result.stdout.str(), "which comes of the services"
+    assert "has neither docker_image" not in result.stdout.str(), "no other mistake of such a task is told"
     assert found == {"bad": ("error", "unsupported"), "worse": ("error", "unsupported")}
     result.stdout.fnmatch_lines(["*tasks/bad/task.toml:8: environment.gpus: GPUs are not supported yet*"])
-    result.stdout.fnmatch_lines(["*docker-compose.yaml: services of Docker Compose are not supported yet*"])
+    result.stdout.fnmatch_lines(["*trajectory.json: context from an earlier session is not supported yet*"])
     plan = bench.run("tasks", "--bench-plan")
     assert plan.ret == 0
     plan.stdout.fnmatch_lines(["*bad*GPUs are not supported yet*"])

@@ -147,6 +147,8 @@ def test_every_key_has_an_example() -> None:
 @pytest.mark.parametrize("key", EXAMPLES)
 def test_what_a_row_says_happens(key: str, tmp_path: Path) -> None:
     directory = write_task(tmp_path / "task", EXAMPLES[key] + "\n")
+    if "service =" in EXAMPLES[key]:
+        (directory / "environment/docker-compose.yaml").write_text("services: {db: {image: x}}\n")
     for name in (
         ("instruction.md", "tests/test.sh", "solution/solve.sh") if "[[steps]]" in EXAMPLES[key] else ()
     ):
@@ -166,8 +168,8 @@ def test_what_a_row_says_happens(key: str, tmp_path: Path) -> None:
 
 
 FILES = {
-    "environment/docker-compose.yaml": "services: {}\n",
-    "tests/docker-compose.yaml": "services: {}\n",
+    "environment/docker-compose.yaml": "services: {db: {image: x}}\n",
+    "tests/docker-compose.yaml": "services: {main: {image: x}}\n",
     "steps/": None,
     "trajectory.json": "{}",
 }
