@@ -192,7 +192,14 @@ def test_what_is_not_supported_is_refused_in_steps_too(tmp_path: Path) -> None:
     assert mistakes(task) == [
         "steps/02-build/trajectory.json: context from an earlier session is not supported yet"
     ]
-    service = write(tmp_path / "s", TOML.replace('destination = "kept"', 'service = "db"'))
-    assert mistakes(service) == [
-        "steps[0].artifacts[0].service: services beside `main` are not supported yet"
+
+
+def test_a_step_names_services_that_there_are(tmp_path: Path) -> None:
+    task = write(tmp_path / "s", TOML.replace('destination = "kept"', 'service = "db"'))
+    why = "there is no service 'db'; there is no environment/docker-compose.yaml"
+    assert mistakes(task) == [f"steps[0].artifacts[0].service: {why}"]
+    (task / "environment" / "docker-compose.yaml").write_text("services: {db: {image: x}}\n")
+    scenario = HarborTask(task).load("s")
+    assert [artifact.service for artifact in scenario.at_step(0).artifacts if artifact.service != "main"] == [
+        "db"
     ]
