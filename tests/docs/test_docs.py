@@ -91,11 +91,14 @@ def test_there_is_an_example_of_everything_that_people_bring_along() -> None:
     wanted = {
         "a scorer of one's own": "custom-scorer",
         "an agent of one's own": "custom-agent",
+        "a benchmark in Python": "own-benchmark",
         "an interactive test": "interactive-test",
         "an interactive script": "interactive-script",
+        "a conversation of several turns": "multi-turn",
         "replay scoring": "replay-scoring",
         "a code matrix": "code-matrix",
         "a research matrix": "research-matrix",
+        "a judge": "judge",
         "training export": "training-export",
         "a gate in CI": "ci",
     }

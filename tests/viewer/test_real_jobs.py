@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import urllib.request
 from collections.abc import Iterator
 from json import loads
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from playwright.sync_api import Browser
 
 from tests.docker.conftest import engine
 from tests.viewer.pages import Page
@@ -49,6 +53,28 @@ def test_gated_job_shows_what_the_terminal_said(page: Page, real: str, jobs: Rea
     assert page.page.query_selector("svg.interval") is not None
     page.open(real, "compare", a="main", b=jobs.gated)
     assert "✗ broke" in page.text
+
+
+def test_report_of_the_gate_opens_from_disk_without_a_network(
+    browser: Browser, jobs: RealJobs, tmp_path: Path
+) -> None:
+    report = tmp_path / "report.html"
+    program = str(Path(sys.executable).with_name("benchjobs"))
+    words = [program, "export", jobs.first, jobs.gated, "--format", "html", "--out", str(report)]
+    subprocess.run(
+        [*words, "--dir", str(jobs.directory)], check=True, capture_output=True, stdin=subprocess.DEVNULL
+    )
+    context = browser.new_context(offline=True)
+    page = Page(context.new_page())
+    page.page.goto(f"{report.as_uri()}#?page=job&job={jobs.gated}")
+    page.drawn()
+    assert "regressed: mean" in page.page.inner_text("pre.verdict")
+    page.page.click("a.mark.is-failed")
+    page.page.wait_for_selector("h2 >> text=Why it failed")
+    page.page.goto(f"{report.as_uri()}#?page=compare&a={jobs.first}&b={jobs.gated}")
+    page.page.wait_for_selector("svg.pair")
+    context.close()
+    page.check()
 
 
 def test_every_trial_of_the_first_job(page: Page, real: str, jobs: RealJobs) -> None:
