@@ -6,7 +6,7 @@ import dataclasses
 import enum
 from collections.abc import Mapping, Sequence
 
-from ..model.errors import ReferenceFailed
+from ..model.errors import BROKEN_SCORER, ReferenceFailed
 from ..model.result import Outcome, TrialResult
 from ..model.scenario import Validation
 
@@ -83,7 +83,11 @@ def problems(
         found += [_needs_network(agent, cut[0], (offline or {})[cut[0].path])] if cut else []
         mine = [one for one in mine if one not in cut]
         graded = [one for one in mine if one.outcome in _GRADED]
-        found += [_broken(agent, one) for one in mine if one.outcome not in _GRADED]
+        broken = [one for one in mine if one.outcome not in _GRADED]
+        if agent == NOP and not any(_breaks_scorer(one) for one in results if one.agent.name == ORACLE):
+            found += [_ungraded(one) if _breaks_scorer(one) else _broken(agent, one) for one in broken]
+        else:
+            found += [_broken(agent, one) for one in broken]
         if count < attempts:
             missing = f"{attempts - count} of {attempts} attempts did not run"
             found.append(Problem(Verdict.ERROR, agent, None, "a score for each attempt", missing, None))
@@ -128,10 +132,24 @@ def verdict(found: Sequence[Problem]) -> Verdict:
     return min((problem.verdict for problem in found), key=order.index, default=Verdict.OK)
 
 
-def _broken(agent: str, result: TrialResult) -> Problem:
+def _breaks_scorer(result: TrialResult) -> bool:
+    return result.failure is not None and result.failure.class_ in BROKEN_SCORER
+
+
+def _ungraded(result: TrialResult) -> Problem:
+    """Return the problem of a scorer that breaks under `nop`, and not under `oracle`."""
+    wanted = "a score, also when the agent left nothing"
+    found = f"the scorer breaks when the agent left nothing: {_ending(result)}"
+    return Problem(Verdict.ERROR, NOP, result.attempt, wanted, found, result.path or None)
+
+
+def _ending(result: TrialResult) -> str:
     why = result.outcome.value
-    if result.failure is not None:
-        why += f" ({result.failure.class_}): {result.failure.message}"
+    return why if result.failure is None else f"{why} ({result.failure.class_}): {result.failure.message}"
+
+
+def _broken(agent: str, result: TrialResult) -> Problem:
+    why = _ending(result)
     if result.failure is not None and result.failure.class_ == ReferenceFailed.code:
         return Problem(Verdict.UNSOLVABLE, agent, result.attempt, "passed", why, result.path or None)
     return Problem(Verdict.ERROR, agent, result.attempt, "a score", why, result.path or None)

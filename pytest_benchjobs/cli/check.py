@@ -35,12 +35,12 @@ _INTERRUPTED, _INTERNAL, _USAGE_ERROR = 2, 3, 4
 _MESSAGE = 300
 _NO_NETWORK = re.compile(
     r"could ?n[o\']t resolve (?:host|proxy|'|\")|temporary failure (?:in name resolution|resolving)|"
-    r"name or service not known|name does not resolve|unable to resolve host|bad address '|ENOTFOUND|EAI_AGAIN|"
-    r"network is unreachable|ENETUNREACH|no address associated with hostname|nodename nor servname|"
+    r"name or service not known|name does not resolve|unable to resolve host|bad address '|\bENOTFOUND\b|\bEAI_AGAIN\b|"
+    r"network is unreachable|\bENETUNREACH\b|no address associated with hostname|nodename nor servname|"
     r"failed to establish a new connection|temporarily unable to resolve|dns error",
     re.IGNORECASE,
 )
-"""What programs say that find no network."""
+"""What programs say that find no network. Codes are whole words: FileNotFoundError contains one of them."""
 _LOG_LINES, _LOG_SIZE = 10, 1000
 """Lines and characters of each log that are quoted."""
 

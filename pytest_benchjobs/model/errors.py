@@ -262,3 +262,7 @@ class ScoreInvalid(InfrastructureError):
     """A score that is not a number within [0, 1]."""
 
     code = "score_invalid"
+
+
+BROKEN_SCORER = (ScorerCrashed.code, ScoreMissing.code, ScoreInvalid.code)
+"""Classes of errors that a scorer makes, rather than its time limit or the engine."""

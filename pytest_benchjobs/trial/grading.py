@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ..model.environ import HOST
 from ..model.errors import (
+    BROKEN_SCORER,
     EngineError,
     EnvironmentFailed,
     InfrastructureError,
@@ -182,7 +183,12 @@ def _without_agent(broken: ScorerResult, again: Failure) -> ScorerResult:
     """Return a broken scorer's result, whose message says that it breaks without the agent's work, too."""
     assert broken.error is not None  # noqa: S101  the caller has looked
     how = "" if again.class_ == broken.error.class_ else f" ({again.class_})"
-    message = f"{broken.error.message}; it breaks in an untouched container, too{how}"
+    advice = (
+        ": a scorer has to cope with an agent that left nothing"
+        if broken.error.class_ in BROKEN_SCORER
+        else ""
+    )
+    message = f"{broken.error.message}; it breaks in an untouched container, too{how}{advice}"
     return broken.model_copy(update={"error": broken.error.model_copy(update={"message": message})})
 
 

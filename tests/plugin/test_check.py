@@ -180,6 +180,29 @@ def test_a_task_that_cannot_be_run_is_told_beside_the_others(bench: Bench) -> No
     assert lines[-1] == "2 scenarios: 1 ok, 1 error"
 
 
+def test_an_error_with_the_letters_of_a_network_error_is_none(bench: Bench) -> None:
+    # "FileNotFoundError" has the letters of ENOTFOUND.
+    SCENARIOS["careless"] = {
+        "script": "test -e out.txt || { echo \"FileNotFoundError: 'out.txt'\"; exit 1; }; echo score=1"
+    }
+    SCENARIOS["online"] = {"script": "echo getaddrinfo ENOTFOUND example.org; exit 1"}
+    try:
+        _manifest(bench, ("careless", "online"))
+    finally:
+        del SCENARIOS["careless"], SCENARIOS["online"]
+    document = checked(check(bench, "seven", "-o", "json", "--attempts", "1"))
+    by_name = {found["scenario"]: found for found in document["scenarios"]}
+    assert {name: found["verdict"] for name, found in by_name.items()} == {
+        "careless": "error",
+        "online": "needs the network",
+    }
+    (problem,) = by_name["careless"]["problems"]
+    assert (problem["agent"], problem["expected"]) == ("nop", "a score, also when the agent left nothing")
+    assert problem["found"].startswith(
+        "the scorer breaks when the agent left nothing: error (scorer_crashed): "
+    )
+
+
 def test_only_some_scenarios_are_checked(bench: Bench) -> None:
     _manifest(bench, ("sound", "given-away"))
     done = check(bench, "--benchmarks", "seven", "--scenario", "sound", "-o", "json")

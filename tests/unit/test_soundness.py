@@ -110,6 +110,19 @@ def test_what_is_wrong_is_said_once_with_where_to_look() -> None:
     assert _problems("P", "FF")[0].found == "1 of 2 attempts did not run"
 
 
+def test_a_scorer_that_breaks_when_the_agent_left_nothing_is_said_to_do_so() -> None:
+    assert _problems("PP", "EF")[0] == Problem(
+        Verdict.ERROR,
+        "nop",
+        1,
+        "a score, also when the agent left nothing",
+        "the scorer breaks when the agent left nothing: error (scorer_crashed): it broke",
+        "trials/nop/s/1",
+    )
+    # One that breaks on the reference is broken for another reason.
+    assert {one.expected for one in _problems("EE", "EE")} == {"a score"}
+
+
 def test_scores_that_differ_by_rounding_agree() -> None:
     assert _problems("PP", [0.1 + 0.2, 0.3]) == []
 

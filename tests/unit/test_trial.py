@@ -1228,6 +1228,7 @@ def test_a_reference_solution_is_not_asked(bench: Bench) -> None:
 # Whose doing it is that a scorer broke
 
 
+COPE = ": a scorer has to cope with an agent that left nothing"
 BREAKS_ON_WORK = ScorerSpec(name="right", type="bash", script="test ! -e out.txt || exit 7; echo score=0")
 
 
@@ -1270,10 +1271,10 @@ def test_work_that_keeps_a_scorer_from_a_valid_score_is_the_agents_failure(
     ("agent", "class_", "message"),
     [
         ("nosuchcommand", "score_missing",
-         "container, too; before that, the agent exited with status 127 (a command was not found)"),
+         f"container, too{COPE}; before that, the agent exited with status 127 (a command was not found)"),
         ("echo nan > out; exit 3", "score_invalid",
-         "container, too (score_missing); before that, the agent exited with status 3"),
-        ("true", "score_missing", "container, too"),
+         f"container, too (score_missing){COPE}; before that, the agent exited with status 3"),
+        ("true", "score_missing", f"container, too{COPE}"),
     ],
 )  # fmt: skip
 def test_the_error_of_a_scorer_says_how_the_agent_ended(
