@@ -12,7 +12,7 @@ import click
 
 from ..model.environ import HOST
 from ..model.errors import InputError
-from ..sources import did_you_mean, find_sources
+from ..sources import HOLDS_NONE, did_you_mean, find_sources, python_files
 from ..store.project import benchmark_directories
 from ..store.text import clean, one_line
 from ..system.units import size
@@ -44,6 +44,23 @@ class Named(NamedTuple):
         """Read what was typed."""
         place, sign, scenario = text.rpartition("::")
         return cls(place, scenario) if sign and place and scenario else cls(text, None)
+
+
+def benchmarks_of(typed: Sequence[Named]) -> tuple[str, ...]:
+    """Return the benchmarks of what was typed, each once."""
+    return tuple(dict.fromkeys(one.place for one in typed))
+
+
+def scenarios_of(typed: Sequence[Named]) -> tuple[str, ...]:
+    """Return the ids of what was typed; none for whole benchmarks.
+
+    Raises:
+        UsageError: some are whole benchmarks and some are scenarios.
+    """
+    ids = tuple(one.scenario for one in typed if one.scenario is not None)
+    if ids and len(ids) < len(typed):
+        raise click.UsageError("name scenarios (PATH::ID), or whole benchmarks, not both")
+    return ids
 
 
 def places(whats: Sequence[str]) -> list[Named]:
@@ -97,7 +114,7 @@ def sources(place: str) -> Sequence[Source]:
 
         return benchmarks_at(path.absolute())
     if path.exists() or place.endswith((".yaml", ".yml", ".toml", ".py")) or place.startswith("."):
-        return find_sources(path.absolute())
+        return _at(path)
     if own := [source for source in _own() if source.benchmark == place]:
         return own
     from ..sources.catalogue.kept import trouble
@@ -109,6 +126,23 @@ def sources(place: str) -> Sequence[Source]:
     if (why := trouble(entry)) is not None:
         raise click.ClickException(f"{entry} {why}; run: benchjobs benchmarks fetch {entry}")
     return entry.sources()
+
+
+def _at(path: Path) -> Sequence[Source]:
+    """Return the sources in a file or a directory, with the Python files that pytest would collect.
+
+    Raises:
+        InputError: there is none, or something in a file is wrong.
+    """
+    own: list[Source] = [*find_sources(path.absolute())]
+    if path.is_dir():
+        from ..sources.python_file import benchmarks_at
+
+        for file in python_files(path.absolute()):
+            own += benchmarks_at(file, optional=True)
+    if not own:
+        raise InputError(HOLDS_NONE, path=path)
+    return own
 
 
 def _own() -> Iterator[Source]:

@@ -25,6 +25,7 @@ from ._directory import DIRECTORY
 from ._output import emit, output_option
 from ._pytest_call import Call, call_pytest
 from ._run_options import VariadicCommand, scenarios_option
+from ._scenarios import Named, benchmarks_of, scenarios_of
 
 if TYPE_CHECKING:
     from ..analysis.soundness import Problem
@@ -46,7 +47,7 @@ _LOG_LINES, _LOG_SIZE = 10, 1000
 
 
 @click.command(cls=VariadicCommand)
-@click.argument("paths", nargs=-1, metavar="[PATH|BENCHMARK]...")
+@click.argument("paths", nargs=-1, metavar="[PATH|BENCHMARK|PATH::ID]...")
 @click.option(
     "--benchmark",
     "--benchmarks",
@@ -88,6 +89,8 @@ def check(
     benchmarks = (*paths, *(name.strip() for text in named for name in text.split(",") if name.strip()))
     if not benchmarks:
         raise click.UsageError("nothing to check; name a path or a benchmark")
+    typed = [Named.read(text) for text in benchmarks]
+    benchmarks, scenarios = benchmarks_of(typed), (*scenarios, *scenarios_of(typed))
     document = check_all(benchmarks, scenarios, attempts, directory, rest)
     emit(document, lambda: check_lines(document), output)
     return 0 if document.ok else 1

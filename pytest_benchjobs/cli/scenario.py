@@ -16,7 +16,18 @@ from ..store.text import one_line
 from ._directory import DIRECTORY
 from ._output import emit, output_option, say
 from ._run_options import VariadicCommand
-from ._scenarios import Named, document_of, found, item_of, lines_of, places
+from ._scenarios import (
+    Found,
+    Named,
+    benchmarks_of,
+    document_of,
+    found,
+    item_of,
+    lines_of,
+    places,
+    scenarios_of,
+    sources,
+)
 
 if TYPE_CHECKING:
     from ..report.documents.scenarios import ImportDocument, ScenarioItem
@@ -157,11 +168,7 @@ def _table(items: Sequence[ScenarioItem]) -> Iterator[str]:
 def show(what: str, output: str) -> None:
     """Show a scenario: what is asked, where it runs, how it is graded. Its reference and its tests are not shown."""
     named = Named.read(what)
-    listed = (
-        list(found(named))
-        if named.scenario is not None
-        else [one for place in places(()) for one in found(place) if one.ref.id == what]
-    )
+    listed = list(found(named)) if named.scenario is not None else _called(what)
     if len(listed) != 1:
         places_of = ", ".join(f"{os.path.relpath(one.source.path)}::{what}" for one in listed)
         raise click.ClickException(
@@ -171,6 +178,23 @@ def show(what: str, output: str) -> None:
         )
     document = document_of(listed[0])
     emit(document, lambda: lines_of(document), output)
+
+
+def _called(what: str) -> list[Found]:
+    """Find the scenarios with an id. A file with a mistake is told, and hides no scenario of the others."""
+    listed: list[Found] = []
+    for place in places(()):
+        try:
+            own = sources(place.place)
+        except InputError as error:
+            say(str(error), err=True)
+            continue
+        for source in own:
+            try:
+                listed += [Found(source, ref) for ref in source.refs() if ref.id == what]
+            except InputError as error:
+                say(str(error), err=True)
+    return listed
 
 
 @scenario.command(cls=VariadicCommand)
@@ -208,17 +232,15 @@ def validate(
 
     named = places(whats)
     wrong, count = _mistakes(named)
+    if not wrong and not count:
+        raise click.ClickException("there are no scenarios here")
     if wrong or schema_only:
         for line in wrong:
             say(line, err=True)
         told = f"{counted(count, 'scenario')}: no mistake in what is written"
         say(f"{counted(len(wrong), 'mistake')}; nothing was run" if wrong else told, err=output != "text")
         return 1 if wrong else 0
-    scenarios = [one.scenario for one in named if one.scenario is not None]
-    if scenarios and len(scenarios) < len(named):
-        raise click.UsageError("name scenarios (PATH::ID), or whole benchmarks, not both")
-    benchmarks = tuple(dict.fromkeys(one.place for one in named))
-    document = check_all(benchmarks, tuple(scenarios), attempts, directory, rest)
+    document = check_all(benchmarks_of(named), scenarios_of(named), attempts, directory, rest)
     emit(document, lambda: check_lines(document), output)
     return 0 if document.ok else 1
 

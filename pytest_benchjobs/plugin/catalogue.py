@@ -13,7 +13,7 @@ import pytest
 
 from ..model.errors import BenchError, InputError
 from ..settings.table import EVERY
-from ..sources import ENTRY_SUFFIX, did_you_mean, find_sources, open_source
+from ..sources import ENTRY_SUFFIX, HOLDS_NONE, did_you_mean, find_sources, open_source, python_files
 from . import options
 from .mistakes import in_words, shown
 from .progress import show
@@ -123,8 +123,10 @@ def find(config: pytest.Config, text: str) -> tuple[str | None, list[Source]]:
         return None, _in_python(config, path)
     if path.exists():
         sources = _sources(path)
+        for file in python_files(path) if path.is_dir() else ():
+            sources += _in_python(config, file, optional=True)
         if not sources:
-            raise pytest.UsageError(f"--bench: {text} holds no *.bench.yaml, *.bench.toml or task directory")
+            raise pytest.UsageError(f"--bench: {text} {HOLDS_NONE}")
         return None, sources
     try:
         return _in_catalogue(config, text)
@@ -245,17 +247,17 @@ def _add_conftests(known: dict[str, _Named], broken: _Broken, config: pytest.Con
                 known[source.benchmark] = dataclasses.replace(before, given=(*before.given, source))
 
 
-def _in_python(config: pytest.Config, path: Path) -> list[Source]:
+def _in_python(config: pytest.Config, path: Path, *, optional: bool = False) -> list[Source]:
     """Return the benchmarks in a Python file.
 
     Raises:
-        pytest.UsageError: it cannot be imported, or has none.
+        pytest.UsageError: it cannot be imported, or has none and this is not `optional`.
     """
     try:
         found: list[Source] = [source for _, source in benchmarks_in(module_at(config, path))]
     except InputError as error:
         raise pytest.UsageError(f"--bench: {error}") from None
-    if not found:
+    if not found and not optional:
         raise pytest.UsageError(
             f"--bench: {shown(config, path)} has no Benchmark in a variable of the module"
         )

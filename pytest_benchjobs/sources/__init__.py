@@ -17,9 +17,15 @@ if TYPE_CHECKING:
 
 ENTRY_SUFFIX = ".benchmark.toml"
 """Suffix of files that contain an entry of the catalogue."""
+HOLDS_NONE = (
+    "holds no *.bench.yaml, *.bench.toml, task directory, or Benchmark in a test_*.py, *_test.py or conftest.py; "
+    "name a Python file that is called otherwise"
+)
+"""Complaint about a directory."""
 MAX_DEPTH = 3
 """Levels of plain directories that `find_sources` searches."""
 _NEVER = frozenset({"__pycache__", "node_modules", "reports"})
+_COLLECTED = ("test_*.py", "*_test.py", "conftest.py")
 
 
 def open_source(path: Path, benchmark: str | None = None) -> Source | None:
@@ -73,6 +79,37 @@ def _sources_under(directory: Path, depth: int, benchmark: str | None = None) ->
             yield source
         elif depth > 0 and child.is_dir():
             yield from _sources_under(child, depth - 1)
+
+
+def python_files(path: Path) -> list[Path]:
+    """Return the Python files under a directory that pytest collects by default, and that mention `Benchmark`.
+
+    Others need not be run to know that they have no benchmark. The directories are those of `find_sources`.
+    """
+    return list(_python_under(path, MAX_DEPTH))
+
+
+def _python_under(directory: Path, depth: int) -> Iterable[Path]:
+    from .harbor import is_task_directory
+
+    if is_task_directory(directory):
+        return
+    for child in sorted(directory.iterdir()):
+        if child.name.startswith(".") or child.name in _NEVER:
+            continue
+        if child.is_dir():
+            if depth > 0:
+                yield from _python_under(child, depth - 1)
+        elif any(map(child.match, _COLLECTED)) and _mentions_benchmarks(child):
+            yield child
+
+
+def _mentions_benchmarks(path: Path) -> bool:
+    try:
+        text = path.read_bytes()
+    except OSError:
+        return False
+    return b"pytest_benchjobs" in text and b"Benchmark" in text
 
 
 def benchmark_schema() -> dict[str, Any]:

@@ -75,7 +75,11 @@ class Benchmark:
     def __init__(self, name: str | None = None, *, scenarios: Iterable[Any] = (), **keys: Any) -> None:
         self._call = Call.of(sys._getframe(1), "Benchmark", "benchmark")
         self._keys = _given({"benchmark": name, **keys})
-        self._scenarios = scenarios if isinstance(scenarios, str | Mapping) else tuple(scenarios)
+        self._scenarios = (
+            scenarios
+            if isinstance(scenarios, str | Mapping) or not isinstance(scenarios, Iterable)
+            else tuple(scenarios)
+        )
         self._reading: Reading | None = None
         self._lock = threading.Lock()
         self.path = self._call.path
@@ -177,6 +181,11 @@ class _Listed(NamedTuple):
 def _document(call: Call, keys: Mapping[str, Any], scenarios: object) -> _PythonDocument:
     """The benchmark as plain data, as if it were read from a manifest."""
     errors: list[InputError] = []
+    if not isinstance(scenarios, Iterable):
+        what = "a Scenario; write [Scenario(...)]" if isinstance(scenarios, Scenario) else _kind(scenarios)
+        raise InputErrors(
+            [InputError(f"scenarios: a list is expected, not {what}", path=call.path, line=call.line)]
+        )
     listed = list(_listed(call, scenarios, errors)) if isinstance(scenarios, tuple) else []
     if errors and not listed:
         raise InputErrors(errors)

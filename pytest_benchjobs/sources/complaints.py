@@ -82,6 +82,23 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
     return "" if near is None else f" did you mean {near!r}?"
 
 
+_USUAL = {
+    **dict.fromkeys(
+        ("prompt", "instruction", "instructions", "task", "problem", "statement", "question"),
+        "problem_statement",
+    ),
+    **dict.fromkeys(("timeout", "timeout_sec", "timeout_seconds", "max_time"), "agent_timeout"),
+    **dict.fromkeys(("tests", "test", "checks", "graders", "scorer"), "scorers"),
+    **dict.fromkeys(("solution", "oracle"), "reference"),
+}
+"""Words of other tools, or of anyone -> our key. They come before similarity, which would take another key."""
+
+
+def _usual(name: str, choices: Iterable[str]) -> str | None:
+    meant = _USUAL.get(name)
+    return meant if meant is not None and meant in choices else None
+
+
 def _nearest(name: str, choices: Iterable[str]) -> str | None:
     return next(iter(difflib.get_close_matches(name[:200], sorted(choices), n=1, cutoff=0.6)), None)
 
@@ -169,7 +186,7 @@ class Complaints:
         otherwise: str = "",
         meant: str | None = None,
     ) -> None:
-        near = meant or _nearest(key, known)
+        near = meant or _usual(key, known) or _nearest(key, known)
         hint = otherwise if near is None else f" did you mean {near!r}?"
         self.wrong((*place, key), f"unknown key;{hint}".rstrip(";"), at_key=True)
         if near is not None and near not in data:

@@ -10,11 +10,11 @@ from ..model.errors import InputError
 from .authored import Benchmark
 
 
-def benchmarks_at(path: Path) -> list[Benchmark]:
+def benchmarks_at(path: Path, *, optional: bool = False) -> list[Benchmark]:
     """Run a Python file, and return the benchmarks in its public variables.
 
     Raises:
-        InputError: it cannot be run, or has none.
+        InputError: it cannot be run, or has none and this is not `optional`.
     """
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
@@ -34,6 +34,6 @@ def benchmarks_at(path: Path) -> list[Benchmark]:
             del sys.modules[path.stem]
     values = [value for name, value in vars(module).items() if not name.startswith("_")]
     found = [value for value in values if isinstance(value, Benchmark)]
-    if not found:
+    if not found and not optional:
         raise InputError("has no Benchmark in a variable of the module", path=path)
     return list({id(one): one for one in found}.values())

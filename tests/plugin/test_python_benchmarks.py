@@ -110,6 +110,15 @@ def test_a_file_is_named_like_a_manifest(bench: Bench) -> None:
     assert "Traceback" not in broken.stderr.str()
 
 
+def test_a_directory_stands_for_its_python_files(bench: Bench) -> None:
+    bench.write("py/test_words.py", WORDS)
+    result = bench.run("--bench", "py", "--bench-agent", "oracle")
+    assert result.parseoutcomes() == {"passed": 3}, result.stdout.str()
+    found = bench.benchjobs("check", "py/test_words.py::half", "--attempts", "1", "-o", "json")
+    assert '"scenario":"half"' in found.stdout.replace(" ", ""), (found.stdout, found.stderr)
+    assert "write.1" not in found.stdout
+
+
 def test_one_that_is_imported_runs_once(bench: Bench) -> None:
     bench.write("test_a.py", WORDS)
     bench.write("test_b.py", "from test_a import words")

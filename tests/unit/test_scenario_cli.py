@@ -184,6 +184,62 @@ def test_what_is_written_is_validated_without_running(project: Path) -> None:
     assert "refrence" in run("list", status=1)
 
 
+OURS = """
+from pytest_benchjobs import Benchmark, Scenario
+ours = Benchmark("ours", scenarios=[Scenario("two", image="none", problem_statement="Do.",
+    scorers=[{"type": "command", "command": "true"}])])
+"""
+
+
+def test_a_directory_stands_for_its_python_files_and_is_never_empty_in_silence(project: Path) -> None:
+    (project / "py/deep").mkdir(parents=True)
+    (project / "py/deep/test_ours.py").write_text(OURS)
+    (project / "py/test_other.py").write_text("raise SystemExit\n")  # has no benchmark, so it is not run
+    assert "ours::two" in run("list", "py")
+    assert "1 scenario: no mistake" in run("validate", "--schema-only", "py")
+    (project / "py/deep/test_ours.py").rename(project / "py/deep/ours.py")
+    for command in (["list", "py"], ["validate", "--schema-only", "py"]):
+        out = run(*command, status=1)
+        assert "py: holds no *.bench.yaml" in out
+        assert "name a Python file that is called otherwise" in out
+
+
+def test_a_broken_file_hides_no_scenario_of_another(project: Path) -> None:
+    run("new", "clean", "--in", "benchmarks/b.bench.yaml")
+    (project / "benchmarks/a.bench.yaml").write_text("benchmark: [\n")
+    code, out, err = called("show", "clean")
+    assert (code, "::clean" in out, "a.bench.yaml" in err) == (0, True, True)
+    code, _, err = called("show", "unclean")
+    assert (code, "a.bench.yaml" in err, "there is no scenario 'unclean'" in err) == (2, True, True)
+
+
+@pytest.mark.parametrize(
+    ("key", "ours"),
+    [
+        ("timeout", "agent_timeout"),
+        ("timeout_sec", "agent_timeout"),
+        ("problem", "problem_statement"),
+        ("prompt", "problem_statement"),
+        ("instruction", "problem_statement"),
+        ("task", "problem_statement"),
+        ("statement", "problem_statement"),
+        ("tests", "scorers"),
+    ],
+)
+def test_usual_words_for_a_key_are_understood(project: Path, key: str, ours: str) -> None:
+    (project / "test_x.py").write_text(OURS.replace('image="none"', f'image="none", {key}="5"'))
+    assert f"{key}: unknown key; did you mean {ours!r}?" in run("validate", "test_x.py", status=1)
+
+
+@pytest.mark.parametrize(("value", "what"), [("one", "a Scenario; write"), ("3", "a value of type int")])
+def test_scenarios_that_are_no_list_are_one_error_with_the_line(project: Path, value: str, what: str) -> None:
+    (project / "test_x.py").write_text(
+        "from pytest_benchjobs import Benchmark, Scenario\none = Scenario('one')\n"
+        f"ours = Benchmark('ours', scenarios={value})\n"
+    )
+    assert f"test_x.py:3: scenarios: a list is expected, not {what}" in run("validate", "test_x.py", status=1)
+
+
 # --- import
 
 RUNLOOP = {
