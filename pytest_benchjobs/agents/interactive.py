@@ -101,6 +101,9 @@ class Handover:
         self._calls: queue.SimpleQueue[_Call[Any] | None] = queue.SimpleQueue()
         self._steps = 0
         self._is_paused = False
+        self._reply: str | None = None
+        self._answered = ""
+        """Last text that the model answered in this turn."""
 
     @property
     def stage(self) -> Stage:
@@ -117,7 +120,10 @@ class Handover:
         self.turn += 1
         self._event(shell, "begin", model=self.model)
         self._event(shell, "user", text=self.statement)
+        self._reply, self._answered = None, ""
         self.cut = self._serve(shell, Stage.WORKING, Stage.SCORING)
+        if self._reply and self._reply != self._answered:
+            self._answer(shell, self._reply, [])
         if self.gave_up is not None:
             self._event(shell, "end", reason="gave_up", message=self.gave_up)
         return 0 if self.gave_up is None else 1
@@ -228,13 +234,11 @@ class Handover:
         """Call the model by Chat Completions, as a step of the trajectory."""
         status, said = shell.post(f"{GATEWAY_URL['openai']}/chat/completions", body)
         for choice in items_at(said, "choices"):
-            self._steps += 1
-            self._event(
+            self._answered = text_at(choice, "message", "content")
+            self._answer(
                 shell,
-                "answer",
-                turn=self._steps,
-                text=text_at(choice, "message", "content"),
-                calls=[],
+                self._answered,
+                [],
                 usage={
                     "prompt_tokens": count_at(said, "usage", "prompt_tokens"),
                     "completion_tokens": count_at(said, "usage", "completion_tokens"),
@@ -243,12 +247,19 @@ class Handover:
             break
         return status, said
 
+    def reply(self, shell: DrivenShell, text: str) -> None:
+        """Give the reply of this turn. The last one is a step of the trajectory when the turn ends."""
+        shell.reply(text)
+        self._reply = text
+
     def _step(self, shell: DrivenShell, name: str, arguments: Mapping[str, Any]) -> str:
-        self._steps += 1
-        key = f"call-{self._steps}"
-        call = {"id": key, "name": name, "arguments": bounded(arguments, _LOGGED)}
-        self._event(shell, "answer", turn=self._steps, text="", calls=[call])
+        key = f"call-{self._steps + 1}"
+        self._answer(shell, "", [{"id": key, "name": name, "arguments": bounded(arguments, _LOGGED)}])
         return key
+
+    def _answer(self, shell: DrivenShell, text: str, calls: list[dict[str, Any]], **more: Any) -> None:
+        self._steps += 1
+        self._event(shell, "answer", turn=self._steps, text=text, calls=calls, **more)
 
     @staticmethod
     def _event(shell: DrivenShell, kind: str, **fields: Any) -> None:

@@ -36,6 +36,9 @@ COMMAND_SECONDS = 600.0
 READ_LIMIT = 16 << 20
 """Default limit of the size of a file, in bytes."""
 _POLL = 0.05
+_NO_MODEL = (
+    "the trial has no model; name one: start(..., model=NAME), or the mark bench_scenario(..., model=NAME)"
+)
 _SNAPSHOT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 
 R = TypeVar("R")
@@ -299,7 +302,7 @@ class InteractiveTrial(LiveSandbox):
         """
         wire = self._handover.wire
         if wire is None:
-            raise InputError("the trial has no model; name one with `model=`")
+            raise InputError(_NO_MODEL)
         return self._local().url(wire)
 
     @property
@@ -326,10 +329,16 @@ class InteractiveTrial(LiveSandbox):
 
         Raises:
             ConnectionError: the endpoint answered with an error, or not at all.
+            InputError: the trial has no model.
             NotLive: the trial is not at work.
         """
-        body = {"model": self.model, "messages": [*messages], **options}
-        status, said = self._call(lambda shell: self._handover.chat(shell, body), scored=False)
+
+        def asked(shell: DrivenShell) -> tuple[int, Any]:
+            if self._handover.wire is None:
+                raise InputError(_NO_MODEL)
+            return self._handover.chat(shell, {"model": self.model, "messages": [*messages], **options})
+
+        status, said = self._call(asked, scored=False)
         try:
             message = dict(said["choices"][0]["message"]) if status == 200 else None
         except (LookupError, TypeError, ValueError):
@@ -351,7 +360,7 @@ class InteractiveTrial(LiveSandbox):
         Raises:
             NotLive: the trial is not at work.
         """
-        self._call(lambda shell: shell.reply(text), scored=False)
+        self._call(lambda shell: self._handover.reply(shell, text), scored=False)
 
     def log(self, line: str) -> None:
         """Add a line to the agent's log."""
@@ -449,7 +458,7 @@ class InteractiveTrial(LiveSandbox):
             if self._address is None:
                 gateway = self._call(lambda shell: shell.gateway, scored=False)
                 if gateway is None:
-                    raise InputError("the trial has no model; name one with `model=`")
+                    raise InputError(_NO_MODEL)
                 from ..gateway.local import LocalAddress
 
                 self._address = self._stack.enter_context(LocalAddress(gateway))

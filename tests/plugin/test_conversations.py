@@ -145,6 +145,14 @@ def test_a_function_may_hold_the_conversation(talk: Bench) -> None:
     done.assert_outcomes(passed=1)
     (result,) = talk.results()
     assert [step["score"] for step in result["steps"]] == [1.0, 1.0]
+    exported = talk.benchjobs("export", talk.bundle().name, "--format", "rl").stdout
+    said = [(one["role"], one["content"]) for one in json.loads(exported)["messages"] if one["content"]]
+    assert [one for one in said if one[0] != "tool"] == [
+        ("user", "Write 1."),
+        ("assistant", "done"),
+        ("user", "What was it?"),
+        ("assistant", "It was one."),
+    ]
 
 
 class _Model(Completions):

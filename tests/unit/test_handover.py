@@ -29,6 +29,7 @@ class Shell:
     def __init__(self) -> None:
         self.stopped = False
         self.lines: list[str] = []
+        self.replies: list[str] = []
         self.threads: set[str] = set()
         self.scores: tuple[float, ...] = ()
         self.pause, self.resume = mock.Mock(), mock.Mock()
@@ -41,6 +42,12 @@ class Shell:
 
     def write(self, path: str, content: bytes, mode: int | None = None) -> None:
         self.threads.add(threading.current_thread().name)
+
+    def reply(self, text: str) -> None:
+        self.replies.append(text)
+
+    def post(self, _url: str, _body: Any) -> tuple[int, Any]:
+        return 200, {"choices": [{"message": {"content": "asked"}}]}
 
     def log(self, line: str) -> None:
         self.lines.append(line)
@@ -148,6 +155,24 @@ def test_another_turn_has_the_score_of_the_last_one() -> None:
     assert handover.turn == 2
     assert handover.score == TrialScore(outcome=None, score=0.25)
     assert not handover.score.final
+
+
+def test_the_last_reply_of_a_turn_is_its_last_step_unless_the_model_just_said_it(tmp_path: Path) -> None:
+    handover, shell = Handover(), Shell()
+    for replies in (("hi", "hi there"), ("asked",), ()):
+        thread, _ = begun(handover, shell)
+        if replies == ("asked",):
+            handover.call(lambda live: handover.chat(live, {}))
+        for reply in replies:
+            handover.call(lambda live, reply=reply: handover.reply(live, reply))
+        handover.end()
+        thread.join()
+    assert shell.replies == ["hi", "hi there", "asked"]
+    (tmp_path / "log").write_text("\n".join(shell.lines))
+    handover.read(tmp_path / "log", tmp_path / "trajectory")
+    steps = [json.loads(line) for line in (tmp_path / "trajectory").read_text().splitlines()]
+    said = [step["message"] for step in steps if step.get("source") == "agent"]
+    assert said == ["hi there", "asked"]
 
 
 def test_a_driver_that_gives_up_is_an_agent_that_crashed(tmp_path: Path) -> None:
