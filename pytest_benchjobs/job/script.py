@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
 _OWN = frozenset({"agents", "benchmarks", "resume", "rescore", "plan", "from", "trial", "job_id", "detach"})
 """Settings that mean nothing here."""
+_ARGUMENTS = ("agent", "model", "provider", "base_url", "params", "sandbox", "scorers")
+"""Arguments of a job of a script."""
 
 Provider = Callable[["Owner"], "SandboxProvider"]
 
@@ -256,7 +258,7 @@ def _wanted(spec: AgentSpec, settings: Mapping[str, Any]) -> Wanted:
     for name, value in settings.items():
         if name not in known:
             raise InputError(
-                f"there is no setting {name!r};{did_you_mean(name, known) or ' see docs/options.md'}"
+                f"there is no setting {name!r};{did_you_mean(name, {*known, *_ARGUMENTS}) or ' see docs/options.md'}"
             )
         setting = BY_NAME[name]
         if value is None or value is False:

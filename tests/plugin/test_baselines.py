@@ -121,6 +121,7 @@ def git_of(bench: Bench, branch: str) -> None:
     ("spec", "message"),
     [
         ("mian", "there is no baseline 'mian'. Did you mean 'main'?"),
+        ("baseline.json", "there is no baseline 'baseline.json'. Did you mean 'file:baseline.json'?"),
         ("job:sucre", "there is no job 'sucre'. Did you mean 'source'?"),
         (
             "branch:mian",
@@ -146,6 +147,7 @@ def test_a_baseline_that_is_not_there_ends_the_run_before_it_begins(
     run = two.benchjobs("run", "--benchmark", "one.bench.yaml", "--baseline", spec)
     assert run.returncode == 2
     assert message.partition(" *")[0] in run.stderr
+    assert not ("Did you mean" in run.stderr and "first-run" in run.stderr)
     assert jobs_of(two) == jobs
     for command in (("gate", "last", "--baseline", spec), ("compare", spec, "source")):
         said = two.benchjobs(*command)

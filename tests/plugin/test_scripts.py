@@ -87,11 +87,18 @@ async def many():
         assert (await trial.score()).score == 0
 asyncio.run(many())
 
-for wrong in ({"scenario": "nope"}, {"benchmark": "nowhere"}, {"agent": "codex"}, {"colour": "red"}):
+for wrong in ({"scenario": "nope"}, {"benchmark": "nowhere"}, {"agent": "codex"}, {"colour": "red"}, {"agnet": "me"}):
     try:
         benchjobs.start(**{"benchmark": "toy.bench.yaml", "scenario": "solved", **about, **wrong})
     except benchjobs.InputError as error:
         print("refused:", error)
+
+with benchjobs.start("toy.bench.yaml", "solved", **about) as trial:
+    try:
+        trial.chat([])
+    except benchjobs.InputError as error:
+        print("no model:", error)
+    trial.cancel()
 
 with benchjobs.start("toy.bench.yaml", "solved", agent_timeout=2, **about) as trial:
     trial.pause()
@@ -120,11 +127,13 @@ benchjobs.start("toy.bench.yaml", "solved", **about).exec("echo forgotten")
 """,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("refused:") == 4
+    assert done.stdout.count("refused:") == 5
+    assert "no model: the trial has no model; name one: start(..., model=NAME), or the mark" in done.stdout
+    assert "there is no setting 'agnet'; did you mean 'agent'?" in done.stdout
     assert "there is no setting 'colour'" in done.stdout
     listed = json.loads(bench.benchjobs("list", "--selections", "-o", "json").stdout)
     statuses = [job["status"] for job in (listed["jobs"] if isinstance(listed, dict) else listed)]
-    assert sorted(statuses) == sorted(["completed"] * 6 + ["cancelled"] * 2)
+    assert sorted(statuses) == sorted(["completed"] * 6 + ["cancelled"] * 3)
     repeated = bench.benchjobs("rerun", "last")
     assert "driven by loop.py" in repeated.stdout + repeated.stderr
 

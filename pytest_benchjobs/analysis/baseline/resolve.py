@@ -91,8 +91,9 @@ def usable(found: Resolved, gate: GateConfig, flag: str = "--bench-first-run") -
         raise InputError(f"{missing}; {found.cure}")
     if gate.without is GateVerdict.NO_BASELINE:
         return found
-    end = "" if missing.endswith("?") else "."
-    raise InputError(f"{missing}{end} For a first run, which has no baseline yet, give {flag}")
+    if missing.endswith("?"):
+        raise InputError(missing)  # a slip of the pen, not a first run
+    raise InputError(f"{missing}. For a first run, which has no baseline yet, give {flag}")
 
 
 def parse_spec(text: str) -> Spec:
@@ -162,7 +163,7 @@ def resolve(
     if asked.kind == "none":
         return Resolved(None, "no baseline is configured")
     if asked.kind == "name":
-        return _named(asked.value, spec, history, job)
+        return _named(asked.value, spec, history, job, root)
     if asked.kind == "job":
         return _one(spec, _job(asked.value, history, job), history)
     if asked.kind == "file":
@@ -190,8 +191,10 @@ def from_file(spec: str, path: Path, judged: str | None) -> Resolved:
     return of_side(*side_of_file(spec, path, judged))
 
 
-def _named(name: str, spec: str, history: HistoryReader, job: JobRecord | None) -> Resolved:
+def _named(name: str, spec: str, history: HistoryReader, job: JobRecord | None, root: Path) -> Resolved:
     entry = history.baseline(name)
+    if entry is None and (root / name).exists():
+        return Resolved(None, f"there is no baseline {name!r}. Did you mean 'file:{name}'?")
     if entry is None:
         return Resolved(None, f"there is no baseline {name!r}{near(name, history.baselines())}")
     notes = []
