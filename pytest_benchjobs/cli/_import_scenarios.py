@@ -28,10 +28,15 @@ def import_from(path: Path, to: Path | None, image: str | None) -> ImportDocumen
     target = to or Path("benchmarks") / f"{name}.bench.yaml"
     if not is_manifest(target) or target.suffix == ".toml":
         raise click.ClickException(f"--to {target}: a name that ends in .bench.yaml is expected")
-    if target.exists():
+    header = {"benchmark": target.name.partition(".bench.")[0], "version": "1.0"}
+    if target.exists() and not (image and path.is_file() and _lacks_image(path, target, header)):
         raise click.ClickException(f"{target} exists already; name another with --to")
     scenarios, files, left = _borrowed(path, target) if path.is_dir() else _of_runloop(path, image)
-    there = [one for one in files if (target.parent / one).exists()]
+    there = [
+        one
+        for one, content in files.items()
+        if (target.parent / one).exists() and not _has(target.parent / one, content)
+    ]
     if there:
         raise click.ClickException(
             f"{target.parent / there[0]} exists already; write to another directory with --to"
@@ -41,7 +46,6 @@ def import_from(path: Path, to: Path | None, image: str | None) -> ImportDocumen
         place = target.parent / one
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(content, "utf-8")
-    header = {"benchmark": target.name.partition(".bench.")[0], "version": "1.0"}
     target.write_text(manifest_text(target, header, scenarios), "utf-8")
     write_schema(target.parent)
     return ImportDocument(
@@ -53,12 +57,25 @@ def import_from(path: Path, to: Path | None, image: str | None) -> ImportDocumen
     )
 
 
+def _lacks_image(path: Path, target: Path, header: dict[str, str]) -> bool:
+    """Return whether a manifest is what the same import wrote without an image, not edited, and is refused as it is."""
+    text = manifest_text(target, header, _of_runloop(path, None)[0])
+    return _has(target, text) and any("image: is missing" in line for line in _mistakes(target))
+
+
+def _has(path: Path, content: str) -> bool:
+    try:
+        return path.read_bytes() == content.encode()
+    except OSError:
+        return False
+
+
 def _of_runloop(path: Path, image: str | None) -> tuple[list[dict[str, Any]], dict[str, str], list[LeftOut]]:
     scenarios: list[dict[str, Any]] = []
     files: dict[str, str] = {}
     left: list[LeftOut] = []
     for data in read_scenarios(path):
-        one = imported(data, image)
+        one = imported(data, image, {str(other["id"]) for other in scenarios})
         scenarios.append(one.scenario)
         files |= one.files
         left += [LeftOut(scenario=item.scenario, key=item.key, why=item.why) for item in one.left]

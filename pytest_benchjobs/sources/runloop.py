@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -81,18 +82,20 @@ def read_scenarios(path: Path) -> list[Mapping[str, Any]]:
     return found
 
 
-def imported(data: Mapping[str, Any], image: str | None) -> Imported:
-    """Map a scenario. What has no equivalent is left out and named."""
-    return _Mapping(data).mapped(image)
+def imported(data: Mapping[str, Any], image: str | None, used: Collection[str] = ()) -> Imported:
+    """Map a scenario, with an id that is not `used`. What has no equivalent is left out and named."""
+    return _Mapping(data, used).mapped(image)
 
 
 class _Mapping:
     """One scenario on its way."""
 
-    def __init__(self, data: Mapping[str, Any]) -> None:
+    def __init__(self, data: Mapping[str, Any], used: Collection[str]) -> None:
         self._data = data
         self._title = str(data.get("name") or data.get("id") or "scenario")
-        self.id = _name(self._title)
+        name = _name(self._title)
+        numbered = (f"{name}-{number}" for number in itertools.count(2))
+        self.id = next(one for one in itertools.chain([name], numbered) if one not in used)
         self._files: dict[str, str] = {}
         self._left: list[Left] = []
 

@@ -383,6 +383,25 @@ def test_what_is_missing_in_an_import_is_told_and_to_be_corrected(project: Path)
     assert any("image: is missing" in one for one in found["mistakes"])
 
 
+def test_an_import_without_its_image_can_be_repeated_with_one_until_it_is_edited(project: Path) -> None:
+    (project / "parser.json").write_text(json.dumps(RUNLOOP))
+    assert "image: is missing" in run("import", "parser.json", status=1)
+    assert "exists already" in run("import", "parser.json", status=2)
+    path = project / "benchmarks/parser.bench.yaml"
+    broken = path.read_text()
+    path.write_text(broken + "# mine\n")
+    assert "exists already" in run("import", "parser.json", "--image", "ours:1", status=2)
+    path.write_text(broken)
+    run("import", "parser.json", "--image", "ours:1")
+    assert "image: ours:1" in path.read_text()
+
+
+def test_scenarios_of_one_name_are_imported_with_different_ids(project: Path) -> None:
+    (project / "page.json").write_text(json.dumps([RUNLOOP, RUNLOOP, RUNLOOP]))
+    out = document("import", "page.json", "--image", "ours:1", name="scenario-import")
+    assert out["scenarios"] == ["Fix-the-parser", "Fix-the-parser-2", "Fix-the-parser-3"]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
