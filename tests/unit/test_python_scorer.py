@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from pytest_benchjobs.model.errors import InputError, ScorerCrashed
 from pytest_benchjobs.model.result import ScorerResult
@@ -243,3 +244,17 @@ def test_a_python_that_does_not_fit_is_told_before_an_agent_starts(
 )
 def test_a_program_that_says_it_is_a_python_is_believed_little(lie: dict[str, Any]) -> None:
     assert Interpreter.of(lie) is None
+
+
+def test_the_scorers_of_the_example_and_of_the_page_cope_with_an_agent_that_left_nothing(
+    tmp_path: Path,
+) -> None:
+    top = Path(__file__).parents[2]
+    example = yaml.safe_load((top / "conftest_examples/scorers/scorers.bench.yaml").read_text())
+    (close,) = (one["scorers"][0] for one in example["scenarios"] if one["id"] == "close")
+    page = (top / "docs/scorers.md").read_text()
+    block = page.partition("```yaml\nscript: |")[2].partition("```")[0]
+    shown = yaml.safe_load(f"script: |{block}")
+    scripts = [(close["script"], close["metrics"]), (shown["script"], {})]
+    for number, (script, metrics) in enumerate(scripts):
+        assert told(score(tmp_path / str(number), script=script, metrics=metrics)) == (None, 0.0)
