@@ -163,7 +163,10 @@ def _say_left_out(left_out: LeftOut) -> None:
         (left_out.without_files, "left out whose files are gone"),
         (
             left_out.without_prompt,
-            "with an empty prompt: the benchmark is not there, or the task has changed since",
+            (
+                "with an empty prompt: the task has none or has changed since, or the benchmark is not there or is "
+                "in a Python file, which exports do not import"
+            ),
         ),
     ):
         if number:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..model.ending import Ending
-from ..model.quota import OnQuota, Quota
+from ..model.quota import QUOTA_OF, OnQuota, Quota
 from ..store.quotas import account, write
 from .client import Upstream
 from .failures import Failure
@@ -81,7 +81,7 @@ class Quotas:
         if not self.ends_job or not self._used_up:
             return None
         quota = next(iter(self._used_up.values()))
-        return f"the quota of {quota.provider} is used up: {quota.message}"
+        return f"{QUOTA_OF}{quota.provider} is used up: {quota.message}"
 
     def _is_due(self, quota: Quota, now: float) -> bool:
         """Return whether the quota may be tried again."""

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..model.quota import OnQuota, Quota
+from ..model.quota import QUOTA_OF, OnQuota, Quota
 from ..store.quotas import read
 from ..trial.flight import Tokens
 
@@ -98,7 +98,7 @@ def describe(quota: Quota) -> str:
     until = ""
     if quota.until is not None:
         until = f" until {quota.until:%Y-%m-%d %H:%M:%S} UTC" if quota.told else ""
-    return f"the quota of {quota.provider} is used up{until}: {quota.message}"
+    return f"{QUOTA_OF}{quota.provider} is used up{until}: {quota.message}"
 
 
 def waiting(quota: Quota) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ..model.errors import BenchError, BudgetSpent, InfrastructureError
 from ..model.job import Decisions, JobConfig, JobRecord, JobStatus
-from ..model.quota import OnQuota
+from ..model.quota import QUOTA_OF, OnQuota
 from ..model.result import Failure, TrialResult
 from ..model.usage import Usage
 from ..store import ledger
@@ -191,8 +191,9 @@ class RunningJob(Generic[T]):
         job, failures = self.bundle.id, [result.failure for result in self.results if result.failure]
         cut = any(failure.class_ == BudgetSpent.code for failure in failures)
         if self.trials.spent is not None and (missing > 0 or cut):
-            again = f"finish it with `benchjobs resume {job}` and a higher limit"
-            return JobStatus.BUDGET, f"{self.trials.spent}; {again}"
+            is_quota = self.trials.spent.startswith(QUOTA_OF)
+            then = "when it is back" if is_quota else "and a higher limit"
+            return JobStatus.BUDGET, f"{self.trials.spent}; finish it with `benchjobs resume {job}` {then}"
         quotas = [*self.trials.quotas.used_up().values()]
         is_paused = bool(quotas) and stopped is None and self.config.on_quota is OnQuota.PAUSE
         if missing <= 0 and not (is_paused and cut):

@@ -12,6 +12,9 @@ from pydantic import AwareDatetime
 
 from .base import Model
 
+QUOTA_OF = "the quota of "
+"""Beginning of messages about quotas that are used up."""
+
 
 class OnQuota(enum.StrEnum):
     """What a job does when the quota of a provider is used up."""

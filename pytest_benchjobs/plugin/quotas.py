@@ -31,7 +31,8 @@ class QuotaLines:
             return
         for name, quota in used_up.items():
             if self._said.get(name) != quota:
-                say(self._config, f"bench: {self._about(quota)}")
+                # With -q, too: a job may stand still for hours.
+                say(self._config, f"bench: {self._about(quota)}", least=-1)
         for name in self._said.keys() - used_up.keys():
             say(self._config, f"bench: the quota of {self._said[name].provider} is back; its trials go on")
         self._said = used_up

@@ -76,10 +76,10 @@ def announce_counts(config: pytest.Config, job: Job, *, trials: int, scenarios: 
         )
 
 
-def say(config: pytest.Config, line: str) -> None:
-    """Show a line while trials run, unless the user wants quiet."""
+def say(config: pytest.Config, line: str, *, least: int = 0) -> None:
+    """Show a line while trials run, unless the user wants quiet: a verbosity below `least`."""
     terminal = config.pluginmanager.get_plugin("terminalreporter")
-    if terminal is not None and config.option.verbose >= 0:
+    if terminal is not None and config.option.verbose >= least:
         terminal.ensure_newline()
         terminal.write_line(one_line(line, 500))
 

@@ -217,7 +217,9 @@ def test_a_waiting_job_is_watched_and_cancelled(sums: Bench) -> None:
 def test_a_job_out_of_time_says_what_it_waited_for(sums: Bench) -> None:
     poor = Provider(1, seconds=3600)
     with providers(poor):
-        sums.run(*call(poor.agent("poor")), "--bench-on-quota", "wait", "--bench-job-timeout", "5")
+        limited = ("--bench-on-quota", "wait", "--bench-job-timeout", "5")
+        run = sums.run(*call(poor.agent("poor")), *limited, "-q")
+    assert "bench: the quota of openai-compatible is used up" in run.stdout.str()
     found = record(sums)
     assert found["status"] == "timeout"
     assert (

@@ -111,6 +111,7 @@ PAUSED = f"{USED_UP}; finish it with {RESUME} when it is back"
             [passed("a"), broke("b", "budget")],
             (JobStatus.BUDGET, f"so much; finish it with {RESUME} and a higher limit"),
         ),
+        ({"spent": USED_UP}, [passed("a")], (JobStatus.BUDGET, PAUSED)),
         ({"spent": "so much"}, [passed("a"), broke("b", "engine_lost")], (JobStatus.COMPLETED, None)),
         ({}, [passed("a"), broke("b", "budget")], (JobStatus.COMPLETED, None)),
         (

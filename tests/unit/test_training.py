@@ -157,7 +157,10 @@ def test_attempts_of_a_group_are_on_consecutive_lines_and_errors_have_none(
     assert len({row["group"] for row in rows}) == 4
     assert err == [
         "8 trials without a score left out: errors, cancelled and skipped ones have no reward",
-        "8 trials with an empty prompt: the benchmark is not there, or the task has changed since",
+        (
+            "8 trials with an empty prompt: the task has none or has changed since, or the benchmark is not there or is "
+            "in a Python file, which exports do not import"
+        ),
     ]
 
 
