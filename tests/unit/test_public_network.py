@@ -13,7 +13,7 @@ import pytest
 
 from pytest_benchjobs.model.errors import ContainerStartFailed
 from pytest_benchjobs.sandbox.docker import network as module
-from pytest_benchjobs.sandbox.docker.container import NetworkGone
+from pytest_benchjobs.sandbox.docker.container import NetworkGone, _twice
 from pytest_benchjobs.sandbox.docker.network import PublicNetwork, remove_public_network
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 
@@ -301,3 +301,15 @@ def test_a_start_survives_that_others_remove_the_network_meanwhile(gone: int, st
         with pytest.raises(NetworkGone):
             begin(provider, None, None, None)
     assert calls == ["start", *["forget", "start"] * (starts - 1)]
+
+
+@pytest.mark.parametrize(
+    ("said", "twice"),
+    [
+        ("network benchjobs is ambiguous (2 matches found on name)", True),
+        ("network benchjobs not found", False),
+        ("the name of the image is ambiguous", False),
+    ],
+)
+def test_two_networks_of_one_name_are_looked_at_again(said: str, twice: bool) -> None:
+    assert _twice(said) is twice

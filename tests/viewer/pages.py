@@ -6,8 +6,10 @@ import time
 from typing import Any
 from urllib.parse import urlencode
 
-from playwright.sync_api import Dialog
+from playwright.sync_api import Dialog, Error
 from playwright.sync_api import Page as BrowserPage
+
+_CHANGED = "net::ERR_NETWORK_CHANGED"
 
 
 class Page:
@@ -17,6 +19,7 @@ class Page:
         self.page = page
         self.wrong: list[str] = []
         self.asked: list[str] = []
+        self.changed = False
         page.on(
             "console", lambda said: self._note(said.type in ("error", "warning"), f"console: {said.text}")
         )
@@ -24,7 +27,9 @@ class Page:
         # What a page no longer waits for when it is left was not refused.
         page.on(
             "requestfailed",
-            lambda request: self._note(request.failure != "net::ERR_ABORTED", f"failed: {request.url}"),
+            lambda request: self._note(
+                request.failure != "net::ERR_ABORTED", f"failed: {request.url} {request.failure}"
+            ),
         )
         page.on("response", lambda answer: self._note(answer.status >= 400, f"{answer.status}: {answer.url}"))
         page.on("dialog", self._dialog)
@@ -35,18 +40,30 @@ class Page:
         dialog.dismiss()
 
     def _note(self, wrong: bool, text: str) -> None:
-        if wrong:
+        if _CHANGED in text:
+            self.changed = True
+        elif wrong:
             self.wrong.append(text)
 
     def open(self, address: str, name: str = "jobs", **parameters: str) -> None:
         """Open a page of the viewer, and wait until it is drawn."""
-        self.page.goto("about:blank")
-        self.page.goto(f"{address}?{urlencode({'page': name, **parameters})}")
-        self.drawn()
+        for _ in range(3):
+            self.changed = False
+            self.page.goto("about:blank")
+            try:
+                self.page.goto(f"{address}?{urlencode({'page': name, **parameters})}")
+                self.drawn()
+            except Error:
+                # Other tests' networks of containers came or went: the browser dropped a part of the page.
+                if not self.changed:
+                    raise
+            else:
+                return
+        raise AssertionError(f"networks kept changing while {name} was loaded")
 
     def drawn(self) -> None:
         """Wait until the page shows what its address says, and asks nothing more."""
-        self.page.wait_for_selector("html[data-ready]")
+        self.page.wait_for_selector("html[data-ready]", timeout=15_000)
         self.page.wait_for_selector("main:not([aria-busy])")
 
     @property

@@ -57,8 +57,7 @@ def test_grid_is_one_stop_and_arrows_move_in_it(page: Page, address: str) -> Non
     page.page.keyboard.press("ArrowDown")
     assert focused(page) != first
     page.page.keyboard.press("Enter")
-    page.page.wait_for_selector("h1 >> text=Job")
-    assert page.run("document.activeElement.id") == "main"
+    page.until("document.activeElement.id === 'main'")
 
 
 def test_sorting_by_keyboard(page: Page, address: str) -> None:

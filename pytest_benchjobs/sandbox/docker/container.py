@@ -154,6 +154,8 @@ class DockerSandbox(ContainerFiles):
             text = str(error.explanation or error)
             if "no space left on device" in text:
                 raise DiskFull(f"the Docker Engine's disk is full: {text}") from error
+            if _twice(text):
+                raise NetworkGone(f"the container does not start: {text}") from error
             raise ContainerStartFailed(f"the container does not start: {text}") from error
         if self._spec.environment.storage is not None:
             self._services.storage.add(self.id, self._spec.environment.storage, self._over_storage)
@@ -477,7 +479,9 @@ class DockerSandbox(ContainerFiles):
                 said = str(error.explanation)
                 if "already exists" in said:
                     break
-                if looks == LOOKS or not (isinstance(error, docker.errors.NotFound) and "network" in said):
+                if looks == LOOKS or not (
+                    _twice(said) or (isinstance(error, docker.errors.NotFound) and "network" in said)
+                ):
                     raise
                 self._services.network.forget()
         return wanted
@@ -625,3 +629,8 @@ class DockerSandbox(ContainerFiles):
     def _over_storage(self) -> None:
         self._limit = "storage"
         self._end_all()
+
+
+def _twice(said: str) -> bool:
+    """Tell whether the engine has two networks of a name: another session just made its own, and removes it at once."""
+    return "network" in said and "is ambiguous" in said

@@ -21,13 +21,19 @@ function queryOf(parameters) {
 
 const jobPath = (job) => "api/jobs/" + encodeURIComponent(job);
 
-async function get(path, parameters) {
-  let answer;
+// A browser drops what it is asking when networks of the machine come or go, as those of containers do: asked again.
+async function asked(address, options, left = 3) {
   try {
-    answer = await fetch(path + queryOf(parameters), { headers: { accept: "application/json" } });
+    return await fetch(address, options);
   } catch {
-    throw new ApiError("The server does not answer. Is `benchjobs serve` still running?");
+    if (!left) throw new ApiError("The server does not answer. Is `benchjobs serve` still running?");
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    return asked(address, options, left - 1);
   }
+}
+
+async function get(path, parameters) {
+  const answer = await asked(path + queryOf(parameters), { headers: { accept: "application/json" } });
   let body = null;
   try {
     body = await answer.json();
@@ -51,7 +57,7 @@ const http = {
   log: (job, id, parameters) => get(jobPath(job) + "/log", { id, ...parameters }),
   fileUrl: (job, id, path, view) => jobPath(job) + "/file" + queryOf({ id, path, view: view ? 1 : null }),
   async fileText(job, id, path) {
-    const answer = await fetch(http.fileUrl(job, id, path, true));
+    const answer = await asked(http.fileUrl(job, id, path, true), {});
     if (!answer.ok) throw new ApiError("The file cannot be read.");
     return answer.text();
   },
