@@ -164,6 +164,23 @@ scenarios_option = click.option(
     metavar="ID",
     help="Only this scenario, repeatable; --scenarios takes several.",
 )
+check_directory_option = click.option(
+    "--dir",
+    "directory",
+    type=DIRECTORY,
+    help="Where results go.  [default: a temporary directory, kept only if there are problems]",
+)
+
+
+def check_attempts_option(default: int) -> Callable[[_Command], _Command]:
+    """Return the option for attempts of commands that check scenarios."""
+    return click.option(
+        "--attempts",
+        type=click.IntRange(1, 1000),
+        default=default,
+        show_default=True,
+        help="Attempts of each scenario and agent.",
+    )
 
 
 def run_options(command: _Command) -> _Command:

@@ -31,9 +31,8 @@ from ._catalogue import (
     of_sources,
     table,
 )
-from ._directory import DIRECTORY
 from ._output import emit, output_option, say
-from ._run_options import VariadicCommand, scenarios_option
+from ._run_options import VariadicCommand, check_attempts_option, check_directory_option, scenarios_option
 from .check import check_all, check_lines
 
 if TYPE_CHECKING:
@@ -117,13 +116,7 @@ def fetch(name: str, given: Path | None, force: bool, registry: Path | None) -> 
 @benchmarks.command(cls=VariadicCommand)
 @click.argument("name", metavar="NAME[@VERSION]")
 @scenarios_option
-@click.option(
-    "--attempts",
-    type=click.IntRange(1, 1000),
-    default=1,
-    show_default=True,
-    help="Attempts of each scenario and agent.",
-)
+@check_attempts_option(1)
 @click.option(
     "--exceptions",
     type=click.Choice(["skip", "include"]),
@@ -131,12 +124,7 @@ def fetch(name: str, given: Path | None, force: bool, registry: Path | None) -> 
     show_default=True,
     help="Scenarios known to be broken: skip them, or check them without effect on the exit status.",
 )
-@click.option(
-    "--dir",
-    "directory",
-    type=DIRECTORY,
-    help="Where results go.  [default: a temporary directory, kept only if there are problems]",
-)
+@check_directory_option
 @output_option
 def check(
     *,

@@ -21,10 +21,9 @@ from ..settings.call import Written, words
 from ..store.bundle import JobBundle, new_job_id
 from ..store.layout import TrialLayout
 from ..store.text import one_line
-from ._directory import DIRECTORY
 from ._output import emit, output_option
 from ._pytest_call import Call, call_pytest
-from ._run_options import VariadicCommand, scenarios_option
+from ._run_options import VariadicCommand, check_attempts_option, check_directory_option, scenarios_option
 from ._scenarios import Named, benchmarks_of, scenarios_of
 
 if TYPE_CHECKING:
@@ -57,19 +56,8 @@ _LOG_LINES, _LOG_SIZE = 10, 1000
     help="Check this benchmark, repeatable; --benchmarks takes several.",
 )
 @scenarios_option
-@click.option(
-    "--attempts",
-    type=click.IntRange(1, 1000),
-    default=2,
-    show_default=True,
-    help="Attempts of each scenario and agent.",
-)
-@click.option(
-    "--dir",
-    "directory",
-    type=DIRECTORY,
-    help="Where results go.  [default: a temporary directory, kept only if there are problems]",
-)
+@check_attempts_option(2)
+@check_directory_option
 @output_option
 def check(
     *,

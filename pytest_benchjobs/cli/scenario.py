@@ -13,9 +13,8 @@ from ..model.errors import InputError, InputErrors
 from ..report.table import Column, render, width
 from ..report.units import counted
 from ..store.text import one_line
-from ._directory import DIRECTORY
 from ._output import emit, output_option, say
-from ._run_options import VariadicCommand
+from ._run_options import VariadicCommand, check_attempts_option, check_directory_option
 from ._scenarios import (
     Found,
     Named,
@@ -200,19 +199,8 @@ def _called(what: str) -> list[Found]:
 @scenario.command(cls=VariadicCommand)
 @click.argument("whats", nargs=-1, metavar="[PATH|NAME|PATH::ID]...")
 @click.option("--schema-only", is_flag=True, help="Check only what is written, and run nothing.")
-@click.option(
-    "--attempts",
-    type=click.IntRange(1, 1000),
-    default=2,
-    show_default=True,
-    help="Attempts of each scenario and agent.",
-)
-@click.option(
-    "--dir",
-    "directory",
-    type=DIRECTORY,
-    help="Where results go.  [default: a temporary directory, kept only if there are problems]",
-)
+@check_attempts_option(2)
+@check_directory_option
 @output_option
 def validate(
     *,

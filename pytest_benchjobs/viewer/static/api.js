@@ -6,7 +6,7 @@ import { found } from "./rows.js";
 const source = document.querySelector('meta[name="benchjobs-source"]').content;
 
 // An answer that is an error: its message is for people.
-export class ApiError extends Error {}
+class ApiError extends Error {}
 
 function queryOf(parameters) {
   const query = new URLSearchParams();

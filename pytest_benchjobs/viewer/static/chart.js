@@ -61,7 +61,7 @@ function seriesOf(points, number, x, y) {
 }
 
 // A shape for each series, so that colour is not the only difference.
-export function marker(number, x, y) {
+function marker(number, x, y) {
   const shapes = [
     () => svg("circle", { cx: x, cy: y, r: 4 }),
     () => svg("rect", { x: x - 4, y: y - 4, width: 8, height: 8 }),

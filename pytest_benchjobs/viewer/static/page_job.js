@@ -5,7 +5,7 @@ import { intervalChart } from "./chart.js";
 import { commandList, facts, h, section, table } from "./dom.js";
 import { change, count, duration, money, percent, plural, probability, score, sign, text, time } from "./format.js";
 import { grid } from "./grid.js";
-import { chip, choice, jobLink, scenarioLink, search, status, trialLink } from "./parts.js";
+import { chip, choice, jobLink, scenarioLink, search, status } from "./parts.js";
 import { changed, current, link } from "./state.js";
 
 const REUSED = 1;
@@ -134,9 +134,4 @@ function compareLinks(summary, agents) {
   }
   if (api.source === "http") links.push(h("a", { href: link("compare", { a: "last~1", b: summary.id }) }, "With the job before the last"));
   return links.length ? h("ul", { class: "links" }, links.slice(0, 12).map((one) => h("li", null, one))) : null;
-}
-
-// Trials of a scenario in other places of the page.
-export function siblingsOf(job, siblings) {
-  return siblings.map((trial) => h("span", { class: "agent-score" }, chip(trial.outcome), " ", trialLink(job, trial.id, `${trial.agent} #${trial.attempt}`)));
 }

@@ -4,8 +4,7 @@ import { api } from "./api.js";
 import { commandList, facts, fill, h, section, table } from "./dom.js";
 import { bytes, count, duration, money, plural, score, text, time } from "./format.js";
 import { logView } from "./log.js";
-import { chip, jobLink, scenarioLink } from "./parts.js";
-import { siblingsOf } from "./page_job.js";
+import { chip, jobLink, scenarioLink, trialLink } from "./parts.js";
 import { current, link, remember } from "./state.js";
 import { stepView } from "./step.js";
 
@@ -183,6 +182,11 @@ function notesOf(result) {
     ...(end.tampered || []).map((one) => "changed by the agent and undone before grading: " + one),
     ...(end.killed || []).map((one) => "left running and killed before grading: " + one)];
   return notes.length ? section("Notes", h("ul", null, notes.map((note) => h("li", null, note)))) : null;
+}
+
+// Other trials of the scenario in the same job.
+function siblingsOf(job, siblings) {
+  return siblings.map((trial) => h("span", { class: "agent-score" }, chip(trial.outcome), " ", trialLink(job, trial.id, `${trial.agent} #${trial.attempt}`)));
 }
 
 function pairLinks(trial, result) {

@@ -2,7 +2,7 @@
 
 import { api } from "./api.js";
 import { h } from "./dom.js";
-import { plural, sign, text } from "./format.js";
+import { plural, sign } from "./format.js";
 import { grid } from "./grid.js";
 import { changed, current, go, link } from "./state.js";
 
@@ -56,11 +56,13 @@ export function search(title, name = "q") {
 // The filters of the lists of jobs and runs.
 export function filters(meta) {
   const { benchmarks, statuses, agents, models, branches, tags } = meta.choices;
+  // Rows of a report do not tell tags, nor those of jobs models.
+  const served = api.source === "http";
   const some = (name, title, options) => (options && options.length ? choice(name, title, options) : null);
   const set = ["q", "benchmark", "status", "agent", "model", "branch", "tag"].some((name) => current().get(name));
   return h("div", { class: "filters" }, search("Search"),
     some("benchmark", "Benchmark", benchmarks), some("status", "Status", statuses), some("agent", "Agent", agents),
-    some("model", "Model", models), some("branch", "Branch", branches), some("tag", "Tag", tags),
+    some("model", "Model", served || current().get("page") === "runs" ? models : []), some("branch", "Branch", branches), some("tag", "Tag", served ? tags : []),
     set ? h("a", { class: "button", href: link(current().get("page") || "jobs") }, "Clear filters") : null);
 }
 
@@ -91,10 +93,4 @@ export function listed({ label, word, columns, rows, total, next, usual, href })
 // A link to the page as plain tables, which the server makes without any script.
 export function plainLink() {
   return api.source === "http" ? h("a", { href: changed({ plain: 1 }), "data-outside": true }, "plain tables") : null;
-}
-
-// One line of a text, with its end cut off.
-export function oneLine(value, most = 160) {
-  const line = text(value).replace(/\s+/g, " ");
-  return line.length > most ? line.slice(0, most - 1) + "…" : line;
 }

@@ -29,7 +29,7 @@ function fits(kind, row, parameters) {
 const valueOf = (row, name) => (name === "high_score" && row.high_score ? row.high_score.score : row[name]);
 
 // Rows by a column, then by id; unknown values last, whichever way.
-export function ordered(rows, name, order) {
+function ordered(rows, name, order) {
   const way = order === "desc" ? -1 : 1;
   const unknown = (value) => value === null || value === undefined;
   const compared = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b : String(a) < String(b) ? -1 : String(a) > String(b) ? 1 : 0);

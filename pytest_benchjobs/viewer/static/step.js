@@ -43,7 +43,7 @@ function block(title, content, words, kind) {
 }
 
 // A text with each place of the words marked.
-export function marked(content, words) {
+function marked(content, words) {
   const wanted = words.trim().toLowerCase();
   if (!wanted) return [content];
   const found = [];
