@@ -64,7 +64,7 @@ extended: venv engine bubblewrap chromium compose  ## What takes long and tells 
 	$(PYTEST) tests -n auto --dist loadfile -m extended
 	$(PYTEST) tests/unit -n auto -m hypothesis --hypothesis-profile thorough
 
-bench: venv engine  ## Measure the budgets: each figure is the median of several runs, beside what it may be
+bench: venv engine chromium  ## Measure the budgets: each figure is the median of several runs, beside what it may be
 	$(PY) -m tests.performance
 
 mutants: venv  ## Change the code of ROOMS (default: store/) a little, a sample of times, and list what no unit test notices
@@ -74,7 +74,7 @@ mutants: venv  ## Change the code of ROOMS (default: store/) a little, a sample 
 test-matrix: venv  ## Plugin tests on every supported pytest and pytest-xdist, and beside other plugins
 	$(PY) scripts/matrix.py $(MATRIX)
 
-terminal-bench: venv engine  ## Stand-in images for Terminal-Bench 2.0 tasks where no registry answers
+terminal-bench: venv engine chromium  ## Stand-in images for Terminal-Bench 2.0 tasks where no registry answers
 	scripts/standins.sh
 
 site: venv  ## Build the documentation as a site in .site/; any broken link fails
