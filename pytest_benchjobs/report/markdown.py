@@ -11,11 +11,12 @@ from ..model.job import JobRecord
 from ..model.result import Outcome, TrialResult
 from .code_span import code
 from .console import describe
+from .documents.summary import MetricFigures
 from .excerpts import Evidence
 from .gate_markdown import gate_markdown
 from .known_failures import known_line
-from .summary import AgentRow, CategoryRow, by_agent, by_category, by_turn, totals
-from .units import duration, mean_text, number, percent
+from .summary import AgentRow, CategoryRow, by_agent, by_category, by_metric, by_turn, totals
+from .units import duration, figure, mean_text, number, percent
 
 SIZE_LIMIT = 900 * 1024
 """Limit in bytes. GitHub refuses step summaries over 1 MiB."""
@@ -23,6 +24,7 @@ _FAILURES = 50
 _ERRORS = 200
 _KNOWN = 50
 _CATEGORIES = 100
+_METRICS = 100
 _QUOTED = 10
 """Most errors, and failures, whose logs are quoted."""
 _QUOTED_LINES = 10
@@ -54,7 +56,7 @@ def _lines(
 ) -> Iterator[str]:
     if gate is not None:
         yield from gate_markdown(gate)
-    trials, turns = totals(results), list(by_turn(results))
+    trials, turns, metrics = totals(results), list(by_turn(results)), list(by_metric(results))
     results = verdicts(results, record.config)
     counts = totals(results)
     policy = record.config.attempt_policy
@@ -82,6 +84,7 @@ def _lines(
         yield ""
     yield from _agents(by_agent(results))
     yield from _categories(by_category(results))
+    yield from _metrics(metrics)
     for label, passed in turns:
         yield f"{code(label)}, {passed}."
         yield ""
@@ -123,6 +126,20 @@ def _categories(rows: Sequence[CategoryRow]) -> Iterator[str]:
     if len(rows) > _CATEGORIES:
         yield ""
         yield f"... and {len(rows) - _CATEGORIES} more."
+    yield ""
+
+
+def _metrics(rows: Sequence[tuple[str, MetricFigures]]) -> Iterator[str]:
+    if not rows:
+        return
+    yield "| agent | metric | mean | unit | better | trials |"
+    yield "|---|---|--:|---|---|--:|"
+    for label, one in rows[:_METRICS]:
+        unit = code(one.unit, 60) if one.unit else ""
+        yield f"| {code(label)} | {code(one.name)} | {figure(one.mean)} | {unit} | {one.direction} | {one.trials} |"
+    if len(rows) > _METRICS:
+        yield ""
+        yield f"... and {len(rows) - _METRICS} more."
     yield ""
 
 

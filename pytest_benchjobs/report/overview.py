@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..analysis.live import Live
@@ -13,6 +12,7 @@ from ..analysis.summary import Summary, summarise_sums
 from ..analysis.trials import grouped
 from ..model.errors import InputError
 from ..model.job import JobConfig, JobRecord, Totals
+from ..model.metric import Metric
 from ..store.bundle import JobBundle, stored
 from ..store.events import EventReader
 from ..store.liveness import is_dead, last_beat
@@ -25,7 +25,6 @@ from .documents.summary import (
     AtK,
     Figures,
     InFlight,
-    MetricFigures,
     RunFigures,
     SummaryDocument,
     SummaryScenario,
@@ -33,6 +32,7 @@ from .documents.summary import (
     VerdictFigures,
 )
 from .rescored import NOT_KEPT, rescored_line
+from .summary import metric_figures
 
 
 def summary_document(
@@ -59,6 +59,7 @@ def summary_document(
     by_run = grouped(rows, lambda row: row.run)
     scenarios_of_run = grouped(scenarios, lambda scenario: (scenario.benchmark, scenario.agent))
     sums, times = grouped(history.figures(job_id), lambda row: row.run), history.durations(job_id)
+    metrics = history.metrics(job_id)
 
     def figures(chosen: Sequence[RunRow], scenarios: Sequence[ScenarioSummary]) -> Figures:
         rows = (row for run in chosen for row in sums.get(run.id, []))
@@ -79,7 +80,9 @@ def summary_document(
         of_run = scenarios_of_run.get((run.benchmark, run.agent), [])
         listed = of_run[:room] if extended else None
         room -= len(listed or ())
-        shown.append(_run(run, figures([run], of_run), by_run.get(run.id, []), listed))
+        shown.append(
+            _run(run, figures([run], of_run), by_run.get(run.id, []), listed, metrics.get(run.id, []))
+        )
     row = history.job_row(job_id)
     # Only a rescore has trials without a kept file system.
     partly = record.parent is not None and any(NOT_KEPT in figures.classes for figures in agents)
@@ -145,6 +148,7 @@ def _run(
     figures: Figures,
     trials: Sequence[TrialRow],
     listed: Sequence[ScenarioSummary] | None,
+    metrics: Sequence[Sequence[Metric]],
 ) -> RunFigures:
     node_ids = {trial.node_id for scenario in listed or () for trial in scenario.trials}
     return mirror(
@@ -155,23 +159,8 @@ def _run(
         trials=None
         if listed is None
         else tuple(_trial(trial) for trial in trials if trial.node_id in node_ids),
-        metrics=None if listed is None else tuple(_metrics(trials)),
+        metrics=tuple(metric_figures(metrics)),
     )
-
-
-def _metrics(trials: Sequence[TrialRow]) -> Iterator[MetricFigures]:
-    """Yield the mean of each metric, in the order they first appear."""
-    graded = (metrics_of(row.metrics) for row in trials if row.score is not None)
-    by_name = grouped(itertools.chain.from_iterable(graded), lambda metric: metric.name)
-    for name, values in by_name.items():
-        newest = values[-1]
-        yield MetricFigures(
-            name=name,
-            unit=newest.unit,
-            direction=newest.direction,
-            mean=math.fsum(one.value for one in values) / len(values),
-            trials=len(values),
-        )
 
 
 def _figures(summary: Summary, scenarios: Sequence[ScenarioSummary], config: JobConfig) -> Figures:

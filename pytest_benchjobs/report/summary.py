@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Iterable, Iterator
 
 from ..analysis.summary import Summary as AgentRow
 from ..analysis.summary import summarise
 from ..analysis.trials import grouped
+from ..model.metric import Metric
 from ..model.result import Outcome, TrialResult
 from ..store.totals import totals
+from .documents.summary import MetricFigures
 from .units import percent
 
-__all__ = ["AgentRow", "CategoryRow", "by_agent", "by_category", "by_turn", "totals"]
+__all__ = [
+    "AgentRow",
+    "CategoryRow",
+    "by_agent",
+    "by_category",
+    "by_metric",
+    "by_turn",
+    "metric_figures",
+    "totals",
+]
 
 
 def by_agent(results: Iterable[TrialResult]) -> list[AgentRow]:
@@ -47,6 +59,31 @@ def by_category(results: Iterable[TrialResult]) -> list[CategoryRow]:
             mean = math.fsum(scores) / len(scores) if scores else None
             rows.append(CategoryRow(label, category, len(found), passed, mean))
     return rows
+
+
+def by_metric(results: Iterable[TrialResult]) -> Iterator[tuple[str, MetricFigures]]:
+    """Yield each agent with the mean of each of its metrics, agents in the order they first appear.
+
+    Trials without a score are left out.
+    """
+    graded = [result for result in results if result.score is not None]
+    for label, group in grouped(graded, lambda result: result.agent.label).items():
+        for figures in metric_figures(result.metrics for result in group):
+            yield label, figures
+
+
+def metric_figures(trials: Iterable[Iterable[Metric]]) -> Iterator[MetricFigures]:
+    """Yield the mean of each metric of trials, in the order they first appear."""
+    by_name = grouped(itertools.chain.from_iterable(trials), lambda metric: metric.name)
+    for name, values in by_name.items():
+        newest = values[-1]
+        yield MetricFigures(
+            name=name,
+            unit=newest.unit,
+            direction=newest.direction,
+            mean=math.fsum(one.value for one in values) / len(values),
+            trials=len(values),
+        )
 
 
 def by_turn(results: Iterable[TrialResult]) -> Iterator[tuple[str, str]]:

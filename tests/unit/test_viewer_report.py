@@ -238,8 +238,10 @@ def test_export_writes_reports(made: Made, tmp_path: Path, capsys: pytest.Captur
     assert run("export", "last", "nightly", "--out", out, "--dir", made.directory) == 0
     printed = capsys.readouterr()
     assert re.fullmatch(rf"Wrote {re.escape(str(out))}: 2 jobs, \d+ KB\n", printed.out)
-    assert "binary files" in printed.err
+    assert printed.err == ""
     assert set(elements(out.read_text())["data-main"]["job"]) == {HIDDEN, BEFORE}
+    assert run("export", NOW_JOB, "--out", tmp_path / "cut.html", "--dir", made.directory) == 0
+    assert re.search(r"\d+ files left out: not artifacts, binary, larger", capsys.readouterr().err)
     assert run("export", "last", "--out-dir", tmp_path / "site", "--dir", made.directory) == 0
     assert (tmp_path / "site" / "index.html").is_file()
     capsys.readouterr()

@@ -166,8 +166,8 @@ class RunFigures(Figures, RunHead):
     """With `--extended`: each scenario over all its attempts."""
     trials: tuple[SummaryTrial, ...] | None
     """With `--extended`."""
-    metrics: tuple[MetricFigures, ...] | None
-    """With `--extended`: what scorers measured beside the score."""
+    metrics: tuple[MetricFigures, ...]
+    """What scorers measured beside the score."""
 
 
 class InFlight(Model):
