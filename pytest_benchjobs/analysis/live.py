@@ -93,6 +93,7 @@ class Flying:
     started: float
     since: float
     """Start of the current phase."""
+    benchmark: str = ""
     confidential: bool = False
 
 
@@ -197,6 +198,7 @@ class Live:
             phase=event.phase,
             started=known.started if known is not None else event.at,
             since=event.at,
+            benchmark=event.benchmark,
             confidential=event.confidential,
         )
 

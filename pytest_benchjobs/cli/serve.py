@@ -8,6 +8,7 @@ import threading
 import time
 import webbrowser
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
@@ -65,10 +66,13 @@ def serve(
         import uvicorn
 
         from ..viewer.guard import is_loopback
+        from ..viewer.streaming import stop_streams
     except ModuleNotFoundError:
         raise InputError(
             "the viewer needs starlette and uvicorn: pip install 'pytest-benchjobs[view]'"
         ) from None
+    if token is not None and not token.strip():
+        raise InputError("--token is empty, which would let everybody in; leave it out for a random one")
     if token is None and not is_loopback(host):
         token = secrets.token_urlsafe(24)
     application = app(
@@ -87,7 +91,16 @@ def serve(
         lifespan="off",
         timeout_graceful_shutdown=_STOP_SECONDS,
     )
-    server = uvicorn.Server(config)
+
+    class Server(uvicorn.Server):
+        """Ends the pages that follow a job, too."""
+
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            """Stop, as a signal asks for it."""
+            stop_streams()
+            super().handle_exit(sig, frame)
+
+    server = Server(config)
     url = _url(host, listening.getsockname()[1], token)
     say(f"Results of {directory} at {url}")
     say("Ctrl-C ends it.", err=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -57,8 +58,13 @@ def _quoted(result: TrialResult, root: Path, lines: int) -> tuple[str, ...]:
 def running_log(layout: JobLayout, trial: Flying) -> Path | None:
     """Return the agent's log of a trial that runs in the job of `layout`; None if it has none yet."""
     final = layout.trial(trial.agent, trial.scenario, trial.attempt)
-    found = (path for path in final.parent.glob(f".tmp-*-{trial.attempt}/agent.log") if not path.is_symlink())
-    return max(found, key=lambda path: path.lstat().st_mtime_ns, default=None)
+    found = {}
+    for path in final.parent.glob(f".tmp-*-{trial.attempt}/agent.log"):
+        with contextlib.suppress(FileNotFoundError):  # the trial may end at any moment
+            status = path.lstat()
+            if stat.S_ISREG(status.st_mode):
+                found[path] = status.st_mtime_ns
+    return max(found, key=found.__getitem__, default=None)
 
 
 class Following:

@@ -29,6 +29,7 @@ class PhaseBegan(Model):
     agent: str
     attempt: int
     phase: str
+    benchmark: str = ""
     confidential: bool = False
     """True if nothing of the trial may be quoted."""
 

@@ -57,6 +57,7 @@ class EventLog:
                 agent=trial.agent.label,
                 attempt=trial.attempt,
                 phase=phase,
+                benchmark=trial.scenario.benchmark,
                 confidential=trial.scenario.confidential,
             )
         )

@@ -51,6 +51,10 @@ class Wanted:
     """Ids."""
 
 
+class NoPlace(InputError):
+    """A page was asked for that begins nowhere in its order."""
+
+
 class Page(NamedTuple):
     """Rows of a page, and the sort key of the last one if there are more."""
 
@@ -78,7 +82,8 @@ def run_page(
     column = _Column(*_run_column(sort, high_scores or {}), keys=("job", "position"))
     found, following = _page(history, "runs", column, _of_runs(wanted), descending, limit, after)
     rows = {(row.job, row.id): row for row in _runs(history, found)}
-    return Page([rows[job, f"{job}.{position}"] for job, position in found], following)
+    ids = [(job, f"{job}.{position}") for job, position in found]
+    return Page([rows[key] for key in ids if key in rows], following)
 
 
 def job_page(
@@ -291,7 +296,7 @@ def _checked(after: Place | None, sorted_: bool, keys: int) -> Place | None:
         value is None or isinstance(value, str | int | float) for value in after
     )
     if not sound or None in after[1:] or not (sorted_ or after[0] is None):
-        raise InputError("`after` is not the place of a row in this order; begin at the first page")
+        raise NoPlace("`after` is not the place of a row in this order; begin at the first page")
     return after
 
 

@@ -18,6 +18,7 @@ from ..model.agent import AgentSpec
 from ..model.baseline import BaselineEntry
 from ..model.errors import InputError
 from ..model.job import JobRecord, JobStatus
+from ..model.metric import Metric
 from ..system.garbage import gc_paused
 from .database import connect, explained
 from .layout import Layout
@@ -35,6 +36,7 @@ from .rows import (
     as_text,
     as_time,
     column_of,
+    metrics_of,
 )
 from .trials import what_is_wrong
 
@@ -93,6 +95,18 @@ class HistoryReader:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def state(self) -> tuple[object, ...]:
+        """Return something that is another after each change of the history."""
+        found: list[object] = []
+        for path in (self.path, self.path.with_name(f"{self.path.name}-wal")):
+            with contextlib.suppress(OSError):
+                status = path.stat()
+                if (
+                    status.st_size
+                ):  # the first reader of a history makes an empty journal, and the last removes it
+                    found.append((status.st_ino, status.st_size, status.st_mtime_ns))
+        return tuple(found)
 
     def select(self, query: str, *values: object) -> list[Any]:
         """Return all rows of a query."""
@@ -336,6 +350,17 @@ class HistoryReader:
             "FROM trials WHERE job = ? GROUP BY run, outcome, class, here, worked"
         )
         return [FigureRow._make(row) for row in self.select(query, job_id)]
+
+    def metrics(self, job_id: str) -> dict[str, list[tuple[Metric, ...]]]:
+        """Return run -> metrics of each of its trials that has a score and metrics."""
+        query = (
+            "SELECT job || '.' || run, metrics FROM trials WHERE job = ? AND metrics IS NOT NULL "
+            "AND score IS NOT NULL ORDER BY scenario, node_id"
+        )
+        found: dict[str, list[tuple[Metric, ...]]] = {}
+        for run, text in self.select(query, job_id):
+            found.setdefault(run, []).append(metrics_of(text))
+        return found
 
     def durations(self, job_id: str) -> dict[str, list[float]]:
         """Return id of a run -> seconds of its trials that ran in this job and passed or failed, unordered."""

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp
 
 from ..model.comparison import HighScore
 from ..model.errors import BenchError
+from ..store.listing import NoPlace
 from . import comparison, content, job, lists, over_time, seed, trajectory, trial
 from .guard import Guard, health, names, refused
 from .query import Query, Refused
@@ -113,6 +114,8 @@ def _answer(results: Results, document: _Document, request: Request) -> Response
 
 
 def _refusal(error: Refused | BenchError) -> Response:
+    if isinstance(error, NoPlace):
+        return refused(400, error.message)
     if isinstance(error, Refused):
         return refused(error.status, error.message)
     return refused(500, str(error))

@@ -11,7 +11,7 @@ from ..model.errors import InputError
 from ..store.copying import Staging
 from ..store.files import write_atomically, writing
 from ..store.reader import HistoryReader
-from .inline import one_page, page_of_files
+from .inline import one_page, page_of_files, page_parts
 from .report import LIMIT, LOG_LIMIT, Report, make_report
 from .results import Results
 from .static import INDEX, static_files
@@ -78,10 +78,9 @@ def write_directory(
     staging = Staging(directory, MARKER)
     try:
         report = make_report(results, history, jobs, limit=limit, log_limit=log_limit)
-        files = {name: data for name, data in static_files().items() if name != INDEX}
         written = {
             INDEX: page_of_files(static_files()),
-            **{f"static/{name}": data for name, data in files.items()},
+            **{f"static/{name}": data for name, data in page_parts(static_files()).items()},
             **{
                 f"data/{name.removeprefix('data-')}.json": gzip.decompress(data)
                 for name, data in _named(report)

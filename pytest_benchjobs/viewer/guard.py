@@ -79,11 +79,14 @@ class Guard:
         if "*" in self._hosts:
             return True
         name = _name_of(host)
-        return name in _OWN_NAMES or name in self._hosts or _is_loopback(name)
+        if name in _OWN_NAMES or name in self._hosts or _is_loopback(name):
+            return True
+        # Where a token is asked for, others may call: an address is not a name that somebody could make lead here.
+        return bool(self._token) and _is_address(name)
 
     def _entry(self, scope: Scope, headers: Headers) -> Response | None:
         """Return what to answer to a request without the token, or with it in the URL."""
-        if self._token is None or scope["path"].endswith("/health"):
+        if self._token is None or scope["path"] == f"{scope.get('root_path', '')}/health":
             return None
         query = scope["query_string"].decode("latin-1")
         try:
@@ -97,14 +100,15 @@ class Guard:
             path = "/" + scope["path"].lstrip("/")
             answer = RedirectResponse(f"{path}{'?' if rest else ''}{rest}", status_code=303)
             root = scope.get("root_path", "") or "/"
-            answer.set_cookie(COOKIE, self._token, path=root, httponly=True, samesite="strict")
+            answer.set_cookie(COOKIE, self._token, path=root, httponly=True, samesite="lax")
             return answer
         if self._is_right(_cookie(headers)) or self._is_right(_bearer(headers)):
             return None
         return refused(403, "this address needs its token: open the URL that `benchjobs serve` printed")
 
     def _is_right(self, given: str) -> bool:
-        return self._token is not None and hmac.compare_digest(given.encode(), self._token.encode())
+        # An empty token is nobody's.
+        return bool(self._token) and hmac.compare_digest(given.encode(), str(self._token).encode())
 
 
 def refused(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
@@ -133,6 +137,14 @@ def _name_of(host: str) -> str:
     if host.startswith("["):
         return host[1:].partition("]")[0].lower()
     return host.partition(":")[0].lower().rstrip(".")
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_loopback(name: str) -> bool:

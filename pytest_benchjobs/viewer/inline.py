@@ -1,4 +1,4 @@
-"""The page as one file: its modules become one script, and its styles one element. There is no build.
+"""The page in fewer parts: its modules become one script, in one file its styles one element too. There is no build.
 
 A module may import names from other modules (`import { a, b as c } from "./x.js";`, `import d from "./y.js";`) and
 export functions, classes and constants; there are no cycles. Each becomes a function that returns its exports.
@@ -41,6 +41,16 @@ def script_of(files: Mapping[str, bytes]) -> str:
     names: dict[str, str] = {}
     parts = [*_modules(files, ENTRY, names, ())]
     return _harmless('"use strict";\n' + "".join(parts))
+
+
+def page_parts(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return path -> content of what the page loads: its modules as one script, as each request is a wait.
+
+    Raises:
+        ValueError: a module breaks the rules above.
+    """
+    others = {name: data for name, data in files.items() if name != INDEX and not name.endswith(".js")}
+    return {**others, ENTRY: script_of(files).encode()}
 
 
 def style_of(files: Mapping[str, bytes]) -> str:

@@ -124,11 +124,10 @@ class _Matrix:
 
     def add_running(self, live: Live) -> None:
         """Add trials that run, beside the others of their scenario."""
-        known = {scenario: benchmark for benchmark, scenario in self._rows}
         for trial in live.flying.values():
             if trial.node_id not in self._ids:
                 self._put(
-                    (known.get(trial.scenario, ""), trial.scenario),
+                    (trial.benchmark, trial.scenario),
                     None,
                     trial.agent,
                     (trial.attempt, None, None, None, 0.0, None),

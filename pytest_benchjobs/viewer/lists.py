@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from importlib import metadata
 
 from ..model.comparison import HighScore
@@ -68,7 +68,7 @@ def runs(results: Results, query: Query) -> ViewerRuns:
         # A search looks at all runs. One that finds few has them all on its only page.
         alone = after is None and page.next is None
         return ViewerRuns(
-            total=len(page.rows) if alone else count_runs(history, wanted)[0],
+            total=len(page.rows) if alone else results.known(history, count_runs, wanted)[0],
             next=as_cursor(page.next),
             runs=tuple(run_items(results, page.rows)),
         )
@@ -89,7 +89,7 @@ def jobs(results: Results, query: Query) -> ViewerJobs:
         )
         alone = after is None and page.next is None
         return ViewerJobs(
-            total=len(page.rows) if alone else count_jobs(history, wanted),
+            total=len(page.rows) if alone else results.known(history, count_jobs, wanted),
             next=as_cursor(page.next),
             jobs=tuple(job_items(results, history, page.rows)),
         )
@@ -104,13 +104,13 @@ def overview(results: Results, query: Query) -> ViewerOverview:
 
 
 def overview_document(
-    results: Results, history: HistoryReader, wanted: Wanted, jobs: Collection[str] = ()
+    results: Results, history: HistoryReader, wanted: Wanted, jobs: tuple[str, ...] = ()
 ) -> ViewerOverview:
     """Return the same for an open history; with `jobs`, over these alone, as if there were no others."""
-    total, runs, trials, benchmarks = sum_up(history, jobs)
-    filtered, succeeded, failed = count_runs(history, wanted)
+    total, runs, trials, benchmarks = results.known(history, sum_up, jobs)
+    filtered, succeeded, failed = results.known(history, count_runs, wanted)
     newest = run_page(history, wanted, limit=1).rows
-    latest = list(latest_scores(results, latest_runs(history, jobs)))
+    latest = list(latest_scores(results, results.known(history, latest_runs, jobs)))
     return ViewerOverview(
         jobs=total,
         runs=runs,
@@ -136,7 +136,7 @@ def meta_of(
     results: Results,
     history: HistoryReader,
     *,
-    jobs: Collection[str] = (),
+    jobs: tuple[str, ...] = (),
     generated_at: datetime.datetime | None = None,
     cut: Iterable[str] = (),
 ) -> ViewerMeta:
@@ -146,7 +146,7 @@ def meta_of(
         directory=clean(results.directory.name or str(results.directory), 300),
         live=generated_at is None,
         generated_at=generated_at,
-        choices=ViewerChoices.model_validate(choices(history, jobs)),
+        choices=ViewerChoices.model_validate(results.known(history, choices, jobs)),
         columns=ViewerColumns(runs=RUN_SORTS, jobs=JOB_SORTS),
         high_scores=bool(results.high_scores),
         cut=tuple(cut),

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+from pydantic import ValidationError
 
 from ..analysis.live import Flying, Live
 from ..model.errors import InputError
@@ -16,10 +20,14 @@ from ..store.events import EventReader
 from ..store.reader import HistoryReader
 from ..store.results import origins
 from ..store.rows import TrialRow
-from ..store.text import clean
-from ..store.trials import read_result
+from ..store.text import clean, plain
+from ..store.trials import read_result, what_is_wrong
 from .query import Refused
 from .results import Results, root_of
+
+_UNUSUAL = re.compile(r"[^\x00-\x7f]|\\[ubf]")
+"""What JSON has of texts that may need cleaning."""
+_TEXT = 1 << 20
 
 
 class Found(NamedTuple):
@@ -62,7 +70,7 @@ def find_trial(results: Results, history: HistoryReader, job_id: str, node_id: s
         return Found(job_id, row, None)
     try:
         place = inside(root, row.path)
-        result = read_result(place)
+        result = _harmless(read_result(place))
     except InputError:
         return Found(job_id, row, None)
     if result.node_id != row.node_id and clean(result.node_id) != row.node_id:
@@ -78,6 +86,17 @@ def find_trial(results: Results, history: HistoryReader, job_id: str, node_id: s
         agent_places=(place, *(origin for origin, _ in found)),
         root=root,
     )
+
+
+def _harmless(result: TrialResult) -> TrialResult:
+    """Return a result without characters that turn the text around them, or that terminals obey."""
+    if not _UNUSUAL.search(result.model_dump_json(by_alias=True)):
+        return result
+    data = plain(result.model_dump(mode="json", by_alias=True), _TEXT)
+    try:
+        return TrialResult.model_validate_json(json.dumps(data))
+    except ValidationError as error:
+        raise InputError(f"the result has texts that cannot be shown: {what_is_wrong(error)}") from None
 
 
 def head_of(row: TrialRow) -> TrialHead:

@@ -51,8 +51,11 @@ def scenario_document(
         Refused: there is no such scenario.
     """
     seen = scenario_seen(history, benchmark, name)
-    rows = scenario_results(history, benchmark, name, agent, _LOOKED_AT, jobs)
-    if seen is None and not rows:
+    every = scenario_results(history, benchmark, name, None, _LOOKED_AT, jobs)
+    rows = every
+    if agent is not None:
+        rows = scenario_results(history, benchmark, name, agent, _LOOKED_AT, jobs)
+    if seen is None and not every:
         raise Refused(404, "there is no result of such a scenario")
     changed = _changes(rows)
     place = _place(after)
@@ -64,7 +67,7 @@ def scenario_document(
         scenario=name,
         first_seen=None if seen is None else datetime.datetime.fromisoformat(seen[0]),
         last_seen=None if seen is None else datetime.datetime.fromisoformat(seen[1]),
-        agents=tuple(_agent(label, own) for label, own in sorted(grouped(rows, _agent_of).items())),
+        agents=tuple(_agent(label, own) for label, own in sorted(grouped(every, _agent_of).items())),
         next=None if last is None else as_cursor((last.finished_at, last.number)),
         results=tuple(_result(row, row.number in changed) for row in page),
     )

@@ -31,7 +31,7 @@ _PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "live": ("Job", ("job",)),
 }
 """Page -> its title and its parameters."""
-_STATE = ("step", "log", "play", "outcome", "agent")
+_STATE = ("step", "log", "play", "outcome", "agent", "kind")
 """Parameters that only the page with a script looks at."""
 KNOWN = tuple(
     dict.fromkeys(("page", "plain", *_STATE, *(name for _, names in _PAGES.values() for name in names)))
@@ -75,12 +75,12 @@ def shell(title: str, body: str) -> str:
     """Return a page; `body` is HTML, the title text."""
     links = " ".join(
         f"<a href='{href(page)}'>{name}</a>"
-        for page, name in (("jobs", "Jobs"), ("runs", "Runs"), ("trend", "Trend"))
+        for page, name in (("jobs", "Jobs"), ("runs", "Runs"), ("compare", "Compare"), ("trend", "Trend"))
     )
     return (
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
         f"<title>{text_of(title)} - benchjobs</title>"
-        "<meta name='viewport' content='width=device-width'>"
+        "<meta name='viewport' content='width=device-width'><link rel='icon' href='data:,'>"
         "<link rel='stylesheet' href='static/plain.css'></head>"
         f"<body><nav aria-label='Pages'>{links}</nav><main><h1>{text_of(title)}</h1>{body}</main></body></html>\n"
     )
@@ -158,8 +158,9 @@ def _rows(models: Iterable[BaseModel]) -> Iterator[dict[str, Any]]:
 def _more(page: str, pairs: list[tuple[str, str]], following: object) -> str:
     if following is None:
         return ""
-    values = {name: value for name, value in pairs if name != "after"}
-    return f"<p><a href='{href(page, **values, after=following)}'>Next page</a></p>"
+    values = [(name, value) for name, value in pairs if name != "after"]
+    query = urlencode([("page", page), ("plain", "1"), *values, ("after", str(following))])
+    return f"<p><a href='?{html.escape(query)}'>Next page</a></p>"
 
 
 def _search(page: str, pairs: list[tuple[str, str]], columns: Iterable[str]) -> str:
@@ -189,6 +190,7 @@ def _jobs(results: Results, pairs: list[tuple[str, str]]) -> Iterator[str]:
         {"id": lambda row: href("job", job=row["id"])},
     )
     yield _more("jobs", pairs, page.next)
+    yield from _overview(results, pairs)
 
 
 def _runs(results: Results, pairs: list[tuple[str, str]]) -> Iterator[str]:
@@ -200,10 +202,30 @@ def _runs(results: Results, pairs: list[tuple[str, str]]) -> Iterator[str]:
     yield _search("runs", pairs, _RUN_COLUMNS)
     yield _table(f"{page.total} runs", _RUN_COLUMNS, rows, {"job": lambda row: href("job", job=row["job"])})
     yield _more("runs", pairs, page.next)
+    yield from _overview(results, pairs)
+
+
+def _overview(results: Results, pairs: list[tuple[str, str]]) -> Iterator[str]:
+    found = lists.overview(
+        results, Query([pair for pair in pairs if pair[0] in lists.OVERVIEW], lists.OVERVIEW)
+    )
+    counts = ("jobs", "runs", "trials", "benchmarks", "filtered", "succeeded", "failed")
+    yield _facts("Totals", {name: getattr(found, name) for name in counts})
+    columns = ("benchmark", "agent", "mean_score", "high_score", "delta", "at", "job")
+    for caption, rows in (("Latest scores", found.latest_scores), ("Synthetic agents", found.synthetic)):
+        if rows:
+            of = [{**row, "high_score": row["high_score"] and row["high_score"].score} for row in _rows(rows)]
+            yield _table(caption, columns, of, {"job": lambda row: href("job", job=row["job"])})
+    if found.baselines:
+        yield _table(
+            "Baselines",
+            ("name", "jobs", "branch", "commit", "set_at", "set_by", "reason"),
+            _rows(found.baselines),
+        )
 
 
 def _job(results: Results, pairs: list[tuple[str, str]]) -> Iterator[str]:
-    named = Query(pairs, ("job",)).needed("job")
+    named = Query(pairs, ("job",)).text("job") or "last"
     found = job.job(results, Query((), ()), named)
     summary = found.summary
     head = ("id", "name", "status", "message", "created_at", "finished_at", "planned", "parent", "metadata")
@@ -214,6 +236,14 @@ def _job(results: Results, pairs: list[tuple[str, str]]) -> Iterator[str]:
         "cost_usd", "input_tokens", "output_tokens", "seconds",
     )  # fmt: skip
     yield _table("Agents", figures, _rows(summary.agents))
+    if metrics := [
+        {**metric, "benchmark": run.benchmark, "agent": run.agent}
+        for run in summary.runs
+        for metric in _rows(run.metrics)
+    ]:
+        yield _table(
+            "Metrics", ("name", "benchmark", "agent", "mean", "unit", "direction", "trials"), metrics
+        )
     yield _table("Reasons", ("class", "outcome", "trials", "message"), _rows(found.errors))
     if found.gate_lines:
         lines = "\n".join(line.text for line in found.gate_lines)
@@ -291,6 +321,10 @@ def _trial(results: Results, pairs: list[tuple[str, str]]) -> Iterator[str]:
         )
         yield _facts("Result", {name: getattr(result, name) for name in facts})
         yield _table("Time", ("name", "start", "end"), _rows(result.phases))
+        if result.steps:
+            yield _table(
+                "Steps of the task", ("name", "score", "start", "end", "not_run"), _rows(result.steps)
+            )
         yield _table("Scorers", ("name", "type", "weight", "score", "error", "output"), _rows(result.scorers))
         if result.metrics:
             yield _table("Metrics", ("name", "value", "unit", "direction"), _rows(result.metrics))
@@ -320,12 +354,37 @@ def _trial(results: Results, pairs: list[tuple[str, str]]) -> Iterator[str]:
 
 
 def _compare(results: Results, pairs: list[tuple[str, str]]) -> Iterator[str]:
+    if not {"a", "b"} <= dict(pairs).keys():
+        yield (
+            "<form><input type='hidden' name='page' value='compare'><input type='hidden' name='plain' value='1'>"
+            "<label>Job or baseline A <input name='a'></label> <label>Job or baseline B <input name='b'></label> "
+            "<button>Compare</button></form>"
+        )
+        return
     found = comparison.compare(results, Query(pairs, comparison.COMPARE))
     columns = (
         "benchmark", "a_agent", "b_agent", "scenarios", "a", "b", "delta", "low", "high", "p_value", "detectable",
         "winner", "significant",
     )  # fmt: skip
     yield _table("Comparison", columns, _rows(found.comparison.rows))
+    if metrics := [
+        {**metric, **{name: getattr(row, name) for name in columns[:3]}}
+        for row in found.comparison.rows
+        for metric in _rows(row.metrics)
+    ]:
+        shown = (
+            "name",
+            *columns[:3],
+            "scenarios",
+            "a",
+            "b",
+            "delta",
+            "unit",
+            "direction",
+            "winner",
+            "p_value",
+        )
+        yield _table("Metrics", shown, metrics)
     for note in found.comparison.notes:
         yield f"<p>{text_of(note)}</p>"
     names = tuple(type(found.pairs).model_fields)

@@ -99,6 +99,7 @@ class _Making:
         self._left_out: dict[str, int] = {}
         self._beyond: list[str] = []
         self._cut_logs = 0
+        self._cut_files = 0
         self._scenarios = Scenarios()
         self._where = directory_argument(results.directory)
 
@@ -231,16 +232,28 @@ class _Making:
                 data, missing = log_data(found, log["name"], self._log_limit)
                 more["log"][f"{key}\n{log['name']}"] = log_text(data)
                 cut += missing > 0
-        for file in document["files"][:_FILES]:
-            if file["path"].startswith("artifacts/") and (content := _file(found.places, file)) is not None:
+        self._cut_files += document["files_left_out"]
+        taken = 0
+        for file in document["files"]:
+            content = None
+            if taken < _FILES and file["path"].startswith("artifacts/"):
+                content = _file(found.places, file)
+            if content is None:
+                self._cut_files += 1
+            else:
                 more["files"][f"{key}\n{file['path']}"] = content
+                taken += 1
         return cut
 
     def _cut(self) -> Iterator[str]:
         if self._cut_logs:
             yield f"{counted(self._cut_logs, 'log')} cut to {size_text(self._log_limit)} each"
-        sizes = f"{size_text(_TEXT_LIMIT)} (images: {size_text(_IMAGE_LIMIT)})"
-        yield f"binary files, and files larger than {sizes}, left out"
+        if self._cut_files:
+            sizes = f"{size_text(_TEXT_LIMIT)} (images: {size_text(_IMAGE_LIMIT)})"
+            yield (
+                f"{counted(self._cut_files, 'file')} left out: not artifacts, binary, larger than {sizes}, "
+                f"or beyond the first {_FILES} of a trial"
+            )
         yield from self._beyond
         for what, number in self._left_out.items():
             yield f"{number} {what} left out for want of room: see --max-size"

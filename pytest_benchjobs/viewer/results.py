@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
+from typing import TypeVar, cast
 
 from ..model.comparison import HighScore
 from ..model.errors import InputError
@@ -15,6 +16,11 @@ from ..store.reader import HistoryReader
 from ..store.results import find_job
 from .query import Refused
 
+_KNOWN = 200
+"""Answers that are kept."""
+_T = TypeVar("_T")
+_Q = TypeVar("_Q", bound=Hashable)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Results:
@@ -22,6 +28,9 @@ class Results:
 
     directory: Path
     high_scores: Mapping[str, HighScore] = dataclasses.field(default_factory=dict)
+    _known: dict[object, tuple[object, object]] = dataclasses.field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def open(self) -> HistoryReader:
         """Open the history, for one thread.
@@ -33,6 +42,16 @@ class Results:
         if not Layout(self.directory).history.is_file():
             raise Refused(404, f"there is no history in {self.directory} yet; run a benchmark first")
         return HistoryReader.of(self.directory)
+
+    def known(self, history: HistoryReader, ask: Callable[[HistoryReader, _Q], _T], question: _Q) -> _T:
+        """Return what `ask` finds in the history, which is asked again only after it changed."""
+        state = history.state()  # before it is asked, so that no answer is older than its state
+        kept = self._known.get((ask, question))
+        if kept is None or kept[0] != state:
+            if len(self._known) >= _KNOWN:
+                self._known.clear()
+            kept = self._known[ask, question] = (state, ask(history, question))
+        return cast("_T", kept[1])
 
     @property
     def shares(self) -> dict[str, float]:

@@ -50,7 +50,11 @@ def viewer_document(results: Results, history: HistoryReader) -> dict[str, Any]:
         "generated_at": _time(datetime.datetime.now(datetime.UTC)),
         "runs": runs,
         "run_groups": [_group(row) for row in groups],
-        "latest_scores": [_run(results, row) for row in latest_runs(history) if not is_synthetic(row.agent)],
+        "latest_scores": [
+            _run(results, row)
+            for row in results.known(history, latest_runs, ())
+            if not is_synthetic(row.agent)
+        ],
         "benchmark_summary": [
             {"benchmark_id": key, **_summary(own), **_latest(own)} for key, own in _by(runs, _benchmark)
         ],

@@ -13,9 +13,11 @@ from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from .content import FILE, open_file
 from .guard import POLICY
+from .inline import page_parts
 from .plain import KNOWN, plain_page
 from .query import Query, Refused
 from .results import Results
@@ -51,8 +53,8 @@ def page_answer(results: Results, request: Request) -> Response:
 def static_answer(results: Results, request: Request) -> Response:  # noqa: ARG001  all are the package's own
     """Answer with a part of the page."""
     name = request.path_params["name"]
-    data = static_files().get(name)
-    if data is None or name == INDEX:
+    data = _parts().get(name)
+    if data is None:
         raise Refused(404, "there is no such file")
     tag = _tag(name)
     headers = {"ETag": tag, "Cache-Control": "no-cache"}
@@ -82,7 +84,24 @@ def file_answer(results: Results, request: Request) -> Response:
     if request.method == "HEAD":
         file.close()
         return Response(status_code=status, headers=headers)
-    return StreamingResponse(_read(file, start, end), status, headers=headers)
+    return _FileResponse(file, _read(file, start, end), status, headers)
+
+
+class _FileResponse(StreamingResponse):
+    """Closes the file when it ends, in whatever way: who leaves before the first byte never begins to read."""
+
+    def __init__(
+        self, file: BinaryIO, content: Iterator[bytes], status: int, headers: dict[str, str]
+    ) -> None:
+        super().__init__(content, status, headers=headers)
+        self._file = file
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._file.close()
 
 
 def packed(
@@ -150,5 +169,10 @@ def _read(file: BinaryIO, start: int, end: int) -> Iterator[bytes]:
 
 
 @functools.cache
+def _parts() -> dict[str, bytes]:
+    return page_parts(static_files())
+
+
+@functools.cache
 def _tag(name: str) -> str:
-    return f'"{hashlib.sha256(static_files()[name]).hexdigest()[:24]}"'
+    return f'"{hashlib.sha256(_parts()[name]).hexdigest()[:24]}"'

@@ -28,6 +28,12 @@ _LOG_LINES = 100
 _TIMES = ("at", "elapsed", "eta")
 """Fields that differ each time, which make no change alone."""
 _open = threading.BoundedSemaphore(MOST)
+_stopping = threading.Event()
+
+
+def stop_streams() -> None:
+    """End all streams within a second, as the server is about to stop: no server stops while it answers."""
+    _stopping.set()
 
 
 async def stream(results: Results, request: Request) -> Response:
@@ -73,15 +79,13 @@ async def _states(following: Following, number: int) -> AsyncIterator[str]:
             data, compared, over = await run_in_threadpool(_look, following)
         except BenchError:
             return  # the job was removed: the client asks again, and is told so
-        if compared != shown or over:
+        # Times go on while nothing else changes; the client counts seconds by itself in between.
+        if compared != shown or over or time.monotonic() - sent >= _BEAT_SECONDS:
             number += 1
             shown, sent = compared, time.monotonic()
             yield f"event: {'end' if over else 'state'}\nid: {number}\ndata: {data}\n\n"
-        if over:
+        if over or _stopping.is_set():
             return
-        if time.monotonic() - sent >= _BEAT_SECONDS:
-            sent = time.monotonic()
-            yield ": beat\n\n"
         await asyncio.sleep(_LOOK_SECONDS)
 
 
@@ -94,6 +98,7 @@ def _look(following: Following) -> tuple[str, str, bool]:
         datetime.datetime.now(datetime.UTC),
         died=following.died,
         log=() if following.began else following.log(_LOG_LINES),
+        quotas=following.quotas(),
     )
     found = plain(document.model_dump(mode="json", by_alias=True))
     compared = json.dumps({name: value for name, value in found.items() if name not in _TIMES})

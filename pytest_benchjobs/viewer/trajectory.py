@@ -211,11 +211,26 @@ def _number(line: bytes) -> int:
 
 
 def _searched(line: bytes) -> str:
-    """Return the texts of a step, in one case."""
+    """Return the texts of a step, in one case: what it says, calls and got, without the names of its fields."""
     try:
-        return json.dumps(json.loads(line), ensure_ascii=False).casefold()
+        return "\n".join(_texts(json.loads(line))).casefold()
     except (ValueError, RecursionError):
         return ""
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, int | float):
+        yield str(value)
+    elif isinstance(value, dict):
+        for name, one in value.items():
+            # Steps are numbered, and numbers of calls are ours.
+            if name not in ("step_id", "tool_call_id", "source_call_id", "metrics"):
+                yield from _texts(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _texts(one)
 
 
 def _plain(value: Any) -> Any:

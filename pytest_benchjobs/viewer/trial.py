@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterator
 from pathlib import PurePosixPath
@@ -50,7 +51,8 @@ def trial(results: Results, query: Query, job: str) -> ViewerTrial:
         siblings: tuple[TrialHead, ...] = ()
         if found.row is not None:
             of_scenario = history.trials(record.id, scenario=found.row.scenario)
-            siblings = tuple(map(head_of, of_scenario[:SIBLINGS]))
+            same = [one for one in of_scenario if one.benchmark == found.row.benchmark]
+            siblings = tuple(map(head_of, same[:SIBLINGS]))
     return trial_document(record, found, siblings, Scenarios(), directory_argument(results.directory))
 
 
@@ -100,7 +102,8 @@ def _logs(found: Found) -> Iterator[LogHead]:
     if found.running is not None and found.root is not None:
         running = running_log(JobLayout(found.root), found.running)
         if running is not None:
-            yield LogHead(name=AGENT_FILES[0], bytes=running.lstat().st_size)
+            with contextlib.suppress(FileNotFoundError):  # it ended in between
+                yield LogHead(name=AGENT_FILES[0], bytes=running.lstat().st_size)
         return
     named: set[str] = set()
     for place in found.agent_places:

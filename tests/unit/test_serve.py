@@ -19,7 +19,8 @@ import pytest
 from tests import forking
 
 from .jobs import run
-from .viewing import make
+from .records import JOB
+from .viewing import make, running
 
 PROGRAM = ("-c", "from pytest_benchjobs.cli import main; main()")
 
@@ -51,6 +52,15 @@ def test_it_serves_this_machine_without_a_token(tmp_path: Path) -> None:
             assert "server" not in {name.lower() for name in answer.headers}
 
 
+def test_it_stops_while_a_page_follows_a_job(tmp_path: Path) -> None:
+    running(tmp_path)
+    with serving(tmp_path) as line:
+        answer = urllib.request.urlopen(f"{line.split()[-1]}api/jobs/{JOB}/live")
+        assert [answer.readline() for _ in range(3)][-1] == b"event: state\n"
+    with answer:
+        assert b"event: end" not in answer.read()
+
+
 def test_at_any_other_address_it_asks_for_a_random_token(tmp_path: Path) -> None:
     made = make(tmp_path / "reports")
     with serving(made.directory, "--host", "0.0.0.0") as line:
@@ -78,6 +88,8 @@ def test_an_address_that_is_taken_is_one_line(tmp_path: Path, capsys: pytest.Cap
         f"benchjobs: cannot listen at 127.0.0.1 port {port}: Address already in use; "
         "choose another --port or --host\n"
     )
+    assert run("serve", "--dir", tmp_path, "--host", "0.0.0.0", "--token", "") == 2
+    assert "--token is empty" in capsys.readouterr().err
     assert run("serve", "--dir", tmp_path, "--host", "192.0.2.1") == 2
     assert "choose another --port or --host" in capsys.readouterr().err
 

@@ -18,7 +18,10 @@ from pytest_benchjobs.model.comparison import HighScore
 from pytest_benchjobs.report.documents import schema_of
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.history import History
+from pytest_benchjobs.store.layout import Layout
+from pytest_benchjobs.store.reader import HistoryReader
 from pytest_benchjobs.viewer import app
+from pytest_benchjobs.viewer.results import Results
 
 from .jobs import make_job
 from .records import JOB
@@ -136,6 +139,41 @@ def test_filters_and_search_choose_jobs_and_their_runs(
     assert runs["total"] == len(runs["runs"])
 
 
+def test_a_place_of_another_order_is_no_fault_of_the_server(client: TestClient) -> None:
+    following = client.get("/api/runs", params={"sort": "agent", "limit": 1}).json()["next"]
+    answer = client.get("/api/runs", params={"sort": "mean_score", "after": '["a"]'})
+    assert answer.status_code == 400, (following, answer.text)
+
+
+def test_plain_pages_know_what_the_other_pages_ask_for(client: TestClient) -> None:
+    query = [("page", "compare"), ("plain", "1"), ("a", BEFORE), ("b", NOW_JOB), ("kind", "broke")]
+    assert client.get("/", params=query).status_code == 200
+    for page in ("jobs", "runs", "job", "live", "compare", "trend"):
+        answer = client.get("/", params={"page": page, "plain": "1"})
+        assert answer.status_code == 200, page
+        if page in ("jobs", "runs"):
+            assert "<caption>Latest scores</caption>" in answer.text
+            assert "<caption>Totals</caption>" in answer.text
+    both = {
+        "benchmark": "texts",
+        "scenario": "fix",
+        "a_job": BEFORE,
+        "b_job": NOW_JOB,
+        "a_agent": CODEX,
+        "b_agent": CODEX,
+    }
+    for page, parameters in (("steps", both), ("scenario", {"benchmark": "texts", "scenario": "fix"})):
+        answer = client.get("/", params={"page": page, "plain": "1", **parameters})
+        assert answer.status_code == 200, answer.text
+        assert "<table>" in answer.text
+    several = [("page", "runs"), ("plain", "1"), ("branch", "main"), ("branch", "try"), ("limit", "2")]
+    page = client.get("/", params=several).text
+    (following,) = re.findall(r"href='([^']*)'>Next page", page)
+    assert following.count("branch=") == 2
+    assert "=main" in following
+    assert "=try" in following
+
+
 def test_the_overview_counts_and_has_the_latest_scores(client: TestClient) -> None:
     found = asked(client, "/api/overview", "viewer-overview", branch="try")
     assert (found["jobs"], found["runs"], found["trials"], found["benchmarks"]) == (3, 5, 9, 1)
@@ -232,6 +270,19 @@ def test_steps_come_in_pages_and_by_text(client: TestClient, made: Made) -> None
     found = asked(client, path, "viewer-steps", id=fix, q="RM -RF")
     assert (found["total"], [step["step_id"] for step in found["steps"]]) == (1, [2])
     assert found["steps"][0]["observation"]["results"][0]["content"] == HOSTILE[1]
+
+
+def test_steps_are_found_by_what_they_say_and_not_by_names_of_fields(client: TestClient, made: Made) -> None:
+    path, id_ = f"/api/jobs/{NOW_JOB}/steps", made.trials["fix"]
+    for words, least in (
+        ("</script><script>", 1),
+        ("'\"><b>bold", 0),
+        ("message", 0),
+        ("tool_call_id", 0),
+        ("source_call", 0),
+    ):
+        found = asked(client, path, "viewer-steps", id=id_, q=words)
+        assert (found["total"] > 0) == bool(least), words
 
 
 def test_a_log_comes_in_parts_with_its_colours(client: TestClient, made: Made) -> None:
@@ -405,6 +456,15 @@ def test_a_running_job_has_its_trials_in_flight_and_their_logs(tmp_path: Path) -
         assert listed["dead"] is False
 
 
+def test_trials_that_run_are_in_the_rows_of_their_benchmark(tmp_path: Path) -> None:
+    job = running(tmp_path)
+    with TestClient(app(tmp_path), base_url="http://localhost") as client:
+        found = asked(client, f"/api/jobs/{JOB}/matrix", "viewer-matrix")
+    benchmark = job.fly("count").scenario.benchmark
+    assert benchmark
+    assert (found["benchmarks"], found["rows"]["scenario"]) == ([benchmark], ["count"])
+
+
 def test_events_of_a_job_are_whole_states_with_growing_numbers(tmp_path: Path) -> None:
     job = running(tmp_path / "reports")
     job.land("count")
@@ -419,6 +479,35 @@ def test_events_of_a_job_are_whole_states_with_growing_numbers(tmp_path: Path) -
         jsonschema.Draft202012Validator(schema_of("watch")).validate(state)
         assert (state["status"], state["totals"]["done"]) == ("completed", 1)
         assert client.get("/api/jobs/none/live").status_code == 404
+
+
+def test_what_is_counted_once_is_counted_again_when_results_come(tmp_path: Path) -> None:
+    make_job(tmp_path, "20261119-080000-dddddd", [])
+    with TestClient(app(tmp_path), base_url="http://localhost") as client:
+        before = [asked(client, "/api/overview", "viewer-overview") for _ in range(2)]
+        assert [(one["jobs"], one["trials"]) for one in before] == [(1, 0)] * 2
+        assert asked(client, "/api/meta", "viewer-meta")["choices"]["agents"] == []
+        make(tmp_path)
+        after = asked(client, "/api/overview", "viewer-overview")
+        assert (after["jobs"], after["trials"] > 0) == (4, True)
+        assert CODEX in asked(client, "/api/meta", "viewer-meta")["choices"]["agents"]
+
+
+def test_the_history_is_asked_once_until_it_changes(made: Made) -> None:
+    results = Results(made.directory)
+    questions = []
+
+    def ask(history: HistoryReader, question: str) -> int:
+        questions.append(question)
+        return len(questions)
+
+    for _ in range(2):
+        with results.open() as history:
+            assert results.known(history, ask, "a") == 1
+    Layout(made.directory).history.touch()
+    with results.open() as history:
+        assert results.known(history, ask, "a") == 2
+        assert results.known(history, ask, "b") == 3
 
 
 def test_without_a_history_the_answer_says_so(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ from pytest_benchjobs.viewer import app
 
 
 @contextlib.contextmanager
-def serving(directory: Path) -> Iterator[str]:
+def serving(directory: Path, port: int = 0) -> Iterator[str]:
     """Serve results; yields the address of the first page."""
-    listening = socket.create_server(("127.0.0.1", 0))
+    listening = socket.create_server(("127.0.0.1", port))
     server = uvicorn.Server(uvicorn.Config(app(directory), log_level="warning", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()

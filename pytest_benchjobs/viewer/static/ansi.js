@@ -13,7 +13,7 @@ export function ansi(text) {
   let style = { bold: false, dim: false, italic: false, underline: false, front: null };
   let from = 0;
   const put = (part) => {
-    const shown = part.replace(/\r\n/g, "\n").replace(CONTROL, "");
+    const shown = part.replace(/\r\n?/g, "\n").replace(CONTROL, "");
     if (!shown) return;
     const classes = ["bold", "dim", "italic", "underline"].filter((name) => style[name]);
     if (style.front !== null) classes.push("front-" + style.front);

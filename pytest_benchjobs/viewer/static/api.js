@@ -32,8 +32,17 @@ async function asked(address, options, left = 3) {
   }
 }
 
-async function get(path, parameters) {
-  const answer = await asked(path + queryOf(parameters), { headers: { accept: "application/json" } });
+const running = new Map();
+
+// The document at an address. Two who want the same at once share one answer.
+function get(path, parameters) {
+  const address = path + queryOf(parameters);
+  if (!running.has(address)) running.set(address, read(address).finally(() => running.delete(address)));
+  return running.get(address);
+}
+
+async function read(address) {
+  const answer = await asked(address, { headers: { accept: "application/json" } });
   let body = null;
   try {
     body = await answer.json();
@@ -81,7 +90,12 @@ const http = {
 function report(read) {
   const parts = new Map();
   const part = (name) => {
-    if (!parts.has(name)) parts.set(name, read(name));
+    if (!parts.has(name)) {
+      parts.set(name, read(name).catch((error) => {
+        parts.delete(name);
+        throw error;
+      }));
+    }
     return parts.get(name);
   };
   const main = () => part("main");
@@ -125,7 +139,13 @@ function report(read) {
   return {
     source,
     meta: async () => (await main()).meta,
-    overview: async () => (await main()).overview,
+    async overview(parameters) {
+      const { overview, runs } = await main();
+      const fitting = found("runs", runs, { ...parameters, limit: runs.length + 1 }).runs;
+      const completed = fitting.filter((run) => run.status === "completed").length;
+      const open = fitting.filter((run) => ["initializing", "queued", "running"].includes(run.status)).length;
+      return { ...overview, filtered: fitting.length, succeeded: completed, failed: fitting.length - completed - open };
+    },
     jobs: async (parameters) => found("jobs", (await main()).jobs, parameters),
     runs: async (parameters) => found("runs", (await main()).runs, parameters),
     job: async (job) => (await main()).job[await jobId(job)],
@@ -138,7 +158,7 @@ function report(read) {
     },
     async steps(job, id, { after = 0, limit = 100, q = "" } = {}) {
       const all = (await stepsOf(await jobId(job), id))
-        .filter((step) => !q || JSON.stringify(step).toLowerCase().includes(q.toLowerCase()));
+        .filter((step) => !q || textsOf(step).join("\n").toLowerCase().includes(q.toLowerCase()));
       const left = all.filter((step) => step.step_id > after);
       const steps = left.slice(0, limit);
       return { total: all.length, next: left.length > limit ? steps.at(-1).step_id : null, steps };
@@ -180,7 +200,10 @@ function report(read) {
       const { counts, rows } = aligned(a.steps, b.steps);
       return { a: a.head, b: b.head, counts, total: rows.length, next: null, rows };
     },
-    scenario: ({ benchmark, scenario }) => keyed("scenario", benchmark + "\n" + scenario),
+    async scenario({ benchmark, scenario, agent }) {
+      const all = await keyed("scenario", benchmark + "\n" + scenario);
+      return agent ? { ...all, results: all.results.filter((result) => result.agent === agent) } : all;
+    },
     async trend({ by = "commit", benchmark = "", agent = [] }) {
       const agents = [agent].flat().filter(Boolean);
       const all = await keyed("trend", by || "commit");
@@ -189,6 +212,14 @@ function report(read) {
     },
     live: () => null,
   };
+}
+
+// What a step says, calls and got, without the names of its fields.
+function textsOf(value) {
+  if (typeof value === "string" || typeof value === "number") return [String(value)];
+  if (Array.isArray(value)) return value.flatMap(textsOf);
+  if (!value || typeof value !== "object") return [];
+  return Object.entries(value).flatMap(([name, one]) => (["step_id", "tool_call_id", "source_call_id", "metrics"].includes(name) ? [] : textsOf(one)));
 }
 
 async function embedded(name) {

@@ -19,6 +19,11 @@ export function change(value, digits = 3) {
   return known(value) ? (value < 0 ? "−" : "+") + Math.abs(value).toFixed(digits) : UNKNOWN;
 }
 
+// A value of a metric, which may be of any size.
+export function figure(value) {
+  return known(value) ? String(Number(value.toPrecision(4))).replace("-", "−") : UNKNOWN;
+}
+
 export function percent(value) {
   return known(value) ? (100 * value).toFixed(1) + " %" : UNKNOWN;
 }

@@ -41,7 +41,8 @@ export function grid({ label, columns, rows, sort = {}, onSort = null, href = nu
   }
 
   const cellAt = ({ row, column }) => (row < 0 ? heads[column] : body.querySelector(`[data-row="${row}"][data-column="${column}"]`));
-  const targetOf = (cell) => (cell ? cell.querySelector("a, button") || cell : null);
+  const linksOf = (cell) => (cell ? [...cell.querySelectorAll("a, button")] : []);
+  const targetOf = (cell) => (cell ? linksOf(cell)[active.part || 0] || linksOf(cell)[0] || cell : null);
 
   // Exactly one thing in the grid is a stop of the Tab key.
   function mark() {
@@ -71,7 +72,9 @@ export function grid({ label, columns, rows, sort = {}, onSort = null, href = nu
     const page = Math.max(1, Math.floor(frame.clientHeight / ROW) - 2);
     const steps = {
       ArrowDown: { row: active.row + 1 }, ArrowUp: { row: active.row - 1 },
-      ArrowRight: { column: active.column + 1 }, ArrowLeft: { column: active.column - 1 },
+      // A cell may have several links, such as those of all attempts.
+      ArrowRight: (active.part || 0) + 1 < linksOf(cellAt(active)).length ? { part: (active.part || 0) + 1 } : { column: active.column + 1 },
+      ArrowLeft: active.part > 0 ? { part: active.part - 1 } : { column: active.column - 1 },
       Home: { column: 0 }, End: { column: columns.length - 1 },
       PageDown: { row: active.row + page }, PageUp: { row: Math.max(0, active.row - page) },
     };
@@ -87,6 +90,7 @@ export function grid({ label, columns, rows, sort = {}, onSort = null, href = nu
     active = {
       row: Math.max(-1, Math.min(rows.length - 1, to.row ?? active.row)),
       column: Math.max(0, Math.min(columns.length - 1, to.column ?? active.column)),
+      part: to.part || 0,
     };
     focus(true);
   }
@@ -94,7 +98,7 @@ export function grid({ label, columns, rows, sort = {}, onSort = null, href = nu
   element.addEventListener("focusin", (event) => {
     const cell = event.target.closest("[data-column]");
     if (!cell) return;
-    active = { row: Number(cell.dataset.row), column: Number(cell.dataset.column) };
+    active = { row: Number(cell.dataset.row), column: Number(cell.dataset.column), part: Math.max(0, linksOf(cell).indexOf(event.target)) };
   });
 
   if (virtual) {

@@ -12,6 +12,7 @@ const FOUND = 500;
 export function logView(job, id, logs, wanted) {
   const names = logs.map((log) => log.name);
   let name = names.includes(wanted) ? wanted : names[0];
+  let turn = 0;
   let loaded = { text: "", from: 0, whole: 0 };
   const shown = h("pre", { class: "text log", tabindex: "0", "aria-label": "Log" });
   const about = h("p", { class: "pager", role: "status" });
@@ -20,8 +21,11 @@ export function logView(job, id, logs, wanted) {
 
   // Reads a part of the log, and puts it before what is there.
   async function load(from, to) {
+    const mine = (turn += 1);
+    earlier.disabled = true;
     try {
       const part = await api.log(job, id, from === null ? { name, offset: -PART, limit: PART } : { name, offset: from, limit: to - from });
+      if (mine !== turn) return;
       loaded = from === null ? { text: part.text, from: part.offset, whole: part.bytes } : { ...loaded, text: part.text + loaded.text, from: part.offset };
       draw();
     } catch (error) {
@@ -29,6 +33,7 @@ export function logView(job, id, logs, wanted) {
       fill(about, error.message);
       earlier.hidden = true;
     }
+    earlier.disabled = false;
   }
 
   function draw() {

@@ -86,6 +86,13 @@ async function place() {
   }
 }
 
+// The state of a report is behind `#`, where a link to a part of the page would replace it.
+function skip(event) {
+  event.preventDefault();
+  document.getElementById("main").focus();
+}
+
+document.querySelector(".skip").addEventListener("click", skip);
 document.addEventListener("click", follow);
 document.addEventListener("keydown", shortcut);
 window.addEventListener("popstate", () => draw(false));

@@ -3,7 +3,7 @@
 import { api } from "./api.js";
 import { intervalChart, pairChart } from "./chart.js";
 import { facts, h, section, table } from "./dom.js";
-import { change, count, duration, money, percent, plural, probability, score, text } from "./format.js";
+import { change, count, duration, figure, money, percent, plural, probability, score, text } from "./format.js";
 import { grid } from "./grid.js";
 import { choice, jobLink, scenarioLink } from "./parts.js";
 import { changed, current, go, link } from "./state.js";
@@ -13,49 +13,49 @@ const SIGNS = { broke: "✗", fixed: "✓", worse: "↓", better: "↑", same: "
 
 export async function comparePage() {
   const now = current();
-  const jobs = (await api.jobs({ limit: 100 })).jobs;
-  const form = sides(now, jobs);
+  const [{ jobs }, { baselines }] = await Promise.all([api.jobs({ limit: 100 }), api.overview({})]);
+  const form = (found) => sides(now, jobs, baselines.map((one) => one.name), found);
   if (!now.get("a") || !now.get("b")) {
-    return { title: "Compare", content: [h("h1", null, "Compare"), form, h("p", { class: "nothing" }, "Choose two jobs, or one job twice and two of its agents.")] };
+    return { title: "Compare", content: [h("h1", null, "Compare"), form(null), h("p", { class: "nothing" }, "Choose two jobs or baselines, or one job twice and two of its agents. An agent's label has its model, so two models are two agents.")] };
   }
   const asked = Object.fromEntries(["a", "b", "a_agent", "b_agent", "benchmark"].map((name) => [name, now.get(name) || ""]));
   let found;
   try {
     found = await api.compare(asked);
   } catch (error) {
-    return { title: "Compare", content: [h("h1", null, "Compare"), form, h("p", { class: "error", role: "alert" }, error.message)] };
+    return { title: "Compare", content: [h("h1", null, "Compare"), form(null), h("p", { class: "error", role: "alert" }, error.message)] };
   }
   const { comparison, pairs } = found;
   const rows = pairsOf(pairs, now.get("kind"));
   return { title: "Compare", content: [
-    h("h1", null, "Compare"), form,
+    h("h1", null, "Compare"), form(found),
     facts([["A", sideOf(found.a_jobs, comparison.a)], ["B", sideOf(found.b_jobs, comparison.b)], ["Level of the intervals", percent(comparison.level)]]),
-    section("Verdict by benchmark and agents", rowsTable(comparison)),
+    section("Verdict by benchmark and agents", rowsTable(comparison)), metricSection(comparison),
     section("Scenarios",
       h("div", { class: "filters" }, choice("kind", "Kind", KINDS), h("span", { class: "key" }, KINDS.map((kind) => [kindChip(kind), " ", count(pairs.kind.filter((one) => one === kind).length), " "]))),
       rows.length ? grid({ label: "Scenarios, paired", columns: columnsOf(found), rows, virtual: true }) : h("p", { class: "nothing" }, "No scenario fits."),
-      h("p", { class: "pager" }, plural(rows.length, "pair"))),
+      h("p", { class: "pager" }, plural(rows.length, "pair"), found.left_out ? `; ${plural(found.left_out, "pair")} beyond the first are left out, also of the counts` : null)),
     refs("Not compared: not the same task on both sides", comparison.changed), refs("Not compared: no score on a side", comparison.unscored),
     refs("On A only", comparison.removed), refs("On B only", comparison.added),
     comparison.notes && comparison.notes.length ? section("Notes", h("ul", null, comparison.notes.map((note) => h("li", null, note)))) : null] };
 }
 
-// The form of the two sides.
-function sides(now, jobs) {
-  const ids = jobs.map((job) => job.id);
-  const agents = [...new Set(jobs.flatMap((job) => job.agents))];
+// The form of the two sides. Agents and benchmarks are those of the chosen ones, once these are known.
+function sides(now, jobs, baselines, found) {
+  const ids = [...baselines, ...jobs.map((job) => job.id)];
+  const all = (name) => [...new Set(jobs.flatMap((job) => job[name]))];
   const field = (name, title, options, optional) => {
     const chosen = now.get(name) || "";
     const listed = chosen && !options.includes(chosen) ? [chosen, ...options] : options;
-    return h("label", null, h("span", null, title), h("select", { name }, h("option", { value: "" }, optional ? "its own" : "choose"),
+    return h("label", null, h("span", null, title), h("select", { name }, h("option", { value: "" }, optional || "choose"),
       listed.map((option) => h("option", { value: option, selected: option === chosen }, nameOf(jobs, option)))));
   };
   const form = h("form", { class: "filters", submit: (event) => {
     event.preventDefault();
     const asked = Object.fromEntries(new FormData(form));
     go(link("compare", asked));
-  } }, field("a", "Job A", ids), field("a_agent", "Agent A", agents, true), field("b", "Job B", ids), field("b_agent", "Agent B", agents, true),
-  h("button", { type: "submit" }, "Compare"),
+  } }, field("a", "Job A", ids), field("a_agent", "Agent A", found ? found.agents_a : all("agents"), "its own"), field("b", "Job B", ids), field("b_agent", "Agent B", found ? found.agents_b : all("agents"), "its own"),
+  field("benchmark", "Benchmark", all("benchmarks"), "all"), h("button", { type: "submit" }, "Compare"),
   now.get("a") && now.get("b") ? h("a", { class: "button", href: changed({ a: now.get("b"), b: now.get("a"), a_agent: now.get("b_agent"), b_agent: now.get("a_agent") }) }, "Swap") : null);
   return form;
 }
@@ -78,6 +78,18 @@ function rowsTable(comparison) {
       intervalChart({ value: row.delta, low: row.low, high: row.high }, 200) || "–", probability(row.p_value), score(row.detectable),
       row.winner ? `${row.winner.toUpperCase()}${row.significant ? "" : ", may be chance"}` : "tie",
       `${percent(row.a_pass_rate)} → ${percent(row.b_pass_rate)}`, `${money(row.a_cost)} → ${money(row.b_cost)}`, `${duration(row.a_seconds)} → ${duration(row.b_seconds)}`]));
+}
+
+function metricSection(comparison) {
+  const rows = comparison.rows.flatMap((row) => row.metrics.map((metric) => [row, metric]));
+  if (!rows.length) return null;
+  return section("Metrics", table("Metrics",
+    ["Metric", "Benchmark", "A", "B", { title: "Scenarios", number: true }, { title: "Mean A", number: true }, { title: "Mean B", number: true },
+      { title: "Change", number: true }, "Unit", "Better", "Winner", { title: "p", number: true }],
+    rows.map(([row, metric]) => [metric.name, row.benchmark, row.a_agent, row.b_agent, count(metric.scenarios), figure(metric.a), figure(metric.b),
+      (metric.delta > 0 ? "+" : "") + figure(metric.delta), text(metric.unit), metric.direction,
+      metric.winner ? metric.winner.toUpperCase() + (metric.p_value !== null && metric.p_value < 1 - comparison.level ? "" : ", may be chance") : "tie",
+      probability(metric.p_value)])));
 }
 
 function pairsOf(pairs, kind) {

@@ -3,7 +3,7 @@
 import { api } from "./api.js";
 import { intervalChart } from "./chart.js";
 import { commandList, facts, h, section, table } from "./dom.js";
-import { change, count, duration, money, percent, plural, probability, score, sign, text, time } from "./format.js";
+import { change, count, duration, figure, money, percent, plural, probability, score, sign, text, time } from "./format.js";
 import { grid } from "./grid.js";
 import { chip, choice, jobLink, scenarioLink, search, status } from "./parts.js";
 import { changed, current, link } from "./state.js";
@@ -14,10 +14,18 @@ const KNOWN = 4;
 const RUNNING = 16;
 const MARKS = 40;
 
+const IS_ID = /^\d{8}-\d{6}-[0-9a-f]{6}$/;
+
+async function named(name) {
+  const job = await api.job(name);
+  return [job, await api.matrix(job.summary.id)];
+}
+
 export async function jobPage() {
   const now = current();
   const asked = now.get("job") || "last";
-  const [job, matrix] = await Promise.all([api.job(asked), api.matrix(asked)]);
+  // A name, or "last", may stand for another job a moment later.
+  const [job, matrix] = IS_ID.test(asked) ? await Promise.all([api.job(asked), api.matrix(asked)]) : await named(asked);
   const { summary } = job;
   const name = summary.name || summary.id;
   const running = !summary.finished_at;
@@ -30,7 +38,7 @@ export async function jobPage() {
       ["Attempts", `${count(summary.attempts)}, policy ${summary.attempt_policy}`],
       ["Trials", summary.planned && summary.planned !== summary.totals.trials ? `${count(summary.totals.trials)} of ${count(summary.planned)}` : count(summary.totals.trials)],
       ["Cost", money(summary.totals.cost_usd)], ...Object.entries(summary.metadata || {})]),
-    verdictSection(job), agentSection(summary), matrixSection(matrix, summary.id, name), errorSection(job.errors),
+    verdictSection(job), agentSection(summary), runSection(summary), metricSection(summary), matrixSection(matrix, summary.id, name), errorSection(job.errors),
     section("Compare", compareLinks(summary, matrix.agents)),
     section("Events", job.events && job.events.length ? table("Events", ["Time", "Event", "Message"],
       job.events.map((event) => [time(event.at), event.kind, event.message])) : null),
@@ -51,11 +59,28 @@ function verdictSection(job) {
 
 function agentSection(summary) {
   return section("Agents", table("Agents",
-    ["Agent", { title: "Passed", number: true }, { title: "Failed", number: true }, { title: "Partial", number: true }, { title: "Errors", number: true },
+    ["Agent", { title: "Passed", number: true }, { title: "Failed", number: true }, { title: "Partial", number: true }, { title: "Errors", number: true }, { title: "Cancelled", number: true }, { title: "Skipped", number: true },
       { title: "Pass rate", number: true }, { title: "Mean score", number: true }, { title: "Mean, errors as 0", number: true },
       { title: "Cost", number: true }, { title: "Tokens in", number: true }, { title: "Tokens out", number: true }, { title: "Median time", number: true }],
-    summary.agents.map((agent) => [agent.agent, count(agent.passed), count(agent.failed), count(agent.partial), count(agent.error), percent(agent.pass_rate),
+    summary.agents.map((agent) => [agent.agent, count(agent.passed), count(agent.failed), count(agent.partial), count(agent.error), count(agent.cancelled), count(agent.skipped), percent(agent.pass_rate),
       score(agent.mean_scored), score(agent.mean_all), money(agent.cost_usd), count(agent.input_tokens), count(agent.output_tokens), duration(agent.p50_seconds)])));
+}
+
+// Of a job of several benchmarks: each of them by itself.
+function runSection(summary) {
+  if (new Set(summary.runs.map((run) => run.benchmark)).size < 2) return null;
+  return section("Benchmarks", table("Benchmarks and agents", ["Benchmark", "Agent", { title: "Passed", number: true }, { title: "Failed", number: true },
+    { title: "Errors", number: true }, { title: "Pass rate", number: true }, { title: "Mean score", number: true }, { title: "Cost", number: true }, { title: "Median time", number: true }],
+  summary.runs.map((run) => [run.benchmark, run.agent, count(run.passed), count(run.failed), count(run.error), percent(run.pass_rate), score(run.mean_scored),
+    money(run.cost_usd), duration(run.p50_seconds)])));
+}
+
+function metricSection(summary) {
+  const rows = summary.runs.flatMap((run) => run.metrics.map((metric) => [run, metric]));
+  if (!rows.length) return null;
+  return section("Metrics", table("Metrics",
+    ["Metric", "Benchmark", "Agent", { title: "Mean", number: true }, "Unit", "Better", { title: "Trials", number: true }],
+    rows.map(([run, metric]) => [metric.name, run.benchmark, run.agent, figure(metric.mean), text(metric.unit), metric.direction, count(metric.trials)])));
 }
 
 // Rows of the matrix that fit the address: {benchmark, scenario, tags, cells: one list of trials for each agent}.
@@ -132,6 +157,5 @@ function compareLinks(summary, agents) {
       links.push(h("a", { href: link("compare", { a: summary.id, b: summary.id, a_agent: a, b_agent: b }) }, `${a} and ${b}`));
     }
   }
-  if (api.source === "http") links.push(h("a", { href: link("compare", { a: "last~1", b: summary.id }) }, "With the job before the last"));
   return links.length ? h("ul", { class: "links" }, links.slice(0, 12).map((one) => h("li", null, one))) : null;
 }

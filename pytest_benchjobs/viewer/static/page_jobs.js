@@ -13,15 +13,15 @@ const JOBS = [
   { key: "verdict", title: "Verdict", cell: (job) => chip(job.verdict) },
   { key: "created_at", title: "Started", sort: true, cell: (job) => time(job.created_at) },
   { key: "benchmarks", title: "Benchmarks", cell: (job) => job.benchmarks.join(", ") },
-  { key: "agents", title: "Agents and mean scores", cell: (job) => job.agents.map((agent) =>
+  { key: "mean_score", title: "Agents and mean scores", sort: true, cell: (job) => job.agents.map((agent) =>
     h("span", { class: "agent-score" }, agent, " ", h("b", null, score(job.scores[agent])))) },
   { key: "trials", title: "Trials", number: true, sort: true, cell: (job) => (job.planned && job.planned !== job.trials ? `${count(job.trials)} / ${count(job.planned)}` : count(job.trials)) },
   { key: "passed", title: "Passed", number: true, sort: true, cell: (job) => count(job.passed) },
   { key: "failed", title: "Failed", number: true, sort: true, cell: (job) => count(job.failed) },
   { key: "error", title: "Errors", number: true, sort: true, cell: (job) => count(job.error) },
   { key: "cost_usd", title: "Cost", number: true, sort: true, cell: (job) => money(job.cost_usd) },
-  { key: "branch", title: "Branch", cell: (job) => text(job.branch) },
-  { key: "commit", title: "Commit", cell: (job) => short(job.commit) },
+  { key: "branch", title: "Branch", sort: true, cell: (job) => text(job.branch) },
+  { key: "commit", title: "Commit", sort: true, cell: (job) => short(job.commit) },
 ];
 
 const RUNS = [
@@ -81,7 +81,7 @@ function baselineTable(rows) {
 async function page(title, word, columns, usual, href, read) {
   const parameters = asked();
   const { sort, order, after, limit, ...wanted } = parameters;
-  const [meta, overview, list] = await Promise.all([api.meta(), api.overview(wanted), read({ sort, order, after, limit, ...wanted })]);
+  const [meta, overview, list] = await Promise.all([api.meta(), api.overview(wanted), read(parameters)]);
   const rows = list[word + "s"];
   return { title, content: [
     h("h1", null, title), cards(overview), filters(meta),

@@ -2,7 +2,7 @@
 
 import { api } from "./api.js";
 import { fill, h, say, section, table } from "./dom.js";
-import { count, duration, money, score, time } from "./format.js";
+import { count, duration, money, score, text, time } from "./format.js";
 import { card, chip, jobLink, trialLink } from "./parts.js";
 import { current, link } from "./state.js";
 
@@ -10,21 +10,52 @@ export async function livePage() {
   const job = (await api.job(current().get("job") || "last")).summary.id;
   const place = h("div", null, h("p", null, "Waiting for the first event"));
   const connection = h("p", { class: "pager", role: "status" });
+  let shown = null;
+  let newest = null;
+  let came = 0;
+  const tell = (text) => (connection.textContent === text ? null : fill(connection, text));
+  // Times alone change often: they do not replace the elements, which may have the focus.
   const show = (state) => {
-    fill(connection, "connected");
-    fill(place, view(state));
+    tell("connected");
+    newest = state;
+    came = performance.now();
+    const now = JSON.stringify({ ...state, at: null, elapsed: null, eta: null });
+    if (now !== shown) {
+      shown = now;
+      const focused = place.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+      const log = place.querySelector("pre");
+      const from = log ? log.scrollTop : 0;
+      fill(place, view(state));
+      if (place.querySelector("pre")) place.querySelector("pre").scrollTop = from;
+      const again = focused ? [...place.querySelectorAll("a")].find((one) => one.getAttribute("href") === focused) : null;
+      if (again) again.focus();
+    }
+    tick();
   };
+  const tick = () => {
+    const elapsed = place.querySelector(".elapsed");
+    if (!newest || !elapsed) return;
+    const since = ended ? 0 : (performance.now() - came) / 1000;
+    fill(elapsed, duration(newest.elapsed + since));
+    fill(place.querySelector(".eta"), newest.eta === null ? "–" : "about " + duration(Math.max(0, newest.eta - since)));
+  };
+  let ended = false;
+  const clock = setInterval(tick, 1000);
   const events = api.live(job, {
     state: show,
     end: (state) => {
+      ended = true;
       if (state) show(state);
-      fill(connection, "The job has ended. ", h("a", { href: link("job", { job }) }, "See its results"));
+      fill(connection, state && state.died ? "The job's process died. " : "The job has ended. ", h("a", { href: link("job", { job }) }, "See its results"));
       say("The job has ended");
     },
-    error: (closed) => fill(connection, closed ? "The server closed the connection." : "No connection; trying again"),
+    error: (closed) => tell(closed ? "The server closed the connection." : "No connection; trying again"),
   });
   if (!events) fill(place, h("p", { class: "nothing" }, "A report of a file does not change. ", h("a", { href: link("job", { job }) }, "See the job")));
-  return { title: `Live: ${job}`, leave: () => events && events.close(), content: [h("h1", null, "Live: ", jobLink(job)), connection, place] };
+  return { title: `Live: ${job}`, leave: () => {
+    clearInterval(clock);
+    if (events) events.close();
+  }, content: [h("h1", null, "Live: ", jobLink(job)), connection, place] };
 }
 
 function view(state) {
@@ -33,7 +64,8 @@ function view(state) {
   return [
     h("p", { class: "lead" }, chip(state.status), state.died ? [" ", chip("died")] : null, state.message ? " " + state.message : null, " ", done, ` ${count(totals.done)} of ${count(totals.planned)} trials`),
     h("div", { class: "cards" }, card("Passed", count(totals.passed)), card("Failed", count(totals.failed)), card("Errors", count(totals.error)), card("Mean score", score(totals.mean_score)),
-      card("Cost", money(totals.cost_usd)), card("Running", count(state.in_flight.length), `at most ${count(state.concurrency)}`), card("Elapsed", duration(state.elapsed)), card("Time left", state.eta === null ? "–" : "about " + duration(state.eta))),
+      card("Cost", money(totals.cost_usd)), card("Running", count(state.in_flight.length), `at most ${count(state.concurrency)}`), card("Elapsed", h("span", { class: "elapsed" })), card("Time left", h("span", { class: "eta" }))),
+    state.quotas.length ? section("Used-up quotas", table("Used-up quotas", Object.keys(state.quotas[0]), state.quotas.map((quota) => Object.values(quota).map((value) => text(value))))) : null,
     section("Agents", table("Agents", ["Agent", { title: "Done", number: true }, { title: "Passed", number: true }, { title: "Failed", number: true }, { title: "Errors", number: true }, { title: "Mean score", number: true }, { title: "Cost", number: true }],
       state.agents.map((agent) => [agent.agent, `${count(agent.done)} / ${count(agent.planned)}`, count(agent.passed), count(agent.failed), count(agent.error), score(agent.mean_score), money(agent.cost_usd)]))),
     section("Running now", state.in_flight.length ? table("Running trials", ["Trial", "Agent", "Phase", "Since", "Started"],

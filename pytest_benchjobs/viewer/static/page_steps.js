@@ -44,17 +44,23 @@ function rowView(row, at) {
 function sideBySide(asked, first) {
   const list = h("ol", { class: "steps" }, first.rows.map((row, at) => rowView(row, at)));
   const more = h("button", { type: "button", hidden: first.next === null || first.next === undefined, click: load }, "More steps");
+  const about = h("p", { class: "pager", role: "status" });
   let after = first.next;
   async function load() {
     more.disabled = true;
-    const page = await api.align({ ...asked, after, limit: PAGE });
-    const from = list.children.length;
-    list.append(...page.rows.map((row, at) => rowView(row, from + at)));
-    after = page.next;
-    more.hidden = after === null || after === undefined;
+    try {
+      const page = await api.align({ ...asked, after, limit: PAGE });
+      const from = list.children.length;
+      list.append(...page.rows.map((row, at) => rowView(row, from + at)));
+      after = page.next;
+      more.hidden = after === null || after === undefined;
+      fill(about);
+    } catch (error) {
+      fill(about, error.message);
+    }
     more.disabled = false;
   }
-  return [list, more];
+  return [list, about, more];
 }
 
 // One row at a time, with buttons and the keys , and .
@@ -67,13 +73,31 @@ function playback(asked, first) {
   const range = h("input", { type: "range", min: 1, max: Math.max(1, first.total), step: 1, "aria-label": "Step", input: () => show(Number(range.value) - 1) });
   const button = (title, where) => h("button", { type: "button", click: () => show(where()) }, title);
 
-  async function show(to) {
-    at = Math.max(0, Math.min(first.total - 1, to));
-    while (rows.length <= at && after !== null && after !== undefined) {
-      const page = await api.align({ ...asked, after, limit: PAGE });
+  let loading = null;
+  let turn = 0;
+  const left = () => after !== null && after !== undefined;
+
+  // Reads the next rows, once for all who wait for them.
+  function further() {
+    loading = loading || api.align({ ...asked, after, limit: PAGE }).then((page) => {
       rows.push(...page.rows);
       after = page.next;
+    }).finally(() => {
+      loading = null;
+    });
+    return loading;
+  }
+
+  async function show(to) {
+    const mine = (turn += 1);
+    at = Math.max(0, Math.min(first.total - 1, await to));
+    try {
+      while (rows.length <= at && left()) await further();
+    } catch (error) {
+      fill(place, error.message);
+      return;
     }
+    if (mine !== turn) return;
     range.value = at + 1;
     fill(place, `step ${at + 1} of ${first.total}`);
     fill(stage, rows[at] ? rowView(rows[at], at) : h("li", null, "There are no steps."));
@@ -81,15 +105,22 @@ function playback(asked, first) {
     say(`Step ${at + 1}: ${rows[at] ? KINDS[rows[at].kind] : "none"}`);
   }
   show(at);
-  const unlike = (way) => {
-    for (let one = at + way; one >= 0 && one < rows.length; one += way) if (rows[one].kind !== "identical") return one;
+  async function unlike(way) {
+    for (let one = at + way; one >= 0 && one < first.total; one += way) {
+      while (rows.length <= one && left()) await further();
+      if (rows[one] && rows[one].kind !== "identical") return one;
+    }
     return at;
-  };
-  const view = h("div", { class: "playback", keydown: (event) => {
-    if (event.target.matches("input")) return;
+  }
+  function keys(event) {
+    if (!view.isConnected) return document.removeEventListener("keydown", keys);
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input:not([type=range]), select, textarea")) return null;
     if (event.key === ".") show(at + 1);
     if (event.key === ",") show(at - 1);
-  } }, h("p", { class: "filters" }, button("First", () => 0), button("Previous", () => at - 1), range, button("Next", () => at + 1), button("Last", () => first.total - 1),
+    return null;
+  }
+  document.addEventListener("keydown", keys);
+  const view = h("div", { class: "playback" }, h("p", { class: "filters" }, button("First", () => 0), button("Previous", () => at - 1), range, button("Next", () => at + 1), button("Last", () => first.total - 1),
     button("Previous difference", () => unlike(-1)), button("Next difference", () => unlike(1)), place), stage);
   return view;
 }

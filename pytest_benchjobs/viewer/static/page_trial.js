@@ -26,7 +26,7 @@ export async function trialPage() {
     result || trial.running ? null : h("p", { class: "note" }, "The files of this trial are gone; the history knows only what is here."),
     failureOf(result), factsOf(trial, head, now), phasesOf(result),
     trial.statement ? section("Task", h("pre", { class: "text" }, trial.statement)) : null,
-    scorersOf(result), metricsOf(result), turnsOf(result),
+    partsOf(result), scorersOf(result), metricsOf(result), turnsOf(result),
     trial.steps ? section("Steps", stepList(trial, now)) : null,
     trial.logs.length ? section("Logs", logView(trial.job, now.get("id"), trial.logs, now.get("log"))) : null,
     filesOf(trial, now.get("id")), usageOf(result), notesOf(result),
@@ -93,6 +93,14 @@ function metricsOf(result) {
     result.metrics.map((metric) => [metric.name, String(metric.value), metric.unit || "–", metric.direction])));
 }
 
+// The steps of a task of several steps.
+function partsOf(result) {
+  if (!result || !result.steps || !result.steps.length) return null;
+  return section("Steps of the task", table("Steps of the task", ["Step", { title: "Score", number: true }, { title: "Begins", number: true }, { title: "Lasts", number: true }, "Scorers", "Not run"],
+    result.steps.map((step) => [step.name, score(step.score), step.not_run ? "–" : duration(step.start), step.not_run ? "–" : duration(step.end - step.start),
+      step.scorers.join(", "), text(step.not_run)])));
+}
+
 function turnsOf(result) {
   if (!result || !result.turns || result.turns.length < 2) return null;
   return section("Turns", h("ol", null, result.turns.map((turn) => h("li", null, typeof turn === "number" ? score(turn) : text(JSON.stringify(turn))))));
@@ -106,10 +114,13 @@ function stepList(trial, now) {
   const more = h("button", { type: "button", click: () => load() }, "More steps");
   const field = h("input", { type: "search", value: now.get("q") || "", autocomplete: "off", spellcheck: "false" });
   let after = 0;
+  let turn = 0;
   async function load() {
+    const mine = (turn += 1);
     more.disabled = true;
     try {
       const page = await api.steps(trial.job, id, { after, limit: PAGE, q: field.value || null });
+      if (mine !== turn) return;
       list.append(...page.steps.map((step) => h("li", null, stepView(step, field.value))));
       fill(count_, `${list.children.length} of ${plural(page.total, "step")}` + (field.value ? " that contain it" : ""));
       after = page.next;
@@ -135,7 +146,7 @@ function filesOf(trial, id) {
   return section("Files", h("ul", { class: "files" }, trial.files.map((file) => {
     const place = h("div", { class: "content" });
     const address = api.fileUrl(trial.job, id, file.path, false);
-    const shown = file.kind === "binary" || (file.kind === "html" && !address) ? null : h("button", {
+    const shown = file.kind === "binary" || (!address && !file.path.startsWith("artifacts/")) ? null : h("button", {
       type: "button", "aria-expanded": "false", "aria-label": `Show ${file.path}`, click: (event) => toggle(event.target, place, trial.job, id, file),
     }, "Show");
     return h("li", null, h("code", null, file.path), ` ${bytes(file.bytes)} `, shown, " ",

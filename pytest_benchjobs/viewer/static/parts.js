@@ -53,13 +53,15 @@ export function search(title, name = "q") {
   } }, h("label", null, h("span", null, title), field), h("button", { type: "submit" }, "Search"));
 }
 
+const FILTERS = ["q", "benchmark", "status", "agent", "model", "branch", "tag"];
+
 // The filters of the lists of jobs and runs.
 export function filters(meta) {
   const { benchmarks, statuses, agents, models, branches, tags } = meta.choices;
   // Rows of a report do not tell tags, nor those of jobs models.
   const served = api.source === "http";
   const some = (name, title, options) => (options && options.length ? choice(name, title, options) : null);
-  const set = ["q", "benchmark", "status", "agent", "model", "branch", "tag"].some((name) => current().get(name));
+  const set = FILTERS.some((name) => current().get(name));
   return h("div", { class: "filters" }, search("Search"),
     some("benchmark", "Benchmark", benchmarks), some("status", "Status", statuses), some("agent", "Agent", agents),
     some("model", "Model", served || current().get("page") === "runs" ? models : []), some("branch", "Branch", branches), some("tag", "Tag", served ? tags : []),
@@ -83,7 +85,7 @@ export function listed({ label, word, columns, rows, total, next, usual, href })
   const sort = { key: now.get("sort") || usual, order: now.get("order") || "desc" };
   const table = rows.length
     ? grid({ label, columns, rows, sort, href, onSort: (key, order) => go(changed({ sort: key, order, after: null })) })
-    : h("p", { class: "nothing" }, `No ${word}s are here` + (now.get("q") || now.get("benchmark") || now.get("status") ? " that fit the filters." : " yet."));
+    : h("p", { class: "nothing" }, `No ${word}s are here` + (FILTERS.some((name) => now.get(name)) ? " that fit the filters." : " yet."));
   return [table, h("p", { class: "pager" },
     typeof total === "number" ? plural(total, word) : `${plural(rows.length, word)} on this page`,
     now.get("after") ? h("a", { class: "button", href: changed({ after: null }) }, "First page") : null,

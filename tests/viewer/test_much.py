@@ -1,0 +1,81 @@
+"""Pages of much: several attempts in a cell, and trajectories of more than one answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pytest_benchjobs.agents.reading.trajectory import Trajectory
+from pytest_benchjobs.store.bundle import JobBundle
+from pytest_benchjobs.store.layout import TrialLayout
+from tests.unit.jobs import make_job
+from tests.viewer.pages import Page
+from tests.viewer.serving import serving
+
+pytestmark = pytest.mark.slow
+ONE, OTHER = "20261121-080000-aaaaaa", "20261121-090000-bbbbbb"
+STEPS, UNLIKE = 130, 120
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Two jobs with three attempts, whose first trajectories differ in one late step."""
+    directory = tmp_path_factory.mktemp("much")
+    for job, word in ((ONE, "same"), (OTHER, "other")):
+        make_job(directory, job, {"oracle": {"count": "PFP", "fix": "PPP"}})
+        root = JobBundle(directory, job).root
+        for result in JobBundle(directory, job).results():
+            with TrialLayout(root / result.path).trajectory.open("wb") as file:
+                trajectory = Trajectory(file, "codex", "0.50", "gpt-5")
+                for number in range(1, STEPS + 1):
+                    source = "user" if number % 2 else "agent"
+                    trajectory.say(source, f"step {number} {word if number == UNLIKE else ''}")
+                trajectory.finish(None, None)
+    with serving(directory) as address:
+        yield address
+
+
+def test_each_attempt_is_reached_by_keyboard(page: Page, served: str) -> None:
+    page.open(served, "job", job=ONE)
+    page.page.focus("[role=grid] a[href*='page=scenario']")
+    seen = []
+    for _ in range(3):
+        page.page.keyboard.press("ArrowRight")
+        seen.append(page.run("document.activeElement.getAttribute('href')"))
+    assert len(set(seen)) == 3
+    assert all("page=trial" in href for href in seen)
+    assert page.run("document.querySelectorAll('[role=grid] [tabindex=\"0\"]').length") == 1
+    page.page.keyboard.press("ArrowLeft")
+    assert page.run("document.activeElement.getAttribute('href')") == seen[1]
+    page.page.keyboard.press("Enter")
+    page.until("document.documentElement.dataset.ready === 'trial'")
+    assert "#2" in page.text
+
+
+def test_playback_finds_a_late_step_whatever_the_hurry(page: Page, served: str) -> None:
+    asked = {
+        "a_job": ONE,
+        "b_job": OTHER,
+        "benchmark": "texts",
+        "scenario": "fix",
+        "a_agent": "oracle",
+        "b_agent": "oracle",
+        "play": "1",
+    }
+    page.open(served, "steps", **asked)
+    # The keys are as quick as the answers are slow.
+    page.run("""() => {
+        const range = document.querySelector('.playback input[type=range]');
+        for (const step of [70, 90, 110]) { range.value = step; range.dispatchEvent(new Event('input')); }
+    }""")
+    page.until("document.querySelector('.playback output').textContent.includes('step 110 of')")
+    assert "step 110" in page.run("document.querySelector('.playback .steps').textContent")
+    page.page.click("text=Next difference")
+    page.until(f"document.querySelector('.playback output').textContent.includes('step {UNLIKE} of')")
+    shown = page.run("document.querySelector('.playback .steps').textContent")
+    assert f"step {UNLIKE} same" in shown
+    assert f"step {UNLIKE} other" in shown
+    page.page.focus("main")
+    page.page.keyboard.press(".")
+    page.until(f"document.querySelector('.playback output').textContent.includes('step {UNLIKE + 1} of')")
