@@ -105,7 +105,8 @@ def test_harbor_tasks_of_several_steps(tmp_path: Path) -> None:
     assert told["mean[nop]"]["score"] == pytest.approx(0.75 / 3)
     assert told["final[nop]"]["score"] == 0.0
     # The cheat changed the file that its own task is graded by, which this task leaves to it; no reward of its own counts.
-    assert [step["score"] for step in told["mean[cheat]"]["steps"]] == [1.0, 1.0, 1.0]
+    cheat = told["mean[cheat]"]
+    assert [step["score"] for step in cheat["steps"]] == [1.0, 1.0, 1.0], cheat
     assert told["low[cheat]"]["steps"][1]["not_run"] is None
 
 
