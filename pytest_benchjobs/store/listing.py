@@ -17,9 +17,17 @@ from .rows import JobRow, RunRow, ScenarioRow, column_of
 
 JOB_SORTS = (
     "id", "name", "status", "created_at", "finished_at", "planned", "trials", "passed", "failed", "error", "cancelled",
-    "skipped", "reused", "mean_score", "cost_usd", "branch", "commit",
+    "skipped", "reused", "mean_score", "cost_usd", "branch", "commit", "verdict", "benchmarks",
 )  # fmt: skip
-"""Columns that jobs can be sorted by. All of them are in the index `jobs_listed`."""
+"""Columns that jobs can be sorted by. All of them are in the index `jobs_listed`, but for those of `_OF_JOB`."""
+_OF_JOB = {
+    "verdict": (
+        "(SELECT verdict FROM gates WHERE gates.job = jobs.id AND expression = '' "
+        "ORDER BY at DESC, gates.id DESC LIMIT 1)"
+    ),
+    "benchmarks": "(SELECT benchmark FROM runs WHERE runs.job = jobs.id ORDER BY position LIMIT 1)",
+}
+"""What other tables know of a job: its latest verdict, and its first benchmark."""
 RUN_SORTS = (
     *(field.name for field in dataclasses.fields(RunRow)), "total_tokens", "high_score", "delta",
 )  # fmt: skip
@@ -102,7 +110,7 @@ def job_page(
     """
     if sort not in JOB_SORTS:
         raise InputError(f"jobs cannot be sorted by {sort!r}; choose one of {', '.join(JOB_SORTS)}")
-    column = _Column(None if sort == "id" else column_of(sort), (), keys=("id",))
+    column = _Column(None if sort == "id" else _OF_JOB.get(sort) or column_of(sort), (), keys=("id",))
     found, following = _page(
         history, "jobs INDEXED BY jobs_listed", column, _of_jobs(wanted), descending, limit, after
     )

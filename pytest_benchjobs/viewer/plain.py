@@ -14,6 +14,7 @@ from urllib.parse import quote, urlencode
 
 from pydantic import BaseModel
 
+from ..store.listing import JOB_SORTS
 from ..store.text import clean, plain
 from . import comparison, job, lists, over_time, trajectory, trial
 from .query import Query
@@ -182,7 +183,7 @@ def _search(page: str, pairs: list[tuple[str, str]], columns: Iterable[str]) -> 
 
 def _jobs(results: Results, pairs: list[tuple[str, str]]) -> Iterator[str]:
     page = lists.jobs(results, Query(pairs, lists.JOBS))
-    yield _search("jobs", pairs, _JOB_COLUMNS[:-3])
+    yield _search("jobs", pairs, [name for name in _JOB_COLUMNS if name in JOB_SORTS])
     yield _table(
         f"{page.total} jobs",
         _JOB_COLUMNS,
@@ -236,6 +237,14 @@ def _job(results: Results, pairs: list[tuple[str, str]]) -> Iterator[str]:
         "cost_usd", "input_tokens", "output_tokens", "seconds",
     )  # fmt: skip
     yield _table("Agents", figures, _rows(summary.agents))
+    if attempts := [
+        {"agent": agent.agent, **point, "flaky": len(agent.flaky)}
+        for agent in summary.agents
+        for point in _rows(agent.at_k)
+    ]:
+        yield _table(
+            "Several attempts", ("agent", "k", "pass_at_k", "pass_hat_k", "scenarios", "flaky"), attempts
+        )
     if metrics := [
         {**metric, "benchmark": run.benchmark, "agent": run.agent}
         for run in summary.runs

@@ -94,11 +94,15 @@ def test_pages_of_any_order_together_are_all_runs_once(client: TestClient, sort:
 
 
 @pytest.mark.parametrize(
-    "sort", ["created_at", "id", "name", "mean_score", "branch", "finished_at", "cost_usd"]
+    "sort",
+    ["created_at", "id", "name", "mean_score", "branch", "finished_at", "cost_usd", "verdict", "benchmarks"],
 )
 def test_pages_of_jobs_in_any_order_are_all_jobs_once(client: TestClient, sort: str) -> None:
     for order in ("asc", "desc"):
         whole = asked(client, "/api/jobs", "viewer-jobs", sort=sort, order=order)["jobs"]
+        values = [job[sort][0] if sort == "benchmarks" else job[sort] for job in whole]
+        known = [value for value in values if value is not None]
+        assert values == [*sorted(known, reverse=order == "desc"), *[None] * (len(values) - len(known))]
         paged: list[dict[str, Any]] = []
         after = ""
         for _ in range(3):

@@ -36,6 +36,17 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
+def test_several_attempts_have_estimates_and_flaky_scenarios(page: Page, served: str) -> None:
+    page.open(served, "job", job=ONE)
+    rows = page.page.query_selector_all("section[aria-label='Several attempts'] tr")
+    head, values = [[cell.inner_text() for cell in row.query_selector_all("th, td")] for row in rows]
+    assert head == ["Agent", "pass@1", "pass@2", "pass@3", "pass^2", "pass^3", "Flaky scenarios"]
+    # Two of three attempts, and three of three: a pair of the first has at least one that passed, and one of three both.
+    assert values == ["oracle", "0.833", "1.000", "1.000", "0.667", "0.500", "1 of 2"]
+    page.page.click("summary >> text=1 flaky scenario")
+    page.page.wait_for_selector("details[open] code >> text=count")
+
+
 def test_each_attempt_is_reached_by_keyboard(page: Page, served: str) -> None:
     page.open(served, "job", job=ONE)
     page.page.focus("[role=grid] a[href*='page=scenario']")

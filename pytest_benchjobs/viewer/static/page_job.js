@@ -38,7 +38,7 @@ export async function jobPage() {
       ["Attempts", `${count(summary.attempts)}, policy ${summary.attempt_policy}`],
       ["Trials", summary.planned && summary.planned !== summary.totals.trials ? `${count(summary.totals.trials)} of ${count(summary.planned)}` : count(summary.totals.trials)],
       ["Cost", money(summary.totals.cost_usd)], ...Object.entries(summary.metadata || {})]),
-    verdictSection(job), agentSection(summary), runSection(summary), metricSection(summary), matrixSection(matrix, summary.id, name), errorSection(job.errors),
+    verdictSection(job), agentSection(summary), attemptSection(summary), runSection(summary), metricSection(summary), matrixSection(matrix, summary.id, name), errorSection(job.errors),
     section("Compare", compareLinks(summary, matrix.agents)),
     section("Events", job.events && job.events.length ? table("Events", ["Time", "Event", "Message"],
       job.events.map((event) => [time(event.at), event.kind, event.message])) : null),
@@ -64,6 +64,31 @@ function agentSection(summary) {
       { title: "Cost", number: true }, { title: "Tokens in", number: true }, { title: "Tokens out", number: true }, { title: "Median time", number: true }],
     summary.agents.map((agent) => [agent.agent, count(agent.passed), count(agent.failed), count(agent.partial), count(agent.error), count(agent.cancelled), count(agent.skipped), percent(agent.pass_rate),
       score(agent.mean_scored), score(agent.mean_all), money(agent.cost_usd), count(agent.input_tokens), count(agent.output_tokens), duration(agent.p50_seconds)])));
+}
+
+// Of a job with several attempts: estimates for k attempts, verdicts of scenarios, and what is flaky.
+function attemptSection(summary) {
+  const several = summary.agents.filter((agent) => agent.at_k.length);
+  if (!several.length) return null;
+  const most = Math.max(...several.map((agent) => agent.at_k.length));
+  const ks = Array.from({ length: most }, (_, at) => at + 1).filter((k) => k <= 5 || k === 10 || k === most);
+  const judged = several.some((agent) => agent.verdicts);
+  const rate = (agent, k, name) => {
+    const point = agent.at_k.find((one) => one.k === k);
+    if (!point || point[name] === null) return "–";
+    return point[name].toFixed(3) + (point.scenarios === agent.scenarios ? "" : "*");
+  };
+  const marked = several.some((agent) => agent.at_k.some((point) => point.scenarios !== agent.scenarios));
+  const flaky = several.flatMap((agent) => agent.flaky.map((id) => [agent.agent, id]));
+  return section("Several attempts", table("Several attempts",
+    ["Agent", ...ks.map((k) => ({ title: `pass@${k}`, number: true })), ...ks.filter((k) => k > 1).map((k) => ({ title: `pass^${k}`, number: true })),
+      ...(judged ? ["passed", "failed", "without verdict"].map((word) => ({ title: `Scenarios ${word}`, number: true })) : []), { title: "Flaky scenarios", number: true }],
+    several.map((agent) => [agent.agent, ...ks.map((k) => rate(agent, k, "pass_at_k")), ...ks.filter((k) => k > 1).map((k) => rate(agent, k, "pass_hat_k")),
+      ...(judged ? ["passed", "failed", "error"].map((name) => count(agent.verdicts ? agent.verdicts[name] : null)) : []), `${count(agent.flaky.length)} of ${count(agent.scenarios)}`])),
+  marked ? h("p", { class: "note" }, "* without scenarios that have fewer attempts; an error does not count as one") : null,
+  flaky.length ? h("details", null, h("summary", null, `${plural(flaky.length, "flaky scenario")}, with attempts that passed and attempts that failed`),
+    h("ul", null, flaky.slice(0, 200).map(([agent, id]) => h("li", null, h("code", null, id), ` ${agent}`))),
+    flaky.length > 200 ? h("p", null, `and ${plural(flaky.length - 200, "other")}`) : null) : null);
 }
 
 // Of a job of several benchmarks: each of them by itself.

@@ -10,9 +10,9 @@ const JOBS = [
   { key: "id", title: "Job", sort: true, cell: (job) => jobLink(job.id) },
   { key: "name", title: "Name", sort: true, cell: (job) => text(job.name) },
   { key: "status", title: "Status", sort: true, cell: status },
-  { key: "verdict", title: "Verdict", cell: (job) => chip(job.verdict) },
+  { key: "verdict", title: "Verdict", sort: true, cell: (job) => chip(job.verdict) },
   { key: "created_at", title: "Started", sort: true, cell: (job) => time(job.created_at) },
-  { key: "benchmarks", title: "Benchmarks", cell: (job) => job.benchmarks.join(", ") },
+  { key: "benchmarks", title: "Benchmarks", sort: true, cell: (job) => job.benchmarks.join(", ") },
   { key: "mean_score", title: "Agents and mean scores", sort: true, cell: (job) => job.agents.map((agent) =>
     h("span", { class: "agent-score" }, agent, " ", h("b", null, score(job.scores[agent])))) },
   { key: "trials", title: "Trials", number: true, sort: true, cell: (job) => (job.planned && job.planned !== job.trials ? `${count(job.trials)} / ${count(job.planned)}` : count(job.trials)) },

@@ -26,7 +26,12 @@ function fits(kind, row, parameters) {
   return (parameters.q || "").toLowerCase().split(/\s+/).every((word) => text.includes(word));
 }
 
-const valueOf = (row, name) => (name === "high_score" && row.high_score ? row.high_score.score : row[name]);
+// A column's value to sort by: of a list its first, of a high score its number.
+function valueOf(row, name) {
+  const value = row[name];
+  if (Array.isArray(value)) return value[0];
+  return name === "high_score" && value ? value.score : value;
+}
 
 // Rows by a column, then by id; unknown values last, whichever way.
 function ordered(rows, name, order) {
