@@ -106,6 +106,7 @@ class Wanted:
     ci: str = "auto"
     """The CI system to write for; `auto`: the one this runs in."""
     markdown: Path | None = None
+    export: Path | None = None
     html: Path | None = None
     metrics: Path | None = None
     explain_reuse: bool = False
@@ -204,7 +205,7 @@ def wanted(said: Said) -> Wanted:
     }
     job = _configuration(said, merged, usual, per_benchmark)
     _refuse_secrets(job, secrets, merged)
-    files = _paths(said, merged, ("markdown", "html", "metrics"))
+    files = _paths(said, merged, ("markdown", "export", "html", "metrics"))
     return Wanted(
         job=job,
         benchmarks=job.benchmarks,
@@ -217,6 +218,7 @@ def wanted(said: Said) -> Wanted:
         show_incompatible=values.get("show_incompatible", False),
         ci=values.get("ci", "auto"),
         markdown=files.get("markdown"),
+        export=files.get("export"),
         html=files.get("html"),
         metrics=files.get("metrics"),
         explain_reuse="explain_reuse" in said.line,

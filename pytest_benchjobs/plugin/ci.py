@@ -30,7 +30,10 @@ def host_of(config: pytest.Config) -> Host | None:
 
 
 def write_files(config: pytest.Config, job: Job) -> None:
-    """Write the files of `--bench-markdown`, `--bench-html` and `--bench-metrics`. Errors go to the summary."""
+    """Write the files of `--bench-markdown`, `--bench-export`, `--bench-html` and `--bench-metrics`.
+
+    Errors go to the summary.
+    """
     asked = read(config)
     record, results = job.ended, job.results
     if record is None:
@@ -40,23 +43,26 @@ def write_files(config: pytest.Config, job: Job) -> None:
         host = host_of(config)
         text = comment(record, results, summary_of(job.bundle, record, results, gate), host)
         _write(job, "markdown", asked.markdown, text)
+    if asked.export is not None:
+        _export(job, record, "export", asked.export)
     if asked.html is not None:
-        _write_report(job, record, asked.html)
+        _export(job, record, "html", asked.html, "html")
     if asked.metrics is not None:
         _write(job, "metrics", asked.metrics, metrics_text(record, results, gate))
 
 
-def _write_report(job: Job, record: JobRecord, path: Path) -> None:
+def _export(job: Job, record: JobRecord, option: str, path: Path, kind: str | None = None) -> None:
+    """Write the job in a format, or in the one that the name of the file suggests."""
     from ..store.reader import HistoryReader
-    from ..viewer.export import write_file
+    from ..viewer.export import export_of, kind_of
     from ..viewer.results import Results
 
     directory = record.config.directory
     try:
         with HistoryReader.of(directory) as history:
-            write_file(Results(directory), history, [record.id], path)
+            export_of(kind or kind_of(path), Results(directory), history, [record.id]).write(path)
     except (BenchError, OSError) as error:
-        job.problems.lines.append(f"{flag('html')}: {error}")
+        job.problems.lines.append(f"{flag(option)}: {error}")
 
 
 def _write(job: Job, option: str, path: Path, text: str) -> None:

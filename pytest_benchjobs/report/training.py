@@ -31,6 +31,7 @@ from ..trial.signature import task_digest
 from .documents import Document
 from .export import group_of
 from .scenarios import Scenarios
+from .units import counted
 
 _LINE_LIMIT = 16 << 20
 _STEPS = 25_000
@@ -124,6 +125,26 @@ class LeftOut:
     without_files: int = 0
     without_prompt: int = 0
     """Of those that were exported."""
+
+    def lines(self) -> Iterator[str]:
+        """Yield a line for each reason."""
+        for number, why in (
+            (
+                self.without_score,
+                "without a score left out: errors, cancelled and skipped ones have no reward",
+            ),
+            (self.confidential, "of confidential benchmarks left out"),
+            (self.without_files, "left out whose files are gone"),
+            (
+                self.without_prompt,
+                (
+                    "with an empty prompt: the task has none or has changed since, or the benchmark is not there or is "
+                    "in a Python file, which exports do not import"
+                ),
+            ),
+        ):
+            if number:
+                yield f"{counted(number, 'trial')} {why}"
 
 
 def training_rows(

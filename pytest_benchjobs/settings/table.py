@@ -220,6 +220,8 @@ _OUTPUT = (
     Setting("ci", "ci", "auto|off|github|gitlab|jenkins",
         "the CI system to write for (default: the one this runs in)"),
     Setting("markdown", "text", "FILE", "also write the summary to FILE, for a comment on a merge request"),
+    Setting("export", "text", "FILE",
+        "write the trials of the job to FILE: as .csv, .jsonl, .rl.jsonl, .json or .html, by its name"),
     Setting("html", "text", "FILE", "write a report of the job to FILE, which a browser opens from disk"),
     Setting("metrics", "text", "FILE", "write figures of each agent to FILE, as OpenMetrics text"),
 )

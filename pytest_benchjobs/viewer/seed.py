@@ -39,10 +39,11 @@ def viewer_data(results: Results, query: Query) -> Mapping[str, Any]:  # noqa: A
         return viewer_document(results, history)
 
 
-def viewer_document(results: Results, history: HistoryReader) -> dict[str, Any]:
-    """Return the same for an open history."""
-    rows: list[RunRow] = run_page(history, Wanted(), limit=MOST_RUNS).rows
-    groups: list[JobRow] = job_page(history, Wanted(), limit=MOST_GROUPS).rows
+def viewer_document(results: Results, history: HistoryReader, jobs: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the same for an open history, and all jobs or some, given by their ids."""
+    wanted = Wanted(jobs=tuple(jobs))
+    rows: list[RunRow] = run_page(history, wanted, limit=MOST_RUNS).rows
+    groups: list[JobRow] = job_page(history, wanted, limit=MOST_GROUPS).rows
     runs = [_run(results, row) for row in rows]
     real = [run for run in runs if not is_synthetic(run["agent"])]
     synthetic = [run for run in runs if is_synthetic(run["agent"])]
@@ -52,7 +53,7 @@ def viewer_document(results: Results, history: HistoryReader) -> dict[str, Any]:
         "run_groups": [_group(row) for row in groups],
         "latest_scores": [
             _run(results, row)
-            for row in results.known(history, latest_runs, ())
+            for row in results.known(history, latest_runs, wanted.jobs)
             if not is_synthetic(row.agent)
         ],
         "benchmark_summary": [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import csv
 import gzip
 import json
 import os
@@ -116,6 +117,23 @@ def test_a_report_for_browsers_is_written_at_the_end(bench: Bench) -> None:
     (bench.path / "taken").write_text("")
     result = bench.run("--bench-html=taken/report.html")
     result.stdout.fnmatch_lines(["*--bench-html: *taken*"])
+
+
+def test_trials_are_exported_at_the_end(bench: Bench) -> None:
+    bench.toy()
+    bench.run("--bench-export=out/trials.csv")
+    job = bench.bundle().name
+    with (bench.path / "out" / "trials.csv").open(newline="") as file:
+        trials = list(csv.DictReader(file))
+    assert {trial["job"] for trial in trials} == {job}
+    assert len(trials) == len(bench.results())
+    bench.write("job.toml", 'export = "again.json"\n')
+    bench.run("--bench-job-file=job.toml")
+    document = json.loads((bench.path / "again.json").read_text())
+    (group,) = document["run_groups"]
+    assert group["run_group_id"] not in (job, None)
+    (bench.path / "taken").write_text("")
+    bench.run("--bench-export=taken/trials.jsonl").stdout.fnmatch_lines(["*--bench-export: *taken*"])
 
 
 def test_off_and_other_systems(github: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,6 +69,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "metadata": ("team=core",),
     "ci": ("gitlab",),
     "markdown": ("summary.md",),
+    "export": ("trials.csv",),
     "html": ("report.html",),
     "metrics": ("metrics.txt",),
 }

@@ -16,7 +16,7 @@ import pytest
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.report.documents import schema_of
 from pytest_benchjobs.store.reader import HistoryReader
-from pytest_benchjobs.viewer.export import write_directory, write_file
+from pytest_benchjobs.viewer.export import export_of, write_directory
 from pytest_benchjobs.viewer.inline import page_of_files, script_of, style_of
 from pytest_benchjobs.viewer.results import Results
 from pytest_benchjobs.viewer.static import static_files
@@ -61,7 +61,9 @@ def elements(page: str) -> dict[str, Any]:
 
 def written(made: Made, path: Path, *jobs: str, **sizes: int) -> str:
     with HistoryReader.of(made.directory) as history:
-        write_file(Results(made.directory), history, jobs or (NOW_JOB, BEFORE, HIDDEN), path, **sizes)
+        export_of("html", Results(made.directory), history, jobs or (NOW_JOB, BEFORE, HIDDEN), **sizes).write(
+            path
+        )
     return path.read_text("utf-8")
 
 
@@ -245,12 +247,14 @@ def test_export_writes_reports(made: Made, tmp_path: Path, capsys: pytest.Captur
     assert run("export", "last", "--out-dir", tmp_path / "site", "--dir", made.directory) == 0
     assert (tmp_path / "site" / "index.html").is_file()
     capsys.readouterr()
+    assert run("export", "last", "--format", "html", "--dir", made.directory) == 0
+    assert elements(capsys.readouterr().out)["data-main"]["job"].keys() == {HIDDEN}
+    assert run("export", "last", "--format", "viewer", "--dir", made.directory) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [group["run_group_id"] for group in document["run_groups"]] == [HIDDEN]
+    assert {one["run_group_id"] for one in document["runs"] + document["latest_scores"]} == {HIDDEN}
     for wrong, said in (
-        (("--format", "html"), "needs --out FILE, or --out-dir DIR"),
-        (
-            ("--format", "html", "--out", out, "--out-dir", tmp_path / "site"),
-            "needs --out FILE, or --out-dir DIR",
-        ),
+        (("--format", "html", "--out", out, "--out-dir", tmp_path / "site"), "give one of them"),
         (("--format", "csv", "--out-dir", tmp_path / "site"), "is for --format html"),
         (("--out", out, "--max-size", "much"), "is not a size"),
         (("--out", out, "--max-size", "100K"), "choose fewer jobs"),

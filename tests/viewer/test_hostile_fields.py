@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from pytest_benchjobs.store.reader import HistoryReader
-from pytest_benchjobs.viewer.export import write_file
+from pytest_benchjobs.viewer.export import export_of
 from pytest_benchjobs.viewer.results import Results
 from tests.unit.hostile import AGENT, BEFORE, JOB, SHOWN, make_hostile
 from tests.unit.jobs import run
@@ -100,7 +100,7 @@ def test_in_every_page(page: Page, served: str, place: tuple[Path, list[str]]) -
 def test_in_a_report(browser: Browser, place: tuple[Path, list[str]], tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     with HistoryReader.of(place[0]) as history:
-        write_file(Results(place[0]), history, [BEFORE, JOB], path)
+        export_of("html", Results(place[0]), history, [BEFORE, JOB]).write(path)
     with opened(browser, offline=True) as page:
         for number, node_id in enumerate(place[1]):
             go(page, path.as_uri(), "trial", job=JOB, id=node_id)
