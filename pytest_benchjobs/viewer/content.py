@@ -21,6 +21,10 @@ MOST = 1 << 18
 """Bytes of a part of a log."""
 _PART = 1 << 16
 _FARTHEST = 1 << 50
+_REST = 3
+"""Most bytes of a character of UTF-8 after its first."""
+_LEAD = 0xC0
+"""The first byte of a character of several bytes is at least this."""
 # Everything but the escape that begins a colour, which the viewer shows as such.
 _UNSAFE = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ufffe\uffff]"
@@ -36,10 +40,10 @@ def log(results: Results, query: Query, job: str) -> ViewerLog:
     offset = query.number("offset", 0, -_FARTHEST, _FARTHEST)
     with _open_log(found, name) as file:
         size = os.fstat(file.fileno()).st_size
+        if found.running is not None:
+            size -= _begun(file, size)  # the rest of that character comes in a moment
         start = max(0, size + offset) if offset < 0 else min(offset, size)
-        file.seek(start)
-        data = file.read(limit)
-    data = data[: _whole(data, start + len(data) < size)]
+        start, data = _characters(file, start, min(start + limit, size))
     end = start + len(data)
     return ViewerLog(
         name=name, bytes=size, offset=start, next=end if end < size else None, text=log_text(data)
@@ -66,18 +70,15 @@ def open_file(results: Results, query: Query, job: str) -> tuple[BinaryIO, str]:
 
 
 def log_data(found: Found, name: str, limit: int) -> tuple[bytes, int]:
-    """Return the first and last part of a log, together at most `limit` bytes, and the number of bytes between."""
+    """Return the first and last part of a log, of `limit` bytes together, and the number of bytes between."""
     with _open_log(found, name) as file:
         size = os.fstat(file.fileno()).st_size
         if size <= limit:
             return file.read(limit), 0
-        head = file.read(limit // 2)
-        file.seek(size - limit // 2)
-        return b"%s\n[... %d bytes left out ...]\n%s" % (
-            head,
-            size - 2 * (limit // 2),
-            file.read(limit // 2),
-        ), size - limit
+        _, head = _characters(file, 0, limit // 2)
+        begin, tail = _characters(file, size - limit // 2, size)
+    missing = begin - len(head)
+    return b"%s\n[... %d bytes left out ...]\n%s" % (head, missing, tail), missing
 
 
 def _open_log(found: Found, name: str) -> BinaryIO:
@@ -115,15 +116,39 @@ def _refuse_withheld(found: Found) -> None:
         raise Refused(403, "its benchmark is confidential, or its files are gone: nothing is shown")
 
 
-def _whole(data: bytes, more: bool) -> int:
-    """Return the length without an incomplete character at the end, if more follows."""
-    if not more:
-        return len(data)
-    for back in range(1, min(4, len(data)) + 1):
-        byte = data[-back]
-        if byte & 0xC0 == 0xC0:
-            needs = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
-            return len(data) - back if needs > back and len(data) > back else len(data)
+def _characters(file: BinaryIO, start: int, end: int) -> tuple[int, bytes]:
+    """Return the characters that begin from `start` to `end`, and the place of the first one.
+
+    Each is in one part, whole, however a log is cut.
+    """
+    first = max(0, start - _REST)
+    file.seek(first)
+    data = file.read(end - first + _REST)
+    begin, stop = (
+        place + _rest(data, place) for place in (min(start - first, len(data)), min(end - first, len(data)))
+    )
+    return first + begin, data[begin:stop]
+
+
+def _rest(data: bytes, at: int) -> int:
+    """Return the number of bytes from `at` on that belong to a character that begins before it."""
+    _, missing = _unfinished(data[max(0, at - _REST) : at])
+    rest = data[at : at + missing]
+    return len(rest) if all(byte & 0xC0 == 0x80 for byte in rest) else 0
+
+
+def _begun(file: BinaryIO, size: int) -> int:
+    """Return the number of bytes of an unfinished character at the end of a file."""
+    file.seek(max(0, size - _REST))
+    return _unfinished(file.read(_REST))[0]
+
+
+def _unfinished(end: bytes) -> tuple[int, int]:
+    """Return the number of bytes that a last character has, and that it lacks; 0 and 0 if it is whole."""
+    for back, byte in enumerate(reversed(end), 1):
+        if byte >= _LEAD:
+            width = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return (back, width - back) if width > back else (0, 0)
         if byte < 0x80:
             break
-    return len(data)
+    return 0, 0

@@ -21,6 +21,8 @@ from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.layout import Layout
 from pytest_benchjobs.store.reader import HistoryReader
 from pytest_benchjobs.viewer import app
+from pytest_benchjobs.viewer.content import log_data
+from pytest_benchjobs.viewer.lookup import find_trial
 from pytest_benchjobs.viewer.results import Results
 
 from .jobs import make_job
@@ -304,6 +306,61 @@ def test_a_log_comes_in_parts_with_its_colours(client: TestClient, made: Made) -
     assert asked(client, path, "viewer-log", id=fix, offset=-7)["text"] == "the end"
     scorer = asked(client, path, "viewer-log", id=fix, name="scorers/right/output.log")
     assert scorer["text"] == "secret test: assert x == 42\n"
+
+
+LETTERS = "aé€😀" * 5
+"""Characters of one to four bytes."""
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 7, 64])
+def test_each_character_of_a_log_is_in_one_part(tmp_path: Path, limit: int) -> None:
+    made = make(tmp_path)
+    path, fix = f"/api/jobs/{NOW_JOB}/log", made.trials["fix"]
+    (log,) = JobBundle(made.directory, NOW_JOB).root.glob("trials/codex*/fix/1/agent.log")
+    log.write_text(LETTERS, "utf-8")
+    with TestClient(app(made.directory), base_url="http://localhost") as client:
+
+        def part(offset: int, limit: int = limit) -> Any:
+            return asked(client, path, "viewer-log", id=fix, offset=offset, limit=limit)
+
+        # Wherever it is cut: by a client that knows no characters, and from the end, as the page does.
+        size = len(LETTERS.encode())
+        assert "".join(part(offset)["text"] for offset in range(0, size, limit)) == LETTERS
+        last = part(-limit)
+        texts, begin = [last["text"]], last["offset"]
+        while begin:
+            earlier = part(max(0, begin - limit), min(limit, begin))
+            texts.append(earlier["text"])
+            begin = earlier["offset"] if earlier["offset"] < begin else max(0, begin - limit)
+        assert "".join(reversed(texts)) == LETTERS
+
+
+def test_the_log_of_a_report_is_cut_between_characters(tmp_path: Path) -> None:
+    made = make(tmp_path)
+    (log,) = JobBundle(made.directory, NOW_JOB).root.glob("trials/codex*/fix/1/agent.log")
+    log.write_text(LETTERS, "utf-8")
+    results = Results(made.directory)
+    with results.open() as history:
+        found = find_trial(results, history, NOW_JOB, made.trials["fix"])
+    for limit in range(2, len(LETTERS.encode())):
+        data, missing = log_data(found, "agent.log", limit)
+        head, _, tail = data.decode().partition(f"\n[... {missing} bytes left out ...]\n")
+        assert LETTERS.startswith(head)
+        assert LETTERS.endswith(tail)
+        assert len((head + tail).encode()) + missing == len(LETTERS.encode())
+
+
+def test_a_character_that_is_being_written_is_not_yet_in_the_log(tmp_path: Path) -> None:
+    job = running(tmp_path)
+    (log,) = job.bundle.root.glob("trials/**/agent.log")
+    log.write_bytes("so far €".encode()[:-1])
+    with TestClient(app(tmp_path), base_url="http://localhost") as client:
+        (node_id,) = client.get(f"/api/jobs/{JOB}/matrix").json()["trials"]["id"]
+        path = f"/api/jobs/{JOB}/log"
+        part = asked(client, path, "viewer-log", id=node_id)
+        assert (part["text"], part["bytes"]) == ("so far ", 7)
+        log.write_bytes("so far €!".encode())
+        assert asked(client, path, "viewer-log", id=node_id, offset=7)["text"] == "€!"
 
 
 def test_a_comparison_has_what_broke_with_interval_and_pairs(client: TestClient) -> None:
