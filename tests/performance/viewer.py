@@ -39,7 +39,7 @@ from pytest_benchjobs.store.layout import Layout, trial_path
 from pytest_benchjobs.store.reader import HistoryReader
 from pytest_benchjobs.store.rows import TRIAL_COLUMNS
 from pytest_benchjobs.store.trials import as_json
-from pytest_benchjobs.viewer.export import write_file
+from pytest_benchjobs.viewer.export import export_of
 from pytest_benchjobs.viewer.results import Results
 from tests.performance import browsing
 
@@ -85,7 +85,8 @@ def _report(place: Path) -> Iterator[tuple[str, float, str, str]]:
     job = job_with_files(place, LARGE)
     began = time.perf_counter()
     with HistoryReader.of(place) as history:
-        written = write_file(Results(place), history, [job], place / "report.html")
+        written = export_of("html", Results(place), history, [job])
+        written.write(place / "report.html")
     seconds = time.perf_counter() - began
     size = written.bytes / 1e6
     detail = f"{size:.1f} MB, made in {seconds:.0f} s"
@@ -189,7 +190,7 @@ def _pages(url: str, large: str) -> Iterator[tuple[str, str, float]]:
     with urllib.request.urlopen(f"{url}api/runs?sort=mean_score&limit=500") as answer:
         following = json.load(answer)["next"]
     yield "runs, a page further on", f"api/runs?sort=mean_score&after={following}", SORT
-    for sort in ("mean_score", "trials", "name"):
+    for sort in ("mean_score", "trials", "name", "verdict", "benchmarks"):
         yield f"jobs by {sort}", f"api/jobs?sort={sort}", SORT
     yield (
         "runs of a benchmark and agent",

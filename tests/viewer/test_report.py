@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from pytest_benchjobs.store.reader import HistoryReader
-from pytest_benchjobs.viewer.export import write_directory, write_file
+from pytest_benchjobs.viewer.export import export_of, write_directory
 from pytest_benchjobs.viewer.results import Results
 from tests.unit.viewing import BEFORE, CODEX, HIDDEN, HOSTILE, NOW_JOB, Made
 from tests.viewer.pages import Page
@@ -28,7 +28,7 @@ def file(made: Made, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The address of a report in one file."""
     path = tmp_path_factory.mktemp("report") / "report.html"
     with HistoryReader.of(made.directory) as history:
-        write_file(Results(made.directory), history, JOBS, path)
+        export_of("html", Results(made.directory), history, JOBS).write(path)
     return path.as_uri()
 
 
