@@ -41,7 +41,11 @@ _ANYWHERE = ("0.0.0.0", "::", "")  # noqa: S104  compared with, not bound
     help="Name that browsers may call this machine by, besides localhost. May be repeated; * for any.",
 )
 @click.option(
-    "--token", metavar="TEXT", help="Token to ask for.  [default: a random one, unless --host is loopback]"
+    "--token",
+    metavar="TEXT",
+    envvar="BENCHJOBS_VIEW_TOKEN",
+    help="Token to ask for, better given by the variable BENCHJOBS_VIEW_TOKEN, which no list of processes shows.  "
+    "[default: a random one, unless --host is loopback]",
 )
 @click.option("--open", "open_", is_flag=True, help="Open it in the browser.")
 @high_scores_option
@@ -72,7 +76,9 @@ def serve(
             "the viewer needs starlette and uvicorn: pip install 'pytest-benchjobs[view]'"
         ) from None
     if token is not None and not token.strip():
-        raise InputError("--token is empty, which would let everybody in; leave it out for a random one")
+        raise InputError(
+            "--token or BENCHJOBS_VIEW_TOKEN is empty, which would let everybody in; leave it out for a random one"
+        )
     if token is None and not is_loopback(host):
         token = secrets.token_urlsafe(24)
     application = app(
@@ -101,8 +107,10 @@ def serve(
             super().handle_exit(sig, frame)
 
     server = Server(config)
-    url = _url(host, listening.getsockname()[1], token)
+    url, *others = _urls(host, listening.getsockname()[1], token)
     say(f"Results of {directory} at {url}")
+    for other in others:
+        say(f"or, where that name is not known, at {other}")
     say("Ctrl-C ends it.", err=True)
     if open_:
         threading.Thread(target=_open, args=(server, url), daemon=True).start()
@@ -139,9 +147,22 @@ def _listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def _url(host: str, port: int, token: str | None) -> str:
-    name = socket.gethostname() if host in _ANYWHERE else f"[{host}]" if ":" in host else host
-    return f"http://{name}:{port}/" + (f"?{urlencode({'token': token})}" if token else "")
+def _urls(host: str, port: int, token: str | None) -> list[str]:
+    """Return the addresses of the viewer; at any address of this machine, that by its name and by its usual address."""
+    names = [host] if host not in _ANYWHERE else [socket.gethostname(), *_own_address(host)]
+    query = f"?{urlencode({'token': token})}" if token else ""
+    return [f"http://{f'[{name}]' if ':' in name else name}:{port}/{query}" for name in names]
+
+
+def _own_address(host: str) -> list[str]:
+    """Return the address that others see this machine at, if it has a way to others. Nothing is sent."""
+    family, far = (socket.AF_INET6, "2001:db8::1") if ":" in host else (socket.AF_INET, "192.0.2.1")
+    with socket.socket(family, socket.SOCK_DGRAM) as asking:
+        try:
+            asking.connect((far, 9))
+        except OSError:
+            return []
+        return [str(asking.getsockname()[0])]
 
 
 def _open(server: uvicorn.Server, url: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import re
 import socket
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_benchjobs.cli.serve import _urls
 from tests import forking
 
 from .jobs import run
@@ -78,6 +80,26 @@ def test_at_any_other_address_it_asks_for_a_random_token(tmp_path: Path) -> None
             assert json.load(answer)["total"] == 3
 
 
+def test_a_token_may_be_given_by_a_variable_and_the_address_of_this_machine_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make(tmp_path / "reports")
+    monkeypatch.setenv("BENCHJOBS_VIEW_TOKEN", "of a variable")
+    with serving(made.directory, "--host", "0.0.0.0") as line:
+        assert line.strip().endswith("?token=of+a+variable")
+    named, *others = _urls("0.0.0.0", 8877, None)
+    assert named == f"http://{socket.gethostname()}:8877/"
+    with serving(made.directory, "--host", "0.0.0.0") as line:
+        port = int(line.partition("?")[0].rstrip("/").rpartition(":")[2])
+        for url in _urls("0.0.0.0", port, "of a variable")[1:]:
+            asked = urllib.request.Request(
+                f"{url.partition('?')[0]}api/jobs", headers={"Authorization": "Bearer of a variable"}
+            )
+            with urllib.request.urlopen(asked) as answer:
+                assert json.load(answer)["total"] == 3
+    assert all(ipaddress.ip_address(other[7:].partition(":")[0]) for other in others)
+
+
 def test_an_address_that_is_taken_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -89,7 +111,7 @@ def test_an_address_that_is_taken_is_one_line(tmp_path: Path, capsys: pytest.Cap
         "choose another --port or --host\n"
     )
     assert run("serve", "--dir", tmp_path, "--host", "0.0.0.0", "--token", "") == 2
-    assert "--token is empty" in capsys.readouterr().err
+    assert "BENCHJOBS_VIEW_TOKEN is empty" in capsys.readouterr().err
     assert run("serve", "--dir", tmp_path, "--host", "192.0.2.1") == 2
     assert "choose another --port or --host" in capsys.readouterr().err
 
