@@ -20,6 +20,8 @@ from .results import Results
 
 COMPARE = ("a", "b", "a_agent", "b_agent", "benchmark")
 MOST_PAIRS = 20_000
+KINDS = ("broke", "fixed", "worse", "better", "same")
+"""Kinds of pairs, in the order in which they are looked at."""
 
 
 def compare(results: Results, query: Query) -> ViewerComparison:

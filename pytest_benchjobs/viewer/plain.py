@@ -1,44 +1,42 @@
-"""Pages as plain HTML tables, without any script: for screen readers, text browsers and curl.
-
-Everything in them is escaped here, in one place: `text_of`.
-"""
+"""Pages as plain HTML tables, without any script: for screen readers, text browsers and curl."""
 
 from __future__ import annotations
 
-import datetime
 import html
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
-from pydantic import BaseModel
-
+from ..model.gate import ScenarioRef
+from ..report.documents.viewer import PairColumns, ViewerMatrix, ViewerTrial
 from ..store.listing import JOB_SORTS
-from ..store.text import clean, plain
-from . import comparison, job, lists, over_time, trajectory, trial
-from .query import Query
+from . import comparison, content, job, lists, over_time, trajectory, trial
+from .plain_parts import Pairs, choice, fact_table, field, form, href, more, rows_of, shell, table, text_of
+from .query import Query, Refused
 from .results import Results
 
-_PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
+PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "jobs": ("Jobs", lists.JOBS),
     "runs": ("Runs", lists.RUNS),
-    "job": ("Job", ("job",)),
-    "trial": ("Trial", ("job", "id", "after", "limit", "q")),
-    "compare": ("Compare", comparison.COMPARE),
+    "job": ("Job", ("job", "q", "agent", "outcome", "after")),
+    "trial": ("Trial", ("job", "id", "after", "limit", "q", "log", "offset")),
+    "compare": ("Compare", (*comparison.COMPARE, "kind", "after")),
     "steps": ("Steps side by side", trajectory.ALIGN),
     "scenario": ("Scenario", over_time.SCENARIO),
     "trend": ("Trend", over_time.TREND),
     "live": ("Job", ("job",)),
 }
 """Page -> its title and its parameters."""
-_STATE = ("step", "log", "play", "outcome", "agent", "kind")
+_STATE = ("step", "play", "file", "log_q")
 """Parameters that only the page with a script looks at."""
 KNOWN = tuple(
-    dict.fromkeys(("page", "plain", *_STATE, *(name for _, names in _PAGES.values() for name in names)))
+    dict.fromkeys(("page", "plain", *_STATE, *(name for _, names in PAGES.values() for name in names)))
 )
-_TEXT = 20_000
 _SHOWN = 6000
+"""Trials, or pairs of scenarios, on a page."""
+_FARTHEST = 1_000_000
+_LOG_PART = 1 << 16
+_REFS = 200
 _RUN_COLUMNS = (
     "id", "job", "benchmark", "status", "agent", "provider", "model", "mean_score", "input_tokens", "output_tokens",
     "total_tokens", "cached_tokens", "calls", "high_score", "delta", "started_at", "seconds",
@@ -55,10 +53,10 @@ def plain_page(results: Results, query: Query) -> str:
     Raises:
         Refused: there is no such page, or nothing of what it is about.
     """
-    page = query.choice("page", "jobs", _PAGES)
-    title, names = _PAGES[page]
+    page = query.choice("page", "jobs", PAGES)
+    title, names = PAGES[page]
     pairs = [(name, value) for name in names for value in query.texts(name)]
-    makers: dict[str, Callable[[Results, list[tuple[str, str]]], Iterator[str]]] = {
+    makers: dict[str, Callable[[Results, Pairs], Iterator[str]]] = {
         "jobs": _jobs,
         "runs": _runs,
         "job": _job,
@@ -72,188 +70,96 @@ def plain_page(results: Results, query: Query) -> str:
     return shell(title, "".join(makers[page](results, pairs)))
 
 
-def shell(title: str, body: str) -> str:
-    """Return a page; `body` is HTML, the title text."""
-    links = " ".join(
-        f"<a href='{href(page)}'>{name}</a>"
-        for page, name in (("jobs", "Jobs"), ("runs", "Runs"), ("compare", "Compare"), ("trend", "Trend"))
+def _list_form(results: Results, page: str, pairs: Pairs, columns: Sequence[str]) -> str:
+    """Return the form to search, filter and sort a list."""
+    choices = lists.meta(results, Query((), ())).choices
+    fields = (
+        field("q", "Search", pairs),
+        choice("benchmark", "Benchmark", choices.benchmarks, pairs),
+        choice("status", "Status", choices.statuses, pairs),
+        choice("agent", "Agent", choices.agents, pairs),
+        choice("model", "Model", choices.models, pairs),
+        choice("branch", "Branch", choices.branches, pairs),
+        choice("tag", "Tag", choices.tags, pairs),
+        choice("sort", "Sort by", columns, pairs, "time"),
+        choice("order", "Order", ("desc", "asc"), pairs, None),
     )
-    return (
-        "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
-        f"<title>{text_of(title)} - benchjobs</title>"
-        "<meta name='viewport' content='width=device-width'><link rel='icon' href='data:,'>"
-        "<link rel='stylesheet' href='static/plain.css'></head>"
-        f"<body><nav aria-label='Pages'>{links}</nav><main><h1>{text_of(title)}</h1>{body}</main></body></html>\n"
-    )
+    return form(page, pairs, filter(None, fields), kept=("job", "limit"))
 
 
-def text_of(value: object) -> str:
-    """Return a value as HTML that shows it and does nothing else."""
-    if value is None:
-        return ""
-    if isinstance(value, float):
-        value = f"{value:.4g}"
-    elif isinstance(value, datetime.datetime):
-        value = f"{value:%Y-%m-%d %H:%M:%S}"
-    elif isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
-        value = ", ".join(value)
-    elif not isinstance(value, str | int):
-        value = json.dumps(plain(_data(value)), ensure_ascii=False)
-    return html.escape(clean(str(value), _TEXT))
-
-
-def href(page: str, **values: object) -> str:
-    """Return the escaped link to a plain page."""
-    given = {name: str(value) for name, value in values.items() if value is not None}
-    return html.escape("?" + urlencode({"page": page, "plain": "1", **given}))
-
-
-def _data(value: object) -> object:
-    return value.model_dump(mode="json", by_alias=True) if isinstance(value, BaseModel) else value
-
-
-def _table(
-    caption: str,
-    columns: Sequence[str],
-    rows: Iterable[Mapping[str, object]],
-    links: Mapping[str, Callable[[Any], str]] | None = None,
-) -> str:
-    """Return a table of these columns of rows; `links` makes links of some columns."""
-    head = "".join(f"<th scope='col'>{text_of(name.replace('_', ' '))}</th>" for name in columns)
-    body = []
-    for row in rows:
-        cells = []
-        for name in columns:
-            shown = text_of(row[name])
-            link = (links or {}).get(name)
-            cells.append(
-                f"<td><a href='{link(row)}'>{shown}</a></td>" if link and shown else f"<td>{shown}</td>"
-            )
-        body.append(f"<tr>{''.join(cells)}</tr>")
-    if not body:
-        return f"<p>{text_of(caption)}: none</p>"
-    return (
-        f"<table><caption>{text_of(caption)}</caption><thead><tr>{head}</tr></thead>"
-        f"<tbody>{''.join(body)}</tbody></table>"
-    )
-
-
-def _facts(caption: str, facts: Mapping[str, object]) -> str:
-    rows = "".join(
-        f"<tr><th scope='row'>{text_of(name.replace('_', ' '))}</th><td>{text_of(value)}</td></tr>"
-        for name, value in facts.items()
-        if value is not None
-    )
-    return f"<table><caption>{text_of(caption)}</caption><tbody>{rows}</tbody></table>"
-
-
-def _rows(models: Iterable[BaseModel]) -> Iterator[dict[str, Any]]:
-    """Yield the fields of models, without those of models in them."""
-    for model in models:
-        yield {
-            (field.serialization_alias or name): getattr(model, name)
-            for name, field in type(model).model_fields.items()
-        }
-
-
-def _more(page: str, pairs: list[tuple[str, str]], following: object) -> str:
-    if following is None:
-        return ""
-    values = [(name, value) for name, value in pairs if name != "after"]
-    query = urlencode([("page", page), ("plain", "1"), *values, ("after", str(following))])
-    return f"<p><a href='?{html.escape(query)}'>Next page</a></p>"
-
-
-def _search(page: str, pairs: list[tuple[str, str]], columns: Iterable[str]) -> str:
-    """Return a form to search and sort."""
-    given = dict(pairs)
-    options = "".join(
-        f"<option{' selected' if given.get('sort') == name else ''}>{text_of(name)}</option>"
-        for name in columns
-    )
-    return (
-        f"<form><input type='hidden' name='page' value='{page}'><input type='hidden' name='plain' value='1'>"
-        f"<label>Search <input name='q' value='{text_of(given.get('q'))}'></label> "
-        f"<label>Sort by <select name='sort'><option></option>{options}</select></label> "
-        f"<label>Order <select name='order'><option>desc</option>"
-        f"<option{' selected' if given.get('order') == 'asc' else ''}>asc</option></select></label> "
-        "<button>Show</button></form>"
-    )
-
-
-def _jobs(results: Results, pairs: list[tuple[str, str]]) -> Iterator[str]:
+def _jobs(results: Results, pairs: Pairs) -> Iterator[str]:
     page = lists.jobs(results, Query(pairs, lists.JOBS))
-    yield _search("jobs", pairs, [name for name in _JOB_COLUMNS if name in JOB_SORTS])
-    yield _table(
+    yield _list_form(results, "jobs", pairs, [name for name in _JOB_COLUMNS if name in JOB_SORTS])
+    yield table(
         f"{page.total} jobs",
         _JOB_COLUMNS,
-        _rows(page.jobs),
+        rows_of(page.jobs),
         {"id": lambda row: href("job", job=row["id"])},
     )
-    yield _more("jobs", pairs, page.next)
+    yield more("jobs", pairs, page.next)
     yield from _overview(results, pairs)
 
 
-def _runs(results: Results, pairs: list[tuple[str, str]]) -> Iterator[str]:
+def _runs(results: Results, pairs: Pairs) -> Iterator[str]:
     page = lists.runs(results, Query(pairs, lists.RUNS))
     rows = [
         {**row, "high_score": None if row["high_score"] is None else row["high_score"].score}
-        for row in _rows(page.runs)
+        for row in rows_of(page.runs)
     ]
-    yield _search("runs", pairs, _RUN_COLUMNS)
-    yield _table(f"{page.total} runs", _RUN_COLUMNS, rows, {"job": lambda row: href("job", job=row["job"])})
-    yield _more("runs", pairs, page.next)
+    yield _list_form(results, "runs", pairs, _RUN_COLUMNS)
+    yield table(f"{page.total} runs", _RUN_COLUMNS, rows, {"job": lambda row: href("job", job=row["job"])})
+    yield more("runs", pairs, page.next)
     yield from _overview(results, pairs)
 
 
-def _overview(results: Results, pairs: list[tuple[str, str]]) -> Iterator[str]:
+def _overview(results: Results, pairs: Pairs) -> Iterator[str]:
     found = lists.overview(
         results, Query([pair for pair in pairs if pair[0] in lists.OVERVIEW], lists.OVERVIEW)
     )
     counts = ("jobs", "runs", "trials", "benchmarks", "filtered", "succeeded", "failed")
-    yield _facts("Totals", {name: getattr(found, name) for name in counts})
+    yield fact_table("Totals", {name: getattr(found, name) for name in counts})
     columns = ("benchmark", "agent", "mean_score", "high_score", "delta", "at", "job")
     for caption, rows in (("Latest scores", found.latest_scores), ("Synthetic agents", found.synthetic)):
         if rows:
-            of = [{**row, "high_score": row["high_score"] and row["high_score"].score} for row in _rows(rows)]
-            yield _table(caption, columns, of, {"job": lambda row: href("job", job=row["job"])})
+            of = [
+                {**row, "high_score": row["high_score"] and row["high_score"].score} for row in rows_of(rows)
+            ]
+            yield table(caption, columns, of, {"job": lambda row: href("job", job=row["job"])})
     if found.baselines:
-        yield _table(
+        yield table(
             "Baselines",
             ("name", "jobs", "branch", "commit", "set_at", "set_by", "reason"),
-            _rows(found.baselines),
+            rows_of(found.baselines),
         )
 
 
-def _job(results: Results, pairs: list[tuple[str, str]]) -> Iterator[str]:
-    named = Query(pairs, ("job",)).text("job") or "last"
-    found = job.job(results, Query((), ()), named)
+def _job(results: Results, pairs: Pairs) -> Iterator[str]:
+    query = Query(pairs, PAGES["job"][1])
+    found = job.job(results, Query((), ()), query.text("job") or "last")
     summary = found.summary
     head = ("id", "name", "status", "message", "created_at", "finished_at", "planned", "parent", "metadata")
     facts = {name: getattr(summary, name) for name in head} | {"branch": found.branch, "commit": found.commit}
-    yield _facts("Job", {**facts, "dead": "its process died" if summary.dead else None})
+    yield fact_table("Job", {**facts, "dead": "its process died" if summary.dead else None})
     figures = (
         "agent", "total", "passed", "partial", "zero", "error", "cancelled", "skipped", "pass_rate", "mean_scored",
         "cost_usd", "input_tokens", "output_tokens", "seconds",
     )  # fmt: skip
-    yield _table("Agents", figures, _rows(summary.agents))
+    yield table("Agents", figures, rows_of(summary.agents))
     if attempts := [
         {"agent": agent.agent, **point, "flaky": len(agent.flaky)}
         for agent in summary.agents
-        for point in _rows(agent.at_k)
+        for point in rows_of(agent.at_k)
     ]:
-        yield _table(
+        yield table(
             "Several attempts", ("agent", "k", "pass_at_k", "pass_hat_k", "scenarios", "flaky"), attempts
         )
     if metrics := [
         {**metric, "benchmark": run.benchmark, "agent": run.agent}
         for run in summary.runs
-        for metric in _rows(run.metrics)
+        for metric in rows_of(run.metrics)
     ]:
-        yield _table(
-            "Metrics", ("name", "benchmark", "agent", "mean", "unit", "direction", "trials"), metrics
-        )
-    yield _table("Reasons", ("class", "outcome", "trials", "message"), _rows(found.errors))
+        yield table("Metrics", ("name", "benchmark", "agent", "mean", "unit", "direction", "trials"), metrics)
+    yield table("Reasons", ("class", "outcome", "trials", "message"), rows_of(found.errors))
     if found.gate_lines:
         lines = "\n".join(line.text for line in found.gate_lines)
         yield f"<h2>Verdict</h2><pre>{text_of(lines)}</pre>"
@@ -271,27 +177,88 @@ def _job(results: Results, pairs: list[tuple[str, str]]) -> Iterator[str]:
         "why",
     )
     if found.rules:
-        yield _table("Rules of the gate", rules, _rows(found.rules))
-    yield _table("What to type", ("title", "command"), _rows(found.commands))
-    matrix = job.matrix(results, Query((), ()), summary.id)
-    yield _table(
-        "Trials",
+        yield table("Rules of the gate", rules, rows_of(found.rules))
+    yield table("What to type", ("title", "command"), rows_of(found.commands))
+    yield from _matrix(job.matrix(results, Query((), ()), summary.id), summary.id, query, pairs)
+
+
+def _matrix(matrix: ViewerMatrix, job_id: str, query: Query, pairs: Pairs) -> Iterator[str]:
+    """Yield the trials of a job that are asked for."""
+    fields = (
+        field("q", "Search scenarios, tags, classes", pairs),
+        choice("agent", "Agent", matrix.agents, pairs),
+        choice("outcome", "Outcome", matrix.outcomes, pairs),
+    )
+    given = [("job", job_id), *(pair for pair in pairs if pair[0] != "job")]
+    yield form("job", given, fields, kept=("job",))
+    rows, caption, following = _page("Trials", _fitting(matrix, query), query)
+    yield table(
+        caption,
         ("benchmark", "scenario", "agent", "attempt", "outcome", "score", "class", "seconds", "cost_usd"),
-        _trials(matrix),
+        rows,
         {
-            "attempt": lambda row: href("trial", job=summary.id, id=row["id"]),
+            "attempt": lambda row: href("trial", job=job_id, id=row["id"]),
             "scenario": lambda row: href("scenario", benchmark=row["benchmark"], scenario=row["scenario"]),
         },
     )
-    if len(matrix.trials.row) > _SHOWN or matrix.left_out:
-        yield f"<p>and {len(matrix.trials.row) - _SHOWN + matrix.left_out} more</p>"
+    yield more("job", given, following)
+    if matrix.left_out:
+        yield f"<p>{matrix.left_out} trials beyond the first {job.MOST_TRIALS} are left out</p>"
 
 
-def _trials(matrix: Any) -> Iterator[dict[str, object]]:
+def _fitting(matrix: ViewerMatrix, query: Query) -> list[dict[str, Any]]:
+    """Return the trials of the scenarios that fit, as the page with the script chooses them."""
+    agent, outcome = query.text("agent"), query.text("outcome")
+    trials = list(_trials(matrix))
+    if agent in matrix.agents:
+        trials = [one for one in trials if one["agent"] == agent]
+    of_row: dict[int, list[dict[str, Any]]] = {}
+    for one in trials:
+        of_row.setdefault(one["row"], []).append(one)
+    words = (query.text("q") or "").lower().split()
+    fitting = {
+        row
+        for row, those in of_row.items()
+        if (outcome is None or any(one["outcome"] == outcome for one in those))
+        and _has_words(
+            words,
+            (
+                those[0]["scenario"],
+                those[0]["benchmark"],
+                *matrix.rows.tags[row],
+                *(one["class"] for one in those),
+            ),
+        )
+    }
+    return [one for one in trials if one["row"] in fitting]
+
+
+def _has_words(words: list[str], texts: Sequence[str | None]) -> bool:
+    whole = "\n".join(filter(None, texts)).lower()
+    return all(word in whole for word in words)
+
+
+_Row = TypeVar("_Row")
+
+
+def _page(what: str, rows: list[_Row], query: Query) -> tuple[list[_Row], str, int | None]:
+    """Return the rows of a page, what they are, and the value of `after` for the next page."""
+    after = query.number("after", 0, 0, _FARTHEST)
+    shown = rows[after : after + _SHOWN]
+    last = after + len(shown)
+    if not shown:
+        return shown, what, None
+    if len(shown) == len(rows):
+        return shown, f"{what}: {len(rows)}", None
+    return shown, f"{what} {after + 1} to {last} of {len(rows)}", last if last < len(rows) else None
+
+
+def _trials(matrix: ViewerMatrix) -> Iterator[dict[str, Any]]:
     trials = matrix.trials
-    for place in range(min(_SHOWN, len(trials.row))):
-        row, class_, outcome = trials.row[place], trials.class_[place], trials.outcome[place]
+    for place, row in enumerate(trials.row):
+        class_, outcome = trials.class_[place], trials.outcome[place]
         yield {
+            "row": row,
             "benchmark": matrix.benchmarks[matrix.rows.benchmark[row]],
             "scenario": matrix.rows.scenario[row],
             "agent": matrix.agents[trials.agent[place]],
@@ -305,16 +272,17 @@ def _trials(matrix: Any) -> Iterator[dict[str, object]]:
         }
 
 
-def _trial(results: Results, pairs: list[tuple[str, str]]) -> Iterator[str]:
-    query = Query(pairs, _PAGES["trial"][1])
+def _trial(results: Results, pairs: Pairs) -> Iterator[str]:
+    query = Query(pairs, PAGES["trial"][1])
     named, node_id = query.needed("job"), query.needed("id")
     found = trial.trial(results, Query([("id", node_id)], trial.TRIAL), named)
     result = found.result
     if found.withheld:
         yield "<p>Its benchmark is confidential: texts and files are withheld.</p>"
-    yield _facts("Trial", next(_rows([found.row])) if found.row else {"id": node_id})
+    yield fact_table("Trial", next(rows_of([found.row])) if found.row else {"id": node_id})
     if found.running is not None:
-        yield _facts("It runs", next(_rows([found.running])))
+        yield fact_table("It runs", next(rows_of([found.running])))
+        yield "<p>Its steps come when it has ended.</p>"
     if result is not None:
         facts = (
             "score",
@@ -328,58 +296,103 @@ def _trial(results: Results, pairs: list[tuple[str, str]]) -> Iterator[str]:
             "notes",
             "tags",
         )
-        yield _facts("Result", {name: getattr(result, name) for name in facts})
-        yield _table("Time", ("name", "start", "end"), _rows(result.phases))
+        yield fact_table("Result", {name: getattr(result, name) for name in facts})
+        yield table("Time", ("name", "start", "end"), rows_of(result.phases))
         if result.steps:
-            yield _table(
-                "Steps of the task", ("name", "score", "start", "end", "not_run"), _rows(result.steps)
+            yield table(
+                "Steps of the task", ("name", "score", "start", "end", "not_run"), rows_of(result.steps)
             )
-        yield _table("Scorers", ("name", "type", "weight", "score", "error", "output"), _rows(result.scorers))
+        yield table(
+            "Scorers", ("name", "type", "weight", "score", "error", "output"), rows_of(result.scorers)
+        )
         if result.metrics:
-            yield _table("Metrics", ("name", "value", "unit", "direction"), _rows(result.metrics))
+            yield table("Metrics", ("name", "value", "unit", "direction"), rows_of(result.metrics))
     if found.statement is not None:
         yield f"<h2>Task</h2><pre>{text_of(found.statement)}</pre>"
-    base = f"api/jobs/{quote(found.job, safe='')}/"
-    yield _table(
+    yield table(
         "Logs",
         ("name", "bytes"),
-        _rows(found.logs),
-        {"name": lambda row: html.escape(base + "log?" + urlencode({"id": node_id, "name": row["name"]}))},
+        rows_of(found.logs),
+        {"name": lambda row: _log_link(found, node_id, row["name"])},
     )
-    yield _table(
+    yield from _log(results, found, node_id, query)
+    base = f"api/jobs/{quote(found.job, safe='')}/"
+    yield table(
         "Files",
         ("path", "bytes", "kind"),
-        _rows(found.files),
+        rows_of(found.files),
         {"path": lambda row: html.escape(base + "file?" + urlencode({"id": node_id, "path": row["path"]}))},
     )
-    yield _table("What to type", ("title", "command"), _rows(found.commands))
+    yield table("What to type", ("title", "command"), rows_of(found.commands))
     if found.steps:
         given = [(name, value) for name, value in pairs if name in trajectory.STEPS]
         page = trajectory.steps(results, Query(given, trajectory.STEPS), found.job)
         columns = ("step_id", "source", "message", "tool_calls", "observation")
         rows = [{name: step.get(name) for name in columns} for step in page.steps]
-        yield _table(f"{page.total} steps", columns, rows)
-        yield _more("trial", pairs, page.next)
-
-
-def _compare(results: Results, pairs: list[tuple[str, str]]) -> Iterator[str]:
-    if not {"a", "b"} <= dict(pairs).keys():
-        yield (
-            "<form><input type='hidden' name='page' value='compare'><input type='hidden' name='plain' value='1'>"
-            "<label>Job or baseline A <input name='a'></label> <label>Job or baseline B <input name='b'></label> "
-            "<button>Compare</button></form>"
+        yield form(
+            "trial", pairs, [field("q", "Search the steps", pairs)], kept=("job", "id"), button="Search"
         )
+        yield table(f"{page.total} steps", columns, rows)
+        yield more("trial", pairs, page.next)
+
+
+def _log_link(found: ViewerTrial, node_id: str, name: str, offset: int | None = None) -> str:
+    return href("trial", job=found.job, id=node_id, log=name, offset=offset) + "#log"
+
+
+def _log(results: Results, found: ViewerTrial, node_id: str, query: Query) -> Iterator[str]:
+    """Yield the part of a log that is asked for, and the ways to its other parts."""
+    name = query.text("log")
+    if name is None:
         return
-    found = comparison.compare(results, Query(pairs, comparison.COMPARE))
+    yield f"<h2 id='log'>Log {text_of(name)}</h2>"
+    asked = [
+        ("id", node_id),
+        ("name", name),
+        ("offset", query.text("offset") or "0"),
+        ("limit", str(_LOG_PART)),
+    ]
+    try:
+        part = content.log(results, Query(asked, content.LOG), found.job)
+    except Refused as error:
+        yield f"<p>{text_of(error.message)}</p>"
+        return
+    end = part.bytes if part.next is None else part.next
+    yield f"<p>Bytes {part.offset} to {end} of {part.bytes}</p><pre>{text_of(part.text, len(part.text))}</pre>"
+    ways = [("First part", 0)] if part.offset else []
+    if part.next is not None:
+        ways += [("Next part", part.next), ("Last part", -_LOG_PART)]
+    links = " ".join(
+        f"<a href='{_log_link(found, node_id, name, place)}'>{title}</a>" for title, place in ways
+    )
+    yield f"<p>{links}</p>"
+
+
+def _compare(results: Results, pairs: Pairs) -> Iterator[str]:
+    sides = [field("a", "Job or baseline A", pairs), field("b", "Job or baseline B", pairs)]
+    if not {"a", "b"} <= dict(pairs).keys():
+        yield form("compare", pairs, sides, button="Compare")
+        return
+    query = Query(pairs, PAGES["compare"][1])
+    given = [pair for pair in pairs if pair[0] in comparison.COMPARE]
+    found = comparison.compare(results, Query(given, comparison.COMPARE))
+    fields = (
+        *sides,
+        choice("a_agent", "Agent A", found.agents_a, pairs, "its own"),
+        choice("b_agent", "Agent B", found.agents_b, pairs, "its own"),
+        choice("kind", "Kind", comparison.KINDS, pairs),
+    )
+    yield form("compare", pairs, fields, kept=("benchmark",), button="Compare")
+    yield fact_table("Sides", {"A": found.a_jobs, "B": found.b_jobs})
     columns = (
         "benchmark", "a_agent", "b_agent", "scenarios", "a", "b", "delta", "low", "high", "p_value", "detectable",
         "winner", "significant",
     )  # fmt: skip
-    yield _table("Comparison", columns, _rows(found.comparison.rows))
+    yield table("Comparison", columns, rows_of(found.comparison.rows))
     if metrics := [
         {**metric, **{name: getattr(row, name) for name in columns[:3]}}
         for row in found.comparison.rows
-        for metric in _rows(row.metrics)
+        for metric in rows_of(row.metrics)
     ]:
         shown = (
             "name",
@@ -393,25 +406,55 @@ def _compare(results: Results, pairs: list[tuple[str, str]]) -> Iterator[str]:
             "winner",
             "p_value",
         )
-        yield _table("Metrics", shown, metrics)
+        yield table("Metrics", shown, metrics)
     for note in found.comparison.notes:
         yield f"<p>{text_of(note)}</p>"
-    names = tuple(type(found.pairs).model_fields)
-    columns_of = [getattr(found.pairs, name) for name in names]
-    rows = (dict(zip(names, values, strict=True)) for values in list(zip(*columns_of, strict=True))[:_SHOWN])
-    yield _table("Scenarios", names, rows)
+    rows, caption, following = _page("Scenarios of both", _pairs(found.pairs, query.text("kind")), query)
+    yield table(
+        caption,
+        tuple(PairColumns.model_fields),
+        rows,
+        {"scenario": lambda row: href("scenario", benchmark=row["benchmark"], scenario=row["scenario"])},
+    )
+    yield more("compare", pairs, following)
+    if found.left_out:
+        yield f"<p>{found.left_out} pairs beyond the first {comparison.MOST_PAIRS} are left out</p>"
+    yield from _refs("Not compared: not the same task on both sides", found.comparison.changed)
+    yield from _refs("Not compared: no score on a side", found.comparison.unscored)
+    yield from _refs("On A only", found.comparison.removed)
+    yield from _refs("On B only", found.comparison.added)
 
 
-def _steps(results: Results, pairs: list[tuple[str, str]]) -> Iterator[str]:
+def _pairs(pairs: PairColumns, kind: str | None) -> list[dict[str, Any]]:
+    """Return the pairs of a kind, or all: those that broke first, the largest change before others."""
+    names = tuple(PairColumns.model_fields)
+    columns = (getattr(pairs, name) for name in names)
+    rows = [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+    fitting = [row for row in rows if kind is None or row["kind"] == kind]
+    return sorted(
+        fitting,
+        key=lambda row: (comparison.KINDS.index(row["kind"]), -abs(row["b"] - row["a"]), row["scenario"]),
+    )
+
+
+def _refs(title: str, found: Sequence[ScenarioRef]) -> Iterator[str]:
+    """Yield scenarios that are not among the pairs."""
+    if found:
+        yield table(title, tuple(ScenarioRef.model_fields), rows_of(found[:_REFS]))
+    if len(found) > _REFS:
+        yield f"<p>and {len(found) - _REFS} others</p>"
+
+
+def _steps(results: Results, pairs: Pairs) -> Iterator[str]:
     found = trajectory.align(results, Query(pairs, trajectory.ALIGN))
-    yield _facts("Steps", found.counts)
-    yield _table("Side by side", ("kind", "a", "b"), _rows(found.rows))
-    yield _more("steps", pairs, found.next)
+    yield fact_table("Steps", found.counts)
+    yield table("Side by side", ("kind", "a", "b"), rows_of(found.rows))
+    yield more("steps", pairs, found.next)
 
 
-def _scenario(results: Results, pairs: list[tuple[str, str]]) -> Iterator[str]:
+def _scenario(results: Results, pairs: Pairs) -> Iterator[str]:
     found = over_time.scenario(results, Query(pairs, over_time.SCENARIO))
-    yield _facts(
+    yield fact_table(
         "Scenario", {"benchmark": found.benchmark, "scenario": found.scenario, "last_seen": found.last_seen}
     )
     agents = (
@@ -427,8 +470,8 @@ def _scenario(results: Results, pairs: list[tuple[str, str]]) -> Iterator[str]:
         "flips",
         "contents",
     )
-    yield _table("Agents", agents, _rows(found.agents))
-    yield _table(
+    yield table("Agents", agents, rows_of(found.agents))
+    yield table(
         "Results",
         (
             "at",
@@ -443,18 +486,18 @@ def _scenario(results: Results, pairs: list[tuple[str, str]]) -> Iterator[str]:
             "branch",
             "changed",
         ),
-        _rows(found.results),
+        rows_of(found.results),
         {
             "attempt": lambda row: href("trial", job=row["job"], id=row["id"]),
             "job": lambda row: href("job", job=row["job"]),
         },
     )
-    yield _more("scenario", pairs, found.next)
+    yield more("scenario", pairs, found.next)
 
 
-def _trend(results: Results, pairs: list[tuple[str, str]]) -> Iterator[str]:
+def _trend(results: Results, pairs: Pairs) -> Iterator[str]:
     found = over_time.trend(results, Query(pairs, over_time.TREND))
-    yield _table(
+    yield table(
         f"Mean score by {found.by}",
         (
             "key",
@@ -471,5 +514,5 @@ def _trend(results: Results, pairs: list[tuple[str, str]]) -> Iterator[str]:
             "errors",
             "known",
         ),
-        _rows(found.points),
+        rows_of(found.points),
     )

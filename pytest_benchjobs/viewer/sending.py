@@ -19,6 +19,7 @@ from .content import FILE, open_file
 from .guard import POLICY
 from .inline import page_parts
 from .plain import KNOWN, plain_page
+from .plain_parts import shell, text_of
 from .query import Query, Refused
 from .results import Results
 from .static import INDEX, static_files
@@ -117,8 +118,6 @@ def packed(
 
 def error_page(message: str) -> str:
     """Return a page that says why there is no other."""
-    from .plain import shell, text_of
-
     return shell("Not found", f"<p>{text_of(message)}</p>")
 
 

@@ -25,9 +25,10 @@ from pytest_benchjobs.store.opening import files_inside, open_inside
 from pytest_benchjobs.viewer import app
 from pytest_benchjobs.viewer.application import DOCUMENTS
 from pytest_benchjobs.viewer.guard import COOKIE, QUERY_LIMIT
+from pytest_benchjobs.viewer.plain import KNOWN, PAGES
 
 from .jobs import ended, make_job
-from .viewing import CODEX, HIDDEN, HOSTILE, NOW_JOB, PIXEL, Made, make
+from .viewing import BEFORE, CODEX, HIDDEN, HOSTILE, NOW_JOB, PIXEL, Made, make
 
 EVERYWHERE = [
     "/health", "/", "/?plain=1", "/static/plain.css", "/nothing", "/api/jobs/none",
@@ -361,7 +362,7 @@ def test_a_query_that_is_wrong_or_too_large_is_refused(client: TestClient, path:
 
 
 TEXT = st.text(max_size=40) | st.sampled_from(HOSTILE)
-NAMES = sorted({name for document in DOCUMENTS for name in document.parameters})
+NAMES = sorted({name for document in DOCUMENTS for name in document.parameters} | set(KNOWN))
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -379,6 +380,33 @@ def test_no_parameter_breaks_a_page(
     )
     assert answer.status_code in (200, 307, 400, 403, 404, 414)
     assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    page=st.sampled_from(sorted(PAGES)),
+    parameters=st.dictionaries(st.sampled_from(KNOWN), TEXT | st.integers().map(str), max_size=4),
+    real=st.booleans(),
+)
+def test_no_parameter_breaks_a_plain_page(
+    client: TestClient, made: Made, page: str, parameters: dict[str, str], real: bool
+) -> None:
+    about = {"job": NOW_JOB, "id": made.trials["fix"], "a": BEFORE, "b": NOW_JOB} if real else {}
+    asked = {**parameters, **about, "page": page, "plain": "1"}
+    query = urlencode({name: value.encode("utf-8", "replace") for name, value in asked.items()})
+    answer = client.get(f"/?{query}")
+    assert answer.status_code in (200, 400, 404, 414)
+    tags = Tags()
+    tags.feed(answer.text)
+    assert tags.found <= ALLOWED
+    assert all(link.startswith(("?", "static/", "api/")) or link == "data:," for link in tags.links)
+
+
+ALLOWED = {
+    "html", "head", "meta", "title", "link", "body", "nav", "a", "main", "h1", "h2", "form", "input", "label", "select",
+    "option", "button", "table", "caption", "thead", "tbody", "tr", "th", "td", "p", "pre",
+}  # fmt: skip
+"""What plain pages are made of."""
 
 
 class Tags(html.parser.HTMLParser):
@@ -419,16 +447,15 @@ def test_hostile_texts_in_every_field_are_only_shown(tmp_path: Path) -> None:
         make_job(
             directory, f"20261121-0800{place:02}-aaaaaa", results, name=text, config={"metadata": {"x": text}}
         )
-    allowed = {
-        "html", "head", "meta", "title", "link", "body", "nav", "a", "main", "h1", "h2", "form", "input", "label", "select",
-        "option", "button", "table", "caption", "thead", "tbody", "tr", "th", "td", "p", "pre",
-    }  # fmt: skip
+        for log in JobBundle(directory, f"20261121-0800{place:02}-aaaaaa").root.glob("trials/**/agent.log"):
+            log.write_text(text, "utf-8")
     with TestClient(app(directory), base_url="http://localhost") as client:
         pages = ["/?plain=1&limit=500", "/?page=runs&plain=1&limit=500", "/?page=trend&plain=1&by=day"]
         for job in client.get("/api/jobs?limit=500").json()["jobs"]:
             pages.append(f"/?page=job&job={job['id']}&plain=1")
             (node_id,) = client.get(f"/api/jobs/{job['id']}/matrix").json()["trials"]["id"]
-            pages.append(f"/?page=trial&job={job['id']}&id={quote(node_id, safe='')}&plain=1")
+            trial = f"/?page=trial&job={job['id']}&id={quote(node_id, safe='')}&plain=1"
+            pages += [trial, f"{trial}&log=agent.log"]
         pages += [f"/?plain=1&q={quote(text[:20], safe='')}" for text in HOSTILE]
         shown = ""
         for page in pages:
@@ -436,7 +463,7 @@ def test_hostile_texts_in_every_field_are_only_shown(tmp_path: Path) -> None:
             assert answer.status_code in (200, 400), page
             tags = Tags()
             tags.feed(answer.text)
-            assert tags.found <= allowed, page
+            assert tags.found <= ALLOWED, page
             assert all(link.startswith(("?", "static/", "api/")) or link == "data:," for link in tags.links)
             shown += "".join(tags.text)
         for text in HOSTILE[:10]:
