@@ -18,6 +18,7 @@ from typing import Any
 from ..model.errors import InputError
 from ..model.job import JobRecord
 from ..model.result import TrialResult
+from ..sandbox.protocol import KEPT
 from ..store.bundle import JobBundle
 from ..store.layout import TrialLayout
 from ..store.results import places_of
@@ -72,16 +73,18 @@ def next_commands(result: TrialResult, where: str) -> Iterator[tuple[str, str]]:
     trial = shlex.quote(clean(result.node_id))
     yield "Copy its logs", f"benchjobs logs {result.job} --scenario {trial}{where}"
     if result.kept is not None:
-        yield "Open a shell in it", f"benchjobs shell {trial}{where}"
+        if result.kept.startswith(KEPT):  # an answer alone is graded again, and has no container
+            yield "Open a shell in it", f"benchjobs shell {trial}{where}"
         yield (
-            "Grade it again",
+            "Grade it again, with the other kept trials of its scenario",
             f"benchjobs rescore {result.job} --scenario {shlex.quote(result.scenario)}{where}",
         )
         yield "Run it again, with its settings", f"benchjobs rerun {trial}{where}"
     else:
         yield (
-            "Run it again, and keep its file system",
-            f"benchjobs rerun {trial}{where} -- --bench-keep always    # then: benchjobs shell {trial}{where}",
+            "Run it again and keep its file system, which was not kept, for a shell or another grading",
+            f"benchjobs rerun {trial}{where} -- --bench-keep always    # then: benchjobs shell {trial}{where}, "
+            f"or benchjobs rescore last{where}",
         )
     yield "Run it again", f"pytest {trial}"
 

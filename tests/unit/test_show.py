@@ -75,6 +75,27 @@ def test_what_was_kept_can_be_looked_into(capsys: pytest.CaptureFixture[str], tm
     text = _shown(capsys, tmp_path)
     assert f"  benchjobs shell '{ID}' --dir" in text
     assert f"  benchjobs rescore {JOB} --scenario count --dir" in text
+    assert "--bench-keep" not in text
+
+
+def test_what_was_not_kept_is_not_offered_to_be_graded_again(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    _job(tmp_path)
+    text = _shown(capsys, tmp_path)
+    assert f"benchjobs rescore {JOB}" not in text
+    where = f"--dir {tmp_path}/reports"
+    then = f"# then: benchjobs shell '{ID}' {where}, or benchjobs rescore last {where}\n"
+    assert f"-- --bench-keep always    {then}" in text
+
+
+def test_a_kept_answer_is_graded_again_and_has_no_shell(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    _job(tmp_path, kept="answer")
+    text = _shown(capsys, tmp_path)
+    assert f"  benchjobs rescore {JOB} --scenario count --dir" in text
+    assert "benchjobs shell" not in text
 
 
 def test_commands_of_the_agent_come_from_its_trajectory(
