@@ -81,10 +81,10 @@ def next_commands(result: TrialResult, where: str) -> Iterator[tuple[str, str]]:
         )
         yield "Run it again, with its settings", f"benchjobs rerun {trial}{where}"
     else:
+        then = f"benchjobs shell {trial}{where}, or benchjobs rescore last{where}"
         yield (
             "Run it again and keep its file system, which was not kept, for a shell or another grading",
-            f"benchjobs rerun {trial}{where} -- --bench-keep always    # then: benchjobs shell {trial}{where}, "
-            f"or benchjobs rescore last{where}",
+            f"benchjobs rerun {trial}{where} -- --bench-keep always    # then: {then}",
         )
     yield "Run it again", f"pytest {trial}"
 
