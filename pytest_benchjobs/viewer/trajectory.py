@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from ..agents.reading.trajectory import STEP_LIMIT, Footer, Header, Step
 from ..model.errors import InputError
 from ..report.documents import mirror
-from ..report.documents.viewer import AlignedRow, AlignedTrial, ViewerAlignment, ViewerSteps
+from ..report.documents.viewer import AlignedChoice, AlignedRow, AlignedTrial, ViewerAlignment, ViewerSteps
 from ..store.layout import TrialLayout
 from ..store.opening import open_inside
 from ..store.reader import HistoryReader
@@ -34,6 +34,7 @@ _BYTES = 4 << 20
 """A page ends early where its steps have become larger."""
 _TEXT = 100_000
 _ATTEMPTS = 10_000
+_CHOICES = 100
 Kind = Literal["identical", "different", "tool_mismatch", "only_a", "only_b"]
 
 
@@ -91,7 +92,7 @@ def align(results: Results, query: Query) -> ViewerAlignment:
         sides = [_side(results, history, query, letter) for letter in "ab"]
     after = query.number("after", 0, 0, STEP_LIMIT)
     limit = query.number("limit", _PAGE, 1, _LIMIT)
-    (row_a, steps_a), (row_b, steps_b) = sides
+    (row_a, steps_a, choices_a), (row_b, steps_b, choices_b) = sides
     rows = [AlignedRow(kind=_kind(a, b), a=a, b=b) for a, b in _zipped(steps_a, steps_b)]
     page: list[AlignedRow] = []
     size = 0
@@ -102,8 +103,8 @@ def align(results: Results, query: Query) -> ViewerAlignment:
         size += len(json.dumps((row.a, row.b)))
     end = after + len(page)
     return ViewerAlignment(
-        a=mirror(AlignedTrial, row_a, id=row_a.node_id, steps=len(steps_a)),
-        b=mirror(AlignedTrial, row_b, id=row_b.node_id, steps=len(steps_b)),
+        a=mirror(AlignedTrial, row_a, id=row_a.node_id, steps=len(steps_a), choices=choices_a),
+        b=mirror(AlignedTrial, row_b, id=row_b.node_id, steps=len(steps_b), choices=choices_b),
         counts=dict(Counter(row.kind for row in rows)),
         total=len(rows),
         next=end if end < len(rows) else None,
@@ -113,16 +114,46 @@ def align(results: Results, query: Query) -> ViewerAlignment:
 
 def _side(
     results: Results, history: HistoryReader, query: Query, letter: str
-) -> tuple[TrialRow, list[dict[str, Any]]]:
-    job_id = job_of(history, query.needed(f"{letter}_job"))
-    record_of(history, job_id)
+) -> tuple[TrialRow, list[dict[str, Any]], tuple[AlignedChoice, ...]]:
+    """Return a trial, its steps, and the trials that might be in its place.
+
+    It is the first with steps, unless an attempt is named.
+    """
+    named = query.needed(f"{letter}_job")
     wanted = (query.needed("benchmark"), query.needed("scenario"), query.needed(f"{letter}_agent"))
-    attempt = query.number(f"{letter}_attempt", 1, 1, _ATTEMPTS)
-    for row in history.trials(job_id, scenario=wanted[1]):
-        if (row.benchmark, row.scenario, row.agent, row.attempt) == (*wanted, attempt):
-            found = find_trial(results, history, job_id, row.node_id)
-            return row, [] if found.withheld else all_steps(found.agent_places)
-    raise Refused(404, f"job {job_id} has no such trial on side {letter.upper()}")
+    attempt = query.number(f"{letter}_attempt", 0, 0, _ATTEMPTS)
+    rows = [
+        row
+        for job_id in _jobs_of(history, named)
+        for row in sorted(history.trials(job_id, scenario=wanted[1]), key=lambda row: row.attempt)
+        if (row.benchmark, row.scenario, row.agent) == wanted
+    ][:_CHOICES]
+    choices = tuple(mirror(AlignedChoice, row) for row in rows)
+    first: tuple[TrialRow, list[dict[str, Any]], tuple[AlignedChoice, ...]] | None = None
+    for row in rows:
+        if attempt in (0, row.attempt):
+            found = find_trial(results, history, row.job, row.node_id)
+            side = (row, [] if found.withheld else all_steps(found.agent_places), choices)
+            if side[1] or attempt:
+                return side
+            first = first or side
+    if first is None:
+        raise Refused(404, f"{named} has no such trial on side {letter.upper()}")
+    return first
+
+
+def _jobs_of(history: HistoryReader, named: str) -> Sequence[str]:
+    """Return the id of a job, or those of a baseline with that name."""
+    try:
+        jobs: Sequence[str] = (job_of(history, named),)
+    except Refused:
+        entry = history.baseline(named)
+        if entry is None:
+            raise
+        jobs = entry.jobs
+    for job_id in jobs:
+        record_of(history, job_id)
+    return jobs
 
 
 def _zipped(

@@ -414,6 +414,24 @@ def test_two_trajectories_are_aligned_step_by_step(client: TestClient) -> None:
     assert other["counts"] == {"only_a": 3}
 
 
+def test_steps_of_a_baseline_are_those_of_its_job_that_has_them(tmp_path: Path) -> None:
+    made = make(tmp_path / "reports")
+    with History.of(made.directory) as history:
+        history.connection.execute(
+            "INSERT INTO baselines (name, jobs, set_at) VALUES ('pooled', ?, ?)",
+            (json.dumps([HIDDEN, BEFORE]), datetime.datetime.now(datetime.UTC).isoformat()),
+        )
+    given = {
+        "benchmark": "texts", "scenario": "fix", "a_agent": CODEX, "b_agent": CODEX, "a_job": "pooled", "b_job": NOW_JOB,
+    }  # fmt: skip
+    with TestClient(app(made.directory), base_url="http://localhost") as client:
+        found = asked(client, "/api/align", "viewer-align", **given)
+        assert (found["a"]["job"], found["a"]["steps"]) == (BEFORE, 3)
+        assert [(one["job"], one["attempt"]) for one in found["a"]["choices"]] == [(BEFORE, 1)]
+        assert client.get("/api/align", params={**given, "a_job": "no-such"}).status_code == 404
+        assert client.get("/api/align", params={**given, "a_attempt": 7}).status_code == 404
+
+
 def test_a_scenario_has_its_results_over_time(client: TestClient) -> None:
     found = asked(client, "/api/scenario", "viewer-scenario", benchmark="texts", scenario="count")
     assert {one["job"] for one in found["results"]} == {BEFORE, NOW_JOB, HIDDEN}

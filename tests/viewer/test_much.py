@@ -64,6 +64,26 @@ def test_each_attempt_is_reached_by_keyboard(page: Page, served: str) -> None:
     assert "#2" in page.text
 
 
+def test_another_attempt_is_chosen_for_a_side(page: Page, served: str) -> None:
+    asked = {
+        "a_job": ONE,
+        "b_job": OTHER,
+        "benchmark": "texts",
+        "scenario": "fix",
+        "a_agent": "oracle",
+        "b_agent": "oracle",
+    }
+    page.open(served, "steps", **asked)
+    assert "A: oracle #1" in page.text
+    page.page.select_option("select[name=a_attempt]", label="#3 passed")
+    page.page.wait_for_selector("h2 >> text=A: oracle #3")
+    assert "B: oracle #1" in page.text
+    assert "a_attempt=3" in page.page.url
+    page.page.click("text=Play back")
+    page.page.wait_for_selector(".playback")
+    assert "a_attempt=3" in page.page.url
+
+
 def test_playback_finds_a_late_step_whatever_the_hurry(page: Page, served: str) -> None:
     asked = {
         "a_job": ONE,

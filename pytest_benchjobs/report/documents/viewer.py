@@ -363,11 +363,21 @@ class ViewerComparison(Document):
     agents_b: tuple[str, ...]
 
 
+class AlignedChoice(Model):
+    """A trial whose steps may be aligned instead."""
+
+    job: str
+    attempt: int
+    outcome: str
+
+
 class AlignedTrial(TrialHead):
     """A trial of which steps are aligned."""
 
     job: str
     steps: int
+    choices: tuple[AlignedChoice, ...]
+    """Attempts of its scenario and agent in the jobs of its side, itself among them."""
 
 
 class AlignedRow(Model):

@@ -183,18 +183,28 @@ function report(read) {
       const side = async (name) => {
         const job = await jobId(parameters[name + "_job"]);
         const matrix = await keyed("matrix", job);
-        const attempt = Number(parameters[name + "_attempt"] || 1);
-        const at = matrix.trials.id.findIndex((_, index) => {
-          const row = matrix.trials.row[index];
-          return matrix.rows.scenario[row] === parameters.scenario && matrix.trials.attempt[index] === attempt &&
-            matrix.benchmarks[matrix.rows.benchmark[row]] === parameters.benchmark &&
-            (!parameters[name + "_agent"] || matrix.agents[matrix.trials.agent[index]] === parameters[name + "_agent"]);
-        });
-        if (at < 0) throw new ApiError("There is no such trial in this report.");
-        const id = matrix.trials.id[at];
-        const steps = await stepsOf(job, id);
-        const outcome = matrix.outcomes[matrix.trials.outcome[at]] ?? null;
-        return { steps, head: { job, id, agent: matrix.agents[matrix.trials.agent[at]], attempt, outcome, score: matrix.trials.score[at], steps: steps.length } };
+        const attempt = Number(parameters[name + "_attempt"] || 0);
+        const { trials, rows } = matrix;
+        const places = [...trials.id.keys()].filter((at) => rows.scenario[trials.row[at]] === parameters.scenario &&
+          matrix.benchmarks[rows.benchmark[trials.row[at]]] === parameters.benchmark &&
+          (!parameters[name + "_agent"] || matrix.agents[trials.agent[at]] === parameters[name + "_agent"]))
+          .sort((x, y) => trials.attempt[x] - trials.attempt[y]);
+        const outcome = (at) => matrix.outcomes[trials.outcome[at]] ?? "running";
+        const choices = places.map((at) => ({ job, attempt: trials.attempt[at], outcome: outcome(at) }));
+        const found = { at: -1, steps: [], error: new ApiError("There is no such trial in this report.") };
+        for (const at of places) {
+          if (attempt && trials.attempt[at] !== attempt) continue;
+          try {
+            const steps = await stepsOf(job, trials.id[at]);
+            if (found.at < 0 || steps.length) Object.assign(found, { at, steps });
+          } catch (error) {
+            found.error = error;
+          }
+          if (found.steps.length) break;
+        }
+        const { at, steps } = found;
+        if (at < 0) throw found.error;
+        return { steps, head: { job, id: trials.id[at], agent: matrix.agents[trials.agent[at]], attempt: trials.attempt[at], outcome: outcome(at), score: trials.score[at], steps: steps.length, choices } };
       };
       const [a, b] = [await side("a"), await side("b")];
       const { counts, rows } = aligned(a.steps, b.steps);

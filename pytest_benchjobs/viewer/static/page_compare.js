@@ -33,7 +33,7 @@ export async function comparePage() {
     section("Verdict by benchmark and agents", rowsTable(comparison)), metricSection(comparison),
     section("Scenarios",
       h("div", { class: "filters" }, choice("kind", "Kind", KINDS), h("span", { class: "key" }, KINDS.map((kind) => [kindChip(kind), " ", count(pairs.kind.filter((one) => one === kind).length), " "]))),
-      rows.length ? grid({ label: "Scenarios, paired", columns: columnsOf(found), rows, virtual: true }) : h("p", { class: "nothing" }, "No scenario fits."),
+      rows.length ? grid({ label: "Scenarios, paired", columns: columnsOf(), rows, virtual: true }) : h("p", { class: "nothing" }, "No scenario fits."),
       h("p", { class: "pager" }, plural(rows.length, "pair"), found.left_out ? `; ${plural(found.left_out, "pair")} beyond the first are left out, also of the counts` : null)),
     refs("Not compared: not the same task on both sides", comparison.changed), refs("Not compared: no score on a side", comparison.unscored),
     refs("On A only", comparison.removed), refs("On B only", comparison.added),
@@ -103,8 +103,9 @@ function kindChip(kind) {
   return h("span", { class: "chip kind-" + kind }, h("span", { "aria-hidden": "true" }, SIGNS[kind] || "·"), " ", kind);
 }
 
-function columnsOf(found) {
-  const [a, b] = [found.a_jobs[0], found.b_jobs[0]];
+function columnsOf() {
+  // As the address names them: a baseline stays one, so that the steps are of the job that has them.
+  const [a, b] = [current().get("a"), current().get("b")];
   return [
     { key: "scenario", title: "Scenario", wide: true, cell: (row) => scenarioLink(row.benchmark, row.scenario) },
     { key: "benchmark", title: "Benchmark", cell: (row) => row.benchmark },
@@ -114,8 +115,8 @@ function columnsOf(found) {
     { key: "a", title: "A", number: true, narrow: true, cell: (row) => score(row.a) },
     { key: "b", title: "B", number: true, narrow: true, cell: (row) => score(row.b) },
     { key: "passes", title: "Passes", number: true, narrow: true, cell: (row) => `${row.a_passed}/${row.a_attempts} → ${row.b_passed}/${row.b_attempts}` },
-    { key: "steps", title: "Steps", narrow: true, cell: (row) => (a && b ? h("a", { href: link("steps", { a_job: a, b_job: b, benchmark: row.benchmark, scenario: row.scenario,
-      a_agent: row.a_agent, b_agent: row.b_agent }), "aria-label": `Steps of ${row.scenario} side by side` }, "steps") : "–") },
+    { key: "steps", title: "Steps", narrow: true, cell: (row) => h("a", { href: link("steps", { a_job: a, b_job: b, benchmark: row.benchmark, scenario: row.scenario,
+      a_agent: row.a_agent, b_agent: row.b_agent }), "aria-label": `Steps of ${row.scenario} side by side` }, "steps") },
   ];
 }
 

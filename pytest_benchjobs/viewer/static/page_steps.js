@@ -4,7 +4,7 @@ import { api } from "./api.js";
 import { fill, h, say } from "./dom.js";
 import { count, score } from "./format.js";
 import { chip, trialLink } from "./parts.js";
-import { changed, current, link, remember } from "./state.js";
+import { changed, current, go, link, remember } from "./state.js";
 import { stepView } from "./step.js";
 
 const PAGE = 50;
@@ -19,6 +19,7 @@ export async function stepsPage() {
   const playing = now.get("play") === "1";
   return { title, content: [
     h("h1", null, title), h("div", { class: "two" }, sideHead("A", first.a), sideHead("B", first.b)),
+    h("div", { class: "filters" }, trialChoice("A", first.a), trialChoice("B", first.b)),
     h("p", { class: "key" }, Object.entries(KINDS).map(([kind, words]) => [h("span", { class: "chip align-" + kind }, words), ` ${count(first.counts[kind])} `])),
     h("p", null, h("a", { class: "button", href: changed({ play: playing ? null : 1, step: null }) }, playing ? "All steps" : "Play back"), " ",
       h("a", { class: "button", href: link("steps", swapped(asked)) }, "Swap")),
@@ -33,6 +34,18 @@ function swapped(asked) {
 function sideHead(name, side) {
   return h("div", null, h("h2", null, `${name}: ${side.agent} #${side.attempt}`),
     h("p", null, chip(side.outcome), ` score ${score(side.score)}, ${count(side.steps)} steps, `, trialLink(side.job, side.id, "the trial")));
+}
+
+// Another attempt of a side, or of another job of a baseline.
+function trialChoice(name, side) {
+  if (side.choices.length < 2) return null;
+  const jobs = new Set(side.choices.map((one) => one.job));
+  const letter = name.toLowerCase();
+  return h("label", null, h("span", null, `Attempt of ${name}`), h("select", { name: letter + "_attempt", change: (event) => {
+    const chosen = side.choices[Number(event.target.value)];
+    go(changed({ [letter + "_job"]: jobs.size > 1 ? chosen.job : current().get(letter + "_job"), [letter + "_attempt"]: chosen.attempt, step: null }));
+  } }, side.choices.map((one, at) => h("option", { value: at, selected: one.job === side.job && one.attempt === side.attempt },
+    `${jobs.size > 1 ? one.job + " " : ""}#${one.attempt} ${one.outcome}`))));
 }
 
 function rowView(row, at) {
