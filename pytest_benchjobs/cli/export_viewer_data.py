@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
@@ -29,5 +28,7 @@ def export_viewer_data(out: Path | None, high_scores: Path | None, directory: Pa
     with HistoryReader.of(directory) as history:
         document = viewer_document(Results(directory, high_scores_of(high_scores, directory)), history)
     target = out or directory / "viewer_data.json"
-    write_atomically(target, (json.dumps(document, indent=1) + "\n").encode(), durable=False)
-    say(f"Wrote {target}: {len(document['runs'])} runs of {len(document['run_groups'])} jobs")
+    write_atomically(
+        target, (document.model_dump_json(indent=1) + "\n").encode("utf-8", "replace"), durable=False
+    )
+    say(f"Wrote {target}: {len(document.runs)} runs of {len(document.run_groups)} jobs")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,7 +34,7 @@ class _Document(NamedTuple):
     """A document that can be asked for."""
 
     path: str
-    make: Callable[..., BaseModel | Mapping[str, Any]]
+    make: Callable[..., BaseModel]
     parameters: tuple[str, ...] = ()
 
 
@@ -104,10 +103,7 @@ def _answer(results: Results, document: _Document, request: Request) -> Response
         found = document.make(results, query, **request.path_params)
     except (Refused, BenchError) as error:
         return _refusal(error)
-    if isinstance(found, BaseModel):
-        body = found.model_dump_json(by_alias=True).encode("utf-8", "replace")
-    else:
-        body = json.dumps(found).encode()
+    body = found.model_dump_json(by_alias=True).encode("utf-8", "replace")
     if len(body) > _LARGEST:
         return refused(413, f"the answer has more than {_LARGEST >> 20} MB")
     return packed(request, body, "application/json")

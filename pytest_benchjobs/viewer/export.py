@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -96,7 +95,7 @@ def export_of(
             return
         left_out = LeftOut()
         for line in _lines(kind, results, history, jobs, left_out):
-            yield line.encode()
+            yield line.encode("utf-8", "replace")
         export.lacks = tuple(left_out.lines())
 
     return Export(parts)
@@ -107,7 +106,7 @@ def _lines(
 ) -> Iterator[str]:
     where = results.directory
     if kind == "viewer":
-        yield json.dumps(viewer_document(results, history, jobs), indent=1) + "\n"
+        yield viewer_document(results, history, jobs).model_dump_json(indent=1) + "\n"
     elif kind == "rl":
         yield from json_lines(row for job in jobs for row in training_rows(where, history, job, left_out))
     else:

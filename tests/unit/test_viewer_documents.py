@@ -469,9 +469,9 @@ def test_a_trend_has_means_with_intervals_by_commit_and_day(client: TestClient) 
 
 
 def test_viewer_data_has_the_shape_of_the_seed(client: TestClient) -> None:
-    found = client.get("/api/viewer-data").json()
+    found = asked(client, "/api/viewer-data", "viewer-data")
     assert set(found) == {
-        "generated_at", "runs", "run_groups", "latest_scores", "benchmark_summary", "model_summary", "agent_summary",
+        "schema_version", "generated_at", "runs", "run_groups", "latest_scores", "benchmark_summary", "model_summary", "agent_summary",
         "calibration_summary",
     }  # fmt: skip
     assert {run["status"] for run in found["runs"]} == {"succeeded"}
@@ -492,8 +492,8 @@ def test_viewer_data_has_the_shape_of_the_seed(client: TestClient) -> None:
 
 
 def test_trajectories_have_the_shape_of_the_seed(client: TestClient) -> None:
-    found = client.get(f"/api/trajectories/{NOW_JOB}/texts/fix").json()
-    assert set(found) == {"harnesses", "paths", "task_ids"}
+    found = asked(client, f"/api/trajectories/{NOW_JOB}/texts/fix", "trajectories")
+    assert set(found) == {"schema_version", "harnesses", "paths", "task_ids"}
     assert len(found["harnesses"][CODEX]) == 3
     assert found["harnesses"]["oracle"] == []
     assert found["task_ids"] == ["count", "fix"]

@@ -62,6 +62,8 @@ DOCUMENTS = {
     "viewer-align": ("pytest_benchjobs.report.documents.viewer", "ViewerAlignment"),
     "viewer-scenario": ("pytest_benchjobs.report.documents.viewer", "ViewerScenario"),
     "viewer-trend": ("pytest_benchjobs.report.documents.viewer", "ViewerTrend"),
+    "viewer-data": ("pytest_benchjobs.report.documents.viewer_data", "ViewerData"),
+    "trajectories": ("pytest_benchjobs.report.documents.viewer_data", "TrajectoriesData"),
 }
 """Name -> module and class. A module is imported when its schema is requested."""
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
