@@ -84,7 +84,10 @@ async def _states(following: Following, number: int) -> AsyncIterator[str]:
             number += 1
             shown, sent = compared, time.monotonic()
             yield f"event: {'end' if over else 'state'}\nid: {number}\ndata: {data}\n\n"
-        if over or _stopping.is_set():
+        if over:
+            return
+        if _stopping.is_set():
+            yield "event: stop\ndata: {}\n\n"
             return
         await asyncio.sleep(_LOOK_SECONDS)
 

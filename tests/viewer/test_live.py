@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
+import threading
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
 from pytest_benchjobs.model.job import JobStatus
+from pytest_benchjobs.viewer import streaming
 from tests.unit.records import JOB
-from tests.unit.viewing import HOSTILE
+from tests.unit.viewing import HOSTILE, running
 from tests.unit.watched import WatchedJob
 from tests.viewer.pages import Page
 from tests.viewer.serving import serving
@@ -55,3 +58,113 @@ def test_texts_of_agents_are_only_shown(page: Page, tmp_path: Path) -> None:
         shown = page.run("document.querySelector('main').textContent")
         assert all(text in shown for text in HOSTILE[:3])
         assert page.run(f'document.querySelectorAll("{FOREIGN}").length') == 0
+
+
+SAID = "document.querySelector('main [role=status]').textContent"
+
+
+def test_it_says_that_too_many_pages_follow_jobs(
+    page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    WatchedJob(tmp_path).fly("alpha")
+    monkeypatch.setattr(streaming, "_open", threading.BoundedSemaphore(1))
+    streaming._open.acquire()
+    with serving(tmp_path) as address:
+        page.open(address, "live", job=JOB)
+        page.until(f"{SAID}.startsWith('No longer followed: 32 pages follow jobs already')")
+    assert {said for said in page.wrong if "503" not in said} == set()
+    page.wrong = []
+
+
+def test_it_says_that_the_job_was_removed(page: Page, tmp_path: Path) -> None:
+    job = WatchedJob(tmp_path)
+    job.fly("alpha")
+    with serving(tmp_path) as address:
+        page.open(address, "live", job=JOB)
+        page.until("document.querySelector('main').textContent.includes('alpha')")
+        shutil.rmtree(job.bundle.root)
+        page.until(f"{SAID} === 'No longer followed: the files of job {JOB} are not here'")
+    assert {said for said in page.wrong if "404" not in said and "ERR_INCOMPLETE" not in said} == set()
+    page.wrong = []
+
+
+def test_it_says_that_the_server_has_stopped(
+    page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    WatchedJob(tmp_path).fly("alpha")
+    monkeypatch.setattr(streaming, "_stopping", threading.Event())
+    with serving(tmp_path) as address:
+        page.open(address, "live", job=JOB)
+        page.until(f"{SAID} === 'connected'")
+        streaming.stop_streams()
+        page.until(f"{SAID} === 'The server has stopped; trying again'")
+        streaming._stopping.clear()
+        page.until(f"{SAID} === 'connected'")
+
+
+def test_the_log_of_a_trial_that_runs_is_followed_to_its_end(page: Page, tmp_path: Path) -> None:
+    job = running(tmp_path)
+    (log,) = job.bundle.root.glob("trials/**/agent.log")
+    with serving(tmp_path) as address:
+        node_id = job.fly("count").node_id
+        page.open(address, "trial", job=JOB, id=node_id)
+        page.until("document.querySelector('pre.log').textContent === 'so far\\n'")
+        assert "Its steps come when the trial has ended" in page.text
+        with log.open("ab") as file:
+            file.write(b"<b>more</b> " + "€".encode()[:2])
+        page.until("document.querySelector('pre.log').textContent === 'so far\\n<b>more</b> '")
+        with log.open("ab") as file:
+            file.write("€".encode()[2:])
+        page.until("document.querySelector('pre.log').textContent === 'so far\\n<b>more</b> €'")
+        job.fly("count", phase="score <i>")
+        page.until(f"{SAID}.includes('score <i>')")
+        log.unlink()
+        job.land("count")
+        job.end()
+        page.until(f"{SAID} === 'The trial has ended. See its result and steps'")
+        page.wrong = [said for said in page.wrong if "404" not in said]
+        asked = len(page.asked)
+        page.page.wait_for_timeout(4000)
+        assert page.asked[asked:] == []
+        page.page.click("text=See its result and steps")
+        page.page.wait_for_selector("main .lead .is-passed")
+
+
+def test_a_page_that_is_left_no_longer_asks(page: Page, tmp_path: Path) -> None:
+    job = running(tmp_path)
+    node_id = job.fly("count").node_id
+    with serving(tmp_path) as address:
+        page.open(address, "trial", job=JOB, id=node_id)
+        page.until("document.querySelector('pre.log').textContent === 'so far\\n'")
+        page.page.click("nav >> text=Jobs")
+        page.until("document.documentElement.dataset.ready === 'jobs'")
+        asked = len(page.asked)
+        page.page.wait_for_timeout(4000)
+        assert not [address for address in page.asked[asked:] if "/trial?" in address]
+
+
+def test_a_page_that_nobody_sees_does_not_ask(page: Page, tmp_path: Path) -> None:
+    job = running(tmp_path)
+    node_id = job.fly("count").node_id
+    seen = "Object.defineProperty(document, 'visibilityState', {value: '%s', configurable: true})"
+    with serving(tmp_path) as address:
+        page.open(address, "trial", job=JOB, id=node_id)
+        page.until("document.querySelector('pre.log').textContent === 'so far\\n'")
+        page.run(seen % "hidden")
+        asked = len(page.asked)
+        page.page.wait_for_timeout(4000)
+        assert page.asked[asked:] == []
+        page.run(seen % "visible")
+        page.until(
+            "performance.getEntriesByType('resource').filter((one) => one.name.includes('/trial?')).length > 1"
+        )
+
+
+def test_a_trial_without_output_gets_its_log_when_there_is_one(page: Page, tmp_path: Path) -> None:
+    job = WatchedJob(tmp_path)
+    trial = job.fly("count")
+    with serving(tmp_path) as address:
+        page.open(address, "trial", job=JOB, id=trial.node_id)
+        assert "No output yet" in page.text
+        job.bundle.begin(trial).layout.agent_log.write_text("begun\n")
+        page.until("(document.querySelector('pre.log') || {}).textContent === 'begun\\n'")

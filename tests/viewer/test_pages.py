@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from playwright.sync_api import Browser
 
-from tests.unit.viewing import BEFORE, CODEX, HIDDEN, NOW_JOB, Made
+from pytest_benchjobs.store.bundle import JobBundle
+from tests.unit.viewing import BEFORE, CODEX, HIDDEN, NOW_JOB, Made, make
 from tests.viewer.pages import Page
+from tests.viewer.serving import serving
 
 pytestmark = pytest.mark.slow
 
@@ -101,6 +105,48 @@ def test_log_shows_colours_and_drops_other_escapes(page: Page, address: str, mad
     page.open(address, "trial", job=NOW_JOB, id=made.trials["fix"])
     page.page.wait_for_selector("pre.log .front-1")
     assert "\x1b" not in page.page.inner_text("pre.log")
+
+
+def test_search_of_a_log_and_opened_files_are_in_the_address(page: Page, address: str, made: Made) -> None:
+    page.open(address, "trial", job=NOW_JOB, id=made.trials["fix"])
+    form = page.page.locator("form", has_text="Search the log")
+    form.locator("input").fill("the end")
+    form.locator("input").press("Enter")
+    page.until("document.querySelector('pre.log').textContent === 'the end'")
+    for path in ("artifacts/change.patch", "artifacts/käse 100%.txt", "artifacts/pixel.png"):
+        page.page.click(f'button[aria-label="Show {path}"]')
+    page.page.click('button[aria-label="Show artifacts/pixel.png"]')
+    page.until("document.querySelectorAll('.files pre').length === 2")
+    there = page.page.url
+    page.page.goto("about:blank")
+    page.page.goto(there)
+    page.drawn()
+    page.until("document.querySelector('pre.log').textContent === 'the end'")
+    page.until("document.querySelectorAll('.files pre').length === 2")
+    assert page.page.query_selector(".files img") is None
+    assert page.page.query_selector_all('.files button[aria-expanded="true"]')
+    assert page.page.locator("form", has_text="Search the log").locator("input").input_value() == "the end"
+    page.page.click("text=plain tables")
+    assert page.page.query_selector_all("table caption")
+    page.page.go_back()
+
+
+def test_the_address_of_many_opened_files_stays_short(page: Page, tmp_path: Path) -> None:
+    made = make(tmp_path)
+    (artifacts,) = JobBundle(made.directory, NOW_JOB).root.glob("trials/codex*/fix/1/artifacts")
+    for number in range(60):
+        (artifacts / f"{number:03}{'é' * 100}.txt").write_text("x")
+    with serving(made.directory) as address:
+        page.open(address, "trial", job=NOW_JOB, id=made.trials["fix"])
+        page.run("document.querySelectorAll('.files button').forEach((button) => button.click())")
+        page.until("document.querySelectorAll('.files pre').length >= 60")
+        there = page.page.url
+        assert 4000 < len(there) < 8200
+        page.page.goto("about:blank")
+        page.page.goto(there)
+        page.drawn()
+        page.until("document.querySelectorAll('.files pre').length > 5")
+    page.wrong = [said for said in page.wrong if "sandbox" not in said and "Content Security" not in said]
 
 
 def test_html_of_an_agent_is_in_a_frame_that_can_do_nothing(page: Page, address: str, made: Made) -> None:

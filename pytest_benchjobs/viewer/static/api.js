@@ -6,7 +6,12 @@ import { found } from "./rows.js";
 const source = document.querySelector('meta[name="benchjobs-source"]').content;
 
 // An answer that is an error: its message is for people.
-class ApiError extends Error {}
+class ApiError extends Error {
+  constructor(message, status = 0) {
+    super(message);
+    this.status = status;
+  }
+}
 
 function queryOf(parameters) {
   const query = new URLSearchParams();
@@ -49,8 +54,17 @@ async function read(address) {
   } catch {
     throw new ApiError(`The server answered with status ${answer.status}, and not with JSON.`);
   }
-  if (!answer.ok) throw new ApiError((body.error && body.error.message) || `Status ${answer.status}`);
+  if (!answer.ok) throw new ApiError((body.error && body.error.message) || `Status ${answer.status}`, answer.status);
   return body;
+}
+
+// Why a stream was refused, which its events do not tell; null if it no longer would be.
+async function refusal(address) {
+  const leaving = new AbortController();
+  const answer = await fetch(address, { signal: leaving.signal });
+  if (!answer.ok) return (await answer.json()).error.message;
+  leaving.abort();
+  return null;
 }
 
 const http = {
@@ -74,15 +88,34 @@ const http = {
   align: (parameters) => get("api/align", parameters),
   scenario: (parameters) => get("api/scenario", parameters),
   trend: (parameters) => get("api/trend", parameters),
-  live(job, { state, end, error }) {
-    const events = new EventSource(jobPath(job) + "/live");
-    events.addEventListener("state", (event) => state(JSON.parse(event.data)));
-    events.addEventListener("end", (event) => {
+  live(job, { state, end, stop, lost, refused }) {
+    const address = jobPath(job) + "/live";
+    let events = null;
+    let left = false;
+    const begin = () => {
+      events = new EventSource(address);
+      events.addEventListener("state", (event) => state(JSON.parse(event.data)));
+      events.addEventListener("stop", stop);
+      events.addEventListener("end", (event) => {
+        events.close();
+        end(JSON.parse(event.data));
+      });
+      events.addEventListener("error", async () => {
+        if (events.readyState !== EventSource.CLOSED) {
+          lost();
+          return;
+        }
+        const why = await refusal(address).catch(() => "the server closed the connection");
+        if (left) return;
+        if (why) refused(why);
+        else setTimeout(() => (left ? null : begin()), 1000);
+      });
+    };
+    begin();
+    return { close: () => {
+      left = true;
       events.close();
-      end(JSON.parse(event.data));
-    });
-    events.addEventListener("error", () => error(events.readyState === EventSource.CLOSED));
-    return events;
+    } };
   },
 };
 

@@ -1,4 +1,4 @@
-// Logs of a trial with their colours: the end first, the rest on request, and a search for lines.
+// Logs of a trial with their colours: the end first, the rest on request, and a search for lines; of one that runs what comes.
 
 import { ansi } from "./ansi.js";
 import { api } from "./api.js";
@@ -8,16 +8,18 @@ import { remember } from "./state.js";
 
 const PART = 65536;
 const FOUND = 500;
+const MOST = 1 << 20;
 
-export function logView(job, id, logs, wanted) {
+// Returns the view, and a function that reads what came since; `anew` if it may be another log.
+export function logView(job, id, logs, wanted, words) {
   const names = logs.map((log) => log.name);
   let name = names.includes(wanted) ? wanted : names[0];
   let turn = 0;
-  let loaded = { text: "", from: 0, whole: 0 };
+  let loaded = { text: "", from: 0, end: 0, whole: 0 };
   const shown = h("pre", { class: "text log", tabindex: "0", "aria-label": "Log" });
   const about = h("p", { class: "pager", role: "status" });
   const earlier = h("button", { type: "button", click: () => load(Math.max(0, loaded.from - PART), loaded.from) }, "Earlier part");
-  const field = h("input", { type: "search", autocomplete: "off", spellcheck: "false" });
+  const field = h("input", { type: "search", value: words || "", autocomplete: "off", spellcheck: "false" });
 
   // Reads a part of the log, and puts it before what is there.
   async function load(from, to) {
@@ -26,7 +28,7 @@ export function logView(job, id, logs, wanted) {
     try {
       const part = await api.log(job, id, from === null ? { name, offset: -PART, limit: PART } : { name, offset: from, limit: to - from });
       if (mine !== turn) return;
-      loaded = from === null ? { text: part.text, from: part.offset, whole: part.bytes } : { ...loaded, text: part.text + loaded.text, from: part.offset };
+      loaded = from === null ? { text: part.text, from: part.offset, end: part.next ?? part.bytes, whole: part.bytes } : { ...loaded, text: part.text + loaded.text, from: part.offset };
       draw();
     } catch (error) {
       fill(shown);
@@ -34,6 +36,26 @@ export function logView(job, id, logs, wanted) {
       earlier.hidden = true;
     }
     earlier.disabled = false;
+  }
+
+  async function more(anew) {
+    const mine = turn;
+    if (anew) return load(null);
+    if (earlier.disabled) return null; // a part is on its way
+    try {
+      const part = await api.log(job, id, { name, offset: loaded.end, limit: PART });
+      if (mine !== turn) return null;
+      // It is shorter: another try has begun. It grew by more than a part, or is long: its end is what counts.
+      if (part.bytes < loaded.end || part.next !== null || loaded.text.length > MOST) return load(null);
+      if (!part.text) return null;
+      const { scrollTop, scrollHeight, clientHeight } = shown;
+      loaded = { ...loaded, text: loaded.text + part.text, end: part.bytes, whole: part.bytes };
+      draw();
+      if (scrollTop + clientHeight < scrollHeight - 4) shown.scrollTop = scrollTop;
+    } catch (error) {
+      fill(about, error.message);
+    }
+    return null;
   }
 
   function draw() {
@@ -48,7 +70,7 @@ export function logView(job, id, logs, wanted) {
   }
 
   load(null);
-  return h("div", null,
+  return { more, content: h("div", null,
     h("div", { class: "filters" },
       h("label", null, h("span", null, "Log"), h("select", { change: (event) => {
         name = event.target.value;
@@ -57,7 +79,8 @@ export function logView(job, id, logs, wanted) {
       } }, names.map((one) => h("option", { value: one, selected: one === name }, one)))),
       h("form", { role: "search", class: "search", submit: (event) => {
         event.preventDefault();
+        remember({ log_q: field.value || null });
         draw();
       } }, h("label", null, h("span", null, "Search the log"), field), h("button", { type: "submit" }, "Search"))),
-    earlier, shown, about);
+    earlier, shown, about) };
 }

@@ -17,6 +17,7 @@ export async function livePage() {
   // Times alone change often: they do not replace the elements, which may have the focus.
   const show = (state) => {
     tell("connected");
+    stopped = false;
     newest = state;
     came = performance.now();
     const now = JSON.stringify({ ...state, at: null, elapsed: null, eta: null });
@@ -40,6 +41,7 @@ export async function livePage() {
     fill(place.querySelector(".eta"), newest.eta === null ? "–" : "about " + duration(Math.max(0, newest.eta - since)));
   };
   let ended = false;
+  let stopped = false;
   const clock = setInterval(tick, 1000);
   const events = api.live(job, {
     state: show,
@@ -49,7 +51,11 @@ export async function livePage() {
       fill(connection, state && state.died ? "The job's process died. " : "The job has ended. ", h("a", { href: link("job", { job }) }, "See its results"));
       say("The job has ended");
     },
-    error: (closed) => tell(closed ? "The server closed the connection." : "No connection; trying again"),
+    stop: () => {
+      stopped = true;
+    },
+    lost: () => tell(stopped ? "The server has stopped; trying again" : "No connection; trying again"),
+    refused: (why) => tell(`No longer followed: ${why}`),
   });
   if (!events) fill(place, h("p", { class: "nothing" }, "A report of a file does not change. ", h("a", { href: link("job", { job }) }, "See the job")));
   return { title: `Live: ${job}`, leave: () => {

@@ -1,15 +1,17 @@
 // Page of a trial: what it was asked, what the agent did, how it was scored, and what to type to repeat it.
 
 import { api } from "./api.js";
-import { commandList, facts, fill, h, section, table } from "./dom.js";
+import { commandList, facts, fill, h, say, section, table } from "./dom.js";
 import { bytes, count, duration, money, plural, score, text, time } from "./format.js";
 import { logView } from "./log.js";
 import { chip, jobLink, scenarioLink, trialLink } from "./parts.js";
-import { current, link, remember } from "./state.js";
+import { changed, current, link, remember } from "./state.js";
 import { stepView } from "./step.js";
 
 const PAGE = 50;
 const SHOWN = 200000;
+const LOOK = 3000;
+const LONGEST = 8000;
 
 export async function trialPage() {
   const now = current();
@@ -19,16 +21,19 @@ export async function trialPage() {
   const row = trial.row || trial.running || {};
   const title = row.scenario ? `${row.scenario}, ${row.agent} #${row.attempt}` : now.get("id");
   const outcome = result ? result.outcome : trial.running ? "running" : (trial.row || {}).outcome;
-  return { title, content: [
+  const log = trial.running ? runningLog(trial, now) : null;
+  return { title, leave: log ? log.leave : null, content: [
     h("h1", null, title), h("p", { class: "lead" }, chip(outcome), " ",
       result && typeof result.score === "number" ? ["score ", h("b", null, score(result.score)), ` of ${score(result.threshold)} to pass`] : null),
+    log ? log.said : null,
     trial.withheld ? h("p", { class: "note" }, "This benchmark is confidential: its task, steps, logs and files are withheld.") : null,
     result || trial.running ? null : h("p", { class: "note" }, "The files of this trial are gone; the history knows only what is here."),
     failureOf(result), factsOf(trial, head, now), phasesOf(result),
     trial.statement ? section("Task", h("pre", { class: "text" }, trial.statement)) : null,
     partsOf(result), scorersOf(result), metricsOf(result), turnsOf(result),
     trial.steps ? section("Steps", stepList(trial, now)) : null,
-    trial.logs.length ? section("Logs", logView(trial.job, now.get("id"), trial.logs, now.get("log"))) : null,
+    log && !trial.withheld ? section("Logs", log.place) : null,
+    trial.logs.length && !log ? section("Logs", logOf(trial, now).content) : null,
     filesOf(trial, now.get("id")), usageOf(result), notesOf(result),
     trial.siblings && trial.siblings.length ? section("Other trials of this scenario", h("p", { class: "siblings" }, siblingsOf(trial.job, trial.siblings)), pairLinks(trial, result)) : null,
     section("Type next", commandList(trial.commands))] };
@@ -49,7 +54,6 @@ function factsOf(trial, head, now) {
     ["Job", jobLink(trial.job, trial.job_name)], ["Scenario", head.benchmark ? scenarioLink(head.benchmark, head.scenario) : head.scenario],
     ["Benchmark", head.benchmark ? text(head.benchmark) + (head.benchmark_version ? " " + head.benchmark_version : "") : null],
     ["Attempt", head.attempt], ["Tries", head.tries > 1 ? head.tries : null], ["Node id", h("code", null, now.get("id"))],
-    ["Phase", trial.running ? trial.running.phase : null],
     ["Started", head.started_at ? time(head.started_at) : null], ["Time", head.seconds ? duration(head.seconds) : null],
     ["Agent's version", result && result.agent_version],
     ["Image", result && result.image ? h("code", null, result.image.reference) : null],
@@ -106,6 +110,55 @@ function turnsOf(result) {
   return section("Turns", h("ol", null, result.turns.map((turn) => h("li", null, typeof turn === "number" ? score(turn) : text(JSON.stringify(turn))))));
 }
 
+const logOf = (trial, now) => logView(trial.job, now.get("id"), trial.logs, now.get("log"), now.get("log_q"));
+
+// The log of a trial that runs: looked at every few seconds while it is seen, until the trial has ended.
+function runningLog(trial, now) {
+  const said = h("p", { class: "note", role: "status" });
+  const place = h("div", null, h("p", { class: "nothing" }, "No output yet"));
+  let { phase_since: since } = trial.running;
+  let view = null;
+  let timer = null;
+  let left = false;
+  const tell = (words) => (said.textContent === words ? null : fill(said, words));
+  const show = (found) => {
+    tell(`It runs; its phase is ${found.running.phase}. Its steps come when the trial has ended.`);
+    if (view) return view.more(found.running.phase_since !== since);
+    if (found.logs.length) {
+      view = logOf(found, now);
+      fill(place, view.content);
+    }
+    return null;
+  };
+  const look = async () => {
+    if (document.visibilityState === "visible") {
+      try {
+        const found = await api.trial(trial.job, now.get("id"));
+        if (left) return;
+        if (!found.running) {
+          if (view) view.more();
+          fill(said, "The trial has ended. ", h("a", { href: changed({}) }, "See its result and steps"));
+          say("The trial has ended");
+          return;
+        }
+        await show(found);
+        since = found.running.phase_since;
+      } catch (error) {
+        if (left) return;
+        tell(error.message);
+        if (error.status === 404) return;
+      }
+    }
+    if (!left) timer = setTimeout(look, LOOK);
+  };
+  show(trial);
+  timer = setTimeout(look, LOOK);
+  return { said, place, leave: () => {
+    left = true;
+    clearTimeout(timer);
+  } };
+}
+
 // The trajectory, a page at a time, with a search in it.
 function stepList(trial, now) {
   const id = now.get("id");
@@ -143,15 +196,32 @@ function stepList(trial, now) {
 
 function filesOf(trial, id) {
   if (!trial.files || !trial.files.length) return null;
+  const wanted = new Set(current().getAll("file"));
+  const open = new Set();
+  const show = (button, place, file) => {
+    open[open.has(file.path) ? "delete" : "add"](file.path);
+    toggle(button, place, trial.job, id, file);
+  };
   return section("Files", h("ul", { class: "files" }, trial.files.map((file) => {
     const place = h("div", { class: "content" });
     const address = api.fileUrl(trial.job, id, file.path, false);
     const shown = file.kind === "binary" || (!address && !file.path.startsWith("artifacts/")) ? null : h("button", {
-      type: "button", "aria-expanded": "false", "aria-label": `Show ${file.path}`, click: (event) => toggle(event.target, place, trial.job, id, file),
+      type: "button", "aria-expanded": "false", "aria-label": `Show ${file.path}`, click: (event) => {
+        show(event.target, place, file);
+        rememberFiles([...open]);
+      },
     }, "Show");
+    if (shown && wanted.has(file.path)) show(shown, place, file);
     return h("li", null, h("code", null, file.path), ` ${bytes(file.bytes)} `, shown, " ",
       address ? h("a", { href: address, "data-outside": true, download: true, "aria-label": `Download ${file.path}` }, "Download") : null, place);
   })), trial.files_left_out ? h("p", null, `${plural(trial.files_left_out, "more file")}: see the directory of the trial`) : null);
+}
+
+// Remembers the opened files in the address, those opened last: names may be long, and no server takes a long address.
+function rememberFiles(open) {
+  let file = open;
+  while (file.length && changed({ file }).length > LONGEST) file = file.slice(1);
+  remember({ file });
 }
 
 async function toggle(button, place, job, id, file) {
