@@ -43,10 +43,18 @@ def main() -> None:
         with urllib.request.urlopen(f"{address}api/jobs/{jobs.first}/matrix") as answer:
             trials = json.loads(answer.read())["trials"]["id"]
         trial = next(one for one in trials if "access-log" in one and "solver" in one)
+        of = {"benchmark": "quickstart", "scenario": "access-log"}
+        both = {"a_agent": "solver", "b_agent": "solver"}
         for name, state in {
+            "jobs": {"page": "jobs"},
+            "runs": {"page": "runs"},
             "job": {"page": "job", "job": jobs.gated},
             "trial": {"page": "trial", "job": jobs.first, "id": trial},
             "compare": {"page": "compare", "a": "main", "b": jobs.gated},
+            "steps": {"page": "steps", "a_job": jobs.first, "b_job": jobs.gated, **of, **both},
+            "scenario": {"page": "scenario", **of},
+            "trend": {"page": "trend", "benchmark": "quickstart"},
+            "live": {"page": "live", "job": jobs.runs},
         }.items():
             page.goto(f"{address}?{urlencode(state)}")
             page.wait_for_selector("html[data-ready]")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shlex
 import shutil
@@ -10,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -68,13 +69,14 @@ def real_jobs(place: Path) -> Iterator[RealJobs]:
             [program, *words], cwd=project, check=True, capture_output=True, stdin=subprocess.DEVNULL
         )
 
-    solver = _solver(project)
+    careful = _solver(project, "careful", lambda _: True)
+    hasty = _solver(project, "hasty", lambda scenario: scenario in ("lost-branch", "locked-vault"))
     twice = ("--bench-attempts", "2", "--bench-concurrency", "6")
-    pytest(*(f"--bench-agent={one}" for one in ("oracle", "nop", solver)), *twice).wait(_PATIENCE)
+    pytest(*(f"--bench-agent={one}" for one in ("oracle", "nop", careful)), *twice).wait(_PATIENCE)
     benchjobs("baseline", "set", "last", "--name", "main")
     gate = ("--bench-baseline", "main", "--bench-fail-on-regression", "mean:5pp")
     allowed = ("--bench-allow-missing", "agent=nop", "--bench-allow-missing", "agent=oracle")
-    pytest("--bench-agent=solver=command:true", *twice, *gate, *allowed).wait(_PATIENCE)
+    pytest(f"--bench-agent={hasty}", *twice, *gate, *allowed).wait(_PATIENCE)
     asleep = ("-k", SOME, "--bench-agent", SLEEPS, "--bench-concurrency", "2")
     running = pytest(*asleep)
     try:
@@ -111,20 +113,55 @@ def _committed(project: Path) -> None:
         )
 
 
-def _solver(project: Path) -> str:
-    """Write an agent that knows the answers of those scenarios whose reference is a script; returns its option."""
+def _solver(project: Path, name: str, knows: Callable[[str], bool]) -> str:
+    """Write an agent that knows the references of some scenarios, and reports its steps; returns its option."""
     scenarios = yaml.safe_load((project / "quickstart.bench.yaml").read_text())["scenarios"]
     cases = "\n".join(
         f'if grep -qF {shlex.quote(one["problem_statement"].splitlines()[0])} "$BENCH_PROBLEM_FILE"; then\n'
-        f"echo 'this is {one['id']}'\n{one['reference']}\nfi"
+        + "".join(_calls(one["reference"] if knows(one["id"]) else "ls -a\nwc -c *"))
+        + f"say 'I am done with {one['id']}.'\nfi"
         for one in scenarios
         if isinstance(one.get("reference"), str)
     )
-    (project / "solver.sh").write_text(
-        f"#!/bin/bash\nprintf '\\033[32mreading\\033[0m the task\\n'\n{cases}\nexit 0\n"
+    place = project / name
+    place.mkdir()
+    (place / "solve.sh").write_text(f"{_REPORTS}{cases}\n{_DONE}")
+    (place / "solver.agent.toml").write_text(
+        'name = "solver"\nsource = { path = "." }\nargv = ["/bin/bash", "{agent}/solve.sh"]\nreads = "codex"\n'
     )
-    (project / "solver.sh").chmod(0o755)
-    return "solver=./solver.sh"
+    return f"solver=./{name}"
+
+
+_REPORTS = r"""#!/bin/bash
+# Prints what it does as `codex exec --json` does.
+escaped() { sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/\t/\\t/g' "$1" | tr -d '\000-\010\013-\037' | awk '{printf "%s\\n", $0}'; }
+say() { printf '{"type":"item.completed","item":{"id":"say","type":"agent_message","text":"%s"}}\n' "$1"; }
+number=0
+call() {  # a command as JSON, and as the shell has it
+  number=$((number + 1))
+  eval "$2" > /tmp/output 2>&1; status=$?
+  printf '{"type":"item.completed","item":{"id":"%s","type":"command_execution","command":%s,' "$number" "$1"
+  printf '"aggregated_output":"%s","exit_code":%s}}\n' "$(escaped /tmp/output)" "$status"
+}
+printf '\033[32mreading\033[0m the task\n'
+say 'I read the task first.'
+call '"cat $BENCH_PROBLEM_FILE"' 'cat "$BENCH_PROBLEM_FILE"'
+"""
+_DONE = r"""
+printf '{"type":"turn.completed","usage":{"input_tokens":%s,"cached_input_tokens":100,"output_tokens":%s}}\n' \
+  $((900 + 400 * number)) $((60 * number))
+"""
+
+
+def _calls(script: str) -> Iterator[str]:
+    """Yield a call for each line of a script, or one for all where a line is no command by itself."""
+    lines = script.strip().split("\n")
+    try:
+        alone = "<<" not in script and all(shlex.split(line) for line in lines)
+    except ValueError:
+        alone = False
+    for command in lines if alone else [script.strip()]:
+        yield f"call {shlex.quote(json.dumps(command))} {shlex.quote(command)}\n"
 
 
 def _jobs(reports: Path) -> list[JobRow]:

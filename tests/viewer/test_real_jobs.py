@@ -39,6 +39,10 @@ def _trials(address: str, job: str) -> list[str]:
         return list(loads(answer.read())["trials"]["id"])
 
 
+def _of(address: str, job: str, scenario: str, agent: str) -> str:
+    return next(one for one in _trials(address, job) if f"::{scenario}[{agent}" in one)
+
+
 def test_lists_tell_the_four_jobs_apart(page: Page, real: str, jobs: RealJobs) -> None:
     page.open(real)
     for said in (jobs.first, jobs.gated, jobs.died, jobs.runs, "✗ regressed", "died", "running", "completed"):
@@ -84,9 +88,47 @@ def test_every_trial_of_the_first_job(page: Page, real: str, jobs: RealJobs) -> 
         page.open(real, "trial", job=jobs.first, id=trial)
         assert "Timeline" in page.text
         assert "Scorers" in page.text
+
+
+def test_steps_of_two_trajectories_side_by_side_and_played_back(
+    page: Page, real: str, jobs: RealJobs
+) -> None:
+    page.open(real, "compare", a="main", b=jobs.gated, a_agent="solver", b_agent="solver")
+    page.page.click("a[aria-label='Steps of access-log side by side']")
+    page.page.wait_for_selector("h1 >> text=Steps of access-log")
+    page.drawn()
+    for said in (
+        "A: solver",
+        "B: solver",
+        "= identical",
+        "≠ different",
+        "A only",
+        "I read the task first.",
+        "slowest.txt",
+        "ls -a",
+    ):
+        assert said in page.text, said
+    page.page.click("text=Play back")
+    page.page.wait_for_selector(".playback")
+    page.page.click("text=Next difference")
+    page.until("document.querySelector('.playback output').textContent.includes('step 2 of')")
+    assert "ls -a" in page.page.inner_text(".playback")
+    page.open(real, "trial", job=jobs.first, id=_of(real, jobs.first, "access-log", "solver"))
+    page.page.fill("section[aria-label=Steps] input[type=search]", "server-errors")
+    page.page.press("section[aria-label=Steps] input[type=search]", "Enter")
+    page.page.wait_for_selector("text=that contain it")
+    found = page.page.inner_text("section[aria-label=Steps]")
+    assert "wc -l > server-errors.txt" in found
+    assert "sort -k11,11" not in found
+
+
+def test_scenario_and_trend_have_what_both_jobs_found(page: Page, real: str, jobs: RealJobs) -> None:
     page.open(real, "scenario", benchmark="quickstart", scenario="access-log")
-    page.open(real, "trend", benchmark="quickstart")
+    assert jobs.gated in page.text
+    assert "flaky" in page.text  # the solver passed in one job, and failed in the other
+    page.open(real, "trend", benchmark="quickstart", agent="solver", by="day")
     assert page.page.query_selector("svg.trend") is not None
+    assert "solver" in page.page.inner_text("section[aria-label=Figures]")
 
 
 def test_job_that_runs_is_live(page: Page, real: str, jobs: RealJobs) -> None:
