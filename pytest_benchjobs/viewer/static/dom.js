@@ -51,7 +51,7 @@ export function table(label, columns, rows) {
       h("thead", null, h("tr", null, columns.map((column, at) =>
         h("th", { scope: "col", class: numbers[at] ? "number" : null }, column.title || column)))),
       h("tbody", null, rows.map((row) =>
-        h("tr", null, row.map((cell, at) => h("td", { class: numbers[at] ? "number" : null }, cell)))))));
+        h("tr", null, row.map((cell, at) => h("td", { class: numbers[at] ? "number" : columns[at].whole ? "whole" : null }, cell)))))));
 }
 
 // Terms and what they are: pairs of a term and a value; those without a value are left out.

@@ -68,7 +68,7 @@ function cards(overview) {
 function latestTable(title, rows) {
   if (!rows || !rows.length) return null;
   return section(title, table(title,
-    ["Benchmark", "Agent", { title: "Score", number: true }, { title: "High score", number: true }, { title: "Delta", number: true }, "Time", "Job"],
+    ["Benchmark", "Agent", { title: "Score", number: true }, { title: "High score", number: true }, { title: "Delta", number: true }, { title: "Time", whole: true }, "Job"],
     rows.map((row) => [row.benchmark, row.agent, score(row.mean_score), score(row.high_score ? row.high_score.score : null), change(row.delta), time(row.at), jobLink(row.job)])));
 }
 

@@ -2,7 +2,7 @@
 
 import { api } from "./api.js";
 import { facts, h, section, table } from "./dom.js";
-import { count, duration, money, percent, score, sign, text, time } from "./format.js";
+import { count, duration, money, percent, plural, score, sign, text, time } from "./format.js";
 import { grid } from "./grid.js";
 import { chip, choice, jobLink, trialLink } from "./parts.js";
 import { changed, current, link } from "./state.js";
@@ -32,10 +32,10 @@ export async function scenarioPage() {
       ["First seen", time(found.first_seen)], ["Last seen", time(found.last_seen)]]),
     h("div", { class: "filters" }, choice("agent", "Agent", agents)),
     section("Agents", table("Agents", ["Agent", { title: "Attempts", number: true }, { title: "Passed", number: true }, { title: "Failed", number: true }, { title: "Errors", number: true },
-      { title: "Pass rate", number: true }, "95 % interval", { title: "Mean score", number: true }, "Flaky", { title: "Contents", number: true }, "Latest results, the newest on the right"],
+      { title: "Pass rate", number: true }, { title: "95 % interval", number: true }, { title: "Mean score", number: true }, { title: "Flaky", whole: true }, { title: "Contents", number: true }, "Latest results, the newest on the right"],
     found.agents.map((agent) => [agent.agent, count(agent.attempts), count(agent.passed), count(agent.failed), count(agent.errors), percent(agent.pass_rate),
       typeof agent.low === "number" ? `${percent(agent.low)} to ${percent(agent.high)}` : "–", score(agent.mean_score),
-      agent.flaky ? `⚠ flaky, ${count(agent.flips)} flips` : "no", count(agent.contents), strip(found.results.filter((row) => row.agent === agent.agent))]))),
+      agent.flaky ? `⚠ flaky, ${plural(agent.flips, "flip")}` : "no", count(agent.contents), strip(found.results.filter((row) => row.agent === agent.agent))]))),
     section("Results", found.results.length ? grid({ label: `Results of ${found.scenario}`, columns, rows: found.results, href: (row) => link("trial", { job: row.job, id: row.id }) })
       : h("p", { class: "nothing" }, "No results."),
     h("p", { class: "pager" }, now.get("after") ? h("a", { class: "button", href: changed({ after: null }) }, "Newest") : null,

@@ -20,7 +20,7 @@ export async function stepsPage() {
   return { title, content: [
     h("h1", null, title), h("div", { class: "two" }, sideHead("A", first.a), sideHead("B", first.b)),
     h("div", { class: "filters" }, trialChoice("A", first.a), trialChoice("B", first.b)),
-    h("p", { class: "key" }, Object.entries(KINDS).map(([kind, words]) => [h("span", { class: "chip align-" + kind }, words), ` ${count(first.counts[kind])} `])),
+    h("p", { class: "key" }, Object.entries(KINDS).map(([kind, words]) => [h("span", { class: "chip align-" + kind }, words), ` ${count(first.counts[kind] || 0)} `])),
     h("p", null, h("a", { class: "button", href: changed({ play: playing ? null : 1, step: null }) }, playing ? "All steps" : "Play back"), " ",
       h("a", { class: "button", href: link("steps", swapped(asked)) }, "Swap")),
     playing ? playback(asked, first) : sideBySide(asked, first)] };
