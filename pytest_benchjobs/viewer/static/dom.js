@@ -42,7 +42,7 @@ export function say(text) {
   if (place) place.textContent = text;
 }
 
-// A table of few rows: `columns` are titles, or {title, number}; `rows` are lists of cells.
+// A table of few rows: `columns` are titles, or {title, number, whole}, where what is whole stays on one line; `rows` are lists of cells.
 export function table(label, columns, rows) {
   const numbers = columns.map((column) => Boolean(column.number));
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label },

@@ -18,7 +18,7 @@ export function status(row) {
 }
 
 export function jobLink(job, name = null) {
-  return job ? h("a", { href: link("job", { job }), class: "whole" }, name ? name : job) : "–";
+  return job ? h("a", { href: link("job", { job }), class: name ? null : "whole" }, name ? name : job) : "–";
 }
 
 export function trialLink(job, id, shown = null) {
