@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import urllib.request
@@ -57,6 +58,15 @@ def test_gated_job_shows_what_the_terminal_said(page: Page, real: str, jobs: Rea
     assert page.page.query_selector("svg.interval") is not None
     page.open(real, "compare", a="main", b=jobs.gated)
     assert "✗ broke" in page.text
+    verdict = "section[aria-label='Verdict by benchmark and agents'] tbody"
+    cells = [cell.inner_text() for cell in page.page.query_selector_all(f"{verdict} td")]
+    assert cells[:7] == ["quickstart", "solver", "solver", "8", "0.829", "0.360", "\N{MINUS SIGN}0.469"]
+    assert 0 < float(cells[8]) < 0.05
+    assert (cells[9], cells[10], cells[11]) == ("\N{EN DASH}", "A", "75.0 % → 25.0 %")
+    drawn = page.page.query_selector(f"{verdict} svg.interval")
+    assert drawn is not None
+    label = str(drawn.get_attribute("aria-label")).replace("\N{MINUS SIGN}", "-")
+    assert re.fullmatch(r"change -0\.469, interval -0\.\d{3} to -0\.\d{3}", label)
 
 
 def test_report_of_the_gate_opens_from_disk_without_a_network(

@@ -1,0 +1,91 @@
+"""Files, logs and commands of a trial in the browser: views by kind, downloads, earlier parts, copies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser
+
+from pytest_benchjobs.store.bundle import JobBundle
+from pytest_benchjobs.store.layout import TrialLayout
+from tests.unit.viewing import NOW_JOB, PIXEL, Made, make
+from tests.viewer.pages import Page
+from tests.viewer.serving import serving
+
+pytestmark = pytest.mark.slow
+LINES = 20_000
+
+
+@pytest.fixture(scope="module")
+def long(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Made]]:
+    """A trial with a log of several parts."""
+    made = make(tmp_path_factory.mktemp("long"))
+    place = next(
+        one.path for one in JobBundle(made.directory, NOW_JOB).results() if one.node_id == made.trials["fix"]
+    )
+    log = TrialLayout(JobBundle(made.directory, NOW_JOB).root / place).agent_log
+    log.write_text("".join(f"line {number} é\n" for number in range(1, LINES + 1)), "utf-8")
+    with serving(made.directory) as address:
+        yield address, made
+
+
+def test_a_patch_is_shown_line_by_line_and_an_image_as_one(page: Page, long: tuple[str, Made]) -> None:
+    address, made = long
+    page.open(address, "trial", job=NOW_JOB, id=made.trials["fix"])
+    page.page.click('button[aria-label="Show artifacts/change.patch"]')
+    page.page.wait_for_selector("pre.diff")
+    assert page.page.inner_text("pre.diff .removed >> nth=-1").strip() == "-1"
+    assert page.page.inner_text("pre.diff .added >> nth=-1").strip() == "+2"
+    page.page.click('button[aria-label="Show artifacts/pixel.png"]')
+    page.page.wait_for_selector(".files img[alt='artifacts/pixel.png']")
+    page.until("document.querySelector('.files img').naturalWidth === 1")
+    button = page.page.locator('button[aria-label="Show artifacts/pixel.png"]')
+    assert (button.inner_text(), button.get_attribute("aria-expanded")) == ("Hide", "true")
+    button.click()
+    page.until("document.querySelector('.files img') === null")
+    assert page.page.query_selector('button[aria-label="Show artifacts/data.bin"]') is None
+
+
+def test_a_file_is_downloaded_as_it_is(page: Page, long: tuple[str, Made], tmp_path: Path) -> None:
+    address, made = long
+    page.open(address, "trial", job=NOW_JOB, id=made.trials["fix"])
+    for path, content in (("artifacts/pixel.png", PIXEL), ("artifacts/data.bin", bytes(range(256)) * 8)):
+        with page.page.expect_download() as download:
+            page.page.click(f'a[aria-label="Download {path}"]')
+        there = tmp_path / "file"
+        download.value.save_as(there)
+        assert there.read_bytes() == content
+        assert download.value.suggested_filename == Path(path).name
+
+
+def test_earlier_parts_of_a_log_come_before_what_is_there(page: Page, long: tuple[str, Made]) -> None:
+    address, made = long
+    page.open(address, "trial", job=NOW_JOB, id=made.trials["fix"])
+    page.until(f"document.querySelector('pre.log').textContent.includes('line {LINES} é')")
+    page.page.wait_for_selector("text=the last 65.5 kB of")
+    clicks = 0
+    while page.page.is_visible("text=Earlier part"):
+        before = page.run("document.querySelector('pre.log').textContent.length")
+        page.page.click("text=Earlier part")
+        page.until(f"document.querySelector('pre.log').textContent.length > {before}")
+        clicks += 1
+    assert clicks == 4
+    lines = page.run("document.querySelector('pre.log').textContent.split('\\n')")
+    assert lines == [*(f"line {number} é" for number in range(1, LINES + 1)), ""]
+
+
+def test_a_command_is_copied(browser: Browser, long: tuple[str, Made]) -> None:
+    address, made = long
+    context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
+    page = Page(context.new_page())
+    page.open(address, "trial", job=NOW_JOB, id=made.trials["fix"])
+    item = page.page.locator(".commands li").first
+    item.locator("button").click()
+    page.until("document.getElementById('said').textContent === 'Copied'")
+    copied = page.run("navigator.clipboard.readText()")
+    assert copied == item.locator("code").inner_text()
+    assert copied.startswith(("benchjobs ", "pytest "))
+    page.check()
+    context.close()
