@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from pytest_benchjobs.agents.reading.trajectory import Trajectory
+from pytest_benchjobs.model.result import Signature
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.layout import TrialLayout
-from tests.unit.jobs import make_job
+from tests.unit.jobs import ended, make_job
+from tests.unit.records import NOW
 from tests.viewer.pages import Page
 from tests.viewer.serving import serving
 
@@ -34,6 +38,22 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
                 trajectory.finish(None, None)
     with serving(directory) as address:
         yield address
+
+
+def test_a_changed_content_is_marked_and_no_flip(page: Page, tmp_path: Path) -> None:
+    for day, (letter, content) in enumerate((("P", "one"), ("F", "other"), ("P", "other"))):
+        signature = Signature(value=content, parts={"scenario": content})
+        at = NOW + datetime.timedelta(days=day)
+        result = ended(letter, signature=signature, started_at=at, finished_at=at)
+        make_job(tmp_path, f"2026112{day}-080000-aaaaaa", [result], hours_ago=80 - 24 * day)
+    with serving(tmp_path) as address:
+        page.open(address, "scenario", benchmark="texts", scenario="count")
+        rows = page.page.query_selector_all("[role=grid] tbody tr")
+        assert ["changed" in row.inner_text() for row in rows] == [False, True, False]
+        assert len(page.page.query_selector_all(".strip .new-content")) == 1
+        cells = [one.inner_text() for one in page.page.query_selector_all("section[aria-label=Agents] td")]
+        # It failed with the new content first, and passed with the same one: that is a flip, the change is none.
+        assert cells[8:10] == ["\N{WARNING SIGN} flaky, 1 flip", "2"]
 
 
 def test_several_attempts_have_estimates_and_flaky_scenarios(page: Page, served: str) -> None:

@@ -33,6 +33,6 @@ export async function trendPage() {
         { title: "Attempts", number: true }, { title: "Passed", number: true }, { title: "Failed", number: true }, { title: "Errors", number: true }, { title: "Known failures", number: true }, "Jobs"],
       [...found.points].reverse().map((point) => [time(point.at), String(point.key).slice(0, 12), point.agent, score(point.mean),
         typeof point.low === "number" ? `${score(point.low)} to ${score(point.high)}` : "–", count(point.scenarios), count(point.attempts), count(point.passed), count(point.failed),
-        count(point.errors), count(point.known), point.jobs.slice(0, 5).map((job) => [jobLink(job), " "])])))]
+        count(point.errors), count(point.known), point.jobs.slice(0, 5).map((job) => [jobLink(job, job), " "])])))]
       : h("p", { class: "nothing" }, "No jobs that have ended fit.")] };
 }
