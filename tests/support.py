@@ -122,6 +122,14 @@ def containers(*of: str) -> list[str]:
         client.close()
 
 
+def containers_left(*of: str) -> list[str]:
+    """Ids of containers of these jobs that stay. On a busy machine the engine, or the reaper, may need a moment."""
+    deadline = time.monotonic() + PATIENCE
+    while (left := containers(*of)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return left
+
+
 def in_flight(directory: Path, *but: str) -> bool:
     """Whether an agent works, or has worked, in a job below `directory` that is not one of these."""
     for job in jobs(directory) - set(but):

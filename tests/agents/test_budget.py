@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from tests.agents.jobs import Job
-from tests.support import containers, results, run, start, until
+from tests.support import containers_left, results, run, start, until
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
@@ -58,7 +58,7 @@ def test_a_dollar_over_forty_concurrent_trials(job: Job) -> None:
     assert len({result["job"] for result in whole}) == 1
     assert [result["outcome"] for result in whole] == ["passed"] * TRIALS
     assert job.server.usage.calls == calls + CALLS * (TRIALS - len(before))
-    assert containers(found[0]["job"]) == []
+    assert containers_left(found[0]["job"]) == []
 
 
 def test_what_was_spent_before_counts_when_a_job_is_taken_up_again(job: Job) -> None:

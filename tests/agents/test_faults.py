@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.agents.jobs import AGENTS, EACH, Job
-from tests.support import containers
+from tests.support import containers_left
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
@@ -58,7 +58,7 @@ def test_each_fault_has_the_outcome_and_class_of_the_table(job: Job, agent: str)
         expected["cut-once"] = expected["cut"]  # it never asks again
     assert _ends(found) == expected, job.output
     assert all(result["score"] is None for result in found if result["outcome"] == "error")
-    assert containers(found[0]["job"]) == []
+    assert containers_left(found[0]["job"]) == []
 
 
 @pytest.mark.parametrize("agent", EACH)

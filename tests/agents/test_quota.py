@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.agents.jobs import KEYS, NAMED, Job
-from tests.support import containers, paths, results, run
+from tests.support import containers_left, paths, results, run
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
@@ -45,7 +45,7 @@ def test_a_paused_job_is_finished_in_new_containers(job: Job, agent: str) -> Non
     assert first["status"] == "paused"
     assert "t1" not in paused
     assert {outcome for outcome, _, _ in paused.values()} <= {"passed"}
-    assert containers(first["id"]) == []
+    assert containers_left(first["id"]) == []
     again = run(job.path, "--bench-resume", "last", *arguments(job, agent), **KEYS)
     assert again.returncode == 0, again.stdout
     assert record(job)["status"] == "completed"
@@ -55,7 +55,7 @@ def test_a_paused_job_is_finished_in_new_containers(job: Job, agent: str) -> Non
     assert {name: one for name, one in found(job).items() if name in paused} == paused
     # As if it had never been paused: each trial has the calls of one that ran alone.
     assert len({calls for _, _, calls in found(job).values()}) == 1
-    assert containers(first["id"]) == []
+    assert containers_left(first["id"]) == []
 
 
 @pytest.mark.parametrize("agent", SPECS)
@@ -75,4 +75,4 @@ def test_a_trial_that_was_cut_short_begins_anew_when_the_quota_is_back(job: Job,
     assert any("began anew" in note for note in cut["notes"])
     assert cut["tries"] == 1
     assert cut["usage"]["calls"] > 2
-    assert containers(cut["job"]) == []
+    assert containers_left(cut["job"]) == []

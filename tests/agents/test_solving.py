@@ -8,7 +8,7 @@ import json
 import pytest
 
 from tests.agents.jobs import AGENTS, KEYS, Job, used
-from tests.support import containers
+from tests.support import containers_left
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
@@ -34,7 +34,7 @@ def test_each_makes_the_file_with_its_own_tool_and_is_metered_to_the_token(job: 
         calls = [call for step in steps for call in step.get("tool_calls") or ()]
         assert "made.txt" in json.dumps(calls), agent
     assert usages["claude-code"] == usages["codex"] == usages["goose"]
-    assert containers(result["job"]) == []
+    assert containers_left(result["job"]) == []
 
 
 def test_a_prompt_of_a_mebibyte_arrives_whole(job: Job) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
-from tests.support import IMAGE, containers, results, run, start
+from tests.support import IMAGE, containers, containers_left, results, run, start
 
 pytestmark = pytest.mark.docker
 
@@ -103,7 +103,7 @@ def test_what_failed_is_kept_opened_graded_anew_and_removed(project: Path, provi
     assert gone.returncode == 2
     assert "is no longer on this machine" in gone.stderr
     for job in {first["graded"]["job"], again["graded"]["job"]}:
-        assert containers(job) == []
+        assert containers_left(job) == []
 
 
 def test_a_cancelled_job_leaves_no_container_and_is_finished_later(project: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_cancelled_job_leaves_no_container_and_is_finished_later(project: Path
         process.communicate()
     job = job_of(project)
     assert job["status"] == "cancelled"
-    assert containers(job["id"]) == []
+    assert containers_left(job["id"]) == []
     assert of_newest(project) == {}
 
     write(project, "grep -q 3 out.txt", reference="echo 3 > out.txt")

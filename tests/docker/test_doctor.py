@@ -15,7 +15,7 @@ from pytest_benchjobs.report.documents.machine import Health
 from pytest_benchjobs.sandbox.docker import creating
 from pytest_benchjobs.sandbox.docker.health import engine_facts, limits_missing
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
-from tests.support import IMAGE, containers
+from tests.support import IMAGE, containers_left
 
 pytestmark = pytest.mark.docker
 
@@ -53,7 +53,7 @@ def test_what_a_dead_process_left_is_counted_and_stays(provider: DockerProvider)
 def test_limits_are_tried_in_a_container_that_is_removed(provider: DockerProvider) -> None:
     assert limits_missing(provider, (IMAGE,)) == ()
     assert limits_missing(provider, ()) is None
-    assert containers("doctor") == []
+    assert containers_left("doctor") == []
 
 
 def test_limits_that_do_not_hold_are_named(provider: DockerProvider, monkeypatch: pytest.MonkeyPatch) -> None:

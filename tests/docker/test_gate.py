@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import IMAGE, containers, junit_cases, run
+from tests.support import IMAGE, containers_left, junit_cases, run
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
@@ -70,7 +70,7 @@ def judged(directory: Path, *arguments: str, status: int) -> tuple[dict[str, Any
     assert done.returncode == status, done.stdout
     bundles = (directory / "reports" / "jobs").glob("*/report.json")
     report = max((json.loads(path.read_text()) for path in bundles), key=lambda one: one["job"]["created_at"])
-    assert containers(report["job"]["id"]) == []
+    assert containers_left(report["job"]["id"]) == []
     (gate,) = report["gates"]
     return gate, done.stdout
 

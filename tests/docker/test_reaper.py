@@ -77,7 +77,7 @@ def test_closing_leaves_neither_containers_nor_a_reaper(client: docker.APIClient
     process = _start("test-reaper-close", "close")
     output, _ = process.communicate(timeout=PATIENCE)
     assert (process.returncode, output) == (0, "started\n" * 3)
-    assert _containers(client, "test-reaper-close") == []
+    assert _until_gone(client, "test-reaper-close", PATIENCE) == []
     alive = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert f"/{process.pid}/" not in alive
 

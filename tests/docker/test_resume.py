@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import IMAGE, containers, junit_cases, results, run, start
+from tests.support import IMAGE, containers_left, junit_cases, results, run, start
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
@@ -80,4 +80,4 @@ def test_a_job_that_is_killed_again_and_again(tmp_path: Path, trials: int, times
     (junit,) = directory.glob("reports/jobs/*/junit.xml")
     (other,) = (tmp_path / "peaceful").glob("reports/jobs/*/junit.xml")
     assert junit_cases(junit) == junit_cases(other)
-    assert containers(mine["id"]) == []
+    assert containers_left(mine["id"]) == []

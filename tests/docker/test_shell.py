@@ -28,7 +28,7 @@ from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from pytest_benchjobs.sandbox.protocol import SandboxSpec
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.history import History
-from tests.support import IMAGE, containers
+from tests.support import IMAGE, containers, containers_left
 from tests.unit.records import NOW, record, result, trial
 
 pytestmark = pytest.mark.docker
@@ -81,7 +81,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory, job: str, kept: str) -> 
 @pytest.fixture(autouse=True)
 def _nothing_left(job: str) -> Iterator[None]:
     yield
-    assert containers(job) == []
+    assert containers_left(job) == []
 
 
 def _shell(directory: Path, *arguments: str, given: bytes = b"") -> tuple[int, bytes, bytes]:

@@ -508,9 +508,10 @@ def test_a_network_that_cannot_be_had_is_an_error(bench: Bench) -> None:
     [
         ([], 1, True),
         ([refusal("No such container", docker.errors.NotFound)], 1, True),
-        ([refusal("removal of container c is already in progress")], 1, True),
+        ([refusal("removal of container c is already in progress"), None], 2, True),
+        ([refusal("removal of container c is already in progress")] * 5, 5, False),
         ([refusal("device busy"), None], 2, True),
-        ([refusal("device busy")] * 3, 3, False),
+        ([refusal("device busy")] * 5, 5, False),
         ([OSError("gone")], 1, False),
     ],
 )

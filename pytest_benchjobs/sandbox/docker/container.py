@@ -66,6 +66,8 @@ _FAULT_OF_THE_AGENT = (
     "file exists",
 )
 _LATE_EVENT = 0.3
+_PAUSES = (0.1, 0.2, 0.4, 0.8, 0.0)
+"""Seconds after each try to remove a container."""
 _ENDING = 30.0
 _PROXY_DOOR = 20.0
 _HEAD_OF_OUTPUT = 2000
@@ -525,21 +527,20 @@ class DockerSandbox(ContainerFiles):
             return
         if self._proxy is not None:
             self._proxy.close()
-        for _ in range(3):
+        for pause in _PAUSES:
             try:
                 self._engine.client.remove_container(self.id, force=True, v=True)
             except docker.errors.NotFound:
                 break
-            except docker.errors.APIError as error:
-                if "already in progress" in str(error.explanation):
-                    break
-                time.sleep(0.2)
+            except docker.errors.APIError:
+                # Also one that says "already in progress": that removal may fail, so only its end tells.
+                time.sleep(pause)
             except Exception:
                 return
             else:
                 break
         else:
-            return
+            return  # `close` tries again, then the reaper
         self._removed = True
         self._services.forget(self.id)
 
