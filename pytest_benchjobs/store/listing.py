@@ -179,8 +179,28 @@ def choices(history: HistoryReader, jobs: Collection[str] = ()) -> dict[str, lis
     }
     where, values = where_all(("tags <> '[]'", ()), one_of("job", jobs))
     lists = history.select(f"SELECT DISTINCT tags FROM runs {where}", *values)  # noqa: S608
-    tags = {tag for (text,) in lists for tag in json.loads(text) if isinstance(tag, str)}
+    tags = {tag for (text,) in lists for tag in _tags(text)}
     return {**found, "tags": sorted(tags)[:_CHOICES]}
+
+
+class Marks(NamedTuple):
+    """What a run can be filtered by, besides the fields of its row."""
+
+    model: str | None
+    tags: tuple[str, ...]
+    """Of its scenarios."""
+
+
+def marks(history: HistoryReader, jobs: Collection[str]) -> dict[str, dict[str, Marks]]:
+    """Return job -> id of a run -> its marks, of all runs of these jobs, in their order."""
+    found: dict[str, dict[str, Marks]] = {}
+    ids = list(dict.fromkeys(jobs))
+    for first in range(0, len(ids), _BATCH):
+        where, values = where_all(one_of("job", ids[first : first + _BATCH]))
+        query = f"SELECT job, position, model, tags FROM runs {where} ORDER BY job, position"  # noqa: S608
+        for job, position, model, tags in history.select(query, *values):
+            found.setdefault(job, {})[f"{job}.{position}"] = Marks(model, _tags(tags))
+    return found
 
 
 def verdicts(history: HistoryReader, jobs: Collection[str]) -> dict[str, str]:
@@ -351,6 +371,10 @@ def _has(columns: Sequence[str], word: str) -> tuple[str, list[object]]:
     text = " || ' ' || ".join(f"ifnull({column}, '')" if "||" not in column else column for column in columns)
     escaped = word.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
     return rf"({text}) LIKE ? ESCAPE '\'", [f"%{escaped}%"]
+
+
+def _tags(text: str) -> tuple[str, ...]:
+    return tuple(sorted(tag for tag in json.loads(text) if isinstance(tag, str)))
 
 
 def _runs(history: HistoryReader, keys: Sequence[tuple[Any, ...]]) -> list[RunRow]:

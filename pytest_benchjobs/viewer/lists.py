@@ -31,6 +31,7 @@ from ..store.listing import (
     count_runs,
     job_page,
     latest_runs,
+    marks,
     run_page,
     sum_up,
     verdicts,
@@ -70,7 +71,7 @@ def runs(results: Results, query: Query) -> ViewerRuns:
         return ViewerRuns(
             total=len(page.rows) if alone else results.known(history, count_runs, wanted)[0],
             next=as_cursor(page.next),
-            runs=tuple(run_items(results, page.rows)),
+            runs=tuple(run_items(results, history, page.rows)),
         )
 
 
@@ -119,7 +120,7 @@ def overview_document(
         filtered=filtered,
         succeeded=succeeded,
         failed=failed,
-        latest=next(iter(run_items(results, newest)), None),
+        latest=next(iter(run_items(results, history, newest)), None),
         latest_scores=tuple(one for one in latest if not is_synthetic(one.agent)),
         synthetic=tuple(one for one in latest if is_synthetic(one.agent)),
         baselines=() if jobs else tuple(mirror(ViewerBaseline, entry) for entry in history.baselines()),
@@ -153,11 +154,13 @@ def meta_of(
     )
 
 
-def run_items(results: Results, rows: Iterable[RunRow]) -> Iterable[ViewerRun]:
-    """Yield runs with the high scores of their benchmarks."""
+def run_items(results: Results, history: HistoryReader, rows: list[RunRow]) -> Iterable[ViewerRun]:
+    """Yield runs with the high scores of their benchmarks, and their tags."""
     dead: dict[str, bool] = {}
+    marked = marks(history, [row.job for row in rows])
     for row in rows:
         high, delta = _to_high(results, row.benchmark, row.mean_score)
+        mark = marked.get(row.job, {}).get(row.id)
         tokens = (row.input_tokens, row.output_tokens)
         yield mirror(
             ViewerRun,
@@ -165,16 +168,25 @@ def run_items(results: Results, rows: Iterable[RunRow]) -> Iterable[ViewerRun]:
             total_tokens=None if tokens[0] is None or tokens[1] is None else tokens[0] + tokens[1],
             high_score=high,
             delta=delta,
+            tags=() if mark is None else mark.tags,
             dead=_is_dead(results, row.job, row.status, dead),
         )
 
 
 def job_items(results: Results, history: HistoryReader, rows: list[JobRow]) -> Iterable[ViewerJobItem]:
-    """Yield jobs with their verdicts."""
-    judged = verdicts(history, [row.id for row in rows])
+    """Yield jobs with their verdicts, models and tags."""
+    ids = [row.id for row in rows]
+    judged, marked = verdicts(history, ids), marks(history, ids)
     for row in rows:
-        dead = _is_dead(results, row.id, row.status, {})
-        yield mirror(ViewerJobItem, row, verdict=judged.get(row.id), dead=dead)
+        own = marked.get(row.id, {}).values()
+        yield mirror(
+            ViewerJobItem,
+            row,
+            verdict=judged.get(row.id),
+            models=tuple(dict.fromkeys(one.model for one in own if one.model is not None)),
+            tags=tuple(sorted({tag for one in own for tag in one.tags})),
+            dead=_is_dead(results, row.id, row.status, {}),
+        )
 
 
 def latest_scores(results: Results, rows: Iterable[RunRow]) -> Iterable[LatestScore]:

@@ -7,6 +7,7 @@ import functools
 import http.server
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
@@ -15,7 +16,7 @@ from playwright.sync_api import Browser
 from pytest_benchjobs.store.reader import HistoryReader
 from pytest_benchjobs.viewer.export import export_of, write_directory
 from pytest_benchjobs.viewer.results import Results
-from tests.unit.viewing import BEFORE, CODEX, HIDDEN, HOSTILE, NOW_JOB, Made
+from tests.unit.viewing import BEFORE, CODEX, HIDDEN, HOSTILE, NOW_JOB, PIXEL, Made
 from tests.viewer.pages import Page
 from tests.viewer.test_hostile import FOREIGN, PAGES, readable
 
@@ -107,6 +108,66 @@ def test_a_comparison_in_one_file_draws_its_pairs(browser: Browser, file: str) -
     with opened(browser, offline=True) as page:
         go(page, file, "compare", a=NOW_JOB, b=NOW_JOB, a_agent="oracle", b_agent=CODEX)
         assert page.page.query_selector("svg.pair") is not None
+
+
+def test_agents_of_two_jobs_are_compared_in_one_file(browser: Browser, file: str) -> None:
+    with opened(browser, offline=True) as page:
+        go(page, file, "compare", a=BEFORE, b=NOW_JOB, a_agent="oracle", b_agent=CODEX, benchmark="texts")
+        assert page.page.query_selector("svg.pair") is not None
+        assert "oracle → codex:gpt-5" in page.text
+        # The only agent of a job may be named, or not.
+        for label in (CODEX, ""):
+            go(page, file, "compare", a=NOW_JOB, b=HIDDEN, a_agent=CODEX, b_agent=label)
+            assert page.run("document.querySelectorAll('[role=alert]').length") == 0
+        go(page, file, "compare", a=BEFORE, b=NOW_JOB, benchmark="another")
+        assert page.page.query_selector("svg.pair") is None
+        assert page.run("document.querySelectorAll('[role=alert]').length") == 0
+        go(page, file, "compare", a=BEFORE, b=NOW_JOB, a_agent="oracle")
+        assert "one agent with another one" in page.page.inner_text("[role=alert]")
+
+
+def test_lists_of_one_file_are_filtered_as_those_of_the_server(browser: Browser, file: str) -> None:
+    def shown() -> set[str]:
+        return {job for job in JOBS if job in page.page.inner_text("[role=grid]")}
+
+    with opened(browser, offline=True) as page:
+        go(page, file, "jobs", tag="easy")
+        assert shown() == {NOW_JOB}
+        go(page, file, "jobs", model="gpt-5")
+        assert shown() == set(JOBS)
+        go(page, file, "runs", tag="easy", model="gpt-5")
+        assert shown() == {NOW_JOB}
+        page.page.select_option("select[name=tag]", "")
+        page.until("document.querySelectorAll('[role=grid] [role=row]').length === 4")
+        go(page, file, "runs", tag="no such")
+        assert "that fit the filters" in page.text
+
+
+def test_a_trend_of_one_file_is_of_a_branch(browser: Browser, file: str) -> None:
+    with opened(browser, offline=True) as page:
+        go(page, file, "trend", benchmark="texts")
+        assert "ffff1111" in page.text
+        assert "0a1b2c3d" in page.text
+        page.page.select_option("select[name=branch]", "main")
+        page.until("!document.body.textContent.includes('ffff1111')")
+        assert "0a1b2c3d" in page.text
+
+
+def test_files_in_one_file_are_saved(browser: Browser, file: str, made: Made, tmp_path: Path) -> None:
+    with opened(browser, offline=True) as page:
+        go(page, file, "trial", job=NOW_JOB, id=made.trials["fix"])
+        for name, content in (
+            ("pixel.png", PIXEL),
+            ("page.html", b"<script>parent"),
+            ("käse 100%.txt", b"ok\n"),
+        ):
+            with page.page.expect_download() as download:
+                page.page.click(f'button[aria-label="Save artifacts/{name}"]')
+            there = tmp_path / "file"
+            download.value.save_as(there)
+            assert there.read_bytes().startswith(content)
+            assert download.value.suggested_filename.endswith(name[-4:])
+        assert page.page.query_selector('button[aria-label="Save artifacts/data.bin"]') is None
 
 
 def test_many_files_show_the_same_from_a_web_server(browser: Browser, site: str, made: Made) -> None:

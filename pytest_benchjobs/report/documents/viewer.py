@@ -66,6 +66,8 @@ class ViewerRun(RunItem):
     high_score: HighScore | None
     delta: float | None
     """`mean_score - high_score`; negative: below it."""
+    tags: tuple[str, ...]
+    """Of its scenarios."""
 
 
 class ViewerRuns(Document):
@@ -83,6 +85,10 @@ class ViewerJobItem(JobItem):
 
     verdict: str | None
     """Latest verdict of its gates."""
+    models: tuple[str, ...]
+    """In order of its runs."""
+    tags: tuple[str, ...]
+    """Of its scenarios."""
 
 
 class ViewerJobs(Document):

@@ -132,7 +132,7 @@ function report(read) {
     return parts.get(name);
   };
   const main = () => part("main");
-  const leftOut = () => new ApiError("Left out of this report.");
+  const leftOut = (more = "") => new ApiError("Left out of this report." + more);
 
   async function jobId(text) {
     const data = await main();
@@ -165,8 +165,11 @@ function report(read) {
     return steps;
   }
 
-  async function file(job, id, path) {
-    return ((await details(job, id)).files || {})[job + "\n" + id + "\n" + path] || null;
+  async function file(text, id, path) {
+    const job = await jobId(text);
+    const content = ((await details(job, id)).files || {})[job + "\n" + id + "\n" + path];
+    if (!content) throw leftOut();
+    return content;
   }
 
   return {
@@ -204,13 +207,22 @@ function report(read) {
     },
     fileUrl: () => null,
     async fileText(text, id, path) {
-      const content = await file(await jobId(text), id, path);
-      if (!content) throw leftOut();
+      const content = await file(text, id, path);
       return content.text ?? content.data;
     },
-    async compare({ a, b, a_agent = "", b_agent = "" }) {
-      const key = [await jobId(a), await jobId(b), a_agent, b_agent].join("\n");
-      return keyed("compare", key);
+    async fileBlob(text, id, path) {
+      const content = await file(text, id, path);
+      // Of no type that a browser would show.
+      return new Blob([content.text ?? decoded(content.data.split(",").at(-1))], { type: "application/octet-stream" });
+    },
+    async compare({ a, b, a_agent = "", b_agent = "", benchmark = "" }) {
+      const [one, other] = [await jobId(a), await jobId(b)];
+      const { compare, matrix } = await main();
+      // The only agent of a job needs no label.
+      const label = (job, agent) => (one !== other && matrix[job].agents.length === 1 && matrix[job].agents[0] === agent ? "" : agent);
+      const found = compare[[one, other, label(one, a_agent), label(other, b_agent)].join("\n")];
+      if (!found) throw leftOut(" It has comparisons of jobs as a whole, and of one agent with another one, as many as there is room for.");
+      return benchmark ? ofBenchmark(found, benchmark) : found;
     },
     async align(parameters) {
       const side = async (name) => {
@@ -247,9 +259,9 @@ function report(read) {
       const all = await keyed("scenario", benchmark + "\n" + scenario);
       return agent ? { ...all, results: all.results.filter((result) => result.agent === agent) } : all;
     },
-    async trend({ by = "commit", benchmark = "", agent = [] }) {
+    async trend({ by = "commit", benchmark = "", agent = [], branch = "" }) {
       const agents = [agent].flat().filter(Boolean);
-      const all = await keyed("trend", by || "commit");
+      const all = await keyed("trend", `${by || "commit"}\n${branch || ""}`);
       return { ...all, points: all.points.filter((point) =>
         (!benchmark || point.benchmark === benchmark) && (!agents.length || agents.includes(point.agent))) };
     },
@@ -265,11 +277,22 @@ function textsOf(value) {
   return Object.entries(value).flatMap(([name, one]) => (["step_id", "tool_call_id", "source_call_id", "metrics"].includes(name) ? [] : textsOf(one)));
 }
 
+// A comparison, narrowed to a benchmark.
+function ofBenchmark(found, benchmark) {
+  const { comparison, pairs } = found;
+  const at = [...pairs.benchmark.keys()].filter((place) => pairs.benchmark[place] === benchmark);
+  const of = (rows) => rows.filter((row) => row.benchmark === benchmark);
+  const lists = ["rows", "newly_failing", "newly_passing", "suspects", "changed", "unscored", "removed", "added"].map((name) => [name, of(comparison[name])]);
+  return { ...found, comparison: { ...comparison, ...Object.fromEntries(lists) },
+    pairs: Object.fromEntries(Object.entries(pairs).map(([name, column]) => [name, at.map((place) => column[place])])) };
+}
+
+const decoded = (base64) => Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
+
 async function embedded(name) {
   const element = document.getElementById("data-" + name);
   if (!element) throw new ApiError("Left out of this report.");
-  const packed = Uint8Array.from(atob(element.textContent.trim()), (letter) => letter.charCodeAt(0));
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const stream = new Blob([decoded(element.textContent.trim())]).stream().pipeThrough(new DecompressionStream("gzip"));
   return JSON.parse(await new Response(stream).text());
 }
 

@@ -27,7 +27,7 @@ export async function trendPage() {
   return { title: "Trend", content: [
     h("h1", null, "Trend"),
     h("div", { class: "filters" }, benchmarks.length ? choice("benchmark", "Benchmark", benchmarks, now.get("benchmark") ? "first" : benchmark) : null,
-      choice("agent", "Agent", agents), choice("by", "By", by === "day" ? ["day", "commit"] : ["commit", "day"], null), api.source === "http" && branches && branches.length ? choice("branch", "Branch", branches) : null),
+      choice("agent", "Agent", agents), choice("by", "By", by === "day" ? ["day", "commit"] : ["commit", "day"], null), branches && branches.length ? choice("branch", "Branch", branches) : null),
     found.points.length ? [h("figure", null, trendChart(series, keys.map((key) => String(key).slice(0, 10))), h("figcaption", { class: "key" }, chartKey(names))),
       section("Figures", table("Figures of the trend", [{ title: "Time", whole: true }, by === "day" ? "Day" : "Commit", "Agent", { title: "Mean", number: true }, { title: "95 % interval", number: true }, { title: "Scenarios", number: true },
         { title: "Attempts", number: true }, { title: "Passed", number: true }, { title: "Failed", number: true }, { title: "Errors", number: true }, { title: "Known failures", number: true }, "Jobs"],

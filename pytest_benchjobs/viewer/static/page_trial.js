@@ -12,6 +12,7 @@ const PAGE = 50;
 const SHOWN = 200000;
 const LOOK = 3000;
 const LONGEST = 8000;
+const KEPT = 60000;
 
 export async function trialPage() {
   const now = current();
@@ -205,7 +206,8 @@ function filesOf(trial, id) {
   return section("Files", h("ul", { class: "files" }, trial.files.map((file) => {
     const place = h("div", { class: "content" });
     const address = api.fileUrl(trial.job, id, file.path, false);
-    const shown = file.kind === "binary" || (!address && !file.path.startsWith("artifacts/")) ? null : h("button", {
+    const here = address || file.path.startsWith("artifacts/"); // a report has no others
+    const shown = file.kind === "binary" || !here ? null : h("button", {
       type: "button", "aria-expanded": "false", "aria-label": `Show ${file.path}`, click: (event) => {
         show(event.target, place, file);
         rememberFiles([...open]);
@@ -213,8 +215,20 @@ function filesOf(trial, id) {
     }, "Show");
     if (shown && wanted.has(file.path)) show(shown, place, file);
     return h("li", null, h("code", null, file.path), ` ${bytes(file.bytes)} `, shown, " ",
-      address ? h("a", { href: address, "data-outside": true, download: true, "aria-label": `Download ${file.path}` }, "Download") : null, place);
+      address ? h("a", { href: address, "data-outside": true, download: true, "aria-label": `Download ${file.path}` }, "Download")
+        : shown ? h("button", { type: "button", "aria-label": `Save ${file.path}`, click: () => save(place, trial.job, id, file.path) }, "Save") : null, place);
   })), trial.files_left_out ? h("p", null, `${plural(trial.files_left_out, "more file")}: see the directory of the trial`) : null);
+}
+
+// Saves a file of a report, which has no address.
+async function save(place, job, id, path) {
+  try {
+    const address = URL.createObjectURL(await api.fileBlob(job, id, path));
+    h("a", { href: address, download: path.split("/").at(-1) }).click();
+    setTimeout(() => URL.revokeObjectURL(address), KEPT);
+  } catch (error) {
+    fill(place, h("p", { class: "error" }, error.message));
+  }
 }
 
 // Remembers the opened files in the address, those opened last: names may be long, and no server takes a long address.

@@ -58,13 +58,11 @@ const FILTERS = ["q", "benchmark", "status", "agent", "model", "branch", "tag"];
 // The filters of the lists of jobs and runs.
 export function filters(meta) {
   const { benchmarks, statuses, agents, models, branches, tags } = meta.choices;
-  // Rows of a report do not tell tags, nor those of jobs models.
-  const served = api.source === "http";
   const some = (name, title, options) => (options && options.length ? choice(name, title, options) : null);
   const set = FILTERS.some((name) => current().get(name));
   return h("div", { class: "filters" }, search("Search"),
     some("benchmark", "Benchmark", benchmarks), some("status", "Status", statuses), some("agent", "Agent", agents),
-    some("model", "Model", served || current().get("page") === "runs" ? models : []), some("branch", "Branch", branches), some("tag", "Tag", served ? tags : []),
+    some("model", "Model", models), some("branch", "Branch", branches), some("tag", "Tag", tags),
     set ? h("a", { class: "button", href: link(current().get("page") || "jobs") }, "Clear filters") : null);
 }
 

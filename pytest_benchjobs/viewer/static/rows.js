@@ -1,7 +1,11 @@
 // Filters, order and pages of lists in a report, where no server does it.
 
-const FILTERS = { runs: ["benchmark", "agent", "model", "status", "branch", "job"], jobs: ["status", "branch"] };
-const SEARCHED = ["id", "job", "job_name", "name", "benchmark", "benchmarks", "agent", "agents", "provider", "model", "status", "branch", "commit"];
+// Parameter -> field of a row, which may be a list.
+const FILTERS = {
+  runs: { benchmark: "benchmark", agent: "agent", model: "model", status: "status", branch: "branch", tag: "tags", job: "job" },
+  jobs: { benchmark: "benchmarks", agent: "agents", model: "models", status: "status", branch: "branch", tag: "tags" },
+};
+const SEARCHED = ["id", "job", "job_name", "name", "benchmark", "benchmarks", "agent", "agents", "provider", "model", "models", "status", "branch", "commit"];
 const NEWEST = { runs: "started_at", jobs: "created_at" };
 
 // A page of `rows`, as the server would answer.
@@ -14,13 +18,9 @@ export function found(kind, rows, parameters = {}) {
 }
 
 function fits(kind, row, parameters) {
-  for (const name of FILTERS[kind]) {
+  for (const [name, field] of Object.entries(FILTERS[kind])) {
     const wanted = [parameters[name]].flat().filter(Boolean);
-    if (wanted.length && !wanted.includes(row[name])) return false;
-  }
-  for (const [one, several] of [["benchmark", "benchmarks"], ["agent", "agents"]]) {
-    const wanted = [parameters[one]].flat().filter(Boolean);
-    if (kind === "jobs" && wanted.length && !wanted.some((name) => row[several].includes(name))) return false;
+    if (wanted.length && ![row[field]].flat().some((value) => wanted.includes(value))) return false;
   }
   const text = SEARCHED.map((name) => row[name]).flat().filter(Boolean).join("\n").toLowerCase();
   return (parameters.q || "").toLowerCase().split(/\s+/).every((word) => text.includes(word));
