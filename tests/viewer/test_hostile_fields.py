@@ -56,7 +56,9 @@ def unfold(page: Page) -> str:
     page.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     for button in page.page.query_selector_all("article.step button, .files button"):
         button.click()
-    page.until("[...document.querySelectorAll('.files button[aria-expanded]')].every((one) => one.textContent === 'Hide')")
+    page.until(
+        "[...document.querySelectorAll('.files button[aria-expanded]')].every((one) => one.textContent === 'Hide')"
+    )
     return str(page.run("document.querySelector('main').textContent"))
 
 
