@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..model.errors import InputError
 from ..model.job import JobStatus
+from .distinct import distinct
 from .reader import Condition, HistoryReader, one_of, where_all
 from .rows import JobRow, RunRow, ScenarioRow, column_of
+from .searching import Found, in_jobs, in_runs, look_up
 
 JOB_SORTS = (
     "id", "name", "status", "created_at", "finished_at", "planned", "trials", "passed", "failed", "error", "cancelled",
@@ -32,10 +34,6 @@ RUN_SORTS = (
     *(field.name for field in dataclasses.fields(RunRow)), "total_tokens", "high_score", "delta",
 )  # fmt: skip
 """Columns that runs can be sorted by."""
-_RUN_TEXT = (
-    "job || '.' || position", "job_name", "benchmark", "agent", "provider", "model", "status", "branch", '"commit"',
-)  # fmt: skip
-_JOB_TEXT = ("id", "name", "status", "branch", '"commit"')
 _CHOICES = 500
 _BATCH = 5000
 """Rows that are looked up at once: a query of SQLite has at most 32,766 values."""
@@ -57,6 +55,8 @@ class Wanted:
     tags: tuple[str, ...] = ()
     jobs: tuple[str, ...] = ()
     """Ids."""
+    found: tuple[Found, ...] | None = dataclasses.field(default=None, compare=False)
+    """Where the words are, if that was looked up already."""
 
 
 class NoPlace(InputError):
@@ -88,7 +88,7 @@ def run_page(
     if sort not in RUN_SORTS:
         raise InputError(f"runs cannot be sorted by {sort!r}; choose one of {', '.join(RUN_SORTS)}")
     column = _Column(*_run_column(sort, high_scores or {}), keys=("job", "position"))
-    found, following = _page(history, "runs", column, _of_runs(wanted), descending, limit, after)
+    found, following = _page(history, "runs", column, _of_runs(history, wanted), descending, limit, after)
     rows = {(row.job, row.id): row for row in _runs(history, found)}
     ids = [(job, f"{job}.{position}") for job, position in found]
     return Page([rows[key] for key in ids if key in rows], following)
@@ -112,7 +112,7 @@ def job_page(
         raise InputError(f"jobs cannot be sorted by {sort!r}; choose one of {', '.join(JOB_SORTS)}")
     column = _Column(None if sort == "id" else _OF_JOB.get(sort) or column_of(sort), (), keys=("id",))
     found, following = _page(
-        history, "jobs INDEXED BY jobs_listed", column, _of_jobs(wanted), descending, limit, after
+        history, "jobs INDEXED BY jobs_listed", column, _of_jobs(history, wanted), descending, limit, after
     )
     ids = [job_id for (job_id,) in found]
     rows: dict[str, JobRow] = {}
@@ -124,16 +124,17 @@ def job_page(
 
 def count_runs(history: HistoryReader, wanted: Wanted) -> tuple[int, int, int]:
     """Count the runs that fit: all, those of completed jobs, and those of jobs that ended otherwise."""
-    where, values = where_all(*_of_runs(wanted))
-    ended = "status NOT IN ('initializing', 'queued', 'running', 'completed')"
-    query = f"SELECT count(*), total(status = 'completed'), total({ended}) FROM runs {where}"  # noqa: S608
-    ((all_, completed, otherwise),) = history.select(query, *values)
-    return int(all_), int(completed), int(otherwise)
+    where, values = where_all(*_of_runs(history, wanted))
+    query = f"SELECT status, count(*) FROM runs {where} GROUP BY status"  # noqa: S608
+    counts = {JobStatus(status): int(count) for status, count in history.select(query, *values)}
+    ended = sum(count for status, count in counts.items() if status.ended)
+    completed = counts.get(JobStatus.COMPLETED, 0)
+    return sum(counts.values()), completed, ended - completed
 
 
 def count_jobs(history: HistoryReader, wanted: Wanted) -> int:
     """Count the jobs that fit."""
-    where, values = where_all(*_of_jobs(wanted))
+    where, values = where_all(*_of_jobs(history, wanted))
     ((count,),) = history.select(
         f"SELECT count(*) FROM jobs INDEXED BY jobs_listed {where}",  # noqa: S608
         *values,
@@ -144,31 +145,39 @@ def count_jobs(history: HistoryReader, wanted: Wanted) -> int:
 def sum_up(history: HistoryReader, jobs: Collection[str] = ()) -> tuple[int, int, int, int]:
     """Count all jobs, runs, trials and benchmarks, or those of some jobs."""
     where, values = where_all(one_of("job", jobs))
-    query = f"SELECT count(*), total(trials), count(DISTINCT benchmark) FROM runs {where}"  # noqa: S608
-    ((runs, trials, benchmarks),) = history.select(query, *values)
-    return count_jobs(history, Wanted(jobs=tuple(jobs))), int(runs), int(trials), int(benchmarks)
+    ((runs, trials),) = history.select(f"SELECT count(*), total(trials) FROM runs {where}", *values)  # noqa: S608
+    return (
+        count_jobs(history, Wanted(jobs=tuple(jobs))),
+        int(runs),
+        int(trials),
+        len(_values(history, "benchmark", jobs, _BATCH)),
+    )
 
 
 def latest_runs(history: HistoryReader, jobs: Collection[str] = ()) -> list[RunRow]:
     """Return the newest run with a score of each benchmark and agent, of all jobs or some."""
-    where, values = where_all(("mean_score IS NOT NULL", ()), one_of("job", jobs))
-    query = (
-        f"SELECT job, position, max(started_at) FROM runs {where} "  # noqa: S608
-        f"GROUP BY benchmark, agent ORDER BY benchmark, agent LIMIT {_CHOICES}"
+    if jobs:
+        where, values = where_all(("mean_score IS NOT NULL", ()), one_of("job", jobs))
+        query = (
+            f"SELECT job, position, max(started_at) FROM runs {where} "  # noqa: S608
+            f"GROUP BY benchmark, agent ORDER BY benchmark, agent LIMIT {_CHOICES}"
+        )
+        return _runs(history, [(job, position) for job, position, _ in history.select(query, *values)])
+    newest = (
+        "SELECT job, position FROM runs WHERE benchmark = ? AND agent = ? AND mean_score IS NOT NULL "
+        "ORDER BY started_at DESC LIMIT 1"
     )
-    return _runs(history, [(job, position) for job, position, _ in history.select(query, *values)])
+    found: list[Any] = []
+    for benchmark in distinct(history, "benchmark", _CHOICES):
+        for agent in distinct(history, "agent", _CHOICES - len(found), [("benchmark", benchmark)]):
+            found += history.select(newest, benchmark, agent)
+    return _runs(history, found)
 
 
 def choices(history: HistoryReader, jobs: Collection[str] = ()) -> dict[str, list[str]]:
     """Return the values that runs can be filtered by, the first of many; of all jobs or some."""
-
-    def distinct(column: str) -> list[str]:
-        where, values = where_all((f"{column} IS NOT NULL", ()), one_of("job", jobs))
-        query = f"SELECT DISTINCT {column} FROM runs {where} ORDER BY {column} LIMIT {_CHOICES}"  # noqa: S608
-        return [value for (value,) in history.select(query, *values)]
-
     found = {
-        name: distinct(column)
+        name: _values(history, column, jobs, _CHOICES)
         for name, column in (
             ("benchmarks", "benchmark"),
             ("agents", "agent"),
@@ -177,10 +186,17 @@ def choices(history: HistoryReader, jobs: Collection[str] = ()) -> dict[str, lis
             ("branches", "branch"),
         )
     }
-    where, values = where_all(("tags <> '[]'", ()), one_of("job", jobs))
-    lists = history.select(f"SELECT DISTINCT tags FROM runs {where}", *values)  # noqa: S608
-    tags = {tag for (text,) in lists for tag in _tags(text)}
+    tags = {tag for text in _values(history, "tags", jobs, _BATCH) for tag in _tags(text)}
     return {**found, "tags": sorted(tags)[:_CHOICES]}
+
+
+def _values(history: HistoryReader, column: str, jobs: Collection[str], limit: int) -> list[str]:
+    """Return the first values of a column, of all jobs or some."""
+    if not jobs:
+        return distinct(history, column, limit)
+    where, values = where_all((f"{column} IS NOT NULL", ()), one_of("job", jobs))
+    query = f"SELECT DISTINCT {column} FROM runs {where} ORDER BY {column} LIMIT ?"  # noqa: S608
+    return [value for (value,) in history.select(query, *values, limit)]
 
 
 class Marks(NamedTuple):
@@ -328,17 +344,17 @@ def _checked(after: Place | None, sorted_: bool, keys: int) -> Place | None:
     return after
 
 
-def _of_runs(wanted: Wanted) -> list[Condition]:
+def _of_runs(history: HistoryReader, wanted: Wanted) -> list[Condition]:
     return [
         one_of("job", wanted.jobs),
         *_filters(wanted),
         one_of("status", wanted.statuses),
         one_of("branch", wanted.branches),
-        *(_has(_RUN_TEXT, word) for word in wanted.words),
+        *map(in_runs, _words(history, wanted)),
     ]
 
 
-def _of_jobs(wanted: Wanted) -> list[Condition]:
+def _of_jobs(history: HistoryReader, wanted: Wanted) -> list[Condition]:
     conditions = [
         one_of("id", wanted.jobs),
         one_of("status", wanted.statuses),
@@ -347,11 +363,13 @@ def _of_jobs(wanted: Wanted) -> list[Condition]:
     if any(values for _, values in _filters(wanted)):
         where, values = where_all(*_filters(wanted))
         conditions.append((f"id IN (SELECT job FROM runs {where})", values))  # noqa: S608
-    for word in wanted.words:
-        own, [value] = _has(_JOB_TEXT, word)
-        run, _ = _has(("benchmark", "agent", "provider", "model"), word)
-        conditions.append((f"({own} OR id IN (SELECT job FROM runs WHERE {run}))", [value, value]))  # noqa: S608
-    return conditions
+    return [*conditions, *map(in_jobs, _words(history, wanted))]
+
+
+def _words(history: HistoryReader, wanted: Wanted) -> Iterable[Found]:
+    if wanted.found is not None:
+        return wanted.found
+    return [look_up(history, word) for word in wanted.words]
 
 
 def _filters(wanted: Wanted) -> list[Condition]:
@@ -366,13 +384,6 @@ def _filters(wanted: Wanted) -> list[Condition]:
     ]
 
 
-def _has(columns: Sequence[str], word: str) -> tuple[str, list[object]]:
-    """Return the condition that a word is in one of these columns, in any case."""
-    text = " || ' ' || ".join(f"ifnull({column}, '')" if "||" not in column else column for column in columns)
-    escaped = word.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
-    return rf"({text}) LIKE ? ESCAPE '\'", [f"%{escaped}%"]
-
-
 def _tags(text: str) -> tuple[str, ...]:
     return tuple(sorted(tag for tag in json.loads(text) if isinstance(tag, str)))
 
@@ -381,7 +392,12 @@ def _runs(history: HistoryReader, keys: Sequence[tuple[Any, ...]]) -> list[RunRo
     found: list[RunRow] = []
     for first in range(0, len(keys), _BATCH):
         batch = keys[first : first + _BATCH]
-        marks = ", ".join("(?, ?)" for _ in batch)
+        rows = ", ".join("(?, ?)" for _ in batch)
         values = [value for key in batch for value in key]
-        found += history.run_rows(f"WHERE (job, position) IN (VALUES {marks})", values)
+        # Each row is looked up; `IN (VALUES ...)` would read all of them.
+        found += history.run_rows(
+            "CROSS JOIN runs ON (job, position) = (wanted.column1, wanted.column2)",
+            values,
+            f"(VALUES {rows}) AS wanted",
+        )
     return found

@@ -521,9 +521,9 @@ class HistoryReader:
                 benchmarks = [*map(str, found.get("benchmarks", ())), *benchmarks]
         return tuple(dict.fromkeys(agents)), tuple(dict.fromkeys(benchmarks))
 
-    def run_rows(self, tail: str, values: Sequence[object]) -> list[RunRow]:
-        """Return runs, by the end of a query."""
-        query = f"SELECT {_RUN} FROM runs {tail}"  # noqa: S608
+    def run_rows(self, tail: str, values: Sequence[object], source: str = "runs") -> list[RunRow]:
+        """Return runs, by the end of a query, and the table that it begins with."""
+        query = f"SELECT {_RUN} FROM {source} {tail}"  # noqa: S608
         return [RunRow(*row[:-2], *map(as_time, row[-2:])) for row in self.select(query, *values)]
 
     def _trial_rows(self, tail: str, *values: object) -> list[TrialRow]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 from collections.abc import Iterable
 from importlib import metadata
@@ -38,6 +39,7 @@ from ..store.listing import (
 )
 from ..store.reader import HistoryReader
 from ..store.rows import JobRow, RunRow
+from ..store.searching import look_up
 from ..store.text import clean
 from .query import FILTERS, PAGING, Query, as_cursor
 from .results import Results, job_of
@@ -55,7 +57,7 @@ def runs(results: Results, query: Query) -> ViewerRuns:
     """Return a page of runs."""
     with results.open() as history:
         job = query.text("job")
-        wanted = query.wanted(None if job is None else job_of(history, job))
+        wanted = _wanted(results, history, query, job)
         after = query.place()
         page = run_page(
             history,
@@ -78,7 +80,7 @@ def runs(results: Results, query: Query) -> ViewerRuns:
 def jobs(results: Results, query: Query) -> ViewerJobs:
     """Return a page of jobs."""
     with results.open() as history:
-        wanted = query.wanted()
+        wanted = _wanted(results, history, query)
         after = query.place()
         page = job_page(
             history,
@@ -100,8 +102,15 @@ def overview(results: Results, query: Query) -> ViewerOverview:
     """Return totals over all runs, and the latest scores."""
     with results.open() as history:
         job = query.text("job")
-        wanted = query.wanted(None if job is None else job_of(history, job))
+        wanted = _wanted(results, history, query, job)
         return overview_document(results, history, wanted)
+
+
+def _wanted(results: Results, history: HistoryReader, query: Query, job: str | None = None) -> Wanted:
+    """Return the filter of a request, with its words looked up: several documents ask for the same ones."""
+    wanted = query.wanted(None if job is None else job_of(history, job))
+    found = tuple(results.known(history, look_up, word) for word in wanted.words)
+    return dataclasses.replace(wanted, found=found)
 
 
 def overview_document(

@@ -128,7 +128,8 @@ class Query:
         if len(words) > _WORDS:
             raise Refused(400, f"q has more than {_WORDS} words")
         jobs = () if job is None else (job,)
-        return Wanted(words=words, jobs=jobs, **{field: self.texts(name) for name, field in _FILTERS.items()})
+        filters: dict[str, Any] = {field: self.texts(name) for name, field in _FILTERS.items()}
+        return Wanted(words=words, jobs=jobs, **filters)
 
     def place(self) -> Place | None:
         """Return the sort key of `after`.

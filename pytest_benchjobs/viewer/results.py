@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import TypeVar, cast
@@ -31,6 +32,9 @@ class Results:
     _known: dict[object, tuple[object, object]] = dataclasses.field(
         default_factory=dict, init=False, repr=False, compare=False
     )
+    _asking: dict[object, threading.Lock] = dataclasses.field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def open(self) -> HistoryReader:
         """Open the history, for one thread.
@@ -44,13 +48,21 @@ class Results:
         return HistoryReader.of(self.directory)
 
     def known(self, history: HistoryReader, ask: Callable[[HistoryReader, _Q], _T], question: _Q) -> _T:
-        """Return what `ask` finds in the history, which is asked again only after it changed."""
-        state = history.state()  # before it is asked, so that no answer is older than its state
-        kept = self._known.get((ask, question))
-        if kept is None or kept[0] != state:
-            if len(self._known) >= _KNOWN:
-                self._known.clear()
-            kept = self._known[ask, question] = (state, ask(history, question))
+        """Return what `ask` finds in the history, which is asked again only after it changed.
+
+        Documents of one page ask the same at the same time: one of them finds it, the others wait for it.
+        """
+        lock = self._asking.setdefault((ask, question), threading.Lock())
+        try:
+            with lock:
+                state = history.state()  # before it is asked, so that no answer is older than its state
+                kept = self._known.get((ask, question))
+                if kept is None or kept[0] != state:
+                    if len(self._known) >= _KNOWN:
+                        self._known.clear()
+                    kept = self._known[ask, question] = (state, ask(history, question))
+        finally:
+            self._asking.pop((ask, question), None)
         return cast("_T", kept[1])
 
     @property

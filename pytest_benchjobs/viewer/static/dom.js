@@ -12,11 +12,26 @@ export function svg(tag, attributes, ...children) {
   return filled(document.createElementNS(SVG, tag), attributes, children);
 }
 
-// Replaces all children of an element.
+// Replaces the children of an element. Those that stay are never taken out: they keep the focus, and their layout.
 export function fill(element, ...children) {
-  element.replaceChildren();
-  append(element, children);
+  const wanted = nodesOf(children);
+  const staying = new Set(wanted);
+  for (const child of [...element.childNodes]) if (!staying.has(child)) child.remove();
+  let place = element.firstChild;
+  for (const node of wanted) {
+    if (node === place) place = place.nextSibling;
+    else element.insertBefore(node, place);
+  }
   return element;
+}
+
+const made = new Map();
+
+// What `make` makes of `data`: the same element as long as the data are the same, of each name the last one.
+export function kept(name, data, make) {
+  const text = JSON.stringify(data);
+  if (!made.has(name) || made.get(name).text !== text) made.set(name, { text, content: make() });
+  return made.get(name).content;
 }
 
 function filled(element, attributes, children) {
@@ -30,10 +45,12 @@ function filled(element, attributes, children) {
 }
 
 function append(element, children) {
-  for (const child of children.flat(Infinity)) {
-    if (child === null || child === undefined || child === false) continue;
-    element.append(child instanceof Node ? child : document.createTextNode(String(child)));
-  }
+  for (const node of nodesOf(children)) element.append(node);
+}
+
+function nodesOf(children) {
+  return children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false)
+    .map((child) => (child instanceof Node ? child : document.createTextNode(String(child))));
 }
 
 // A message for screen readers.

@@ -1,7 +1,7 @@
 // Shows the page that the address asks for, and follows its links without loading anew.
 
 import { api } from "./api.js";
-import { fill, h, say } from "./dom.js";
+import { fill, h, kept, say } from "./dom.js";
 import { time } from "./format.js";
 import { jobPage } from "./page_job.js";
 import { jobsPage, runsPage } from "./page_jobs.js";
@@ -17,18 +17,22 @@ import { current, go, link } from "./state.js";
 const PAGES = { jobs: jobsPage, runs: runsPage, job: jobPage, trial: trialPage, compare: comparePage, steps: stepsPage, scenario: scenarioPage, trend: trendPage, live: livePage };
 const NAV = [["jobs", "Jobs"], ["runs", "Runs"], ["compare", "Compare"], ["trend", "Trend"]];
 
+const USUAL = { page: "jobs" };
+
 let leave = null;
 let turn = 0;
+let shown = new URLSearchParams();
 
 // Draws the page of the address. A page that is slower than the next one is dropped.
 async function draw(first) {
   const mine = (turn += 1);
   if (leave) leave();
   leave = null;
-  const name = current().get("page") || "jobs";
+  const now = current();
+  const name = now.get("page") || USUAL.page;
   const main = document.getElementById("main");
-  fill(document.getElementById("nav"), h("ul", null, NAV.map(([page, title]) =>
-    h("li", null, h("a", { href: link(page), "aria-current": page === name ? "page" : null }, title)))));
+  fill(document.getElementById("nav"), kept("nav", name, () => h("ul", null, NAV.map(([page, title]) =>
+    h("li", null, h("a", { href: link(page), "aria-current": page === name ? "page" : null }, title))))));
   main.setAttribute("aria-busy", "true");
   let page;
   try {
@@ -42,16 +46,40 @@ async function draw(first) {
     return;
   }
   leave = page.leave || null;
+  const focused = focusIn(main);
   fill(main, page.content);
   main.removeAttribute("aria-busy");
   document.title = `${page.title} · benchjobs`;
   document.documentElement.dataset.ready = name;
   fill(document.getElementById("foot"), plainLink());
-  if (first !== true) {
+  const before = shown;
+  shown = now;
+  if (first === true) return;
+  if (isSame(before, now)) {
+    const found = focused && main.querySelector(focused);
+    if (found) found.focus({ preventScroll: true });
+    const counted = main.querySelector(".pager");
+    if (counted && ["sort", "order"].every((one) => before.get(one) === now.get(one))) say(counted.firstChild.textContent);
+  } else {
     window.scrollTo(0, 0);
     main.focus({ preventScroll: true });
     say(page.title);
   }
+}
+
+// Whether an address has the same page, in another order or with other filters: readers stay where they are.
+function isSame(before, now) {
+  return ["page", "job", "id", "scenario", "after"].every((name) => (before.get(name) || USUAL[name]) === (now.get(name) || USUAL[name]));
+}
+
+// A selector of the field or the head of a column that has the focus, which the page may be about to make anew.
+function focusIn(main) {
+  const active = document.activeElement;
+  if (!active || !main.contains(active)) return null;
+  if (active.name) return `[name="${CSS.escape(active.name)}"]`;
+  const head = active.closest('[role="columnheader"]');
+  const grid = head && head.closest('[role="grid"]');
+  return head ? `[role="grid"][aria-label="${CSS.escape(grid.getAttribute("aria-label"))}"] [role="columnheader"][data-column="${head.dataset.column}"] button` : null;
 }
 
 // Links of this viewer are followed here; others, and those opened elsewhere, by the browser.

@@ -1,7 +1,7 @@
 // Pages of jobs and of runs: lists with filters, and cards over them.
 
 import { api } from "./api.js";
-import { h, section, table } from "./dom.js";
+import { h, kept, section, table } from "./dom.js";
 import { change, count, duration, money, score, text, time } from "./format.js";
 import { asked, card, chip, filters, jobLink, listed, status } from "./parts.js";
 import { link } from "./state.js";
@@ -67,15 +67,15 @@ function cards(overview) {
 
 function latestTable(title, rows) {
   if (!rows || !rows.length) return null;
-  return section(title, table(title,
+  return kept(title, rows, () => section(title, table(title,
     ["Benchmark", "Agent", { title: "Score", number: true }, { title: "High score", number: true }, { title: "Delta", number: true }, { title: "Time", whole: true }, "Job"],
-    rows.map((row) => [row.benchmark, row.agent, score(row.mean_score), score(row.high_score ? row.high_score.score : null), change(row.delta), time(row.at), jobLink(row.job)])));
+    rows.map((row) => [row.benchmark, row.agent, score(row.mean_score), score(row.high_score ? row.high_score.score : null), change(row.delta), time(row.at), jobLink(row.job)]))));
 }
 
 function baselineTable(rows) {
   if (!rows || !rows.length) return null;
-  return section("Baselines", table("Baselines", ["Name", "Jobs", "Branch", "Commit", "Set at", "By", "Reason"],
-    rows.map((row) => [row.name, row.jobs.map((job) => [jobLink(job), " "]), text(row.branch), short(row.commit), time(row.set_at), text(row.set_by), text(row.reason)])));
+  return kept("Baselines", rows, () => section("Baselines", table("Baselines", ["Name", "Jobs", "Branch", "Commit", "Set at", "By", "Reason"],
+    rows.map((row) => [row.name, row.jobs.map((job) => [jobLink(job), " "]), text(row.branch), short(row.commit), time(row.set_at), text(row.set_by), text(row.reason)]))));
 }
 
 async function page(title, word, columns, usual, href, read) {
@@ -83,12 +83,11 @@ async function page(title, word, columns, usual, href, read) {
   const { sort, order, after, limit, ...wanted } = parameters;
   const [meta, overview, list] = await Promise.all([api.meta(), api.overview(wanted), read(parameters)]);
   const rows = list[word + "s"];
+  const { latest_scores: scores, synthetic, baselines, ...totals } = overview;
   return { title, content: [
-    h("h1", null, title), cards(overview), filters(meta),
+    kept("title", title, () => h("h1", null, title)), kept("cards", totals, () => cards(overview)), kept("filters", [meta.choices, title, wanted], () => filters(meta)),
     listed({ label: title, word, columns: sortable(columns, meta.columns && meta.columns[word + "s"]), rows, total: list.total, next: list.next, usual, href }),
-    latestTable("Latest scores", overview.latest_scores),
-    latestTable("Synthetic agents", overview.synthetic),
-    baselineTable(overview.baselines)] };
+    latestTable("Latest scores", scores), latestTable("Synthetic agents", synthetic), baselineTable(baselines)] };
 }
 
 export function jobsPage() {
