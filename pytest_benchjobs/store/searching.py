@@ -19,7 +19,7 @@ _OF_JOBS = ("id", "name", "status", "branch", '"commit"')
 _LIKE = "(" + " OR ".join(rf"{column} LIKE ? ESCAPE '\'" for column in _OF_JOBS) + ")"
 _VALUES = 5000
 """Most values of a column that are looked at one by one."""
-_OFTEN = 10
+OFTEN = 10
 """A word is frequent if one in so many jobs or values has it. Rows that fit are then tried in the order of the page."""
 _NUMBERED = re.compile(r"(.*)\.(\d*)\Z", re.DOTALL)
 
@@ -82,12 +82,12 @@ def look_up(history: HistoryReader, word: str) -> Found:
             continue
         having = [value for value in known if folded in value.encode().lower()]
         values[column] = having
-        often = often or len(having) * _OFTEN > len(known)
+        often = often or len(having) * OFTEN > len(known)
         everywhere = everywhere or (column in _NEVER_NULL and bool(known) and len(having) == len(known))
     if everywhere:
         return Found(word, True, True, values, None)
     ((all_,),) = history.select("SELECT count(*) FROM jobs")
-    most = int(all_) // _OFTEN + 1
+    most = int(all_) // OFTEN + 1
     query = f"SELECT id FROM jobs INDEXED BY jobs_listed WHERE {_LIKE} LIMIT ?"  # noqa: S608
     jobs = [job_id for (job_id,) in history.select(query, *_patterns(word), most)]
     return Found(word, False, often or len(jobs) >= most, values, jobs if len(jobs) < most else None)

@@ -33,6 +33,7 @@ from ..store.listing import (
     job_page,
     latest_runs,
     marks,
+    newest_run,
     run_page,
     sum_up,
     verdicts,
@@ -119,7 +120,7 @@ def overview_document(
     """Return the same for an open history; with `jobs`, over these alone, as if there were no others."""
     total, runs, trials, benchmarks = results.known(history, sum_up, jobs)
     filtered, succeeded, failed = results.known(history, count_runs, wanted)
-    newest = run_page(history, wanted, limit=1).rows
+    newest = results.known(history, newest_run, wanted)
     latest = list(latest_scores(results, results.known(history, latest_runs, jobs)))
     return ViewerOverview(
         jobs=total,

@@ -61,7 +61,11 @@ def static_answer(results: Results, request: Request) -> Response:  # noqa: ARG0
     headers = {"ETag": tag, "Cache-Control": "no-cache"}
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers=headers)
-    return packed(request, data, _TYPES.get(PurePosixPath(name).suffix, "text/plain"), headers)
+    media_type = _TYPES.get(PurePosixPath(name).suffix, "text/plain")
+    if _takes_gzip(request) and len(data) > _WORTH:
+        headers |= {"Vary": "Accept-Encoding", "Content-Encoding": "gzip"}
+        return Response(_packed_part(name), 200, headers, media_type)
+    return packed(request, data, media_type, headers)
 
 
 def file_answer(results: Results, request: Request) -> Response:
@@ -110,10 +114,14 @@ def packed(
 ) -> Response:
     """Return an answer, compressed where that is worth it and the client can read it."""
     headers = {"Vary": "Accept-Encoding", **(headers or {})}
-    if len(data) > _WORTH and "gzip" in request.headers.get("accept-encoding", ""):
+    if len(data) > _WORTH and _takes_gzip(request):
         data = gzip.compress(data, _LEVEL)
         headers["Content-Encoding"] = "gzip"
     return Response(data, status, headers, media_type)
+
+
+def _takes_gzip(request: Request) -> bool:
+    return "gzip" in request.headers.get("accept-encoding", "")
 
 
 def error_page(message: str) -> str:
@@ -170,6 +178,11 @@ def _read(file: BinaryIO, start: int, end: int) -> Iterator[bytes]:
 @functools.cache
 def _parts() -> dict[str, bytes]:
     return page_parts(static_files())
+
+
+@functools.cache
+def _packed_part(name: str) -> bytes:
+    return gzip.compress(_parts()[name])
 
 
 @functools.cache

@@ -108,7 +108,7 @@ def test_a_search_finds_what_looking_at_each_row_finds(
     results: tuple[Path, list[_Run]], monkeypatch: pytest.MonkeyPatch, most: int, often: float
 ) -> None:
     monkeypatch.setattr(searching, "_VALUES", most)
-    monkeypatch.setattr(searching, "_OFTEN", often)
+    monkeypatch.setattr(searching, "OFTEN", often)
     directory, runs = results
     with HistoryReader.of(directory) as history:
         for words in [(word,) for word in WORDS] + [

@@ -3,7 +3,7 @@
 import { h, fill, say } from "./dom.js";
 
 const ROW = 34;
-const BEYOND = 12;
+const BEYOND = 8;
 
 // Columns: {key, title, number, sort, hint(row), cell(row)}. `href(row)` is the address Enter opens. With `virtual`, rows have
 // one height and columns share the width, but for those that are wide, narrow or a chart; `least` is the width in rem.
@@ -101,6 +101,12 @@ export function grid({ label, columns, rows, sort = {}, onSort = null, href = nu
     active = { row: Number(cell.dataset.row), column: Number(cell.dataset.column), part: Math.max(0, linksOf(cell).indexOf(event.target)) };
   });
 
+  // Whether rows that are soon in sight are not there yet.
+  function isLate() {
+    const [first, last] = windowOf(frame, rows.length, BEYOND / 2);
+    return first < shown[0] || last > shown[1];
+  }
+
   if (virtual) {
     let waiting = false;
     frame.addEventListener("scroll", () => {
@@ -108,11 +114,10 @@ export function grid({ label, columns, rows, sort = {}, onSort = null, href = nu
       waiting = true;
       requestAnimationFrame(() => {
         waiting = false;
-        const [first, last] = windowOf(frame, rows.length);
-        if (Math.abs(first - shown[0]) > BEYOND / 2 || Math.abs(last - shown[1]) > BEYOND / 2) draw();
+        if (isLate()) draw();
       });
     });
-    new ResizeObserver(draw).observe(frame);
+    new ResizeObserver(() => (isLate() ? draw() : null)).observe(frame);
   }
   draw();
   return frame;
@@ -135,10 +140,11 @@ function headCell(column, at, sort, onSort) {
   }, column.title, h("span", { "aria-hidden": "true" }, sorted === "ascending" ? " ▲" : sorted === "descending" ? " ▼" : "")));
 }
 
-function windowOf(frame, length) {
+// First and last row in sight, and `beyond` more on both sides.
+function windowOf(frame, length, beyond = BEYOND) {
   const height = frame.clientHeight || 600;
-  const first = Math.max(0, Math.min(length, Math.floor(frame.scrollTop / ROW) - BEYOND));
-  return [first, Math.min(length, first + Math.ceil(height / ROW) + 2 * BEYOND)];
+  const first = Math.floor(frame.scrollTop / ROW);
+  return [Math.max(0, Math.min(length, first - beyond)), Math.min(length, first + Math.ceil(height / ROW) + beyond)];
 }
 
 function sized(element, height) {

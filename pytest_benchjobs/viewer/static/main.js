@@ -59,7 +59,7 @@ async function draw(first) {
     const found = focused && main.querySelector(focused);
     if (found) found.focus({ preventScroll: true });
     const counted = main.querySelector(".pager");
-    if (counted && ["sort", "order"].every((one) => before.get(one) === now.get(one))) say(counted.firstChild.textContent);
+    if (counted && counted.firstChild && ["sort", "order"].every((one) => before.get(one) === now.get(one))) say(counted.firstChild.textContent);
   } else {
     window.scrollTo(0, 0);
     main.focus({ preventScroll: true });
