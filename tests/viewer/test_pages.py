@@ -43,6 +43,30 @@ def test_runs_have_the_columns_and_sort_by_each(page: Page, address: str) -> Non
     assert len(set(scores)) > 1
 
 
+def test_sorting_and_filtering_leave_readers_where_they_are(page: Page, address: str) -> None:
+    page.page.set_viewport_size({"width": 1300, "height": 420})
+    page.open(address, "runs")
+    page.page.evaluate("document.querySelector('section').was = 'kept'")
+    page.page.focus('[role="columnheader"] >> text=Score')
+    page.page.evaluate("window.scrollTo(0, 100)")
+    for way in ("descending", "ascending"):
+        page.page.keyboard.press("Enter")
+        page.page.wait_for_selector(f'[aria-sort="{way}"] >> text=Score')
+        page.drawn()
+        assert page.page.evaluate("document.activeElement.textContent").startswith("Score")
+        assert page.page.evaluate("window.scrollY") == 100
+    assert page.page.evaluate("document.querySelector('section').was") == "kept"
+    page.page.focus('select[name="agent"]')
+    page.page.select_option('select[name="agent"]', "oracle")
+    page.until("document.querySelector('#said').textContent.endsWith('runs')")
+    assert page.page.evaluate("document.activeElement.name") == "agent"
+    assert page.page.input_value('select[name="agent"]') == "oracle"
+    page.page.click("nav >> text=Jobs")
+    page.until("document.querySelector('#said').textContent === 'Jobs'")
+    assert page.page.evaluate("document.activeElement.id") == "main"
+    assert page.page.evaluate("window.scrollY") == 0
+
+
 def test_search_finds_and_says_when_nothing_fits(page: Page, address: str) -> None:
     page.open(address, "runs", q="oracle")
     assert all("oracle" in row.inner_text() for row in page.page.query_selector_all("[role=grid] tbody tr"))
