@@ -139,7 +139,7 @@ def test_search_of_a_log_and_opened_files_are_in_the_address(page: Page, address
     page.until("document.querySelector('pre.log').textContent === 'the end'")
     for path in ("artifacts/change.patch", "artifacts/käse 100%.txt", "artifacts/pixel.png"):
         page.page.click(f'button[aria-label="Show {path}"]')
-    page.page.click('button[aria-label="Show artifacts/pixel.png"]')
+    page.page.click('button[aria-label="Hide artifacts/pixel.png"]')
     page.until("document.querySelectorAll('.files pre').length === 2")
     there = page.page.url
     page.page.goto("about:blank")

@@ -41,7 +41,7 @@ def test_a_patch_is_shown_line_by_line_and_an_image_as_one(page: Page, long: tup
     page.page.click('button[aria-label="Show artifacts/pixel.png"]')
     page.page.wait_for_selector(".files img[alt='artifacts/pixel.png']")
     page.until("document.querySelector('.files img').naturalWidth === 1")
-    button = page.page.locator('button[aria-label="Show artifacts/pixel.png"]')
+    button = page.page.locator('button[aria-label="Hide artifacts/pixel.png"]')
     assert (button.inner_text(), button.get_attribute("aria-expanded")) == ("Hide", "true")
     button.click()
     page.until("document.querySelector('.files img') === null")

@@ -13,8 +13,8 @@ export function pairChart(a, b, width = 140) {
     svg("circle", { class: "full", cx: at(b), cy: 10, r: 4 }));
 }
 
-// A change with its interval, around 0; a dashed line marks the tolerance.
-export function intervalChart({ value, low, high, tolerance }, width = 320) {
+// A change with its interval, around 0, and beside it the `ends` of that in words; a dashed line marks the tolerance.
+export function intervalChart({ value, low, high, tolerance }, ends, width) {
   if (typeof value !== "number") return null;
   const known = [value, low, high, tolerance ? -tolerance : 0].filter((one) => typeof one === "number").map(Math.abs);
   const most = 1.15 * Math.max(...known, 1e-9);
@@ -22,7 +22,7 @@ export function intervalChart({ value, low, high, tolerance }, width = 320) {
   const whole = typeof low === "number" && typeof high === "number";
   const label = `change ${change(value)}` + (whole ? `, interval ${change(low)} to ${change(high)}` : "") +
     (tolerance ? `, tolerance ${score(tolerance)}` : "");
-  return svg("svg", { class: "chart interval", width, height: 28, role: "img", "aria-label": label },
+  const drawing = svg("svg", { class: "chart interval", width, height: 28, role: "img", "aria-label": label },
     svg("line", { class: "axis", x1: 4, x2: width - 4, y1: 14, y2: 14 }),
     svg("line", { class: "zero", x1: at(0), x2: at(0), y1: 3, y2: 25 }),
     tolerance ? svg("line", { class: "tolerance", x1: at(-tolerance), x2: at(-tolerance), y1: 3, y2: 25 }) : null,
@@ -30,12 +30,13 @@ export function intervalChart({ value, low, high, tolerance }, width = 320) {
     whole ? svg("line", { class: "end", x1: at(low), x2: at(low), y1: 9, y2: 19 }) : null,
     whole ? svg("line", { class: "end", x1: at(high), x2: at(high), y1: 9, y2: 19 }) : null,
     svg("circle", { class: "full", cx: at(value), cy: 14, r: 5 }));
+  return whole ? [drawing, " ", ends] : drawing;
 }
 
 // Scores over time: a line with an interval for each series of points {x, mean, low, high, title, href}.
 export function trendChart(series, labels, width = 900, height = 260) {
-  const [left, right, top, bottom] = [40, 12, 10, 30];
-  const x = (at) => left + (labels.length < 2 ? 0.5 : at / (labels.length - 1)) * (width - left - right);
+  const [left, right, top, bottom, inner] = [40, 12, 10, 30, 36];
+  const x = (at) => left + inner + (labels.length < 2 ? 0.5 : at / (labels.length - 1)) * (width - left - right - 2 * inner);
   const y = (value) => top + (1 - value) * (height - top - bottom);
   const every = Math.max(1, Math.ceil(labels.length / 10));
   const ticks = [0, 0.25, 0.5, 0.75, 1].map((value) => [
@@ -44,13 +45,13 @@ export function trendChart(series, labels, width = 900, height = 260) {
   const names = labels.map((label, at) => (at % every ? null :
     svg("text", { class: "tick", x: x(at), y: height - 8, "text-anchor": "middle" }, label)));
   return svg("svg", { class: "chart trend", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Mean scores over time; the table below has the same figures" },
-    ticks, names, series.map(({ points }, number) => seriesOf(points, number % 6, x, y)));
+    ticks, names, series.map(({ points }, number) => seriesOf(points, number, x, y)));
 }
 
 function seriesOf(points, number, x, y) {
   const whole = points.filter((point) => typeof point.low === "number" && typeof point.high === "number");
   const line = points.filter((point) => typeof point.mean === "number");
-  return svg("g", { class: "series series-" + number },
+  return svg("g", { class: "series series-" + (number % 6) },
     whole.map((point) => svg("line", { class: "range", x1: x(point.x), x2: x(point.x), y1: y(point.low), y2: y(point.high) })),
     line.length > 1 ? svg("polyline", { points: line.map((point) => `${x(point.x)},${y(point.mean)}`).join(" ") }) : null,
     line.map((point) => {
@@ -70,12 +71,13 @@ function marker(number, x, y) {
     () => svg("path", { d: `M${x} ${y + 5}L${x + 5} ${y - 4}H${x - 5}Z` }),
     () => svg("path", { d: `M${x - 4} ${y - 4}L${x + 4} ${y + 4}M${x + 4} ${y - 4}L${x - 4} ${y + 4}`, class: "cross" }),
   ];
-  return shapes[number % shapes.length]();
+  // Colours begin anew with the seventh series, and shapes one further on.
+  return shapes[(number + Math.floor(number / 6)) % shapes.length]();
 }
 
 // The key of a chart: the shape and the name of each series.
 export function chartKey(names) {
   return names.map((name, number) => [
-    svg("svg", { class: "chart key series series-" + (number % 6), width: 16, height: 16, "aria-hidden": "true" }, marker(number % 6, 8, 8)),
+    svg("svg", { class: "chart key series series-" + (number % 6), width: 16, height: 16, "aria-hidden": "true" }, marker(number, 8, 8)),
     name]);
 }

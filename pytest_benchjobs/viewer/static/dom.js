@@ -88,13 +88,15 @@ export function commandList(commands) {
   if (!commands || !commands.length) return null;
   return h("ul", { class: "commands" }, commands.map(({ title, command }) =>
     h("li", null, h("span", null, title), h("code", null, command),
-      h("button", { type: "button", "aria-label": "Copy: " + title, click: () => copy(command) }, "Copy"))));
+      h("button", { type: "button", "aria-label": "Copy: " + title, click: (event) => copy(command, event.target) }, "Copy"))));
 }
 
-async function copy(text) {
+async function copy(text, button) {
   try {
     await navigator.clipboard.writeText(text);
     say("Copied");
+    button.textContent = "Copied";
+    setTimeout(() => fill(button, "Copy"), 2000);
   } catch {
     say("The browser does not let this page copy; select the text instead");
   }

@@ -16,12 +16,21 @@ export function score(value) {
 
 // A difference of scores, with its sign.
 export function change(value, digits = 3) {
-  return known(value) ? (value < 0 ? "−" : "+") + Math.abs(value).toFixed(digits) : UNKNOWN;
+  if (!known(value)) return UNKNOWN;
+  const shown = Math.abs(value).toFixed(digits);
+  return (Number(shown) === 0 ? "" : value < 0 ? "−" : "+") + shown;
 }
 
 // A value of a metric, which may be of any size.
 export function figure(value) {
   return known(value) ? String(Number(value.toPrecision(4))).replace("-", "−") : UNKNOWN;
+}
+
+// A difference of shares of 1, in percentage points.
+export function points(value, signed = true) {
+  if (!known(value)) return UNKNOWN;
+  const shown = (100 * Math.abs(value)).toFixed(1);
+  return (!signed || shown === "0.0" ? "" : value < 0 ? "−" : "+") + shown + " pp";
 }
 
 export function percent(value) {
@@ -30,7 +39,7 @@ export function percent(value) {
 
 export function probability(value) {
   if (!known(value)) return UNKNOWN;
-  return value < 0.0001 ? "< 0.0001" : value.toFixed(4);
+  return value < 0.001 ? "< 0.001" : value.toFixed(3);
 }
 
 export function count(value) {
@@ -73,6 +82,11 @@ export function text(value) {
 // The sign of an outcome, a status or a verdict, so that colour is never the only difference.
 export function sign(word) {
   return SIGNS[word] || "·";
+}
+
+// A long name, without its middle: those of agents often differ at the end.
+export function middle(name, most = 24) {
+  return name.length > most ? `${name.slice(0, Math.ceil(most / 2))}…${name.slice(name.length - Math.floor(most / 2) + 1)}` : name;
 }
 
 // One of several words: `plural(2, "trial")` is "2 trials".

@@ -8,6 +8,7 @@ import { remember } from "./state.js";
 
 const PART = 65536;
 const FOUND = 500;
+const SEARCHED = 16 << 20;
 const MOST = 1 << 20;
 
 // Returns the view, and a function that reads what came since; `anew` if it may be another log.
@@ -22,20 +23,32 @@ export function logView(job, id, logs, wanted, words) {
   const field = h("input", { type: "search", value: words || "", autocomplete: "off", spellcheck: "false" });
 
   // Reads a part of the log, and puts it before what is there.
-  async function load(from, to) {
+  async function load(from, to, drawn = true) {
     const mine = (turn += 1);
     earlier.disabled = true;
     try {
       const part = await api.log(job, id, from === null ? { name, offset: -PART, limit: PART } : { name, offset: from, limit: to - from });
       if (mine !== turn) return;
       loaded = from === null ? { text: part.text, from: part.offset, end: part.next ?? part.bytes, whole: part.bytes } : { ...loaded, text: part.text + loaded.text, from: part.offset };
-      draw();
+      if (drawn) draw();
     } catch (error) {
       fill(shown);
       fill(about, error.message);
       earlier.hidden = true;
     }
     earlier.disabled = false;
+  }
+
+  // Looks for the words in the whole log, of which so far only the end may be here.
+  async function seek() {
+    draw();
+    while (field.value && loaded.from > 0 && loaded.text.length < SEARCHED) {
+      const [before, mine] = [loaded.from, turn + 1];
+      fill(about, `looking at the rest: ${bytes(before)}`);
+      await load(Math.max(0, before - 4 * PART), before, false);
+      if (turn !== mine || loaded.from >= before) return; // another log was chosen, or it cannot be read
+    }
+    draw();
   }
 
   async function more(anew) {
@@ -63,13 +76,13 @@ export function logView(job, id, logs, wanted, words) {
     const lines = loaded.text.split("\n");
     const found = words ? lines.filter((line) => line.toLowerCase().includes(words)) : null;
     fill(shown, ansi(found ? found.slice(0, FOUND).join("\n") : loaded.text));
-    fill(about, found ? `${plural(found.length, "line")} of the part that is loaded contain it` + (found.length > FOUND ? `; the first ${FOUND} are shown` : "")
+    fill(about, found ? plural(found.length, "line") + (loaded.from ? ` of the last ${bytes(loaded.whole - loaded.from)}` : "") + (found.length === 1 ? " contains it" : " contain it") + (found.length > FOUND ? `; the first ${FOUND} are shown` : "")
       : loaded.from ? `the last ${bytes(loaded.whole - loaded.from)} of ${bytes(loaded.whole)}` : bytes(loaded.whole));
     earlier.hidden = loaded.from === 0;
     if (!found) shown.scrollTop = shown.scrollHeight;
   }
 
-  load(null);
+  load(null).then(() => (words ? seek() : null));
   return { more, content: h("div", null,
     h("div", { class: "filters" },
       h("label", null, h("span", null, "Log"), h("select", { change: (event) => {
@@ -80,7 +93,7 @@ export function logView(job, id, logs, wanted, words) {
       h("form", { role: "search", class: "search", submit: (event) => {
         event.preventDefault();
         remember({ log_q: field.value || null });
-        draw();
+        seek();
       } }, h("label", null, h("span", null, "Search the log"), field), h("button", { type: "submit" }, "Search"))),
     earlier, shown, about) };
 }

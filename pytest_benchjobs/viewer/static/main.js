@@ -18,13 +18,14 @@ const PAGES = { jobs: jobsPage, runs: runsPage, job: jobPage, trial: trialPage, 
 const NAV = [["jobs", "Jobs"], ["runs", "Runs"], ["compare", "Compare"], ["trend", "Trend"]];
 
 const USUAL = { page: "jobs" };
+const ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 let leave = null;
 let turn = 0;
 let shown = new URLSearchParams();
 
-// Draws the page of the address. A page that is slower than the next one is dropped.
-async function draw(first) {
+// Draws the page of the address. A page that is slower than the next one is dropped. `back` is where a reader was who returns.
+async function draw(first, back = null) {
   const mine = (turn += 1);
   if (leave) leave();
   leave = null;
@@ -51,11 +52,16 @@ async function draw(first) {
   main.removeAttribute("aria-busy");
   document.title = `${page.title} · benchjobs`;
   document.documentElement.dataset.ready = name;
-  fill(document.getElementById("foot"), plainLink());
+  fill(document.getElementById("foot"), plainLink(), plainLink() ? "; " : null, `times are those of ${ZONE}`);
   const before = shown;
   shown = now;
   if (first === true) return;
-  if (isSame(before, now)) {
+  if (back) {
+    const left = back.link && [...main.querySelectorAll("a[href]")].find((one) => one.getAttribute("href") === back.link);
+    (left || main).focus({ preventScroll: true });
+    window.scrollTo(0, back.scroll);
+    say(page.title);
+  } else if (isSame(before, now)) {
     const found = focused && main.querySelector(focused);
     if (found) found.focus({ preventScroll: true });
     const counted = main.querySelector(".pager");
@@ -107,7 +113,7 @@ async function place() {
     const made = meta.live === false && meta.generated_at ? `report of ${time(meta.generated_at)}` : meta.directory;
     fill(document.getElementById("place"), made);
     if (meta.cut && meta.cut.length) {
-      document.getElementById("main").before(h("details", { class: "note" }, h("summary", null, "Parts were left out of this report for its size"), h("ul", null, meta.cut.map((line) => h("li", null, line)))));
+      document.getElementById("main").before(h("details", { class: "note" }, h("summary", null, "Parts are left out of this report"), h("ul", null, meta.cut.map((line) => h("li", null, line)))));
     }
   } catch {
     // The page itself says what is wrong.
@@ -123,7 +129,8 @@ function skip(event) {
 document.querySelector(".skip").addEventListener("click", skip);
 document.addEventListener("click", follow);
 document.addEventListener("keydown", shortcut);
-window.addEventListener("popstate", () => draw(false));
+window.addEventListener("popstate", (event) => draw(false, event.state));
+history.scrollRestoration = "manual";
 window.addEventListener("benchjobs-page", () => draw(false));
 place();
 draw(true);

@@ -3,7 +3,7 @@
 import { api } from "./api.js";
 import { intervalChart, pairChart } from "./chart.js";
 import { facts, h, section, table } from "./dom.js";
-import { change, count, duration, figure, money, percent, plural, probability, score, text } from "./format.js";
+import { count, duration, figure, money, percent, plural, points, probability, score, text } from "./format.js";
 import { grid } from "./grid.js";
 import { choice, jobLink, scenarioLink } from "./parts.js";
 import { changed, current, go, link } from "./state.js";
@@ -44,13 +44,19 @@ export async function comparePage() {
 function sides(now, jobs, baselines, found) {
   const ids = [...baselines, ...jobs.map((job) => job.id)];
   const all = (name) => [...new Set(jobs.flatMap((job) => job[name]))];
+  // The agents are those of the two jobs: once both are chosen, they are asked for.
+  const chosenBoth = (event) => {
+    if (event.target.name !== "a" && event.target.name !== "b") return;
+    const { a, b } = Object.fromEntries(new FormData(form));
+    if (a && b) go(link("compare", { a, b }));
+  };
   const field = (name, title, options, optional) => {
     const chosen = now.get(name) || "";
     const listed = chosen && !options.includes(chosen) ? [chosen, ...options] : options;
-    return h("label", null, h("span", null, title), h("select", { name }, h("option", { value: "" }, optional || "choose"),
+    return h("label", null, h("span", null, title), h("select", { name, required: !optional }, h("option", { value: "" }, optional || "choose"),
       listed.map((option) => h("option", { value: option, selected: option === chosen }, nameOf(jobs, option)))));
   };
-  const form = h("form", { class: "filters", submit: (event) => {
+  const form = h("form", { class: "filters", change: chosenBoth, submit: (event) => {
     event.preventDefault();
     const asked = Object.fromEntries(new FormData(form));
     go(link("compare", asked));
@@ -73,9 +79,10 @@ function rowsTable(comparison) {
   if (!comparison.rows.length) return h("p", { class: "nothing" }, "The two have no scenario in common.");
   return table("Comparison by benchmark and agents",
     ["Benchmark", "A", "B", { title: "Pairs", number: true }, { title: "Mean A", number: true }, { title: "Mean B", number: true }, { title: "Change", number: true },
-      "Interval", { title: "p", number: true }, { title: "Smallest detectable", number: true }, "Winner", { title: "Pass rates", number: true }, { title: "Cost per attempt", number: true }, { title: "Time per attempt", number: true }],
-    comparison.rows.map((row) => [row.benchmark, row.a_agent, row.b_agent, count(row.scenarios), score(row.a), score(row.b), change(row.delta),
-      intervalChart({ value: row.delta, low: row.low, high: row.high }, 200) || "–", probability(row.p_value), score(row.detectable),
+      { title: "Interval", whole: true }, { title: "p", number: true }, { title: "Smallest detectable", number: true }, "Winner", { title: "Pass rates", number: true }, { title: "Cost per attempt", number: true }, { title: "Time per attempt", number: true }],
+    comparison.rows.map((row) => [row.benchmark, row.a_agent, row.b_agent, count(row.scenarios), score(row.a), score(row.b), points(row.delta),
+      intervalChart({ value: row.delta, low: row.low, high: row.high }, `${points(row.low)} to ${points(row.high)}`, 160) || "–",
+      probability(row.p_value), typeof row.detectable === "number" ? points(row.detectable, false) : "none",
       row.winner ? `${row.winner.toUpperCase()}${row.significant ? "" : ", may be chance"}` : "tie",
       `${percent(row.a_pass_rate)} → ${percent(row.b_pass_rate)}`, `${money(row.a_cost)} → ${money(row.b_cost)}`, `${duration(row.a_seconds)} → ${duration(row.b_seconds)}`]));
 }
@@ -108,13 +115,13 @@ function columnsOf() {
   const [a, b] = [current().get("a"), current().get("b")];
   return [
     { key: "scenario", title: "Scenario", wide: true, cell: (row) => scenarioLink(row.benchmark, row.scenario) },
-    { key: "benchmark", title: "Benchmark", cell: (row) => row.benchmark },
-    { key: "agents", title: "Agents", cell: (row) => (row.a_agent === row.b_agent ? row.a_agent : `${row.a_agent} → ${row.b_agent}`) },
-    { key: "kind", title: "Kind", cell: (row) => kindChip(row.kind) },
+    { key: "kind", title: "Kind", narrow: true, cell: (row) => kindChip(row.kind) },
     { key: "dots", title: "A ○ to B ●", chart: true, cell: (row) => pairChart(row.a, row.b) },
     { key: "a", title: "A", number: true, narrow: true, cell: (row) => score(row.a) },
     { key: "b", title: "B", number: true, narrow: true, cell: (row) => score(row.b) },
     { key: "passes", title: "Passes", number: true, narrow: true, cell: (row) => `${row.a_passed}/${row.a_attempts} → ${row.b_passed}/${row.b_attempts}` },
+    { key: "benchmark", title: "Benchmark", cell: (row) => row.benchmark },
+    { key: "agents", title: "Agents", cell: (row) => (row.a_agent === row.b_agent ? row.a_agent : `${row.a_agent} → ${row.b_agent}`) },
     { key: "steps", title: "Steps", narrow: true, cell: (row) => h("a", { href: link("steps", { a_job: a, b_job: b, benchmark: row.benchmark, scenario: row.scenario,
       a_agent: row.a_agent, b_agent: row.b_agent }), "aria-label": `Steps of ${row.scenario} side by side` }, "steps") },
   ];

@@ -3,7 +3,7 @@
 import { api } from "./api.js";
 import { intervalChart } from "./chart.js";
 import { commandList, facts, h, section, table } from "./dom.js";
-import { change, count, duration, figure, money, percent, plural, probability, score, sign, text, time } from "./format.js";
+import { change, count, duration, figure, middle, money, percent, plural, points, probability, score, sign, text, time } from "./format.js";
 import { grid } from "./grid.js";
 import { chip, choice, jobLink, scenarioLink, search, status } from "./parts.js";
 import { changed, current, link } from "./state.js";
@@ -13,6 +13,7 @@ const RESCORED = 2;
 const KNOWN = 4;
 const RUNNING = 16;
 const MARKS = 40;
+const MOST_LINKS = 12;
 
 const IS_ID = /^\d{8}-\d{6}-[0-9a-f]{6}$/;
 
@@ -28,11 +29,12 @@ export async function jobPage() {
   const [job, matrix] = IS_ID.test(asked) ? await Promise.all([api.job(asked), api.matrix(asked)]) : await named(asked);
   const { summary } = job;
   const name = summary.name || summary.id;
-  const running = !summary.finished_at;
+  const running = !summary.finished_at && !summary.dead;
+  const verdict = job.gates.length ? [" gate: ", chip(job.gates[0].verdict)] : null;
   return { title: name, content: [
-    h("h1", null, "Job ", name), h("p", { class: "lead" }, status({ status: summary.status, dead: summary.dead }),
+    h("h1", null, "Job ", name), h("p", { class: "lead" }, status({ status: summary.status, dead: summary.dead }), verdict,
       summary.message ? [" ", summary.message] : null,
-      running && api.source === "http" ? [" ", h("a", { class: "button", href: link("live", { job: summary.id }) }, "Watch it")] : null),
+      running && api.source === "http" ? [" ", h("a", { class: "button", href: link("live", { job: summary.id }) }, "Watch it"), ` as of ${time(new Date())}`] : null),
     facts([["Id", summary.id], ["Started", time(summary.created_at)], ["Ended", summary.finished_at ? time(summary.finished_at) : null],
       ["Branch", job.branch], ["Commit", job.commit], ["Made from", summary.parent ? jobLink(summary.parent) : null],
       ["Attempts", `${count(summary.attempts)}, policy ${summary.attempt_policy}`],
@@ -51,10 +53,19 @@ function verdictSection(job) {
     h("span", { class: "line " + (["red", "green", "yellow", "cyan", "dim", "bold"].includes(line.colour) ? "paint-" + line.colour : "") }, line.text + "\n")));
   const drawn = (job.rules || []).filter((rule) => typeof rule.change === "number");
   return section("Gate", lines, drawn.length ? table("Rules of the gate",
-    ["Rule", "Verdict", { title: "Change", number: true }, "Interval", { title: "p", number: true }, { title: "Smallest detectable drop", number: true }],
-    drawn.map((rule) => [rule.expression, chip(rule.verdict), change(rule.change),
-      intervalChart({ value: rule.change, low: rule.low, high: rule.high, tolerance: rule.tolerance }) || "–",
-      probability(rule.p_value), score(rule.detectable)])) : null);
+    ["Rule", "Of", "Verdict", { title: "Change", number: true }, { title: "Interval", whole: true }, { title: "p", number: true }, { title: "Smallest detectable drop", number: true }],
+    drawn.map((rule) => [rule.expression, [rule.benchmark, rule.agent].filter(Boolean).join(", ") || "all", chip(rule.verdict), inUnit(rule, rule.change),
+      intervalChart({ value: rule.change, low: rule.low, high: rule.high, tolerance: rule.tolerance }, `${inUnit(rule, rule.low)} to ${inUnit(rule, rule.high)}`, 260) || "–",
+      probability(rule.p_value), typeof rule.detectable === "number" ? inUnit(rule, rule.detectable).replace("+", "") : "none"])) : null);
+}
+
+// Metrics whose values are no shares of 1.
+const AMOUNTS = ["cost", "duration", "tokens", "metric", "min_samples", "scenario", "critical"];
+
+// A difference in the unit of what a rule is about, as the terminal shows it.
+function inUnit(rule, value) {
+  const metric = rule.expression.split(/[:@[]/)[0];
+  return AMOUNTS.includes(metric) ? (value > 0 ? "+" : "") + figure(value) : points(value);
 }
 
 function agentSection(summary) {
@@ -154,17 +165,18 @@ function matrixSection(matrix, job, name) {
   const columns = [
     { key: "scenario", title: "Scenario", wide: true, cell: (row) => scenarioLink(row.benchmark, row.scenario) },
     ...(several ? [{ key: "benchmark", title: "Benchmark", cell: (row) => row.benchmark }] : []),
-    ...agents.flatMap((agent, at) => [
-      { key: agent, title: agent, cell: (row) => h("span", { class: "marks" }, row.cells[at].slice(0, MARKS).map((trial) => trialMark(job, trial)),
-        row.cells[at].length > MARKS ? h("small", null, `+${row.cells[at].length - MARKS}`) : null) },
-      { key: agent + " mean", title: "mean", number: true, narrow: true, cell: (row) => score(mean(row.cells[at])) }]),
+    ...agents.map((agent, at) => (
+      { key: agent, title: h("span", { title: agent }, middle(agent, 18)), cell: (row) => [
+        row.cells[at].length ? h("span", { class: "mean" }, score(mean(row.cells[at]))) : null,
+        h("span", { class: "marks" }, row.cells[at].slice(0, MARKS).map((trial) => trialMark(job, trial)),
+          row.cells[at].length > MARKS ? h("small", null, `+${row.cells[at].length - MARKS}`) : null)] })),
   ];
   return section("Scenarios",
     h("div", { class: "filters" }, search("Search scenarios, tags, classes"),
       choice("agent", "Agent", matrix.agents), choice("outcome", "Outcome", matrix.outcomes),
       now.get("agent") || now.get("outcome") || now.get("q") ? h("a", { class: "button", href: changed({ agent: null, outcome: null, q: null }) }, "Clear filters") : null),
-    h("p", { class: "key" }, matrix.outcomes.map((word) => chip(word))),
-    rows.length ? grid({ label: `Scenarios and agents of job ${name}`, columns, rows, virtual: true, least: 24 + agents.length * (8 + 2.2 * widest) }) : h("p", { class: "nothing" }, "No trials fit."),
+    h("p", { class: "key" }, "mean score, and each attempt: ", matrix.outcomes.map((word) => chip(word))),
+    rows.length ? grid({ label: `Scenarios and agents of job ${name}`, columns, rows, virtual: true, least: 22 + agents.length * Math.max(8, 5 + 1.8 * widest) }) : h("p", { class: "nothing" }, "No trials fit."),
     h("p", { class: "pager" }, plural(rows.length, "scenario"), matrix.left_out ? `; ${plural(matrix.left_out, "trial")} beyond the first are left out` : null));
 }
 
@@ -182,5 +194,6 @@ function compareLinks(summary, agents) {
       links.push(h("a", { href: link("compare", { a: summary.id, b: summary.id, a_agent: a, b_agent: b }) }, `${a} and ${b}`));
     }
   }
-  return links.length ? h("ul", { class: "links" }, links.slice(0, 12).map((one) => h("li", null, one))) : null;
+  if (links.length > MOST_LINKS) links.splice(MOST_LINKS, links.length, h("a", { href: link("compare", { a: summary.id, b: summary.id }) }, `${links.length - MOST_LINKS} others: choose two agents`));
+  return links.length ? h("ul", { class: "links" }, links.map((one) => h("li", null, one))) : null;
 }

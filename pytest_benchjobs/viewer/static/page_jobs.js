@@ -2,7 +2,7 @@
 
 import { api } from "./api.js";
 import { h, kept, section, table } from "./dom.js";
-import { change, count, duration, money, score, text, time } from "./format.js";
+import { change, count, duration, money, plural, score, text, time } from "./format.js";
 import { asked, card, chip, filters, jobLink, listed, status } from "./parts.js";
 import { link } from "./state.js";
 
@@ -11,8 +11,6 @@ const JOBS = [
   { key: "name", title: "Name", sort: true, cell: (job) => text(job.name) },
   { key: "status", title: "Status", sort: true, cell: status },
   { key: "verdict", title: "Verdict", sort: true, cell: (job) => chip(job.verdict) },
-  { key: "created_at", title: "Started", sort: true, cell: (job) => time(job.created_at) },
-  { key: "benchmarks", title: "Benchmarks", sort: true, cell: (job) => job.benchmarks.join(", ") },
   { key: "mean_score", title: "Agents and mean scores", sort: true, cell: (job) => job.agents.map((agent) =>
     h("span", { class: "agent-score" }, agent, " ", h("b", null, score(job.scores[agent])))) },
   { key: "trials", title: "Trials", number: true, sort: true, cell: (job) => (job.planned && job.planned !== job.trials ? `${count(job.trials)} / ${count(job.planned)}` : count(job.trials)) },
@@ -20,6 +18,8 @@ const JOBS = [
   { key: "failed", title: "Failed", number: true, sort: true, cell: (job) => count(job.failed) },
   { key: "error", title: "Errors", number: true, sort: true, cell: (job) => count(job.error) },
   { key: "cost_usd", title: "Cost", number: true, sort: true, cell: (job) => money(job.cost_usd) },
+  { key: "created_at", title: "Started", sort: true, cell: (job) => time(job.created_at) },
+  { key: "benchmarks", title: "Benchmarks", sort: true, cell: (job) => job.benchmarks.join(", ") },
   { key: "branch", title: "Branch", sort: true, cell: (job) => text(job.branch) },
   { key: "commit", title: "Commit", sort: true, cell: (job) => short(job.commit) },
 ];
@@ -56,7 +56,7 @@ function sortable(columns, names) {
 function cards(overview) {
   const latest = overview.latest;
   return h("div", { class: "cards" },
-    card("Runs", count(overview.runs), `in ${count(overview.jobs)} jobs`),
+    card("Runs", count(overview.runs), `in ${plural(overview.jobs, "job")}`),
     card("Runs that fit", count(overview.filtered)),
     card("Completed", count(overview.succeeded)),
     card("Ended otherwise", count(overview.failed)),

@@ -7,7 +7,7 @@ import { card, chip, jobLink, trialLink } from "./parts.js";
 import { current, link } from "./state.js";
 
 export async function livePage() {
-  const job = (await api.job(current().get("job") || "last")).summary.id;
+  const { id: job, name } = (await api.job(current().get("job") || "last")).summary;
   const place = h("div", null, h("p", null, "Waiting for the first event"));
   const connection = h("p", { class: "pager", role: "status" });
   let shown = null;
@@ -36,7 +36,7 @@ export async function livePage() {
   const tick = () => {
     const elapsed = place.querySelector(".elapsed");
     if (!newest || !elapsed) return;
-    const since = ended ? 0 : (performance.now() - came) / 1000;
+    const since = ended || newest.died ? 0 : (performance.now() - came) / 1000;
     fill(elapsed, duration(newest.elapsed + since));
     fill(place.querySelector(".eta"), newest.eta === null ? "–" : "about " + duration(Math.max(0, newest.eta - since)));
   };
@@ -58,10 +58,10 @@ export async function livePage() {
     refused: (why) => tell(`No longer followed: ${why}`),
   });
   if (!events) fill(place, h("p", { class: "nothing" }, "A report of a file does not change. ", h("a", { href: link("job", { job }) }, "See the job")));
-  return { title: `Live: ${job}`, leave: () => {
+  return { title: `Live: ${name || job}`, leave: () => {
     clearInterval(clock);
     if (events) events.close();
-  }, content: [h("h1", null, "Live: ", jobLink(job)), connection, place] };
+  }, content: [h("h1", null, "Live: ", jobLink(job, name)), connection, place] };
 }
 
 function view(state) {
@@ -70,13 +70,13 @@ function view(state) {
   return [
     h("p", { class: "lead" }, chip(state.status), state.died ? [" ", chip("died")] : null, state.message ? " " + state.message : null, " ", done, ` ${count(totals.done)} of ${count(totals.planned)} trials`),
     h("div", { class: "cards" }, card("Passed", count(totals.passed)), card("Failed", count(totals.failed)), card("Errors", count(totals.error)), card("Mean score", score(totals.mean_score)),
-      card("Cost", money(totals.cost_usd)), card("Running", count(state.in_flight.length), `at most ${count(state.concurrency)}`), card("Elapsed", h("span", { class: "elapsed" })), card("Time left", h("span", { class: "eta" }))),
+      card("Cost", money(totals.cost_usd)), card("Running", count(state.died ? 0 : state.in_flight.length), `at most ${count(state.concurrency)}`), card("Elapsed", h("span", { class: "elapsed" })), card("Time left", h("span", { class: "eta" }))),
     state.quotas.length ? section("Used-up quotas", table("Used-up quotas", Object.keys(state.quotas[0]), state.quotas.map((quota) => Object.values(quota).map((value) => text(value))))) : null,
     section("Agents", table("Agents", ["Agent", { title: "Done", number: true }, { title: "Passed", number: true }, { title: "Failed", number: true }, { title: "Errors", number: true }, { title: "Mean score", number: true }, { title: "Cost", number: true }],
-      state.agents.map((agent) => [agent.agent, `${count(agent.done)} / ${count(agent.planned)}`, count(agent.passed), count(agent.failed), count(agent.error), score(agent.mean_score), money(agent.cost_usd)]))),
-    section("Running now", state.in_flight.length ? table("Running trials", ["Trial", "Agent", "Phase", "Since", "Started"],
-      state.in_flight.map((trial) => [trialLink(state.id, trial.node_id, trial.scenario), trial.agent, trial.phase, time(trial.phase_since), time(trial.started_at)])) : h("p", { class: "nothing" }, "nothing")),
-    state.lately.length ? section("Ended last", table("Trials that ended last", ["Trial", "Agent", "Outcome", { title: "Score", number: true }, { title: "Time", number: true }],
-      [...state.lately].reverse().map((trial) => [trialLink(state.id, trial.node_id, trial.scenario), trial.agent, [chip(trial.outcome), trial.reused ? " reused" : null], score(trial.score), duration(trial.seconds)]))) : null,
+      state.agents.map((agent) => [agent.agent, typeof agent.planned === "number" ? `${count(agent.done)} / ${count(agent.planned)}` : count(agent.done), count(agent.passed), count(agent.failed), count(agent.error), score(agent.mean_score), money(agent.cost_usd)]))),
+    section(state.died ? "Ran when the job died" : "Running now", state.in_flight.length ? table("Running trials", ["Trial", "Agent", { title: "Attempt", number: true }, "Phase", "Since", "Started"],
+      state.in_flight.map((trial) => [trialLink(state.id, trial.node_id, trial.scenario), trial.agent, count(trial.attempt), trial.phase, time(trial.phase_since), time(trial.started_at)])) : h("p", { class: "nothing" }, "nothing")),
+    state.lately.length ? section("Ended last", table("Trials that ended last", ["Trial", "Agent", { title: "Attempt", number: true }, "Outcome", { title: "Score", number: true }, { title: "Time", number: true }],
+      [...state.lately].reverse().map((trial) => [trialLink(state.id, trial.node_id, trial.scenario), trial.agent, count(trial.attempt), [chip(trial.outcome), trial.reused ? " reused" : null], score(trial.score), duration(trial.seconds)]))) : null,
     state.log.length ? section("Output of pytest", h("pre", { class: "text", tabindex: "0", "aria-label": "Output of pytest" }, state.log.join("\n"))) : null];
 }

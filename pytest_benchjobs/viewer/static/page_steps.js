@@ -2,8 +2,8 @@
 
 import { api } from "./api.js";
 import { fill, h, say } from "./dom.js";
-import { count, score } from "./format.js";
-import { chip, trialLink } from "./parts.js";
+import { count, plural, score } from "./format.js";
+import { chip, jobLink, trialLink } from "./parts.js";
 import { changed, current, go, link, remember } from "./state.js";
 import { stepView } from "./step.js";
 
@@ -17,9 +17,12 @@ export async function stepsPage() {
   const first = await api.align({ ...asked, after: 0, limit: PAGE });
   const title = `Steps of ${asked.scenario}`;
   const playing = now.get("play") === "1";
+  const heads = [h("h1", null, title), h("p", { class: "lead" }, "of benchmark ", asked.benchmark), h("div", { class: "two" }, sideHead("A", first.a), sideHead("B", first.b))];
+  if (!first.total) {
+    return { title, content: [heads, h("p", { class: "nothing" }, "Neither has steps: agents such as oracle, nop and shell commands leave none, and files of a trial may be gone. Their logs are on the pages of the trials.")] };
+  }
   return { title, content: [
-    h("h1", null, title), h("div", { class: "two" }, sideHead("A", first.a), sideHead("B", first.b)),
-    h("div", { class: "filters" }, trialChoice("A", first.a), trialChoice("B", first.b)),
+    heads, h("div", { class: "filters" }, trialChoice("A", first.a), trialChoice("B", first.b)),
     h("p", { class: "key" }, Object.entries(KINDS).map(([kind, words]) => [h("span", { class: "chip align-" + kind }, words), ` ${count(first.counts[kind] || 0)} `])),
     h("p", null, h("a", { class: "button", href: changed({ play: playing ? null : 1, step: null }) }, playing ? "All steps" : "Play back"), " ",
       h("a", { class: "button", href: link("steps", swapped(asked)) }, "Swap")),
@@ -33,7 +36,7 @@ function swapped(asked) {
 
 function sideHead(name, side) {
   return h("div", null, h("h2", null, `${name}: ${side.agent} #${side.attempt}`),
-    h("p", null, chip(side.outcome), ` score ${score(side.score)}, ${count(side.steps)} steps, `, trialLink(side.job, side.id, "the trial")));
+    h("p", null, chip(side.outcome), ` score ${score(side.score)}, ${plural(side.steps, "step")}, `, trialLink(side.job, side.id, "the trial"), " of job ", jobLink(side.job)));
 }
 
 // Another attempt of a side, or of another job of a baseline.

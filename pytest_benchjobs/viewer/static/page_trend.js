@@ -29,10 +29,10 @@ export async function trendPage() {
     h("div", { class: "filters" }, benchmarks.length ? choice("benchmark", "Benchmark", benchmarks, now.get("benchmark") ? "first" : benchmark) : null,
       choice("agent", "Agent", agents), choice("by", "By", by === "day" ? ["day", "commit"] : ["commit", "day"], null), branches && branches.length ? choice("branch", "Branch", branches) : null),
     found.points.length ? [h("figure", null, trendChart(series, keys.map((key) => String(key).slice(0, 10))), h("figcaption", { class: "key" }, chartKey(names))),
-      section("Figures", table("Figures of the trend", [{ title: "Time", whole: true }, by === "day" ? "Day" : "Commit", "Agent", { title: "Mean", number: true }, { title: "95 % interval", number: true }, { title: "Scenarios", number: true },
+      section("Figures", table("Figures of the trend", [{ title: "Time", whole: true }, { title: by === "day" ? "Day" : "Commit", whole: true }, "Agent", { title: "Mean", number: true }, { title: "95 % interval", number: true }, { title: "Scenarios", number: true },
         { title: "Attempts", number: true }, { title: "Passed", number: true }, { title: "Failed", number: true }, { title: "Errors", number: true }, { title: "Known failures", number: true }, "Jobs"],
       [...found.points].reverse().map((point) => [time(point.at), String(point.key).slice(0, 12), point.agent, score(point.mean),
         typeof point.low === "number" ? `${score(point.low)} to ${score(point.high)}` : "–", count(point.scenarios), count(point.attempts), count(point.passed), count(point.failed),
-        count(point.errors), count(point.known), point.jobs.slice(0, 5).map((job) => [jobLink(job, job), " "])])))]
+        count(point.errors), count(point.known), point.jobs.slice(0, 5).map((job) => [jobLink(job), " "])])))]
       : h("p", { class: "nothing" }, "No jobs that have ended fit.")] };
 }

@@ -2,7 +2,8 @@
 
 import { api } from "./api.js";
 import { commandList, facts, fill, h, say, section, table } from "./dom.js";
-import { bytes, count, duration, money, plural, score, text, time } from "./format.js";
+import { bytes, count, duration, figure, money, plural, score, text, time } from "./format.js";
+import { ansi } from "./ansi.js";
 import { logView } from "./log.js";
 import { chip, jobLink, scenarioLink, trialLink } from "./parts.js";
 import { changed, current, link, remember } from "./state.js";
@@ -73,15 +74,19 @@ function phasesOf(result) {
       const bar = h("span", { class: "bar" });
       bar.style.marginInlineStart = `${(100 * phase.start) / end}%`;
       bar.style.width = `${Math.max(0.5, (100 * (phase.end - phase.start)) / end)}%`;
-      return [phase.name, duration(phase.start), duration(phase.end - phase.start), h("span", { class: "track" }, bar)];
+      return [phase.name, seconds(phase.start), seconds(phase.end - phase.start), h("span", { class: "track" }, bar)];
     })));
+}
+
+// Phases are often short: with hundredths below ten seconds.
+function seconds(value) {
+  return value < 10 ? value.toFixed(2) + " s" : duration(value);
 }
 
 function scorersOf(result) {
   if (!result || !result.scorers || !result.scorers.length) return null;
-  const total = result.scorers.reduce((sum, scorer) => sum + scorer.weight, 0) || 1;
   return section("Scorers", table("Scorers", ["Scorer", "Type", { title: "Weight", number: true }, { title: "Score", number: true }, { title: "Time", number: true }, "Error"],
-    result.scorers.map((scorer) => [scorer.name, scorer.type, (scorer.weight / total).toFixed(2), score(scorer.score), duration(scorer.seconds),
+    result.scorers.map((scorer) => [scorer.name, scorer.type, figure(scorer.weight), score(scorer.score), duration(scorer.seconds),
       scorer.error ? `${scorer.error.class}: ${scorer.error.message}` : "–"])),
   result.scorers.map((scorer) => {
     const details = scorer.details && Object.keys(scorer.details).length ? JSON.stringify(scorer.details, null, 1) : null;
@@ -242,14 +247,16 @@ async function toggle(button, place, job, id, file) {
   const open = place.childNodes.length > 0;
   button.setAttribute("aria-expanded", String(!open));
   button.textContent = open ? "Show" : "Hide";
+  button.setAttribute("aria-label", `${button.textContent} ${file.path}`);
   if (open) return fill(place);
   try {
     const address = api.fileUrl(job, id, file.path, true);
     if (file.kind === "html" && address) return fill(place, h("iframe", { sandbox: "", src: address, title: file.path, loading: "lazy" }));
     if (file.kind === "image") return fill(place, h("img", { src: address || (await api.fileText(job, id, file.path)), alt: file.path }));
     const content = await api.fileText(job, id, file.path);
+    if (content.includes("\0")) return fill(place, h("p", { class: "nothing" }, "This is no text; it can be downloaded."));
     const cut = content.length > SHOWN;
-    return fill(place, file.kind === "diff" ? diffView(content.slice(0, SHOWN)) : h("pre", { class: "text", tabindex: "0", "aria-label": file.path }, content.slice(0, SHOWN)),
+    return fill(place, file.kind === "diff" ? diffView(content.slice(0, SHOWN)) : h("pre", { class: "text", tabindex: "0", "aria-label": file.path }, ansi(content.slice(0, SHOWN))),
       cut ? h("p", null, `The first ${bytes(SHOWN)} of ${bytes(content.length)}`) : null);
   } catch (error) {
     return fill(place, h("p", { class: "error" }, error.message));
@@ -285,7 +292,7 @@ function siblingsOf(job, siblings) {
 }
 
 function pairLinks(trial, result) {
-  if (!result) return null;
+  if (!result || !trial.steps) return null;
   const own = { job: trial.job, agent: (trial.row || {}).agent, attempt: result.attempt };
   return h("ul", { class: "links" }, trial.siblings.filter((other) => other.id !== result.node_id).slice(0, 8).map((other) => h("li", null,
     h("a", { href: link("steps", { a_job: own.job, b_job: own.job, benchmark: result.benchmark, scenario: result.scenario, a_agent: own.agent, b_agent: other.agent,

@@ -29,8 +29,12 @@ export function changed(parameters) {
   return link(page, rest);
 }
 
-// Goes to an address, as a link does; `replace` leaves no way back to the present one.
+// Goes to an address, as a link does; `replace` leaves no way back to the present one. The way back leads to the same place.
 export function go(address, replace = false) {
+  if (!replace) {
+    const link = document.activeElement && document.activeElement.closest("a[href]");
+    history.replaceState({ scroll: window.scrollY, link: link && link.getAttribute("href") }, "");
+  }
   history[replace ? "replaceState" : "pushState"](null, "", address);
   window.dispatchEvent(new Event("benchjobs-page"));
 }
