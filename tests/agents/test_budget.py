@@ -27,6 +27,7 @@ CALLS = 4
 LIMIT = 1.0
 
 
+@pytest.mark.extended
 def test_a_dollar_over_forty_concurrent_trials(job: Job) -> None:
     runs = " ".join(f"<<<RUN: echo {number} > step>>>" for number in range(CALLS - 2))
     job.scenarios(

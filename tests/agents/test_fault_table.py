@@ -113,5 +113,6 @@ def test_each_fault_is_what_the_table_says(job: Job, agent: str) -> None:
     _check(job, agent)
 
 
+@pytest.mark.extended
 def test_each_fault_is_what_the_table_says_of_the_native_agent(bare: Job) -> None:
     _check(bare, "model")

@@ -29,6 +29,7 @@ def check(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.extended
 def test_the_quickstart_is_sound(tmp_path: Path) -> None:
     shutil.copytree(EXAMPLES / "quickstart", tmp_path / "quickstart")
     done = check(tmp_path, "quickstart", "--dir", "checked")

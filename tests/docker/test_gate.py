@@ -97,6 +97,7 @@ def test_an_agent_that_is_worse_on_six_is_red_and_the_six_are_named(project: Pat
     assert list(junit_cases(project / "junit.xml").values()).count("failure") == 10
 
 
+@pytest.mark.extended
 def test_an_agent_that_differs_by_noise_stays_green(project: Path) -> None:
     gate, output = judged(project, agent(0, 21, 22, 23), status=0)
     assert (gate["verdict"], names(gate["broke"]), names(gate["fixed"])) == ("ok", ["t00"], ["t20"])

@@ -65,7 +65,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory, manifest: str) -> Picture
 @pytest.mark.parametrize(
     ("workers", "concurrency"),
     [
-        ("2", "16"),
+        pytest.param("2", "16", marks=pytest.mark.extended),
         pytest.param("4", "4", marks=pytest.mark.extended),
         pytest.param("0", "4", marks=pytest.mark.extended),
         pytest.param("2", "1", marks=pytest.mark.extended),

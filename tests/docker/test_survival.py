@@ -58,7 +58,7 @@ def _assert_nothing_is_left_or_lost(directory: Path) -> None:
         assert database.execute("select count(*) from jobs where status = 'running'").fetchone() == (0,)
 
 
-OFTEN = pytest.mark.parametrize("times", [3, pytest.param(6, marks=pytest.mark.extended)])
+OFTEN = pytest.mark.parametrize("times", [2, pytest.param(6, marks=pytest.mark.extended)])
 
 
 @OFTEN

@@ -63,6 +63,7 @@ def test_a_real_agent_reaches_its_model_and_nothing_else(job: Job, network: str)
         assert "eth0" not in seen
 
 
+@pytest.mark.extended
 def test_all_public_agents_solve_it(job: Job) -> None:
     job.scenarios({"make": _SOLVE})
     agents = (word for agent in AGENTS for word in ("--bench-agent", job.spec(agent)))

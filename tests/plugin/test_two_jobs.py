@@ -62,7 +62,9 @@ print(polls, while_running)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("where", ["disk", pytest.param("network", marks=pytest.mark.extended)])
+@pytest.mark.parametrize(
+    "where", [pytest.param(place, marks=pytest.mark.extended) for place in ("disk", "network")]
+)
 def test_two_jobs_write_and_six_readers_look(bench: Bench, where: str, tmp_path: Path) -> None:
     patch = "from pytest_benchjobs.store import database\ndatabase.on_network = lambda directory: True\n"
     bench.conftest(patch if where == "network" else "")

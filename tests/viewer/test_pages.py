@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,22 @@ def test_sorting_and_filtering_leave_readers_where_they_are(page: Page, address:
     assert page.page.evaluate("window.scrollY") == 0
 
 
+def test_the_way_back_leads_to_the_same_place(page: Page, address: str) -> None:
+    page.page.set_viewport_size({"width": 1300, "height": 420})
+    page.open(address, "runs")
+    page.page.evaluate("window.scrollTo(0, 150)")
+    link = page.page.locator("[role=grid] tbody a").first
+    there = link.get_attribute("href")
+    link.evaluate("(one) => one.focus({ preventScroll: true })")
+    page.page.keyboard.press("Enter")
+    page.page.wait_for_selector("h1 >> text=Job")
+    page.page.go_back()
+    page.page.wait_for_selector("h1 >> text=Runs")
+    page.until("document.activeElement.tagName === 'A'")
+    assert page.page.evaluate("document.activeElement.getAttribute('href')") == there
+    assert page.page.evaluate("window.scrollY") == 150
+
+
 def test_search_finds_and_says_when_nothing_fits(page: Page, address: str) -> None:
     page.open(address, "runs", q="oracle")
     assert all("oracle" in row.inner_text() for row in page.page.query_selector_all("[role=grid] tbody tr"))
@@ -79,6 +96,9 @@ def test_job_shows_verdict_interval_matrix_and_reasons(page: Page, address: str)
     page.open(address, "job", job=NOW_JOB)
     assert "regressed" in page.text
     assert "mean:5pp" in page.text
+    assert "gate: ✗ regressed" in page.page.inner_text(".lead")
+    rule = page.page.inner_text('section[aria-label="Gate"] tbody tr')
+    assert re.search(r"\u2212\d+\.\d pp.*\u2212\d+\.\d pp to [\u2212+]?\d+\.\d pp", rule, re.DOTALL)
     drawn = page.page.query_selector("svg.interval")
     assert drawn is not None
     assert "interval" in str(drawn.get_attribute("aria-label"))

@@ -76,6 +76,25 @@ def test_earlier_parts_of_a_log_come_before_what_is_there(page: Page, long: tupl
     assert lines == [*(f"line {number} é" for number in range(1, LINES + 1)), ""]
 
 
+def test_a_search_looks_at_the_whole_log(page: Page, long: tuple[str, Made]) -> None:
+    address, made = long
+    page.open(address, "trial", job=NOW_JOB, id=made.trials["fix"], log_q="line 7 ")
+    page.until("document.querySelector('pre.log').textContent === 'line 7 é'")
+    page.page.wait_for_selector("text=1 line contains it")
+
+
+def test_weights_are_those_of_the_manifest(page: Page, long: tuple[str, Made]) -> None:
+    address, made = long
+    page.open(address, "trial", job=NOW_JOB, id=made.trials["fix"])
+    result = next(
+        one for one in JobBundle(made.directory, NOW_JOB).results() if one.node_id == made.trials["fix"]
+    )
+    weights = page.run(
+        "[...document.querySelectorAll('section[aria-label=Scorers] tbody tr')].map((row) => row.cells[2].textContent)"
+    )
+    assert weights == [f"{scorer.weight:g}" for scorer in result.scorers]
+
+
 def test_a_command_is_copied(browser: Browser, long: tuple[str, Made]) -> None:
     address, made = long
     context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
