@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import collections
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +23,15 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ["BENCHJOBS_CONFIG"] = "/nonexistent/benchjobs"
 
 
+_HERE = Path(__file__).parent
+_STARTING = ("plugin", "docker", "agents", "local")
+"""Directories whose tests start processes and containers, a second of a processor and more for each case."""
+_CASES = 3
+"""Cases of a test for every day; `make extended` runs the others."""
+
+# Tests of other directories import it, too.
+pytest.register_assert_rewrite("tests.docs.commands")
+
 composing.provide()
 
 
@@ -28,9 +39,24 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(limits, "limits")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put first what takes long, lest at the end all wait for one."""
+    """Put first what takes long, lest at the end all wait for one; of tests with many cases, keep few for every day."""
+    _mark_further_cases(items)
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+def _mark_further_cases(items: list[pytest.Item]) -> None:
+    """Mark as extended what comes after the first cases of a test that starts processes for each of them."""
+    seen: collections.Counter[str] = collections.Counter()
+    for item in items:
+        room = item.path.relative_to(_HERE).parts[0]
+        if room not in _STARTING or item.get_closest_marker("extended") is not None:
+            continue
+        test = item.nodeid.partition("[")[0]
+        seen[test] += 1
+        if seen[test] > _CASES:
+            item.add_marker(pytest.mark.extended)
 
 
 @pytest.fixture

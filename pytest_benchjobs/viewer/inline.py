@@ -84,7 +84,8 @@ def page_of_files(files: Mapping[str, bytes]) -> bytes:
     links = "".join(match[0] for match in _STYLE.finditer(files[INDEX].decode()))
     before, after = _divided(files, "files", policy, links)
     # Browsers run no module of a page that is opened as a file.
-    before = before.replace("<p>Loading</p>", "<p>Loading. From a disk this page stays empty: put it on a web server.</p>")
+    said = "Loading. From a disk this page stays empty: put it on a web server."
+    before = before.replace("<p>Loading</p>", f"<p>{said}</p>")
     return f'{before}<script type="module" src="static/main.js"></script>\n{after}'.encode()
 
 

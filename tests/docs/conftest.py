@@ -9,7 +9,7 @@ from .. import forking
 collect_ignore = ["project"]
 """For the sessions that `test_seed_commands` starts, not for this one."""
 
-pytest.register_assert_rewrite("tests.docs.commands", "tests.docs.eliza", "tests.docs.runloop")
+pytest.register_assert_rewrite("tests.docs.eliza", "tests.docs.runloop")
 
 
 @pytest.fixture(scope="session", autouse=True)
