@@ -75,7 +75,7 @@ def trial_document(
         logs=() if found.withheld else tuple(_logs(found)),
         files=files,
         files_left_out=left_out,
-        commands=() if result is None else tuple(_commands(result, where)),
+        commands=() if result is None else tuple(_commands(result, record, where)),
         siblings=siblings,
     )
 
@@ -129,6 +129,6 @@ def _files(found: Found) -> tuple[tuple[ViewerFile, ...], int]:
     return tuple(files.values()), left_out
 
 
-def _commands(result: TrialResult, where: str) -> Iterator[Command]:
-    for title, command in next_commands(result, where):
+def _commands(result: TrialResult, record: JobRecord, where: str) -> Iterator[Command]:
+    for title, command in next_commands(result, record, where):
         yield Command(title=title, command=command)
