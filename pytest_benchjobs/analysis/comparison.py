@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ..model.comparison import ComparedMetric, ComparedRow, ComparedSide, Comparison, HighScore
 from ..model.gate import Change, Rule, ScenarioRef
+from ..model.numbers import difference, mean
 from ..system.garbage import gc_paused
 from .gate import words
 from .gate.changes import change_of
-from .gate.measure import Measured, mean, measure
+from .gate.measure import Measured, measure
 from .gate.scenario_rules import chances
 from .pairing import Pair, Pairing, pair
 from .sides import Series, Side
@@ -21,7 +22,6 @@ from .trials import grouped
 LEVEL = 0.95
 _FALSE_DISCOVERIES = 0.1
 """False discovery rate of the suspects."""
-_ROUNDING = 1e-12
 _FAILING, _PASSING = 1, 2
 
 
@@ -93,7 +93,7 @@ def _row(
     before, now = [one.before for one in pairs], [one.now for one in pairs]
     first, benchmark = pairs[0], pairs[0].now.benchmark
     a, b = mean(measured.before), mean(measured.now)
-    delta = b - a
+    delta = difference(a, b)
     interval = measured.interval()
     high = high_scores.get(benchmark)
     return ComparedRow(
@@ -110,7 +110,7 @@ def _row(
         p_worse=p_worse,
         # In either direction, so at half the level each.
         detectable=measured.detectable(2 * rows),
-        winner=None if abs(delta) < _ROUNDING else "b" if delta > 0 else "a",
+        winner=None if not delta else "b" if delta > 0 else "a",
         significant=p_value < measured.rule.alpha,
         a_pass_rate=mean([one.pass_rate for one in before]),
         b_pass_rate=mean([one.pass_rate for one in now]),
@@ -123,8 +123,8 @@ def _row(
         a_errors=sum([one.errors for one in before]),
         b_errors=sum([one.errors for one in now]),
         high_score=high,
-        a_to_high=None if high is None else a - high.score,
-        b_to_high=None if high is None else b - high.score,
+        a_to_high=None if high is None else difference(high.score, a),
+        b_to_high=None if high is None else difference(high.score, b),
         metrics=_metrics(pairs, measured.rule.level),
     )
 
@@ -141,7 +141,8 @@ def _metrics(pairs: Sequence[Pair], level: float) -> tuple[ComparedMetric, ...]:
 
 def _metric(measured: Measured, series: Series, p_value: float) -> ComparedMetric:
     a, b = mean(measured.before), mean(measured.now)
-    ahead = a < b if not measured.less else a > b
+    delta = difference(a, b)
+    ahead = delta > 0 if not measured.less else delta < 0
     return ComparedMetric(
         name=series.name,
         unit=series.unit,
@@ -149,8 +150,8 @@ def _metric(measured: Measured, series: Series, p_value: float) -> ComparedMetri
         scenarios=len(measured.pairs),
         a=a,
         b=b,
-        delta=b - a,
-        winner=None if a == b else "b" if ahead else "a",
+        delta=delta,
+        winner=None if not delta else "b" if ahead else "a",
         p_value=p_value,
     )
 
@@ -178,7 +179,7 @@ def _suspects(outcomes: Sequence[int], pairs: Sequence[Pair], alone: Sequence[fl
         for outcome, one, p, adjusted in found
         if adjusted <= _FALSE_DISCOVERIES
         and outcome != _FAILING
-        and mean(one.now.scores) < mean(one.before.scores)
+        and difference(mean(one.before.scores), mean(one.now.scores)) < 0
     )
 
 

@@ -6,7 +6,6 @@ import collections
 import dataclasses
 import functools
 import json
-import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -14,6 +13,7 @@ from typing import NamedTuple
 from ..model.job import JobRecord, JobStatus
 from ..model.known_failure import KnownMode
 from ..model.metric import Metric
+from ..model.numbers import mean
 from ..model.result import Outcome
 from ..store.rows import PairRow, metrics_of
 from ..store.text import one_line
@@ -85,7 +85,7 @@ class Cell(NamedTuple):
     @property
     def mean(self) -> float | None:
         """Mean of the scores; None without any."""
-        return math.fsum(self.scores) / len(self.scores) if self.scores else None
+        return mean(self.scores) if self.scores else None
 
 
 _CELL: Callable[[Iterable[object]], Cell] = functools.partial(tuple.__new__, Cell)

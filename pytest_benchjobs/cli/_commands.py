@@ -27,7 +27,7 @@ _SECTIONS = {
         "logs": "Copy the logs of a job, or of one trial.",
         "shell": "Open a shell in a kept trial.",
         "serve": "Show results in a browser.",
-        "export": "Write the trials of a job as CSV or JSON lines.",
+        "export": "Write the trials of a job as CSV, JSON lines or HTML.",
         "export-viewer-data": "Write viewer_data.json for other tools.",
     },
     "Compare and decide": {

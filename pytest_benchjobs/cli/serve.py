@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 import click
 
 from ..model.errors import InputError
+from ..store.layout import Layout
 from ._directory import directory_option
 from ._high_scores import high_scores_of, high_scores_option
 from ._output import say
@@ -111,6 +112,10 @@ def serve(
     say(f"Results of {directory} at {url}")
     for other in others:
         say(f"or, where that name is not known, at {other}")
+    if not Layout(directory).history.exists():
+        say(
+            f"There are no results in {directory} yet. They are shown when a job writes them there.", err=True
+        )
     say("Ctrl-C ends it.", err=True)
     if open_:
         threading.Thread(target=_open, args=(server, url), daemon=True).start()

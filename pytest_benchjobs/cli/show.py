@@ -14,6 +14,7 @@ from ._directory import directory_option
 from ._output import emit, output_option
 
 if TYPE_CHECKING:
+    from ..model.job import JobRecord
     from ..report.documents.trial import ShowDocument
     from ..store.reader import HistoryReader
 
@@ -46,15 +47,15 @@ def show(trial: str, job: str | None, directory: Path, output: str) -> None:
     if record is None:
         raise AssertionError("unreachable")
     document = show_document(directory, row, record)
-    emit(document, lambda: _lines(document, directory), output)
+    emit(document, lambda: _lines(document, record, directory), output)
 
 
-def _lines(document: ShowDocument, directory: Path) -> Iterator[str]:
+def _lines(document: ShowDocument, record: JobRecord, directory: Path) -> Iterator[str]:
     from ..report.trial import next_commands
     from ._trial_text import trial_lines
 
-    commands = next_commands(document.result, directory_argument(directory))
-    return trial_lines(document, [command for _, command in commands])
+    commands = next_commands(document.result, record, directory_argument(directory))
+    return trial_lines(document, [f"{command}    # {title}" for title, command in commands])
 
 
 def _refuse_job(history: HistoryReader, text: str) -> None:

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 
 from .base import Model, Name, Score
 from .known_failure import Known
+from .numbers import difference
 
 NO_BASELINE = "none"
 """The baseline of a job that is compared with nothing, whatever an ini file names."""
@@ -230,7 +231,7 @@ class Change(Model, defer_build=True):
     @property
     def change(self) -> float:
         """Points of score, negative for a drop."""
-        return self.now - self.before
+        return difference(self.before, self.now)
 
 
 class RoundReport(Model):

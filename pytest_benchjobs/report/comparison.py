@@ -100,7 +100,7 @@ def _metrics(comparison: Comparison, room: int) -> Iterator[str]:
         (Column("agents", least=12), lambda pair: _agents(pair[0])),
         (Column("A", number=True), lambda pair: f"{pair[1].a:.4g}"),
         (Column("B", number=True), lambda pair: f"{pair[1].b:.4g}"),
-        (Column("delta (B-A)", number=True), lambda pair: f"{pair[1].delta:+.4g}"),
+        (Column("delta (B-A)", number=True), lambda pair: f"{pair[1].delta:+z.4g}"),
         (Column("unit"), lambda pair: pair[1].unit or "-"),
         (Column("better"), lambda pair: pair[1].direction),
         (Column("winner"), lambda pair: _ahead(pair[1], comparison.level)),
@@ -170,7 +170,7 @@ def _agents(row: ComparedRow) -> str:
 
 
 def _interval(row: ComparedRow) -> str:
-    return "-" if row.low is None or row.high is None else f"{row.low:+.4f} .. {row.high:+.4f}"
+    return "-" if row.low is None or row.high is None else f"{row.low:+z.4f} .. {row.high:+z.4f}"
 
 
 def _winner(row: ComparedRow) -> str:
@@ -196,4 +196,4 @@ def _number(value: float | None) -> str:
 
 
 def _signed(value: float | None) -> str:
-    return "-" if value is None else f"{value:+.4f}"
+    return "-" if value is None else f"{value:+z.4f}"

@@ -95,9 +95,9 @@ def shown_change(metric: str, value: float | None) -> str:
     if value is None:
         return _NONE
     if metric in ("cost", "duration", "tokens", "metric", "min_samples", "scenario", "critical"):
-        sign = "-" if value < 0 else "+"
-        return f"{sign}{shown_value(metric, abs(value))}"
-    return f"{100 * value:+.1f} pp"
+        shown = shown_value(metric, abs(value))
+        return f"{'-' if value < 0 and shown != shown_value(metric, 0) else '+'}{shown}"
+    return f"{100 * value:+z.1f} pp"
 
 
 def shown_clusters(report: GateReport) -> str | None:
@@ -217,7 +217,7 @@ def _figures(report: GateReport) -> Iterator[str]:
 def _relative(before: float | None, now: float | None) -> str:
     if before is None or now is None or before <= 0 or not math.isfinite(now / before):
         return ""
-    return f" ({100 * (now / before - 1):+.1f} %)"
+    return f" ({100 * (now / before - 1):+z.1f} %)"
 
 
 def _known(known: Sequence[Change]) -> Iterator[str]:

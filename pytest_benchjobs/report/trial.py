@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from ..model.errors import InputError
-from ..model.job import JobRecord
+from ..model.job import JobConfig, JobRecord
 from ..model.result import TrialResult
 from ..sandbox.protocol import KEPT
+from ..settings.table import BY_NAME, LOCAL
 from ..store.bundle import JobBundle
 from ..store.layout import TrialLayout
 from ..store.results import places_of
@@ -68,8 +69,11 @@ def show_document(directory: Path, row: TrialRow, record: JobRecord) -> ShowDocu
     )
 
 
-def next_commands(result: TrialResult, where: str) -> Iterator[tuple[str, str]]:
-    """Yield commands to type next about this trial, each with its purpose. `where` is of `directory_argument`."""
+def next_commands(result: TrialResult, record: JobRecord, where: str) -> Iterator[tuple[str, str]]:
+    """Yield commands to type next about this trial of a job, each with its purpose.
+
+    `where` is of `directory_argument`.
+    """
     trial = shlex.quote(clean(result.node_id))
     yield "Copy its logs", f"benchjobs logs {result.job} --scenario {trial}{where}"
     if result.kept is not None:
@@ -80,13 +84,26 @@ def next_commands(result: TrialResult, where: str) -> Iterator[tuple[str, str]]:
             f"benchjobs rescore {result.job} --scenario {shlex.quote(result.scenario)}{where}",
         )
         yield "Run it again, with its settings", f"benchjobs rerun {trial}{where}"
+    elif record.config.sandbox == LOCAL:  # it cannot be kept
+        yield "Run it again, with its settings", f"benchjobs rerun {trial}{where}"
     else:
-        then = f"benchjobs shell {trial}{where}, or benchjobs rescore last{where}"
-        yield (
-            "Run it again and keep its file system, which was not kept, for a shell or another grading",
-            f"benchjobs rerun {trial}{where} -- --bench-keep always    # then: {then}",
-        )
-    yield "Run it again", f"pytest {trial}"
+        title = "Run it again and keep its file system, for `benchjobs shell` or `benchjobs rescore last`"
+        yield title, f"benchjobs rerun {trial}{where} -- --bench-keep always"
+    # There pytest finds the agent and the number of attempts.
+    results = where.replace(" --dir ", f" {BY_NAME['dir'].flag}=", 1)
+    yield "Run it again", f"pytest {trial}{_sandbox_option(record)}{results}"
+
+
+def _sandbox_option(record: JobRecord) -> str:
+    """Return the option for where trials of a job ran, with a blank before it: none if pytest does that unasked."""
+    sandbox = record.config.sandbox
+    if sandbox == LOCAL:
+        return f" {BY_NAME['no_docker'].flag}"
+    said = (record.invocation.settings if record.invocation is not None else None) or {}
+    usual = JobConfig.model_fields["sandbox"].default
+    if sandbox == usual and "sandbox" not in said:
+        return ""
+    return f" {BY_NAME['sandbox'].flag}={shlex.quote(clean(sandbox))}"
 
 
 def _logs(result: TrialResult, root: Path) -> Iterator[Excerpt]:

@@ -236,8 +236,17 @@ def verdicts(history: HistoryReader, jobs: Collection[str]) -> dict[str, str]:
     return dict(rows)
 
 
-def scenario_seen(history: HistoryReader, benchmark: str, scenario: str) -> tuple[str, str] | None:
-    """Return the times at which a scenario was first and last run; None if it never was."""
+def scenario_seen(
+    history: HistoryReader, benchmark: str, scenario: str, jobs: Collection[str] = ()
+) -> tuple[str, str] | None:
+    """Return the times at which a scenario was first and last run, in all jobs or some; None if it never was."""
+    if jobs:
+        where, values = where_all(
+            ("benchmark = ?", [benchmark]), ("scenario = ?", [scenario]), one_of("job", jobs)
+        )
+        query = f"SELECT min(finished_at), max(finished_at) FROM trials {where}"  # noqa: S608
+        ((first, last),) = history.select(query, *values)
+        return None if first is None else (first, last)
     query = "SELECT first_seen, last_seen FROM scenarios WHERE benchmark = ? AND scenario = ?"
     return next(iter(history.select(query, benchmark, scenario)), None)
 

@@ -35,7 +35,8 @@ class _Reading(NamedTuple):
         """Return whether it may mean this trial."""
         if row.scenario != self.scenario:
             return False
-        if self.label is not None and self.label not in (row.agent, f"{row.agent}-{row.attempt}"):
+        # Where there was one attempt, ids have no number: `fix[codex-1]` is of a job with several.
+        if self.label not in (None, row.agent) and not row.node_id.endswith(f"[{self.label}]"):
             return False
         return self.place is None or self.place == row.benchmark or _same_path(_place_of(row), self.place)
 

@@ -11,6 +11,7 @@ from ..analysis.sides import Side
 from ..analysis.stored_sides import exactly, narrowed, stored_side, two_agents
 from ..model.comparison import HighScore
 from ..model.errors import InputError
+from ..model.numbers import difference
 from ..report.documents.viewer import PairColumns, ViewerComparison
 from ..store.comparisons import new_comparison_id
 from ..store.reader import HistoryReader
@@ -118,5 +119,5 @@ def _document(
 
 
 def _direction(one: Pair) -> str:
-    before, now = one.before.mean or 0.0, one.now.mean or 0.0
-    return "worse" if now < before else "better" if now > before else "same"
+    change = difference(one.before.mean or 0.0, one.now.mean or 0.0)
+    return "worse" if change < 0 else "better" if change > 0 else "same"

@@ -9,7 +9,8 @@ from __future__ import annotations
 import base64
 import contextlib
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,17 +27,19 @@ from ..store.rows import TrialRow
 from ..store.text import clean
 from ..system.units import size as size_text
 from .content import log_data, log_text
-from .lookup import Found, find_trial, head_of
+from .lookup import Found, find_trial
 from .packing import encoded, packed
 from .query import Refused
 from .results import Results, record_of
 from .trajectory import all_steps
-from .trial import SIBLINGS, image_type, trial_document
+from .trial import alike, image_type, others_of, trial_document
 
 _CHUNK = 100
 """Trials of a chunk."""
 _TEXT_LIMIT, _IMAGE_LIMIT = 65_536, 262_144
 _FILES = 50
+_MANY = f"beyond the first {_FILES} artifacts of a trial"
+_GONE = "it cannot be read"
 _SMALL = 1_000
 """Bytes. Less of a trial is taken to need no room: a chunk has much in common."""
 
@@ -59,7 +62,8 @@ class _Chunk(NamedTuple):
 
     data: bytes
     cut_logs: int
-    cut_files: int
+    cut_files: Counter[str]
+    """Why files were left out -> how many."""
     bare: int
     """Trials that lost their steps, logs and files."""
 
@@ -72,7 +76,8 @@ class _Content:
     log: dict[str, str] = dataclasses.field(default_factory=dict)
     files: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
     cut_logs: int = 0
-    cut_files: int = 0
+    cut_files: Counter[str] = dataclasses.field(default_factory=Counter)
+    """Why files were left out -> how many."""
 
     def size(self) -> int:
         """Return about the least number of bytes that it takes in a file."""
@@ -117,19 +122,12 @@ class Details:
 
     def cut(self) -> Iterator[str]:
         """Yield what is left out, a line each."""
-        logs, files, bare = (
-            sum(chunk.cut_logs for chunk in self._made),
-            sum(chunk.cut_files for chunk in self._made),
-            sum(chunk.bare for chunk in self._made),
-        )
+        logs, bare = sum(chunk.cut_logs for chunk in self._made), sum(chunk.bare for chunk in self._made)
         if logs:
-            yield f"{counted(logs, 'log')} cut to {size_text(self._log_limit)} each"
-        if files:
-            sizes = f"{size_text(_TEXT_LIMIT)} (images: {size_text(_IMAGE_LIMIT)})"
-            yield (
-                f"{counted(files, 'file')} left out: not artifacts, binary, larger than {sizes}, "
-                f"or beyond the first {_FILES} of a trial"
-            )
+            yield f"{counted(logs, 'log')} cut to {size_text(self._log_limit)} each: see --log-size"
+        files = _total(chunk.cut_files for chunk in self._made)
+        for why in sorted(files):
+            yield f"{counted(files[why], 'file')} left out: {why}"
         room = "left out for want of room: see --max-size"
         if bare:
             yield f"steps, logs and files of {counted(bare, 'trial')}, the largest first, {room}"
@@ -139,7 +137,7 @@ class Details:
     def _groups(self, job: str, ids: Sequence[str]) -> Iterator[_Group]:
         rows = self._history.trials(job)
         siblings = {
-            key: tuple(map(head_of, group[:SIBLINGS]))
+            key: alike(group)
             for key, group in grouped(rows, lambda row: (row.benchmark, row.scenario)).items()
         }
         record, wanted = record_of(self._history, job), frozenset(ids)
@@ -201,14 +199,14 @@ class Details:
         return _Chunk(
             _packed(documents, contents),
             sum(content.cut_logs for content in contents.values()),
-            sum(content.cut_files for content in contents.values()),
+            _total(content.cut_files for content in contents.values()),
             bare,
         )
 
     def _documents(self, group: _Group) -> Iterator[tuple[str, Found, ViewerTrial]]:
         for row in group.rows:
             found = find_trial(self._results, self._history, group.record.id, row.node_id)
-            siblings = group.siblings[row.benchmark, row.scenario]
+            siblings = others_of(row.node_id, group.siblings[row.benchmark, row.scenario])
             document = trial_document(group.record, found, siblings, self._scenarios, self._where)
             yield group.key(row), found, document
 
@@ -224,16 +222,36 @@ class Details:
                 data, missing = log_data(found, log.name, self._log_limit)
                 content.log[log.name] = log_text(data)
                 content.cut_logs += missing > 0
-        content.cut_files = document.files_left_out
+        if document.files_left_out:
+            content.cut_files[_MANY] = document.files_left_out
         for file in document.files:
-            one = None
-            if len(content.files) < _FILES and file.path.startswith("artifacts/"):
-                one = _file(found.places, file)
-            if one is None:
-                content.cut_files += 1
-            else:
+            if file.path in content.log:
+                continue
+            why = _MANY if len(content.files) >= _FILES else _why_not(file)
+            one = _file(found.places, file) if why is None else None
+            if one is not None:
                 content.files[file.path] = one
+            else:
+                content.cut_files[why or _GONE] += 1
         return content
+
+
+def _why_not(file: ViewerFile) -> str | None:
+    """Return why a report has not a file like this; None: it has."""
+    if not file.path.startswith("artifacts/"):
+        return "not an artifact"
+    if file.kind == "binary":
+        return "binary"
+    if file.kind == "image":
+        return f"an image larger than {size_text(_IMAGE_LIMIT)}" if file.bytes > _IMAGE_LIMIT else None
+    return f"larger than {size_text(_TEXT_LIMIT)}" if file.bytes > _TEXT_LIMIT else None
+
+
+def _total(counts: Iterable[Counter[str]]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for one in counts:
+        total += one
+    return total
 
 
 def key_of(job: str, node_id: str) -> str:
@@ -261,11 +279,9 @@ def _data(document: ViewerTrial) -> Any:
 
 
 def _file(places: Sequence[Path], file: ViewerFile) -> dict[str, Any] | None:
-    """Return a file of a trial; None if it is too large, binary, or gone."""
+    """Return a file of a trial; None if it is gone, or has grown too large."""
     kind, path = file.kind, file.path
     most = _IMAGE_LIMIT if kind == "image" else _TEXT_LIMIT
-    if kind == "binary" or file.bytes > most:
-        return None
     for place in places:
         with contextlib.suppress(InputError):
             with open_inside(place, path) as opened:

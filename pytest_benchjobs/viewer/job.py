@@ -6,10 +6,11 @@ import contextlib
 import json
 import shlex
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from ..analysis.live import Live
 from ..model.errors import InputError
-from ..model.gate import GateReport
+from ..model.gate import NO_BASELINE, SIDE_A, GateConfig, GateReport
 from ..model.job import JobStatus
 from ..model.result import Outcome
 from ..report.documents import mirror
@@ -32,6 +33,7 @@ from ..store.gates import kept_gates
 from ..store.project import directory_argument
 from ..store.reader import HistoryReader
 from ..store.rows import TrialRow
+from ..store.text import clean
 from .query import Query
 from .results import Results, job_of, record_of, root_of
 
@@ -65,7 +67,7 @@ def job_document(results: Results, history: HistoryReader, job_id: str) -> Viewe
         ),
         rules=tuple(_rules(newest)) if newest else (),
         events=tuple(mirror(ViewerEvent, event) for event in history.events(job_id)),
-        commands=tuple(_commands(results, summary)),
+        commands=tuple(_commands(results, summary, newest)),
     )
 
 
@@ -98,7 +100,7 @@ class _Matrix:
         self._classes: dict[str, int] = {}
         self._rows: dict[tuple[str, str], int] = {}
         self._tags: list[list[str]] = []
-        self._trials: list[tuple[int | float | str | None, ...]] = []
+        self._trials: list[tuple[Any, ...]] = []
         self._ids: set[str] = set()
         self._left_out = 0
 
@@ -153,18 +155,21 @@ class _Matrix:
         self._trials.append((self._rows[of], place, *figures, *ends))
 
     def document(self) -> ViewerMatrix:
-        """Return the whole, column by column."""
+        """Return the whole, column by column. Rows are sorted by name, as a terminal shows them."""
         names = MatrixTrials.model_fields
-        columns = [list(column) for column in zip(*self._trials, strict=True)] or [[] for _ in names]
+        rows = sorted(self._rows)
+        place = {self._rows[of]: place for place, of in enumerate(rows)}
+        trials = [(place[row], *rest) for row, *rest in self._trials]
+        columns = [list(column) for column in zip(*trials, strict=True)] or [[] for _ in names]
         return ViewerMatrix(
             benchmarks=list(self._benchmarks),
             agents=list(self._agents),
             outcomes=list(_OUTCOMES),
             classes=list(self._classes),
             rows=MatrixRows(
-                benchmark=[self._benchmarks[benchmark] for benchmark, _ in self._rows],
-                scenario=[scenario for _, scenario in self._rows],
-                tags=self._tags,
+                benchmark=[self._benchmarks[benchmark] for benchmark, _ in rows],
+                scenario=[scenario for _, scenario in rows],
+                tags=[self._tags[self._rows[of]] for of in rows],
             ),
             trials=MatrixTrials.model_validate(dict(zip(names, columns, strict=True))),
             left_out=self._left_out,
@@ -210,16 +215,36 @@ def _errors(history: HistoryReader, job_id: str) -> Iterator[ErrorClass]:
         yield ErrorClass(class_=class_, outcome=outcome, trials=trials, message=message)
 
 
-def _commands(results: Results, summary: SummaryDocument) -> Iterator[Command]:
+def _commands(results: Results, summary: SummaryDocument, newest: GateReport | None) -> Iterator[Command]:
+    """Yield commands to type next; `newest` is the newest verdict on the job."""
     where = directory_argument(results.directory)
     job_id = shlex.quote(summary.id)
     yield Command(title="Show it in the terminal", command=f"benchjobs summary -e {job_id}{where}")
-    if summary.status in (JobStatus.RUNNING, JobStatus.INITIALIZING, JobStatus.QUEUED):
+    if summary.dead:
+        yield Command(title="Finish it, as its process died", command=f"benchjobs resume {job_id}{where}")
+        yield Command(title="Close it and all others that died", command=f"benchjobs recover{where}")
+    elif not JobStatus(summary.status).ended:
         yield Command(title="Watch it", command=f"benchjobs watch {job_id}{where}")
         yield Command(title="Stop it", command=f"benchjobs cancel {job_id}{where}")
     else:
-        yield Command(title="Judge it again", command=f"benchjobs gate {job_id}{where}")
+        gates = _gate_options(summary.config.gate, newest)
+        if gates is not None:
+            yield Command(title="Judge it again", command=f"benchjobs gate {job_id}{gates}{where}")
         yield Command(title="Run it again", command=f"benchjobs rerun {job_id}{where}")
         if summary.planned is not None and summary.totals.trials < summary.planned:
             yield Command(title="Finish it", command=f"benchjobs resume {job_id}{where}")
     yield Command(title="Copy its logs", command=f"benchjobs logs {job_id}{where}")
+
+
+def _gate_options(config: GateConfig, newest: GateReport | None) -> str | None:
+    """Return the options that judge a job again, each with a blank before it; None: no gate is known for it.
+
+    A job with gates needs none. Another was judged by options, which its verdict has.
+    """
+    if config.judges:
+        return ""
+    if newest is None or newest.baseline in (None, NO_BASELINE, SIDE_A):
+        return None
+    rules = dict.fromkeys(one.rule.text for one in newest.rules if not one.rule.floor)
+    options = [("--baseline", newest.baseline), *(("--fail-on-regression", text) for text in rules)]
+    return "".join(f" {flag} {shlex.quote(clean(text, 200))}" for flag, text in options)

@@ -9,6 +9,7 @@ from importlib import metadata
 
 from ..model.comparison import HighScore
 from ..model.job import JobStatus
+from ..model.numbers import difference
 from ..report.documents import mirror
 from ..report.documents.viewer import (
     LatestScore,
@@ -213,7 +214,7 @@ def is_synthetic(agent: str) -> bool:
 
 def _to_high(results: Results, benchmark: str, score: float | None) -> tuple[HighScore | None, float | None]:
     high = results.high_scores.get(benchmark)
-    return high, None if high is None or score is None else score - high.score
+    return high, None if high is None or score is None else difference(high.score, score)
 
 
 def _is_dead(results: Results, job_id: str, status: str, known: dict[str, bool]) -> bool:

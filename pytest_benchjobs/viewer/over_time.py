@@ -50,7 +50,7 @@ def scenario_document(
     Raises:
         Refused: there is no such scenario.
     """
-    seen = scenario_seen(history, benchmark, name)
+    seen = scenario_seen(history, benchmark, name, jobs)
     every = scenario_results(history, benchmark, name, None, _LOOKED_AT, jobs)
     rows = every
     if agent is not None:

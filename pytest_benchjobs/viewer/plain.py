@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 from ..model.gate import ScenarioRef
+from ..report.documents.summary import AgentFigures
 from ..report.documents.viewer import PairColumns, ViewerMatrix, ViewerTrial
 from ..store.listing import JOB_SORTS
 from . import comparison, content, job, lists, over_time, trajectory, trial
@@ -44,6 +45,11 @@ _RUN_COLUMNS = (
 _JOB_COLUMNS = (
     "id", "name", "status", "created_at", "trials", "passed", "failed", "error", "mean_score", "cost_usd", "agents",
     "benchmarks", "branch", "commit", "verdict",
+)  # fmt: skip
+
+_AGENT_COLUMNS = (
+    "agent", "passed", "partial", "failed (0.0)", "failed (error)", "cancelled", "skipped", "total", "mean",
+    "cost_usd", "input_tokens", "output_tokens", "seconds",
 )  # fmt: skip
 
 
@@ -140,11 +146,10 @@ def _job(results: Results, pairs: Pairs) -> Iterator[str]:
     head = ("id", "name", "status", "message", "created_at", "finished_at", "planned", "parent", "metadata")
     facts = {name: getattr(summary, name) for name in head} | {"branch": found.branch, "commit": found.commit}
     yield fact_table("Job", {**facts, "dead": "its process died" if summary.dead else None})
-    figures = (
-        "agent", "total", "passed", "partial", "zero", "error", "cancelled", "skipped", "pass_rate", "mean_scored",
-        "cost_usd", "input_tokens", "output_tokens", "seconds",
-    )  # fmt: skip
-    yield table("Agents", figures, rows_of(summary.agents))
+    counts = "Agents"
+    if any(agent.verdicts for agent in summary.agents):
+        counts += ": scenarios, each counted once by its verdict"
+    yield table(counts, _AGENT_COLUMNS, map(_agent_row, summary.agents))
     if attempts := [
         {"agent": agent.agent, **point, "flaky": len(agent.flaky)}
         for agent in summary.agents
@@ -180,6 +185,19 @@ def _job(results: Results, pairs: Pairs) -> Iterator[str]:
         yield table("Rules of the gate", rules, rows_of(found.rules))
     yield table("What to type", ("title", "command"), rows_of(found.commands))
     yield from _matrix(job.matrix(results, Query((), ()), summary.id), summary.id, query, pairs)
+
+
+def _agent_row(agent: AgentFigures) -> dict[str, Any]:
+    """Return figures of an agent as `benchjobs summary` has them: of verdicts where the policy makes them."""
+    counts = agent.verdicts or agent
+    return {
+        **next(rows_of([agent])),
+        **{name: getattr(counts, name) for name in ("total", "passed", "partial", "skipped")},
+        "failed (0.0)": counts.zero,
+        "failed (error)": counts.error,
+        "cancelled": 0 if agent.verdicts else agent.cancelled,
+        "mean": agent.verdicts.mean_score if agent.verdicts else agent.mean_scored,
+    }
 
 
 def _matrix(matrix: ViewerMatrix, job_id: str, query: Query, pairs: Pairs) -> Iterator[str]:

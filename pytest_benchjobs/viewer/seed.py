@@ -8,6 +8,7 @@ from typing import Any
 
 from ..analysis.trials import grouped
 from ..model.job import JobStatus
+from ..model.numbers import difference
 from ..report.documents.viewer_data import (
     AgentSummary,
     BenchmarkSummary,
@@ -121,7 +122,9 @@ def _run(results: Results, row: RunRow) -> DataRun:
         score=row.mean_score,
         high_score_label=None if high is None else high.source,
         high_score_value=None if high is None else high.score,
-        delta_to_high_score=None if high is None or row.mean_score is None else row.mean_score - high.score,
+        delta_to_high_score=None
+        if high is None or row.mean_score is None
+        else difference(high.score, row.mean_score),
         started_at=row.started_at,
         ended_at=row.finished_at,
         duration_seconds=row.seconds,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 from typing import Literal
 
@@ -19,6 +19,7 @@ from ..report.trial import next_commands, statement_of
 from ..store.layout import AGENT_FILES, RESULT, JobLayout
 from ..store.opening import files_inside
 from ..store.project import directory_argument
+from ..store.rows import TrialRow
 from ..store.text import clean
 from .lookup import Found, find_trial, head_of
 from .query import Query
@@ -26,7 +27,7 @@ from .results import Results, job_of, record_of
 from .trajectory import count_steps
 
 _FILES = 500
-SIBLINGS = 200
+_SIBLINGS = 200
 _DIFFS = (".diff", ".patch")
 _IMAGES = {
     ".png": "image/png",
@@ -52,7 +53,7 @@ def trial(results: Results, query: Query, job: str) -> ViewerTrial:
         if found.row is not None:
             of_scenario = history.trials(record.id, scenario=found.row.scenario)
             same = [one for one in of_scenario if one.benchmark == found.row.benchmark]
-            siblings = tuple(map(head_of, same[:SIBLINGS]))
+            siblings = others_of(found.row.node_id, alike(same))
     return trial_document(record, found, siblings, Scenarios(), directory_argument(results.directory))
 
 
@@ -75,9 +76,20 @@ def trial_document(
         logs=() if found.withheld else tuple(_logs(found)),
         files=files,
         files_left_out=left_out,
-        commands=() if result is None else tuple(_commands(result, where)),
+        commands=() if result is None else tuple(_commands(result, record, where)),
         siblings=siblings,
     )
+
+
+def alike(rows: Iterable[TrialRow]) -> tuple[TrialHead, ...]:
+    """Return trials of a scenario, by agent and attempt: as many as pages of them need."""
+    ordered = sorted(rows, key=lambda row: (row.agent, row.attempt))
+    return tuple(map(head_of, ordered[: _SIBLINGS + 1]))
+
+
+def others_of(node_id: str, trials: Iterable[TrialHead]) -> tuple[TrialHead, ...]:
+    """Return trials of a scenario besides one of them."""
+    return tuple(one for one in trials if one.id != node_id)[:_SIBLINGS]
 
 
 def kind_of(path: str) -> Literal["text", "diff", "image", "html", "binary"]:
@@ -129,6 +141,6 @@ def _files(found: Found) -> tuple[tuple[ViewerFile, ...], int]:
     return tuple(files.values()), left_out
 
 
-def _commands(result: TrialResult, where: str) -> Iterator[Command]:
-    for title, command in next_commands(result, where):
+def _commands(result: TrialResult, record: JobRecord, where: str) -> Iterator[Command]:
+    for title, command in next_commands(result, record, where):
         yield Command(title=title, command=command)

@@ -14,10 +14,13 @@ from hypothesis import strategies as st
 
 from pytest_benchjobs.analysis.comparison import compare
 from pytest_benchjobs.analysis.gate.judge import judge
+from pytest_benchjobs.analysis.gate.words import Scale
 from pytest_benchjobs.analysis.sides import Cell, Key, Side
 from pytest_benchjobs.model.comparison import Comparison, HighScore
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.gate import GateConfig, GateVerdict
+from pytest_benchjobs.report.comparison import comparison_lines
+from pytest_benchjobs.report.gate_markdown import shown_change
 from pytest_benchjobs.settings.high_scores import read_high_scores
 from pytest_benchjobs.settings.rules import parse_rule
 from pytest_benchjobs.store.comparisons import find_comparison, new_comparison_id
@@ -390,3 +393,25 @@ def test_a_comparison_is_named_by_as_much_of_its_id_as_is_unique(tmp_path: Path)
         history.connection.execute("UPDATE comparisons SET report = '{}' WHERE id = ?", (ids[6],))
         with pytest.raises(InputError, match=f"comparison {ids[6]} cannot be read"):
             find_comparison(history, "last")
+
+
+def test_equal_scores_over_different_numbers_of_attempts_are_no_change() -> None:
+    a, b = made({"s1": (0.2,) * 3, "s2": (0.1, 0.3)}), made({"s1": (0.2,), "s2": (0.1 + 0.1,)})
+    for comparison in (found(a, b), found(b, a)):
+        (row,) = comparison.rows
+        assert (row.delta, row.winner) == (0.0, None)
+        lines = "\n".join(comparison_lines(comparison, 200))
+        assert "+0.0000" in lines
+        assert "-0.0000" not in lines
+    report = judge(b, a, GateConfig(rules=(parse_rule("mean:0pp"),)), job="two", at=AT)
+    assert report.rules[0].change == 0.0
+
+
+def test_a_number_that_rounds_to_nothing_has_no_minus() -> None:
+    (row,) = found(made({"s1": (0.5,)}), made({"s1": (0.49999,)})).rows
+    assert (row.winner, row.delta) == ("a", pytest.approx(-0.00001))
+    lines = "\n".join(comparison_lines(found(made({"s1": (0.5,)}), made({"s1": (0.49999,)})), 200))
+    assert "-0.0000" not in lines
+    changes = (shown_change(metric, -0.000001) for metric in ("mean", "cost", "duration", "tokens"))
+    assert list(changes) == ["+0.0 pp", "+$0.0000", "+0.0s", "+0"]
+    assert Scale().signed(-0.000001) == "+0 pp"

@@ -28,8 +28,8 @@ PROGRAM = ("-c", "from pytest_benchjobs.cli import main; main()")
 
 
 @contextmanager
-def serving(directory: Path, *options: str) -> Iterator[str]:
-    """A server of its own process; gives what it prints first."""
+def serving(directory: Path, *options: str, errors: list[str] | None = None) -> Iterator[str]:
+    """A server of its own process; gives what it prints first. What it says on stderr is added to `errors`."""
     command = [sys.executable, *PROGRAM, "serve", "--dir", str(directory), "--port", "0", *options]
     process = forking.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     killer = threading.Timer(60, process.kill)
@@ -42,6 +42,8 @@ def serving(directory: Path, *options: str) -> Iterator[str]:
         process.terminate()
         _, err = process.communicate(timeout=30)
         assert "Traceback" not in err
+        if errors is not None:
+            errors.append(err)
 
 
 def test_it_serves_this_machine_without_a_token(tmp_path: Path) -> None:
@@ -52,6 +54,15 @@ def test_it_serves_this_machine_without_a_token(tmp_path: Path) -> None:
         with urllib.request.urlopen(f"{url}api/jobs") as answer:
             assert json.load(answer)["total"] == 3
             assert "server" not in {name.lower() for name in answer.headers}
+
+
+def test_a_directory_without_results_is_told(tmp_path: Path) -> None:
+    made = make(tmp_path / "reports")
+    for directory, told in ((tmp_path / "typo", True), (made.directory, False)):
+        errors: list[str] = []
+        with serving(directory, errors=errors) as line:
+            urllib.request.urlopen(f"{line.split()[-1]}health").close()
+        assert (f"There are no results in {directory} yet." in errors[0]) is told
 
 
 def test_it_stops_while_a_page_follows_a_job(tmp_path: Path) -> None:

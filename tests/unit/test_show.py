@@ -23,7 +23,12 @@ scenarios:
 """
 
 
-def _job(tmp_path: Path, **changes: object) -> Path:
+def _job(
+    tmp_path: Path,
+    config: dict[str, str] | None = None,
+    said: dict[str, bool | str | tuple[str, ...]] | None = None,
+    **changes: object,
+) -> Path:
     """A results directory with one trial; returns the directory of its files."""
     (tmp_path / "a.bench.yaml").write_text(MANIFEST)
     values = {
@@ -34,8 +39,9 @@ def _job(tmp_path: Path, **changes: object) -> Path:
         "notes": ("an artifact was missing",),
         **changes,
     }
-    invocation = Invocation(arguments=(), directory=tmp_path, rootdir=tmp_path)
-    make_job(tmp_path / "reports", JOB, [ended("F", **values)], invocation=invocation, name="nightly")
+    call = Invocation(arguments=(), settings=said, directory=tmp_path, rootdir=tmp_path)
+    trials = [ended("F", **values)]
+    make_job(tmp_path / "reports", JOB, trials, config=config, invocation=call, name="nightly")
     return tmp_path / "reports" / "jobs" / JOB / "trials" / "oracle" / "count" / "1"
 
 
@@ -85,8 +91,32 @@ def test_what_was_not_kept_is_not_offered_to_be_graded_again(
     text = _shown(capsys, tmp_path)
     assert f"benchjobs rescore {JOB}" not in text
     where = f"--dir {tmp_path}/reports"
-    then = f"# then: benchjobs shell '{ID}' {where}, or benchjobs rescore last {where}\n"
-    assert f"-- --bench-keep always    {then}" in text
+    assert f"benchjobs rerun '{ID}' {where} -- --bench-keep always    # Run it again and keep" in text
+    assert "for `benchjobs shell` or `benchjobs rescore last`\n" in text
+
+
+@pytest.mark.parametrize(
+    ("sandbox", "said", "option"),
+    [
+        ("local", None, " --bench-no-docker"),
+        ("docker", None, ""),
+        ("docker", {"sandbox": "docker"}, " --bench-sandbox=docker"),
+        ("of a plugin", None, " --bench-sandbox='of a plugin'"),
+    ],
+)
+def test_a_trial_is_run_again_where_it_ran(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    sandbox: str,
+    said: dict[str, bool | str | tuple[str, ...]] | None,
+    option: str,
+) -> None:
+    _job(tmp_path, config={"sandbox": sandbox}, said=said)
+    text = _shown(capsys, tmp_path)
+    assert f"  pytest '{ID}'{option} --bench-dir={tmp_path}/reports    # Run it again\n" in text
+    # The file system of a local sandbox cannot be kept.
+    assert ("--bench-keep" in text) == (sandbox != "local")
+    assert f"  benchjobs rerun '{ID}' --dir {tmp_path}/reports" in text
 
 
 def test_a_kept_answer_is_graded_again_and_has_no_shell(

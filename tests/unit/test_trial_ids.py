@@ -56,6 +56,15 @@ def test_an_id_names_the_trial_of_the_newest_job_that_has_it(
     assert (row.job, row.node_id) == (job, node_id)
 
 
+def test_an_id_with_a_number_is_of_a_job_with_several_attempts(tmp_path: Path) -> None:
+    make_job(tmp_path, OLD, {"lazy": {"count": "PPF"}}, hours_ago=3)
+    alone = ended("P", "count", "lazy").model_copy(update={"node_id": "a.bench.yaml::count[lazy]"})
+    make_job(tmp_path, NEW, [alone], hours_ago=1)
+    with History.of(tmp_path) as history:
+        assert trial_named(history, "a.bench.yaml::count[lazy-1]").job == OLD
+        assert trial_named(history, "count[lazy]").job == NEW
+
+
 def test_a_job_can_be_said_and_what_was_kept_is_preferred(history: History) -> None:
     assert trial_named(history, "count[oracle]", OLD).job == OLD
     assert {row.job for row in trials_named(history, "count")} == {NEW}

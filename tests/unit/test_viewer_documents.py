@@ -15,7 +15,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from pytest_benchjobs.model.comparison import HighScore
+from pytest_benchjobs.model.gate import GateConfig
 from pytest_benchjobs.report.documents import schema_of
+from pytest_benchjobs.settings.rules import parse_rule
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.layout import Layout
@@ -25,7 +27,7 @@ from pytest_benchjobs.viewer.content import log_data
 from pytest_benchjobs.viewer.lookup import find_trial
 from pytest_benchjobs.viewer.results import Results
 
-from .jobs import make_job
+from .jobs import ended, make_job
 from .records import JOB
 from .viewing import BEFORE, CODEX, HIDDEN, HOSTILE, NOW_JOB, PIXEL, Made, make, reused, running
 
@@ -223,6 +225,61 @@ def test_a_job_has_its_summary_verdict_reasons_and_commands(client: TestClient) 
     assert [job["verdict"] for job in jobs] == [None, "regressed", None]
 
 
+def test_a_job_is_offered_to_be_judged_again_where_it_was_or_can_be(
+    client: TestClient, tmp_path: Path
+) -> None:
+    assert "Judge it again" not in _offered(client, BEFORE)
+    # It has no gates of its own: it was judged by options.
+    again = _offered(client, NOW_JOB)["Judge it again"]
+    assert again.startswith(
+        f"benchjobs gate {NOW_JOB} --baseline nightly --fail-on-regression mean:5pp --dir "
+    )
+    make_job(tmp_path, JOB, [ended("P")], config={"gate": GateConfig(rules=(parse_rule("mean"),))})
+    with TestClient(app(tmp_path), base_url="http://localhost") as configured:
+        assert _offered(configured, JOB)["Judge it again"].startswith(f"benchjobs gate {JOB} --dir ")
+
+
+def _offered(client: TestClient, job: str) -> dict[str, str]:
+    commands = asked(client, f"/api/jobs/{job}", "viewer-job")["commands"]
+    return {one["title"]: one["command"] for one in commands}
+
+
+def test_a_job_that_died_is_offered_to_be_finished_or_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running(tmp_path)
+    with TestClient(app(tmp_path), base_url="http://localhost") as client:
+        assert {"Watch it", "Stop it"} <= {*_offered(client, JOB)}
+        monkeypatch.setattr("pytest_benchjobs.report.overview.is_dead", lambda *_: True)
+        text = "\n".join(_offered(client, JOB).values())
+    assert f"benchjobs resume {JOB}" in text
+    assert "benchjobs recover --dir" in text
+    assert "watch" not in text
+    assert "cancel" not in text
+
+
+def test_rows_and_other_trials_are_in_the_order_of_a_terminal(tmp_path: Path) -> None:
+    later = [ended("P", name, agent, attempt) for name in "ba" for agent in ("y", "x") for attempt in (2, 1)]
+    make_job(tmp_path, JOB, later)
+    with TestClient(app(tmp_path), base_url="http://localhost") as client:
+        matrix = asked(client, f"/api/jobs/{JOB}/matrix", "viewer-matrix")
+        assert matrix["rows"]["scenario"] == ["a", "b"]
+        for row, node_id in zip(matrix["trials"]["row"], matrix["trials"]["id"], strict=True):
+            assert f"::{matrix['rows']['scenario'][row]}[" in node_id
+        found = asked(client, f"/api/jobs/{JOB}/trial", "viewer-trial", id="a.bench.yaml::a[x-2]")
+    others = [(one["scenario"], one["agent"], one["attempt"]) for one in found["siblings"]]
+    assert others == [("a", "x", 1), ("a", "y", 1), ("a", "y", 2)]
+
+
+def test_equal_scores_over_different_numbers_of_attempts_are_the_same(tmp_path: Path) -> None:
+    make_job(tmp_path, BEFORE, [ended("F", "fix", "x", number, score=0.2) for number in (1, 2, 3)])
+    make_job(tmp_path, NOW_JOB, [ended("F", "fix", "x", score=0.2)], hours_ago=1)
+    with TestClient(app(tmp_path), base_url="http://localhost") as client:
+        found = asked(client, "/api/compare", "viewer-compare", a=BEFORE, b=NOW_JOB)
+    assert (found["pairs"]["kind"], found["pairs"]["a"], found["pairs"]["b"]) == (["same"], [0.2], [0.2])
+    assert found["comparison"]["rows"][0]["delta"] == 0.0
+
+
 def test_the_matrix_has_every_trial_in_its_row(client: TestClient) -> None:
     found = asked(client, f"/api/jobs/{NOW_JOB}/matrix", "viewer-matrix")
     rows, trials = found["rows"], found["trials"]
@@ -260,7 +317,7 @@ def test_a_trial_has_its_result_files_logs_and_commands(client: TestClient, made
         "artifacts/out.txt": "text",
     }
     assert any(one["command"].startswith("pytest ") for one in found["commands"])
-    assert {one["agent"] for one in found["siblings"]} == {"oracle", CODEX}
+    assert [one["agent"] for one in found["siblings"]] == ["oracle"]
 
 
 def test_steps_come_in_pages_and_by_text(client: TestClient, made: Made) -> None:

@@ -155,6 +155,23 @@ def test_a_report_of_one_job_has_nothing_of_others(made: Made, tmp_path: Path) -
     assert data["data-main"]["meta"]["choices"]["branches"] == ["main"]
 
 
+def test_a_scenario_of_a_report_was_seen_in_its_jobs(made: Made, tmp_path: Path) -> None:
+    found = elements(written(made, tmp_path / "report.html", BEFORE))["data-main"]["scenario"]["texts\ncount"]
+    times = {one["at"] for one in found["results"]}
+    assert {found["first_seen"], found["last_seen"]} <= times
+
+
+def test_what_a_report_lacks_has_its_reason(tmp_path: Path) -> None:
+    made = make(tmp_path / "reports")
+    (binary,) = (made.directory / "jobs" / NOW_JOB).glob("trials/*/fix/*/artifacts/data.bin")
+    (binary.parent / "large.txt").write_text("x" * 70_000)
+    (binary.parents[1] / "more.txt").write_text("of nobody")
+    cut = elements(written(made, tmp_path / "report.html"))["data-main"]["meta"]["cut"]
+    # The output of a scorer is in the report as a log.
+    assert cut == [f"1 file left out: {why}" for why in ("binary", "larger than 64 KB", "not an artifact")]
+    assert "--max-size" not in " ".join(cut)
+
+
 def test_of_confidential_benchmarks_a_report_has_neither_prompts_nor_tests(
     made: Made, tmp_path: Path
 ) -> None:
@@ -330,7 +347,7 @@ def test_export_writes_reports(made: Made, tmp_path: Path, capsys: pytest.Captur
     assert printed.err == ""
     assert set(elements(out.read_text())["data-main"]["job"]) == {HIDDEN, BEFORE}
     assert run("export", NOW_JOB, "--out", tmp_path / "cut.html", "--dir", made.directory) == 0
-    assert re.search(r"\d+ files left out: not artifacts, binary, larger", capsys.readouterr().err)
+    assert re.search(r"\d+ files? left out: binary\n", capsys.readouterr().err)
     assert run("export", "last", "--out-dir", tmp_path / "site", "--dir", made.directory) == 0
     assert (tmp_path / "site" / "index.html").is_file()
     capsys.readouterr()

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from ...model.base import trusted
 from ...model.gate import Change
 from ...model.known_failure import Known, KnownMode
+from ...model.numbers import mean
 from ..pairing import Pair
 from ..statistics import benjamini_hochberg
 from .groups import is_critical
-from .measure import mean
 from .scenario_rules import chances
 
 _FALSE_SHARE = 0.1  # false discovery rate of suspects

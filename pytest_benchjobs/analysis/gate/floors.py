@@ -7,11 +7,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from ...model.gate import GateVerdict, Rule, RuleReport
+from ...model.numbers import mean
 from ..sides import Cell
 from ..statistics import mean_interval, wilson
 from . import words
 from .groups import Group, nothing, select
-from .measure import clusters_of, mean, passes
+from .measure import clusters_of, passes
 
 _ROUNDING = 1e-9
 _RANDOM = "baseline:random"

@@ -10,13 +10,13 @@ from typing import NamedTuple
 from ...model.errors import InputError
 from ...model.gate import GateConfig, GateReport, GateVerdict
 from ...model.job import JobRecord, JobStatus
+from ...model.numbers import mean
 from ...store.rows import PairRow
 from ...store.text import one_line
 from ..baseline.resolve import Resolved
 from ..pairing import match_agents
 from ..sides import Key, Side, doubled, side, two_tasks
 from .judge import EXIT_INVALID, exit_status, judge
-from .measure import mean
 
 BUDGET_SPENT = 13
 """Exit status of a job stopped by a limit on money, tokens or calls."""

@@ -16,6 +16,7 @@ from ...model.gate import (
     Rule,
     RuleReport,
 )
+from ...model.numbers import difference, mean
 from ...system.garbage import gc_paused
 from ..pairing import Pair, Pairing, pair
 from ..sides import QUARANTINE, Cell, Side
@@ -27,7 +28,6 @@ from .floors import floors
 from .groups import Group, group
 from .hidden import hidden
 from .mean_rules import compare
-from .measure import mean
 from .outlook import outlook
 from .passes import with_passes
 from .rounds import MEAN, by_rounds, confirm, with_fresh
@@ -229,7 +229,7 @@ def _warnings(config: GateConfig, groups: Sequence[Group], found: Sequence[RuleR
             for side in ([two.before for two in one.pairs], [two.now for two in one.pairs])
         )
         if was - is_now >= config.warn - _ROUNDING:
-            drop = words.Scale().signed(is_now - was)
+            drop = words.Scale().signed(difference(was, is_now))
             place = words.place(one.benchmark, one.agent)
             yield f"warning: {place}mean {was:.2f} -> {is_now:.2f} ({drop}), though no gate failed"
 

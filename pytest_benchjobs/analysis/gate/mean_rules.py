@@ -8,11 +8,12 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from ...model.gate import SIDE_A, GateConfig, GatePolicy, GateVerdict, Rule, RuleReport, Unit
+from ...model.numbers import difference, mean
 from ..statistics import FEWEST, Interval, needed
 from . import words
 from .family import Found, Tested
 from .groups import Group, nothing, select
-from .measure import Measured, mean, measure
+from .measure import Measured, measure
 
 _REMARKABLE = 0.2  # p above which a drop needs no attention
 _FAR = 0.5  # of a score
@@ -100,9 +101,14 @@ class _Judged:
         return words.scale_of(self.measured.rule.metric, self.before)
 
     @property
+    def change(self) -> float:
+        """Difference of the means: now minus before."""
+        return difference(self.before, self.now)
+
+    @property
     def worse(self) -> float:
         """Worsening of the mean."""
-        return self.now - self.before if self.measured.less else self.before - self.now
+        return self.change if self.measured.less else -self.change
 
     @property
     def verdict(self) -> GateVerdict:
@@ -130,7 +136,7 @@ class _Judged:
             self._why(verdict, interval),
             before=self.before,
             now=self.now,
-            change=self.now - self.before,
+            change=self.change,
             low=None if interval is None else interval.low,
             high=None if interval is None else interval.high,
             tolerance=self.tolerance,
@@ -143,7 +149,7 @@ class _Judged:
         )
 
     def _why(self, verdict: GateVerdict, interval: Interval | None) -> str:
-        rule, scale, change = self.measured.rule, self.scale, self.now - self.before
+        rule, scale, change = self.measured.rule, self.scale, self.change
         fine = 0 < abs(change) < 0.01
         was, is_now = (words.value(rule.metric, one, fine=fine) for one in (self.before, self.now))
         parts = [scale.signed(change)]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple
 
 from ...model.gate import Rule, Unit
+from ...model.numbers import difference, mean
 from ..attempts import pass_at_k, pass_hat_k
 from ..pairing import Pair
 from ..sides import Cell
@@ -75,7 +76,7 @@ class Measured:
     @functools.cached_property
     def differences(self) -> list[float]:
         """Now minus before."""
-        return [new - old for old, new in zip(self.before, self.now, strict=True)]
+        return [difference(old, new) for old, new in zip(self.before, self.now, strict=True)]
 
     def merits(self) -> list[float]:
         """Improvement of each scenario; of relative amounts, on a scale of ratios."""
@@ -245,11 +246,6 @@ def _reader(rule: Rule) -> Callable[[Cell], Values]:
 def _less_is_better(rule: Rule, cell: Cell) -> bool:
     found = None if rule.name is None else cell.metric(rule.name)
     return found is not None and found.direction == "lower"
-
-
-def mean(values: Values) -> float:
-    """Return the mean of at least one value."""
-    return values[0] if len(values) == 1 else math.fsum(values) / len(values)
 
 
 def clusters_of(cells: Sequence[Cell]) -> list[Hashable] | None:

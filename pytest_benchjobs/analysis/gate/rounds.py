@@ -11,6 +11,7 @@ import functools
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from ...model.gate import Change, GateConfig, GatePolicy, GateVerdict, RoundReport, Rule, RuleReport
+from ...model.numbers import mean
 from ..pairing import Pair, pair
 from ..sides import Key, Side
 from ..statistics import holm, look
@@ -20,7 +21,7 @@ from .changes import changes
 from .family import Found, Tested, comparisons
 from .groups import Group, group, nothing, select
 from .mean_rules import new, tolerated
-from .measure import Measured, mean, measure
+from .measure import Measured, measure
 from .passes import with_passes
 from .scenario_rules import chances
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...model.gate import GateConfig, GateVerdict, Rule, RuleReport
+from ...model.numbers import difference
 from ..pairing import Pairing
 from ..sides import QUARANTINE, Cell, Side
 from ..statistics import fisher
@@ -81,7 +82,7 @@ def _more_errors(rule: Rule, before: Side, now: Side, pairing: Pairing) -> list[
     )
     return [
         RuleReport(
-            rule=rule, verdict=GateVerdict.INVALID, why=why, before=was, now=is_now, change=is_now - was,
+            rule=rule, verdict=GateVerdict.INVALID, why=why, before=was, now=is_now, change=difference(was, is_now),
             p_value=p, test="fisher",
         )
     ]  # fmt: skip

@@ -34,7 +34,7 @@ class Scale:
         shown = difference * self.factor
         # Enough digits for small numbers: a drop of 0.02 pp is not 0.
         digits = 1 if abs(shown) >= 0.05 or not shown else 3
-        text = f"{shown:{sign},.{digits}f}"
+        text = f"{shown:{sign}z,.{digits}f}"
         return text.rstrip("0").rstrip(".") if digits == 3 or text.endswith(".0") else text
 
 

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from statistics import NormalDist
 from typing import Literal
 
+from ...model.numbers import difference, mean
 from .numbers import finite
 from .paired import Values, permutation
 from .shuffling import dealt, variance
@@ -130,9 +131,7 @@ def _harmonic(before: Sequence[Values]) -> float | None:
 
 def _drop(before: Sequence[Values], now: Sequence[Values]) -> float:
     """Return the mean before minus the mean now."""
-    drops = [
-        math.fsum(old) / len(old) - math.fsum(new) / len(new) for old, new in zip(before, now, strict=True)
-    ]
+    drops = [-difference(mean(old), mean(new)) for old, new in zip(before, now, strict=True)]
     return math.fsum(drops) / len(drops) if drops else 0.0
 
 

@@ -55,7 +55,7 @@ class ViewerMeta(Document):
     high_scores: bool
     """True if there are high scores."""
     cut: tuple[str, ...] = ()
-    """Parts that an export lacks, a line each."""
+    """Parts that an export lacks, a line each, with the reason."""
 
 
 class ViewerRun(RunItem):
@@ -241,6 +241,7 @@ class ViewerMatrix(Document):
     outcomes: list[str]
     classes: list[str]
     rows: MatrixRows
+    """Sorted by benchmark and scenario."""
     trials: MatrixTrials
     left_out: int
     """Trials beyond the limit."""
@@ -307,7 +308,7 @@ class ViewerTrial(Document):
     files_left_out: int
     commands: tuple[Command, ...]
     siblings: tuple[TrialHead, ...]
-    """All trials of its scenario in the job."""
+    """The other trials of its scenario in the job, by agent and attempt."""
 
 
 class ViewerSteps(Document):
