@@ -124,6 +124,7 @@ def test_a_reference_that_crashes_is_an_error_with_its_cause(bench: Bench) -> No
     assert "no-such-git" in message
 
 
+@pytest.mark.extended
 def test_check_gives_the_cause(bench: Bench) -> None:
     _manifest(bench, {"crashes": "no-such-git init", "wrong": WRONG}, "benchmarks/dots.bench.yaml")
     done = bench.benchjobs("check", "benchmarks/dots.bench.yaml", "--dir", "checked")

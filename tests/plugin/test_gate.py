@@ -389,6 +389,7 @@ def test_junit_alone_is_written_and_so_are_the_others(bench: Bench) -> None:
         path.unlink()
 
 
+@pytest.mark.extended
 def test_shards_together_are_the_whole_and_a_lost_one_is_missed(bench: Bench) -> None:
     before(bench)
     assert bench.benchjobs("baseline", "export", "job:before", "--to", "b.json").returncode == 0
@@ -425,6 +426,7 @@ def test_shards_together_are_the_whole_and_a_lost_one_is_missed(bench: Bench) ->
 
 
 @pytest.mark.parametrize("workers", [(), ("-n2",)])
+@pytest.mark.extended
 def test_a_job_knows_what_was_asked_of_it(bench: Bench, workers: tuple[str, ...]) -> None:
     bench.manifest({"first": "echo 1", "second": "echo 1"})
     for arguments, expected in (

@@ -214,6 +214,7 @@ def test_the_first_ones_of_each_benchmark(wide: Bench) -> None:
     assert len(collected(wide, "--bench-extra", extra)) == 4
 
 
+@pytest.mark.extended
 def test_a_sample_has_its_share_of_each_tag(wide: Bench) -> None:
     drawn = collected(wide, "wide.bench.yaml", "--bench-sample", "20%")
     assert len(drawn) == 8

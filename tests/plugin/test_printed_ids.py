@@ -37,6 +37,7 @@ def _ran(bench: Bench, *arguments: str) -> list[str]:
     return sorted(bench.outcomes())
 
 
+@pytest.mark.extended
 def test_an_id_with_the_name_of_a_benchmark_works_with_pytest(ops: Bench) -> None:
     first = _ran(
         ops, "--bench", "ops", "--bench-agent", "oracle", "--bench-agent", "command:echo 1 > out.txt"

@@ -114,6 +114,7 @@ def test_by_default_the_job_ends(sums: Bench) -> None:
 
 
 @pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.extended
 def test_a_paused_job_is_finished_to_the_results_of_one_that_never_paused(
     sums: Bench, workers: tuple[str, ...]
 ) -> None:

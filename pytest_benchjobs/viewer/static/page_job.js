@@ -70,10 +70,10 @@ function inUnit(rule, value) {
 
 function agentSection(summary) {
   return section("Agents", table("Agents",
-    ["Agent", { title: "Passed", number: true }, { title: "Failed", number: true }, { title: "Partial", number: true }, { title: "Errors", number: true }, { title: "Cancelled", number: true }, { title: "Skipped", number: true },
+    ["Agent", { title: "Trials", number: true }, { title: "Passed", number: true }, { title: "Partial", number: true }, { title: "Failed (0.0)", number: true }, { title: "Errors", number: true }, { title: "Cancelled", number: true }, { title: "Skipped", number: true },
       { title: "Pass rate", number: true }, { title: "Mean score", number: true }, { title: "Mean, errors as 0", number: true },
       { title: "Cost", number: true }, { title: "Tokens in", number: true }, { title: "Tokens out", number: true }, { title: "Median time", number: true }],
-    summary.agents.map((agent) => [agent.agent, count(agent.passed), count(agent.failed), count(agent.partial), count(agent.error), count(agent.cancelled), count(agent.skipped), percent(agent.pass_rate),
+    summary.agents.map((agent) => [agent.agent, count(agent.total), count(agent.passed), count(agent.partial), count(agent.zero), count(agent.error), count(agent.cancelled), count(agent.skipped), percent(agent.pass_rate),
       score(agent.mean_scored), score(agent.mean_all), money(agent.cost_usd), count(agent.input_tokens), count(agent.output_tokens), duration(agent.p50_seconds)])));
 }
 
@@ -89,12 +89,13 @@ function attemptSection(summary) {
     if (!point || point[name] === null) return "–";
     return point[name].toFixed(3) + (point.scenarios === agent.scenarios ? "" : "*");
   };
-  const marked = several.some((agent) => agent.at_k.some((point) => point.scenarios !== agent.scenarios));
+  const rates = several.map((agent) => [...ks.map((k) => rate(agent, k, "pass_at_k")), ...ks.filter((k) => k > 1).map((k) => rate(agent, k, "pass_hat_k"))]);
+  const marked = rates.flat().some((shown) => shown.endsWith("*"));
   const flaky = several.flatMap((agent) => agent.flaky.map((id) => [agent.agent, id]));
   return section("Several attempts", table("Several attempts",
     ["Agent", ...ks.map((k) => ({ title: `pass@${k}`, number: true })), ...ks.filter((k) => k > 1).map((k) => ({ title: `pass^${k}`, number: true })),
       ...(judged ? ["passed", "failed", "without verdict"].map((word) => ({ title: `Scenarios ${word}`, number: true })) : []), { title: "Flaky scenarios", number: true }],
-    several.map((agent) => [agent.agent, ...ks.map((k) => rate(agent, k, "pass_at_k")), ...ks.filter((k) => k > 1).map((k) => rate(agent, k, "pass_hat_k")),
+    several.map((agent, at) => [agent.agent, ...rates[at],
       ...(judged ? ["passed", "failed", "error"].map((name) => count(agent.verdicts ? agent.verdicts[name] : null)) : []), `${count(agent.flaky.length)} of ${count(agent.scenarios)}`])),
   marked ? h("p", { class: "note" }, "* without scenarios that have fewer attempts; an error does not count as one") : null,
   flaky.length ? h("details", null, h("summary", null, `${plural(flaky.length, "flaky scenario")}, with attempts that passed and attempts that failed`),
@@ -105,9 +106,9 @@ function attemptSection(summary) {
 // Of a job of several benchmarks: each of them by itself.
 function runSection(summary) {
   if (new Set(summary.runs.map((run) => run.benchmark)).size < 2) return null;
-  return section("Benchmarks", table("Benchmarks and agents", ["Benchmark", "Agent", { title: "Passed", number: true }, { title: "Failed", number: true },
+  return section("Benchmarks", table("Benchmarks and agents", ["Benchmark", "Agent", { title: "Passed", number: true }, { title: "Partial", number: true }, { title: "Failed (0.0)", number: true },
     { title: "Errors", number: true }, { title: "Pass rate", number: true }, { title: "Mean score", number: true }, { title: "Cost", number: true }, { title: "Median time", number: true }],
-  summary.runs.map((run) => [run.benchmark, run.agent, count(run.passed), count(run.failed), count(run.error), percent(run.pass_rate), score(run.mean_scored),
+  summary.runs.map((run) => [run.benchmark, run.agent, count(run.passed), count(run.partial), count(run.zero), count(run.error), percent(run.pass_rate), score(run.mean_scored),
     money(run.cost_usd), duration(run.p50_seconds)])));
 }
 
