@@ -32,7 +32,6 @@ from ..store.events import EventReader
 from ..store.gates import kept_gates
 from ..store.project import directory_argument
 from ..store.reader import HistoryReader
-from ..store.rows import TrialRow
 from ..store.text import clean
 from .query import Query
 from .results import Results, job_of, record_of, root_of
@@ -40,7 +39,7 @@ from .results import Results, job_of, record_of, root_of
 MOST_TRIALS = 50_000
 """Trials in one matrix."""
 _CLASSES = 200
-_OUTCOMES = tuple(outcome.value for outcome in Outcome)
+_OUTCOMES = {outcome.value: place for place, outcome in enumerate(Outcome)}
 REUSED, RESCORED, KNOWN, KEPT, RUNNING = 1, 2, 4, 8, 16
 
 
@@ -81,14 +80,23 @@ def matrix_document(results: Results, history: HistoryReader, job_id: str) -> Vi
     """Return the same for an open history and the id of a job."""
     record = record_of(history, job_id)
     matrix = _Matrix(agent.label for agent in record.config.agents)
-    for row in history.trials(job_id):
-        matrix.add(row)
+    for row in history.select(_ENDED, job_id):
+        matrix.add(*row)
     if not record.status.ended and (root := root_of(results, job_id)) is not None:
         live = Live()
         for event in EventReader(root).poll():
             live.take(event)
         matrix.add_running(live)
     return matrix.document()
+
+
+_ENDED = f"""
+SELECT benchmark, scenario, tags, agent, outcome, class, attempt, score, seconds, cost_usd, node_id,
+    {REUSED} * (reused IS NOT NULL) + {RESCORED} * (rescored IS NOT NULL) + {KNOWN} * (known IS NOT NULL)
+    + {KEPT} * (kept IS NOT NULL)
+FROM trials WHERE job = ? ORDER BY run, id
+"""  # noqa: S608
+"""What a matrix shows of trials, and no more: a job may have many."""
 
 
 class _Matrix:
@@ -104,55 +112,42 @@ class _Matrix:
         self._ids: set[str] = set()
         self._left_out = 0
 
-    def add(self, row: TrialRow) -> None:
-        """Add a trial that ended."""
-        flags = (
-            REUSED * (row.reused is not None)
-            + RESCORED * (row.rescored is not None)
-            + KNOWN * (row.known is not None)
-            + KEPT * (row.kept is not None)
-        )
-        class_ = None
-        if row.class_ is not None:
-            class_ = self._classes.setdefault(row.class_, len(self._classes))
-        self._ids.add(row.node_id)
-        self._put(
-            (row.benchmark, row.scenario),
-            row.tags,
-            row.agent,
-            (row.attempt, _OUTCOMES.index(row.outcome), row.score, class_, row.seconds, row.cost_usd),
-            (row.node_id, flags),
-        )
+    def add(
+        self,
+        benchmark: str,
+        scenario: str,
+        tags: str | None,
+        agent: str,
+        outcome: str | None,
+        class_: str | None,
+        attempt: int,
+        score: float | None,
+        seconds: float,
+        cost: float | None,
+        node_id: str,
+        flags: int,
+    ) -> None:
+        """Add a trial; one without an outcome runs."""
+        if len(self._trials) >= MOST_TRIALS:
+            self._left_out += 1
+            return
+        row = self._rows.get((benchmark, scenario))
+        if row is None:
+            row = self._rows[benchmark, scenario] = len(self._rows)
+            self._tags.append(_tags(tags))
+            self._benchmarks.setdefault(benchmark, len(self._benchmarks))
+        place = self._agents.setdefault(agent, len(self._agents))
+        ended = None if outcome is None else _OUTCOMES[outcome]
+        reason = None if class_ is None else self._classes.setdefault(class_, len(self._classes))
+        self._ids.add(node_id)
+        self._trials.append((row, place, attempt, ended, score, reason, seconds, cost, node_id, flags))
 
     def add_running(self, live: Live) -> None:
         """Add trials that run, beside the others of their scenario."""
         for trial in live.flying.values():
             if trial.node_id not in self._ids:
-                self._put(
-                    (trial.benchmark, trial.scenario),
-                    None,
-                    trial.agent,
-                    (trial.attempt, None, None, None, 0.0, None),
-                    (trial.node_id, RUNNING),
-                )
-
-    def _put(
-        self,
-        of: tuple[str, str],
-        tags: str | None,
-        agent: str,
-        figures: tuple[int | float | None, ...],
-        ends: tuple[str, int],
-    ) -> None:
-        if len(self._trials) >= MOST_TRIALS:
-            self._left_out += 1
-            return
-        if of not in self._rows:
-            self._rows[of] = len(self._rows)
-            self._tags.append(_tags(tags))
-            self._benchmarks.setdefault(of[0], len(self._benchmarks))
-        place = self._agents.setdefault(agent, len(self._agents))
-        self._trials.append((self._rows[of], place, *figures, *ends))
+                of = (trial.benchmark, trial.scenario, None, trial.agent, None, None)
+                self.add(*of, trial.attempt, None, 0.0, None, trial.node_id, RUNNING)
 
     def document(self) -> ViewerMatrix:
         """Return the whole, column by column. Rows are sorted by name, as a terminal shows them."""

@@ -1,7 +1,7 @@
 // Pages of jobs and of runs: lists with filters, and cards over them.
 
 import { api } from "./api.js";
-import { h, kept, section, table } from "./dom.js";
+import { fill, h, kept, section, table } from "./dom.js";
 import { change, count, duration, money, plural, score, text, time } from "./format.js";
 import { asked, card, chip, filters, jobLink, listed, status } from "./parts.js";
 import { link } from "./state.js";
@@ -44,6 +44,8 @@ const RUNS = [
   { key: "seconds", title: "Time", number: true, sort: true, cell: (run) => duration(run.seconds) },
 ];
 
+const FIRST = 20;
+
 function short(commit) {
   return commit ? commit.slice(0, 10) : "–";
 }
@@ -67,9 +69,17 @@ function cards(overview) {
 
 function latestTable(title, rows) {
   if (!rows || !rows.length) return null;
-  return kept(title, rows, () => section(title, table(title,
+  const shown = (some) => table(title,
     ["Benchmark", "Agent", { title: "Score", number: true }, { title: "High score", number: true }, { title: "Delta", number: true }, { title: "Time", whole: true }, "Job"],
-    rows.map((row) => [row.benchmark, row.agent, score(row.mean_score), score(row.high_score ? row.high_score.score : null), change(row.delta), time(row.at), jobLink(row.job)]))));
+    some.map((row) => [row.benchmark, row.agent, score(row.mean_score), score(row.high_score ? row.high_score.score : null), change(row.delta), time(row.at), jobLink(row.job)]));
+  return kept(title, rows, () => {
+    const place = h("div", null, shown(rows.slice(0, FIRST)));
+    const more = rows.length > FIRST ? h("button", { type: "button", click: () => {
+      fill(place, shown(rows));
+      more.remove();
+    } }, `All ${rows.length}`) : null;
+    return section(title, place, more);
+  });
 }
 
 function baselineTable(rows) {

@@ -53,6 +53,8 @@ export function search(title, name = "q") {
   } }, h("label", null, h("span", null, title), field), h("button", { type: "submit" }, "Search"));
 }
 
+// A page of a list is about what fits on a screen: all its cells are laid out at once.
+const PAGE = 30;
 const FILTERS = ["q", "benchmark", "status", "agent", "model", "branch", "tag"];
 
 // The filters of the lists of jobs and runs.
@@ -71,7 +73,7 @@ export function asked() {
   const now = current();
   const several = (name) => now.getAll(name);
   return {
-    sort: now.get("sort"), order: now.get("order"), after: now.get("after"), q: now.get("q"), limit: 50,
+    sort: now.get("sort"), order: now.get("order"), after: now.get("after"), q: now.get("q"), limit: PAGE,
     benchmark: several("benchmark"), agent: several("agent"), model: several("model"), status: several("status"),
     branch: several("branch"), tag: several("tag"),
   };
