@@ -6,6 +6,7 @@ import contextlib
 import json
 import shlex
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from ..analysis.live import Live
@@ -52,7 +53,7 @@ def job(results: Results, query: Query, job: str) -> ViewerJob:  # noqa: ARG001 
 def job_document(results: Results, history: HistoryReader, job_id: str) -> ViewerJob:
     """Return the same for an open history and the id of a job."""
     row = history.job_row(job_id)
-    summary = summary_document(results.directory, history, job_id)
+    summary = _summary(results, history, job_id, None if row is None else row.status)
     gates = _gates(results, job_id)
     newest = gates[0] if gates else None
     return ViewerJob(
@@ -68,6 +69,18 @@ def job_document(results: Results, history: HistoryReader, job_id: str) -> Viewe
         events=tuple(mirror(ViewerEvent, event) for event in history.events(job_id)),
         commands=tuple(_commands(results, summary, newest)),
     )
+
+
+def _summary(results: Results, history: HistoryReader, job_id: str, status: str | None) -> SummaryDocument:
+    """Return the summary of a job; that of an ended one changes with the history only."""
+    if status is None or not JobStatus(status).ended:
+        return summary_document(results.directory, history, job_id)
+    return results.known(history, _summed_up, (results.directory, job_id))
+
+
+def _summed_up(history: HistoryReader, of: tuple[Path, str]) -> SummaryDocument:
+    directory, job_id = of
+    return summary_document(directory, history, job_id)
 
 
 def matrix(results: Results, query: Query, job: str) -> ViewerMatrix:  # noqa: ARG001  it has no parameters

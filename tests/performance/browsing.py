@@ -107,6 +107,6 @@ def _chromium() -> Iterator[Browser]:
     if found is None:
         raise SystemExit("there is no Chromium here: scripts/chromium.sh installs it")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
         yield browser
         browser.close()

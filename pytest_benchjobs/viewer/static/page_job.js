@@ -14,6 +14,7 @@ const KNOWN = 4;
 const RUNNING = 16;
 const MARKS = 40;
 const MOST_LINKS = 12;
+const FRESH = 20000;
 
 const IS_ID = /^\d{8}-\d{6}-[0-9a-f]{6}$/;
 
@@ -22,11 +23,21 @@ async function named(name) {
   return [job, await api.matrix(job.summary.id)];
 }
 
+let latest = { asked: null, until: 0 };
+
+// A job with its matrix. While an ended one is filtered, it is asked for only now and then.
+async function jobOf(asked) {
+  if (latest.asked === asked && performance.now() < latest.until) return latest.found;
+  // A name, or "last", may stand for another job a moment later.
+  const found = IS_ID.test(asked) ? await Promise.all([api.job(asked), api.matrix(asked)]) : await named(asked);
+  latest = { asked, found, until: found[0].summary.finished_at ? performance.now() + FRESH : 0 };
+  return found;
+}
+
 export async function jobPage() {
   const now = current();
   const asked = now.get("job") || "last";
-  // A name, or "last", may stand for another job a moment later.
-  const [job, matrix] = IS_ID.test(asked) ? await Promise.all([api.job(asked), api.matrix(asked)]) : await named(asked);
+  const [job, matrix] = await jobOf(asked);
   const { summary } = job;
   const name = summary.name || summary.id;
   const running = !summary.finished_at && !summary.dead;
