@@ -169,6 +169,8 @@ class _Matrix:
         place = {self._rows[of]: place for place, of in enumerate(rows)}
         trials = [(place[row], *rest) for row, *rest in self._trials]
         columns = [list(column) for column in zip(*trials, strict=True)] or [[] for _ in names]
+        # As the history has them: to check each value again takes longer than to read them.
+        values: dict[str, Any] = dict(zip(names, columns, strict=True))
         return ViewerMatrix(
             benchmarks=list(self._benchmarks),
             agents=list(self._agents),
@@ -179,7 +181,9 @@ class _Matrix:
                 scenario=[scenario for _, scenario in rows],
                 tags=[self._tags[self._rows[of]] for of in rows],
             ),
-            trials=MatrixTrials.model_validate(dict(zip(names, columns, strict=True))),
+            trials=MatrixTrials.model_construct(
+                **dict(zip(names, columns, strict=True))
+            ),  # as the history has them
             left_out=self._left_out,
         )
 

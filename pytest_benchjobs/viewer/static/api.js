@@ -37,6 +37,8 @@ async function asked(address, options, left = 3) {
   }
 }
 
+const FRESH = 5000;
+const MOST_RECENT = 50;
 const running = new Map();
 
 // The document at an address. Two who want the same at once share one answer.
@@ -44,6 +46,20 @@ function get(path, parameters) {
   const address = path + queryOf(parameters);
   if (!running.has(address)) running.set(address, read(address).finally(() => running.delete(address)));
   return running.get(address);
+}
+
+const recent = new Map();
+
+// The same, for what is above and beside a list: while a reader sorts and filters, it is asked for every few seconds only.
+function lately(path, parameters) {
+  const address = path + queryOf(parameters);
+  const known = recent.get(address);
+  if (known && performance.now() < known.until) return known.answer;
+  if (recent.size >= MOST_RECENT) recent.clear();
+  const answer = get(path, parameters);
+  recent.set(address, { answer, until: performance.now() + FRESH });
+  answer.catch(() => recent.delete(address));
+  return answer;
 }
 
 async function read(address) {
@@ -69,8 +85,8 @@ async function refusal(address) {
 
 const http = {
   source,
-  meta: () => get("api/meta"),
-  overview: (parameters) => get("api/overview", parameters),
+  meta: () => lately("api/meta"),
+  overview: (parameters) => lately("api/overview", parameters),
   jobs: (parameters) => get("api/jobs", parameters),
   runs: (parameters) => get("api/runs", parameters),
   job: (job) => get(jobPath(job)),

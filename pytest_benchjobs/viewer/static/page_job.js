@@ -147,7 +147,7 @@ function rowsOf(matrix, agents, { outcome, q }) {
       class: trials.class[at] === null ? null : matrix.classes[trials.class[at]], seconds: trials.seconds[at], cost: trials.cost_usd[at],
     });
   }
-  for (const row of rows) for (const cell of row.cells) cell.sort((a, b) => a.attempt - b.attempt);
+  for (const row of rows) for (const cell of row.cells) if (cell.length > 1) cell.sort((a, b) => a.attempt - b.attempt);
   const words = (q || "").toLowerCase().split(/\s+/).filter(Boolean);
   return rows.filter((row) => row.cells.some((cell) => cell.length) &&
     (!outcome || row.cells.some((cell) => cell.some((trial) => trial.outcome === outcome))) &&
