@@ -181,9 +181,7 @@ class _Matrix:
                 scenario=[scenario for _, scenario in rows],
                 tags=[self._tags[self._rows[of]] for of in rows],
             ),
-            trials=MatrixTrials.model_construct(
-                **dict(zip(names, columns, strict=True))
-            ),  # as the history has them
+            trials=MatrixTrials.model_construct(**values),
             left_out=self._left_out,
         )
 
