@@ -41,6 +41,7 @@ export function logView(job, id, logs, wanted, words) {
 
   // Looks for the words in the whole log, of which so far only the end may be here.
   async function seek() {
+    if (!loaded.whole) return; // it is empty, or could not be read, which is said already
     draw();
     while (field.value && loaded.from > 0 && loaded.text.length < SEARCHED) {
       const [before, mine] = [loaded.from, turn + 1];
