@@ -55,7 +55,9 @@ def _lines(document: ShowDocument, record: JobRecord, directory: Path) -> Iterat
     from ._trial_text import trial_lines
 
     commands = next_commands(document.result, record, directory_argument(directory))
-    return trial_lines(document, [f"{command}    # {title}" for title, command in commands])
+    # A comment of its own: whoever copies a command takes nothing with it.
+    lines = [line for title, command in commands for line in (f"# {title}", command)]
+    return trial_lines(document, lines)
 
 
 def _refuse_job(history: HistoryReader, text: str) -> None:

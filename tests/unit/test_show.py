@@ -91,7 +91,8 @@ def test_what_was_not_kept_is_not_offered_to_be_graded_again(
     text = _shown(capsys, tmp_path)
     assert f"benchjobs rescore {JOB}" not in text
     where = f"--dir {tmp_path}/reports"
-    assert f"benchjobs rerun '{ID}' {where} -- --bench-keep always    # Run it again and keep" in text
+    assert "  # Run it again and keep" in text
+    assert f"  benchjobs rerun '{ID}' {where} -- --bench-keep always\n" in text
     assert "for `benchjobs shell` or `benchjobs rescore last`\n" in text
 
 
@@ -113,7 +114,7 @@ def test_a_trial_is_run_again_where_it_ran(
 ) -> None:
     _job(tmp_path, config={"sandbox": sandbox}, said=said)
     text = _shown(capsys, tmp_path)
-    assert f"  pytest '{ID}'{option} --bench-dir={tmp_path}/reports    # Run it again\n" in text
+    assert f"  # Run it again\n  pytest '{ID}'{option} --bench-dir={tmp_path}/reports\n" in text
     # The file system of a local sandbox cannot be kept.
     assert ("--bench-keep" in text) == (sandbox != "local")
     assert f"  benchjobs rerun '{ID}' --dir {tmp_path}/reports" in text
