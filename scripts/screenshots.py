@@ -38,7 +38,7 @@ def main() -> None:
         serving(jobs.directory) as address,
         sync_playwright() as playwright,
     ):
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, timezone_id="UTC")
         with urllib.request.urlopen(f"{address}api/jobs/{jobs.first}/matrix") as answer:
             trials = json.loads(answer.read())["trials"]["id"]

@@ -32,7 +32,7 @@ def browser() -> Iterator[Browser]:
             pytest.fail(said, pytrace=False)
         pytest.skip(said)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
         yield browser
         browser.close()
 
