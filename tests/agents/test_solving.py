@@ -37,6 +37,7 @@ def test_each_makes_the_file_with_its_own_tool_and_is_metered_to_the_token(job: 
     assert containers_left(result["job"]) == []
 
 
+@pytest.mark.extended
 def test_a_prompt_of_a_mebibyte_arrives_whole(job: Job) -> None:
     # Models take their time. A program of Node that ends while its pipe is full loses what is in it.
     prompt = f"{_SOLVE} <<<SLEEP: 2>>>"

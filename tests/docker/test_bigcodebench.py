@@ -215,6 +215,7 @@ CHEATS |= {
 }
 
 
+@pytest.mark.extended
 def test_no_solution_talks_itself_through(tmp_path: Path) -> None:
     found = graded(tmp_path, CHEATS)
     # The failure of one without a score tells why it has none.

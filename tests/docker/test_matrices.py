@@ -62,6 +62,7 @@ def test_they_are_sound(name: str, count: int, tmp_path: Path) -> None:
     assert f"{count} scenarios: {count} ok" in done.stdout
 
 
+@pytest.mark.extended
 def test_no_cheat_resolves_a_repository(place: Path) -> None:
     for name, script in CHEATS.items():
         agent(place, name, script)

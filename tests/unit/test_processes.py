@@ -32,6 +32,7 @@ class Refusing:
         "ttrpc: closed: unknown",
         "runc did not terminate successfully: exit status 1: process does not exist: unknown",
         "runc did not terminate successfully: exit status 1: container does not exist\n: unknown",
+        "task aff17a6067c0 not found: not found",
     ],
 )
 def test_a_container_that_has_ended_has_no_processes(explanation: str) -> None:
@@ -41,9 +42,10 @@ def test_a_container_that_has_ended_has_no_processes(explanation: str) -> None:
     assert processes.end_all() is None, "only a new start ends what is left"
 
 
-def test_another_refusal_is_the_engines() -> None:
+@pytest.mark.parametrize("explanation", ["no space left on device", "No such container: 4f"])
+def test_another_refusal_is_the_engines(explanation: str) -> None:
     with pytest.raises(docker.errors.APIError):
-        Processes(Refusing("no space left on device"), "4f").listed()  # type: ignore[arg-type]
+        Processes(Refusing(explanation), "4f").listed()  # type: ignore[arg-type]
 
 
 class Engine:

@@ -60,9 +60,10 @@ def test_gated_job_shows_what_the_terminal_said(page: Page, real: str, jobs: Rea
     assert "✗ broke" in page.text
     verdict = "section[aria-label='Verdict by benchmark and agents'] tbody"
     cells = [cell.inner_text() for cell in page.page.query_selector_all(f"{verdict} td")]
-    assert cells[:7] == ["quickstart", "solver", "solver", "8", "0.829", "0.360", "\N{MINUS SIGN}0.469"]
+    assert cells[:7] == ["quickstart", "solver", "solver", "8", "0.829", "0.360", "\N{MINUS SIGN}46.9 pp"]
+    assert re.fullmatch(r"\u2212\d+\.\d pp to \u2212\d+\.\d pp", cells[7].strip())
     assert 0 < float(cells[8]) < 0.05
-    assert (cells[9], cells[10], cells[11]) == ("\N{EN DASH}", "A", "75.0 % → 25.0 %")
+    assert (cells[9], cells[10], cells[11]) == ("none", "A", "75.0 % → 25.0 %")
     drawn = page.page.query_selector(f"{verdict} svg.interval")
     assert drawn is not None
     label = str(drawn.get_attribute("aria-label")).replace("\N{MINUS SIGN}", "-")

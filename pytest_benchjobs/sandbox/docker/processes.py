@@ -20,8 +20,14 @@ from .engine import Engine
 from .library import ERRORS
 
 _COLUMNS = "-eo pid,ppid,stat,comm,args"
-# The second and third while it ends.
-_ENDED = ("is not running", "ttrpc: closed", "process does not exist", "container does not exist")
+# All but the first while it ends. The last is of its task; a container that is gone is "No such container".
+_ENDED = (
+    "is not running",
+    "ttrpc: closed",
+    "process does not exist",
+    "container does not exist",
+    "not found: not found",
+)
 """Words of the engine and its runtime for a container that has ended, or is about to."""
 PATIENCE, _LOOKING = 15.0, 6.0
 _SIGNAL_AGAIN = 3.0
