@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Route
 
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.layout import TrialLayout
@@ -81,6 +81,29 @@ def test_a_search_looks_at_the_whole_log(page: Page, long: tuple[str, Made]) -> 
     page.open(address, "trial", job=NOW_JOB, id=made.trials["fix"], log_q="line 7 ")
     page.until("document.querySelector('pre.log').textContent === 'line 7 é'")
     page.page.wait_for_selector("text=1 line contains it")
+
+
+def test_words_that_are_only_typed_yet_search_nothing(page: Page, long: tuple[str, Made]) -> None:
+    """Answers that come meanwhile are of what was asked."""
+    address, made = long
+    held: list[Route] = []
+    page.page.route("**/steps?**", lambda route: held.append(route))
+    page.page.route("**/log?**", lambda route: held.append(route))
+    page.open(address, "trial", job=NOW_JOB, id=made.trials["fix"])
+    for form in ("Search the steps", "Search the log"):
+        page.page.locator("form", has_text=form).locator("input").fill("line 1999")
+    page.page.wait_for_timeout(100)
+    assert len(held) == 2
+    for route in held:
+        route.continue_()
+    page.page.wait_for_selector("article.step")
+    page.page.wait_for_selector("text=the last 65.5 kB of")
+    assert "contain it" not in page.text
+    page.page.unroute_all()
+    for form in ("Search the steps", "Search the log"):
+        page.page.locator("form", has_text=form).locator("input").press("Enter")
+    page.page.wait_for_selector("text=0 of 0 steps that contain it")
+    page.page.wait_for_selector("text=11 lines contain it")
 
 
 def test_weights_are_those_of_the_manifest(page: Page, long: tuple[str, Made]) -> None:

@@ -10,17 +10,20 @@ const PART = 65536;
 const FOUND = 500;
 const SEARCHED = 16 << 20;
 const MOST = 1 << 20;
+const NOTHING = { text: "", from: 0, end: 0, whole: 0 };
 
 // Returns the view, and a function that reads what came since; `anew` if it may be another log.
 export function logView(job, id, logs, wanted, words) {
   const names = logs.map((log) => log.name);
   let name = names.includes(wanted) ? wanted : names[0];
   let turn = 0;
-  let loaded = { text: "", from: 0, end: 0, whole: 0 };
+  let loaded = NOTHING;
+  // What is looked for: the field may hold other words already, which were not asked for yet.
+  let sought = words || "";
   const shown = h("pre", { class: "text log", tabindex: "0", "aria-label": "Log" });
   const about = h("p", { class: "pager", role: "status" });
   const earlier = h("button", { type: "button", click: () => load(Math.max(0, loaded.from - PART), loaded.from) }, "Earlier part");
-  const field = h("input", { type: "search", value: words || "", autocomplete: "off", spellcheck: "false" });
+  const field = h("input", { type: "search", value: sought, autocomplete: "off", spellcheck: "false" });
 
   // Reads a part of the log, and puts it before what is there.
   async function load(from, to, drawn = true) {
@@ -32,6 +35,7 @@ export function logView(job, id, logs, wanted, words) {
       loaded = from === null ? { text: part.text, from: part.offset, end: part.next ?? part.bytes, whole: part.bytes } : { ...loaded, text: part.text + loaded.text, from: part.offset };
       if (drawn) draw();
     } catch (error) {
+      if (mine !== turn) return;
       fill(shown);
       fill(about, error.message);
       earlier.hidden = true;
@@ -41,9 +45,9 @@ export function logView(job, id, logs, wanted, words) {
 
   // Looks for the words in the whole log, of which so far only the end may be here.
   async function seek() {
-    if (!loaded.whole) return; // it is empty, or could not be read, which is said already
+    if (!loaded.whole) return; // it is empty, or could not be read, which is said already; or it is on its way
     draw();
-    while (field.value && loaded.from > 0 && loaded.text.length < SEARCHED) {
+    while (sought && loaded.from > 0 && loaded.text.length < SEARCHED) {
       const [before, mine] = [loaded.from, turn + 1];
       fill(about, `looking at the rest: ${bytes(before)}`);
       await load(Math.max(0, before - 4 * PART), before, false);
@@ -73,9 +77,9 @@ export function logView(job, id, logs, wanted, words) {
   }
 
   function draw() {
-    const words = field.value.toLowerCase();
+    const word = sought.toLowerCase();
     const lines = loaded.text.split("\n");
-    const found = words ? lines.filter((line) => line.toLowerCase().includes(words)) : null;
+    const found = word ? lines.filter((line) => line.toLowerCase().includes(word)) : null;
     fill(shown, ansi(found ? found.slice(0, FOUND).join("\n") : loaded.text));
     fill(about, found ? plural(found.length, "line") + (loaded.from ? ` of the last ${bytes(loaded.whole - loaded.from)}` : "") + (found.length === 1 ? " contains it" : " contain it") + (found.length > FOUND ? `; the first ${FOUND} are shown` : "")
       : loaded.from ? `the last ${bytes(loaded.whole - loaded.from)} of ${bytes(loaded.whole)}` : bytes(loaded.whole));
@@ -83,17 +87,22 @@ export function logView(job, id, logs, wanted, words) {
     if (!found) shown.scrollTop = shown.scrollHeight;
   }
 
-  load(null).then(() => (words ? seek() : null));
+  // Reads the end of the log, and looks through the rest for what is sought.
+  const begin = () => load(null).then(() => (sought ? seek() : null));
+
+  begin();
   return { more, content: h("div", null,
     h("div", { class: "filters" },
       h("label", null, h("span", null, "Log"), h("select", { change: (event) => {
         name = event.target.value;
         remember({ log: name });
-        load(null);
+        loaded = NOTHING;
+        begin();
       } }, names.map((one) => h("option", { value: one, selected: one === name }, one)))),
       h("form", { role: "search", class: "search", submit: (event) => {
         event.preventDefault();
-        remember({ log_q: field.value || null });
+        sought = field.value;
+        remember({ log_q: sought || null });
         seek();
       } }, h("label", null, h("span", null, "Search the log"), field), h("button", { type: "submit" }, "Search"))),
     earlier, shown, about) };

@@ -170,33 +170,36 @@ function stepList(trial, now) {
   const id = now.get("id");
   const list = h("ol", { class: "steps" });
   const count_ = h("p", { class: "pager", role: "status" });
-  const more = h("button", { type: "button", click: () => load() }, "More steps");
+  const more = h("button", { type: "button", click: () => load(after) }, "More steps");
   const field = h("input", { type: "search", value: now.get("q") || "", autocomplete: "off", spellcheck: "false" });
+  // The word that the list is of: the field may hold another already, which was not asked for yet.
+  let word = field.value;
   let after = 0;
   let turn = 0;
-  async function load() {
+  async function load(from) {
     const mine = (turn += 1);
     more.disabled = true;
     try {
-      const page = await api.steps(trial.job, id, { after, limit: PAGE, q: field.value || null });
+      const page = await api.steps(trial.job, id, { after: from, limit: PAGE, q: word || null });
       if (mine !== turn) return;
-      list.append(...page.steps.map((step) => h("li", null, stepView(step, field.value))));
-      fill(count_, `${list.children.length} of ${plural(page.total, "step")}` + (field.value ? " that contain it" : ""));
+      if (!from) list.replaceChildren();
+      list.append(...page.steps.map((step) => h("li", null, stepView(step, word))));
+      fill(count_, `${list.children.length} of ${plural(page.total, "step")}` + (word ? " that contain it" : ""));
       after = page.next;
       more.hidden = page.next === null || page.next === undefined;
     } catch (error) {
+      if (mine !== turn) return;
       fill(count_, error.message);
       more.hidden = true;
     }
     more.disabled = false;
   }
-  load();
+  load(0);
   return [h("form", { role: "search", class: "search", submit: (event) => {
     event.preventDefault();
-    remember({ q: field.value || null });
-    list.replaceChildren();
-    after = 0;
-    load();
+    word = field.value;
+    remember({ q: word || null });
+    load(0);
   } }, h("label", null, h("span", null, "Search the steps"), field), h("button", { type: "submit" }, "Search")), list, count_, more];
 }
 
