@@ -202,9 +202,18 @@ def job_items(results: Results, history: HistoryReader, rows: list[JobRow]) -> I
 
 def latest_scores(results: Results, rows: Iterable[RunRow]) -> Iterable[LatestScore]:
     """Yield the scores of these runs."""
+    dead: dict[str, bool] = {}
     for row in rows:
         high, delta = _to_high(results, row.benchmark, row.mean_score)
-        yield mirror(LatestScore, row, run=row.id, at=row.started_at, high_score=high, delta=delta)
+        yield mirror(
+            LatestScore,
+            row,
+            run=row.id,
+            at=row.started_at,
+            high_score=high,
+            delta=delta,
+            dead=_is_dead(results, row.job, row.status, dead),
+        )
 
 
 def is_synthetic(agent: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -99,7 +99,7 @@ def _jobs(results: Results, pairs: Pairs) -> Iterator[str]:
     yield table(
         f"{page.total} jobs",
         _JOB_COLUMNS,
-        rows_of(page.jobs),
+        _with_status(rows_of(page.jobs)),
         {"id": lambda row: href("job", job=row["id"])},
     )
     yield more("jobs", pairs, page.next)
@@ -110,12 +110,18 @@ def _runs(results: Results, pairs: Pairs) -> Iterator[str]:
     page = lists.runs(results, Query(pairs, lists.RUNS))
     rows = [
         {**row, "high_score": None if row["high_score"] is None else row["high_score"].score}
-        for row in rows_of(page.runs)
+        for row in _with_status(rows_of(page.runs))
     ]
     yield _list_form(results, "runs", pairs, _RUN_COLUMNS)
     yield table(f"{page.total} runs", _RUN_COLUMNS, rows, {"job": lambda row: href("job", job=row["job"])})
     yield more("runs", pairs, page.next)
     yield from _overview(results, pairs)
+
+
+def _with_status(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the rows; one of a job whose process died says so beside its status."""
+    for row in rows:
+        yield {**row, "status": f"{row['status']}, its process died"} if row["dead"] else row
 
 
 def _overview(results: Results, pairs: Pairs) -> Iterator[str]:
@@ -124,11 +130,12 @@ def _overview(results: Results, pairs: Pairs) -> Iterator[str]:
     )
     counts = ("jobs", "runs", "trials", "benchmarks", "filtered", "succeeded", "failed")
     yield fact_table("Totals", {name: getattr(found, name) for name in counts})
-    columns = ("benchmark", "agent", "mean_score", "high_score", "delta", "at", "job")
+    columns = ("benchmark", "agent", "status", "mean_score", "high_score", "delta", "at", "job")
     for caption, rows in (("Latest scores", found.latest_scores), ("Synthetic agents", found.synthetic)):
         if rows:
             of = [
-                {**row, "high_score": row["high_score"] and row["high_score"].score} for row in rows_of(rows)
+                {**row, "high_score": row["high_score"] and row["high_score"].score}
+                for row in _with_status(rows_of(rows))
             ]
             yield table(caption, columns, of, {"job": lambda row: href("job", job=row["job"])})
     if found.baselines:

@@ -189,6 +189,7 @@ def test_the_overview_counts_and_has_the_latest_scores(client: TestClient) -> No
     assert found["latest"]["job"] == NOW_JOB
     (latest,) = found["latest_scores"]
     assert (latest["benchmark"], latest["agent"]) == ("texts", CODEX)
+    assert (latest["status"], latest["dead"]) == ("completed", False)
     assert latest["delta"] == pytest.approx(latest["mean_score"] - 0.8)
     assert [one["agent"] for one in found["synthetic"]] == ["oracle"]
 
@@ -256,6 +257,20 @@ def test_a_job_that_died_is_offered_to_be_finished_or_closed(
     assert "benchjobs recover --dir" in text
     assert "watch" not in text
     assert "cancel" not in text
+
+
+def test_scores_of_a_job_that_died_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = running(tmp_path)
+    job.land("first")
+    job.change()
+    with TestClient(app(tmp_path), base_url="http://localhost") as client:
+        for dead in (False, True):
+            monkeypatch.setattr("pytest_benchjobs.viewer.lists.died", lambda *_, dead=dead: dead)
+            found = asked(client, "/api/overview", "viewer-overview")
+            (latest,) = found["latest_scores"] + found["synthetic"]
+            assert (latest["status"], latest["dead"]) == ("running", dead)
+            plain = client.get("/", params={"page": "runs", "plain": "1"}).text
+            assert plain.count("running, its process died") == 2 * dead
 
 
 def test_rows_and_other_trials_are_in_the_order_of_a_terminal(tmp_path: Path) -> None:

@@ -60,6 +60,27 @@ def test_texts_of_agents_are_only_shown(page: Page, tmp_path: Path) -> None:
         assert page.run(f'document.querySelectorAll("{FOREIGN}").length') == 0
 
 
+def test_the_page_of_a_running_job_says_what_has_happened_since(page: Page, tmp_path: Path) -> None:
+    job = WatchedJob(tmp_path)
+    job.land("alpha")
+    job.change()
+    with serving(tmp_path) as address:
+        page.open(address, "job", job=JOB)
+        page.until("document.querySelector('.note').dataset.done === '1'")
+        assert not page.page.is_visible(".note")
+        job.land("beta")
+        job.change()
+        page.page.wait_for_selector("text=1 trial ended since. Show what is new")
+        assert "beta" not in page.page.inner_text("main .grid")
+        page.page.click("text=Show what is new")
+        page.page.wait_for_selector("main .grid >> text=beta")
+        assert not page.page.is_visible(".note")
+        job.end()
+        page.page.click("text=The job has ended. Show its results >> a")
+        page.page.wait_for_selector("main .lead .is-completed")
+        page.page.wait_for_load_state("networkidle")
+
+
 SAID = "document.querySelector('main [role=status]').textContent"
 
 

@@ -108,6 +108,9 @@ class LatestScore(Model):
     agent: str
     run: str
     job: str
+    status: str
+    dead: bool
+    """The run did not end, and never will: the process of its job is gone."""
     mean_score: float | None
     at: datetime.datetime | None
     high_score: HighScore | None

@@ -24,6 +24,8 @@ function queryOf(parameters) {
   return text ? "?" + text : "";
 }
 
+const ignore = () => null;
+
 const jobPath = (job) => "api/jobs/" + encodeURIComponent(job);
 
 // A browser drops what it is asking when networks of the machine come or go, as those of containers do: asked again.
@@ -104,7 +106,7 @@ const http = {
   align: (parameters) => get("api/align", parameters),
   scenario: (parameters) => get("api/scenario", parameters),
   trend: (parameters) => get("api/trend", parameters),
-  live(job, { state, end, stop, lost, refused }) {
+  live(job, { state, end, stop = ignore, lost = ignore, refused = ignore }) {
     const address = jobPath(job) + "/live";
     let events = null;
     let left = false;

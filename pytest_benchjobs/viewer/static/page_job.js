@@ -2,7 +2,7 @@
 
 import { api } from "./api.js";
 import { intervalChart } from "./chart.js";
-import { commandList, facts, h, section, table } from "./dom.js";
+import { commandList, facts, fill, h, say, section, table } from "./dom.js";
 import { change, count, duration, figure, middle, money, percent, plural, points, probability, score, sign, text, time } from "./format.js";
 import { grid } from "./grid.js";
 import { chip, choice, jobLink, scenarioLink, search, status } from "./parts.js";
@@ -41,11 +41,12 @@ export async function jobPage() {
   const { summary } = job;
   const name = summary.name || summary.id;
   const running = !summary.finished_at && !summary.dead;
+  const since = running ? whatChanges(summary.id) : null;
   const verdict = job.gates.length ? [" gate: ", chip(job.gates[0].verdict)] : null;
-  return { title: name, content: [
+  return { title: name, leave: since ? since.leave : null, content: [
     h("h1", null, "Job ", name), h("p", { class: "lead" }, status({ status: summary.status, dead: summary.dead }), verdict,
       summary.message ? [" ", summary.message] : null,
-      running && api.source === "http" ? [" ", h("a", { class: "button", href: link("live", { job: summary.id }) }, "Watch it"), ` as of ${time(new Date())}`] : null),
+      running && api.source === "http" ? [" ", h("a", { class: "button", href: link("live", { job: summary.id }) }, "Watch it"), ` as of ${time(new Date())}`] : null), since ? since.said : null,
     facts([["Id", summary.id], ["Started", time(summary.created_at)], ["Ended", summary.finished_at ? time(summary.finished_at) : null],
       ["Branch", job.branch], ["Commit", job.commit], ["Made from", summary.parent ? jobLink(summary.parent) : null],
       ["Attempts", `${count(summary.attempts)}, policy ${summary.attempt_policy}`],
@@ -56,6 +57,24 @@ export async function jobPage() {
     section("Events", job.events && job.events.length ? table("Events", ["Time", "Event", "Message"],
       job.events.map((event) => [time(event.at), event.kind, event.message])) : null),
     section("Type next", commandList(job.commands))] };
+}
+
+// What has happened to a running job since its page was drawn. The page itself stays as it is: somebody reads it.
+function whatChanges(job) {
+  const said = h("p", { class: "note" });
+  const tell = (text, title) => {
+    fill(said, text, h("a", { href: changed({}) }, title));
+    say(text.trim());
+  };
+  const events = api.live(job, {
+    state: ({ totals }) => {
+      if (said.dataset.done === undefined) said.dataset.done = totals.done;
+      const since = totals.done - said.dataset.done;
+      if (since > 0) tell(`${plural(since, "trial")} ended since. `, "Show what is new");
+    },
+    end: (state) => tell(state && state.died ? "The job's process has died. " : "The job has ended. ", "Show its results"),
+  });
+  return { said, leave: () => (events ? events.close() : null) };
 }
 
 function verdictSection(job) {

@@ -70,8 +70,8 @@ function cards(overview) {
 function latestTable(title, rows) {
   if (!rows || !rows.length) return null;
   const shown = (some) => table(title,
-    ["Benchmark", "Agent", { title: "Score", number: true }, { title: "High score", number: true }, { title: "Delta", number: true }, { title: "Time", whole: true }, "Job"],
-    some.map((row) => [row.benchmark, row.agent, score(row.mean_score), score(row.high_score ? row.high_score.score : null), change(row.delta), time(row.at), jobLink(row.job)]));
+    ["Benchmark", "Agent", "Status", { title: "Score", number: true }, { title: "High score", number: true }, { title: "Delta", number: true }, { title: "Time", whole: true }, "Job"],
+    some.map((row) => [row.benchmark, row.agent, status(row), score(row.mean_score), score(row.high_score ? row.high_score.score : null), change(row.delta), time(row.at), jobLink(row.job)]));
   return kept(title, rows, () => {
     const place = h("div", null, shown(rows.slice(0, FIRST)));
     const more = rows.length > FIRST ? h("button", { type: "button", click: () => {
