@@ -1,4 +1,4 @@
-"""A limit of its own for every test: one that hangs fails under its name, with the place where it hangs.
+"""Limits of every test: one that hangs fails under its name, with the place where it hangs; so does one that stops the clock.
 
 A signal interrupts what waits in Python, and the phase of the test fails. Where that is not to be interrupted, a watchdog
 outside of Python prints all stacks a while later, and ends the process; xdist then names the test and goes on with the
@@ -12,6 +12,7 @@ import faulthandler
 import os
 import signal
 import threading
+import time
 from collections.abc import Generator, Iterator
 from types import FrameType
 
@@ -22,6 +23,7 @@ SECONDS = 900.0
 EXTENDED = 4
 """So many times as much for what takes long."""
 _VARIABLE = "BENCHJOBS_TEST_SECONDS"
+_CLOCK = time.monotonic
 _stderr: int | None = None
 
 
@@ -71,7 +73,10 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Limit the test itself."""
     with limited(item, "call"):
-        return (yield)
+        outcome = yield
+    # Another thread would wait for hours until a clock that was replaced is right again.
+    assert time.monotonic is _CLOCK, "it replaces the clock of the whole process: use tests.support.set_clock"
+    return outcome
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

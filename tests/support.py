@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any, TypeVar
 
 import junitparser
@@ -27,6 +28,11 @@ IMAGE = "debian:bookworm-slim"
 
 # Nothing of the session that runs the tests may reach the sessions under test.
 _CLEAN = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST_", "BENCH", "COV_"))}
+
+
+def set_clock(monkeypatch: pytest.MonkeyPatch, module: ModuleType, clock: Callable[[], float]) -> None:
+    """Have one module read a clock instead of `time.monotonic`, which servers in threads of this process wait by."""
+    monkeypatch.setattr(module, "time", SimpleNamespace(**{**vars(time), "monotonic": clock}))
 
 
 def command(*args: str) -> list[str]:

@@ -21,7 +21,7 @@ from pytest_benchjobs.sandbox.docker.engine import Engine
 from pytest_benchjobs.sandbox.docker.images import Images, ResolvedImage
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from pytest_benchjobs.sandbox.protocol import SandboxSpec
-from tests.support import IMAGE, PATIENCE
+from tests.support import IMAGE, PATIENCE, set_clock
 
 pytestmark = pytest.mark.docker
 
@@ -116,7 +116,7 @@ def test_a_failure_is_remembered_for_a_while_and_for_longer_where_it_took_long(
     engine = Engine()
     images = Images(engine)
     monkeypatch.setattr(images, "_resolve", fail)
-    monkeypatch.setattr(images_module.time, "monotonic", lambda: now[0])
+    set_clock(monkeypatch, images_module, lambda: now[0])
     for later, expected in ((0.0, 1), (until - 1, 1), (2, 2), (0.0, 2)):
         now[0] += later
         with pytest.raises(ImageMissing, match="nowhere"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from pytest_benchjobs.sandbox.docker import images as images_module
 from pytest_benchjobs.sandbox.docker import pulling
 from pytest_benchjobs.sandbox.docker.engine import Engine
 from pytest_benchjobs.sandbox.docker.images import Images
-from tests.support import IMAGE, until
+from tests.support import IMAGE, set_clock, until
 
 from .registry import Registry
 
@@ -89,8 +90,8 @@ def test_one_image_is_not_given_up_for_another_and_none_for_ever(
     with pytest.raises(ImageMissing, match="connection refused"):
         resolve(images, registry.image("one"))  # the other trials of the scenario, at the same moment
     assert registry.asked == []
-    clock = images_module.time.monotonic
-    monkeypatch.setattr(images_module.time, "monotonic", lambda: clock() + 61 + 10 * sum(pulling._PAUSES))
+    later = 61 + 10 * sum(pulling._PAUSES)
+    set_clock(monkeypatch, images_module, lambda: time.monotonic() + later)
     assert resolve(images, registry.image("one")) == registry.image("one")
     assert resolve(images, registry.image("two")) == registry.image("two")
 

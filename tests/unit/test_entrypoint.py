@@ -13,6 +13,7 @@ from pytest_benchjobs.sandbox.docker import entrypoint as module
 from pytest_benchjobs.sandbox.docker.entrypoint import Entrypoint
 from pytest_benchjobs.sandbox.docker.processes import Process
 from pytest_benchjobs.sandbox.protocol import ExecResult, Stopping
+from tests.support import set_clock
 
 REACHED = "/bench/first reached"
 
@@ -61,7 +62,7 @@ class Container:
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Callable[[Container], Entrypoint]:
     def start(container: Container) -> Entrypoint:
-        monkeypatch.setattr(module.time, "monotonic", lambda: container.now)
+        set_clock(monkeypatch, module, lambda: container.now)
         made = Entrypoint(container, ["/entry", "-x"], Environment(image="x", setup_timeout=77))
         made.start(lambda: None)
         return made

@@ -14,11 +14,13 @@ from typing import Any
 
 import pytest
 
+from pytest_benchjobs.gateway import upstream
 from pytest_benchjobs.gateway.client import Gateway
 from pytest_benchjobs.gateway.meter import flaw
 from pytest_benchjobs.gateway.upstream import Pulse
 from pytest_benchjobs.gateway.wires import Kind
 from pytest_benchjobs.model.ending import Ending
+from tests.support import set_clock
 from tests.unit.gateways import Model, Said, agent, chat_answer, events, running, wait_until
 
 SSE = {"Content-Type": "text/event-stream"}
@@ -295,7 +297,7 @@ def test_a_refusal_is_seen_on_every_wire_and_forgotten_when_another_call_is_answ
 
 def test_what_drips_is_silent_and_what_pings_is_not_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
-    monkeypatch.setattr("pytest_benchjobs.gateway.upstream.time.monotonic", lambda: now[0])
+    set_clock(monkeypatch, upstream, lambda: now[0])
     pulse = Pulse(silence=900, longest=3600)
 
     async def reads(seconds: float, size: int) -> None:

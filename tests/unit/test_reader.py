@@ -14,11 +14,13 @@ from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.job import JobConfig, JobStatus, Totals
 from pytest_benchjobs.model.result import Origin, Outcome, Signature, TrialResult
 from pytest_benchjobs.model.usage import Usage
+from pytest_benchjobs.store import history as history_module
 from pytest_benchjobs.store import reader
 from pytest_benchjobs.store.baselines import set_baseline
 from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.reader import HistoryReader
 from pytest_benchjobs.store.rows import EventRow, PairRow
+from tests.support import set_clock
 
 from .records import JOB, NOW, record, result, trial
 
@@ -253,7 +255,7 @@ def test_sums_rest_for_a_multiple_of_the_time_they_took(
     history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [1000.0]
-    monkeypatch.setattr("pytest_benchjobs.store.history.time.monotonic", lambda: clock[0])
+    set_clock(monkeypatch, history_module, lambda: clock[0])
     save(history, JOB, made("a"))
     summed = history._sum_up
     monkeypatch.setattr(history, "_sum_up", lambda job: (summed(job), clock.insert(0, clock[0] + 0.5)))
