@@ -9,6 +9,7 @@ nothing.
 
 from __future__ import annotations
 
+import atexit
 import builtins
 import contextlib
 import gc
@@ -17,6 +18,7 @@ import inspect
 import io
 import json
 import os
+import pkgutil
 import random
 import runpy
 import select
@@ -26,6 +28,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import types
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,15 +38,9 @@ _MOST_FILES = 16
 _HEEDED = ("LANG", "LC_", "PYTHON")
 """Beginnings of variables that an interpreter heeds when it starts."""
 _HEEDED_HERE = ("PYTHONPATH", "PYTHONUNBUFFERED")
-_IMPORTED = (
-    "pytest_benchjobs.cli._commands",
-    "pytest_benchjobs.cli.run",
-    "pytest_benchjobs.gateway.__main__",
-    "pytest_benchjobs.plugin.loop",
-    "pytest_benchjobs.testing",
-    "xdist.dsession",
-    "xdist.remote",
-)
+_IMPORTED = ("docker", "faulthandler", "junitparser", "pdb", "statistics", "xdist.dsession", "xdist.remote")
+"""Besides all of this package, whose modules import most of what they need when it is needed."""
+_OPTIONAL = "pytest_benchjobs.viewer"
 
 address: str | None = None
 """Where forks are asked for."""
@@ -163,8 +160,11 @@ _THERE = _heeded(os.environ)
 
 @contextlib.contextmanager
 def served() -> Iterator[None]:
-    """While it lasts, `Popen` forks."""
+    """While it lasts, `Popen` forks; inside of another one, from the process that is there."""
     global address, session
+    if address is not None:
+        yield
+        return
     directory = tempfile.mkdtemp(prefix="forking-")
     without_path = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     with socket.socket(socket.AF_UNIX) as listening:
@@ -191,6 +191,10 @@ def _import() -> None:
     # As a plugin first: what pytest did not import itself it would complain about.
     with contextlib.redirect_stdout(io.StringIO()):
         importlib.import_module("pytest").main(["--version", "--version", "-p", "no:hypothesispytest"])
+    package = importlib.import_module("pytest_benchjobs")
+    for found in pkgutil.walk_packages(package.__path__, "pytest_benchjobs."):
+        if not found.name.startswith(_OPTIONAL):
+            importlib.import_module(found.name)
     for name in _IMPORTED:
         importlib.import_module(name)
     gc.collect()
@@ -221,16 +225,36 @@ def _become(call: dict[str, Any]) -> NoReturn:
         )
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
-    if found.kind == "-m":
-        sys.argv = [found.text, *found.arguments]
-        runpy.run_module(found.text, run_name="__main__", alter_sys=True)
-    else:
-        sys.argv = ["-c", *found.arguments]
-        main = types.ModuleType("__main__")
-        main.__dict__["__builtins__"] = builtins
-        sys.modules["__main__"] = main
-        exec(compile(found.text, "<string>", "exec"), main.__dict__)
-    sys.exit()
+    try:
+        if found.kind == "-m":
+            sys.argv = [found.text, *found.arguments]
+            runpy.run_module(found.text, run_name="__main__", alter_sys=True)
+        else:
+            sys.argv = ["-c", *found.arguments]
+            main = types.ModuleType("__main__")
+            main.__dict__["__builtins__"] = builtins
+            sys.modules["__main__"] = main
+            exec(compile(found.text, "<string>", "exec"), main.__dict__)
+    except SystemExit as ending:
+        _end(ending)
+    _end(SystemExit())
+
+
+def _end(ending: SystemExit) -> NoReturn:
+    """Do what Python does at its end, except to take all modules apart, which takes as long as a short test."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    if ending.code is not None and not isinstance(ending.code, int):
+        print(ending.code, file=sys.stderr)
+    atexit._run_exitfuncs()
+    status = 0
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            status = 120  # as of an interpreter that cannot say its last words
+    os._exit(
+        status or (0 if ending.code is None else ending.code & 0xFF if isinstance(ending.code, int) else 1)
+    )
 
 
 def _place(received: Sequence[int], wanted: Sequence[int]) -> None:

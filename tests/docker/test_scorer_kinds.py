@@ -10,7 +10,7 @@ import dataclasses
 import json
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -392,10 +392,12 @@ def _files(directory: Path) -> None:
         path.write_text(text)
 
 
-def _scenarios() -> tuple[list[dict[str, Any]], dict[str, Kind]]:
+def _scenarios(examples: Collection[str]) -> tuple[list[dict[str, Any]], dict[str, Kind]]:
     scenarios, expected = [], {}
     for name, row in ROWS.items():
         for example, (script, kind) in row.agents().items():
+            if example not in examples:
+                continue
             id_ = f"{re.sub('[^a-z]+', '-', name)}.{example}"
             scorer = {"type": row.type, **row.spec, **(row.broken if example == "crashing" else {})}
             scenarios.append({"id": id_, "problem_statement": script, "scorers": [scorer], **row.scenario})
@@ -405,9 +407,18 @@ def _scenarios() -> tuple[list[dict[str, Any]], dict[str, Kind]]:
 
 @pytest.mark.docker
 @pytest.mark.slow
-def test_each_kind_grades_agents_that_pass_fail_lie_and_crash(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "examples",
+    [
+        pytest.param(("passing", "lying"), id="pass-and-lie"),
+        pytest.param(EXAMPLES, id="all", marks=pytest.mark.extended),
+    ],
+)
+def test_each_kind_grades_agents_that_pass_fail_lie_and_crash(
+    tmp_path: Path, examples: tuple[str, ...]
+) -> None:
     _files(tmp_path)
-    scenarios, expected = _scenarios()
+    scenarios, expected = _scenarios(examples)
     defaults = {"dockerfile": "env/Dockerfile", "workdir": "/app", "network": "none", "agent_timeout": 120}
     manifest = {"benchmark": "kinds", "defaults": defaults, "scenarios": scenarios}
     (tmp_path / "kinds.bench.yaml").write_text(json.dumps(manifest, indent=1))

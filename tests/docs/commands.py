@@ -72,7 +72,7 @@ def _code(cell: str) -> str:
     return cell[1:-1] if re.fullmatch(r"`[^`]+`", cell) else cell
 
 
-def _called(line: str) -> list[str]:
+def called(line: str) -> list[str]:
     """What a shell does with a line; where that is only to call one of our commands, without a shell."""
     plain = not re.search(r"[$*?~`{}\[\]\\!|&;<>()]", re.sub(r"'[^']*'", "", line))
     words = shlex.split(line)
@@ -114,7 +114,7 @@ class Project:
             if not key.startswith(("PYTEST_", "BENCH", "COV_"))
         }
         process = forking.Popen(
-            _called(line),
+            called(line),
             cwd=self.path,
             env={
                 **clean,

@@ -17,6 +17,8 @@ from pytest_benchjobs.model.ending import Ending
 from pytest_benchjobs.model.result import FailureClass
 from pytest_benchjobs.sources import written
 
+from .. import forking
+from .commands import called
 from .documents import EXAMPLES, PAGES, ROOT, Block, blocks, steady
 
 DOCS = ROOT / "docs"
@@ -64,16 +66,18 @@ def shell(line: str, directory: Path) -> subprocess.CompletedProcess[str]:
     }
     for variable in ("PYTEST_ADDOPTS", "PYTEST_CURRENT_TEST", "PYTEST_XDIST_WORKER"):
         environment.pop(variable, None)
-    return subprocess.run(
-        ["bash", "-c", line],
+    words = called(line)
+    with forking.Popen(
+        words,
         cwd=directory,
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        check=False,
-    )
+    ) as process:
+        stdout, _ = process.communicate()
+    return subprocess.CompletedProcess(words, process.returncode, stdout)
 
 
 def test_every_example_is_run() -> None:

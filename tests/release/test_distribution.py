@@ -23,6 +23,9 @@ from ..docs.documents import EXAMPLES, PAGES, ROOT, Block, blocks, steady
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 VERSION = PROJECT["version"]
 NAME = f"pytest_benchjobs-{VERSION}"
+# Of what installs into a new environment, one of a kind is for every day.
+EXTENDED = [pytest.mark.extended]
+pytestmark = pytest.mark.slow
 # What pip and Python are told by the environment of whoever runs the tests.
 _OURS = ("PYTHON", "PYTEST_", "VIRTUAL_ENV", "PIP_REQUIRE", "BENCH")
 
@@ -151,7 +154,7 @@ def test_the_wheel_works_where_nothing_else_is(dist: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "block",
     [
-        pytest.param(block, id=block.name)
+        pytest.param(block, id=block.name, marks=EXTENDED if " wheel " in block.commands[1].line else [])
         for block in blocks()
         if block.place == "clone" and not block.example
     ],
@@ -166,7 +169,13 @@ def test_installing_works_as_the_page_types_it(block: Block, tmp_path: Path) -> 
 
 
 @pytest.mark.docker
-@pytest.mark.parametrize("page", sorted({block.page.name for block in blocks() if block.place == "session"}))
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[] if page == "first-session.md" else EXTENDED)
+        for page in sorted({block.page.name for block in blocks() if block.place == "session"})
+    ],
+)
 def test_a_session_goes_as_the_page_shows_it(dist: Path, tmp_path: Path, page: str) -> None:
     shutil.copytree(dist, tmp_path / "dist")
     session = [block for block in blocks() if block.place == "session" and block.page.name == page]
