@@ -24,10 +24,8 @@ os.environ["BENCHJOBS_CONFIG"] = "/nonexistent/benchjobs"
 
 
 _HERE = Path(__file__).parent
-_STARTING = ("plugin", "docker", "agents", "local")
-"""Directories whose tests start processes and containers, a second of a processor and more for each case."""
-_CASES = 3
-"""Cases of a test for every day; `make extended` runs the others."""
+_CASES = {"plugin": 2, "local": 2, "docker": 1, "agents": 1}
+"""Cases of a test for every day, where each starts processes or containers; `make extended` runs the others."""
 
 # Tests of other directories import it, too.
 pytest.register_assert_rewrite("tests.docs.commands")
@@ -51,11 +49,11 @@ def _mark_further_cases(items: list[pytest.Item]) -> None:
     seen: collections.Counter[str] = collections.Counter()
     for item in items:
         room = item.path.relative_to(_HERE).parts[0]
-        if room not in _STARTING or item.get_closest_marker("extended") is not None:
+        if room not in _CASES or item.get_closest_marker("extended") is not None:
             continue
         test = item.nodeid.partition("[")[0]
         seen[test] += 1
-        if seen[test] > _CASES:
+        if seen[test] > _CASES[room]:
             item.add_marker(pytest.mark.extended)
 
 

@@ -62,6 +62,7 @@ def test_a_dollar_over_forty_concurrent_trials(job: Job) -> None:
     assert containers_left(found[0]["job"]) == []
 
 
+@pytest.mark.extended
 def test_what_was_spent_before_counts_when_a_job_is_taken_up_again(job: Job) -> None:
     job.scenarios({f"t{number}": "<<<RUN: echo hi > made.txt>>>" for number in range(3)})
     agent = f"model:fake-model@{job.server.url}/v1"

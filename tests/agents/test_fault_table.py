@@ -109,6 +109,7 @@ def _check(job: Job, agent: str) -> None:
 
 
 @pytest.mark.parametrize("agent", EACH)
+@pytest.mark.extended
 def test_each_fault_is_what_the_table_says(job: Job, agent: str) -> None:
     _check(job, agent)
 

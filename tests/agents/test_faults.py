@@ -62,6 +62,7 @@ def test_each_fault_has_the_outcome_and_class_of_the_table(job: Job, agent: str)
 
 
 @pytest.mark.parametrize("agent", EACH)
+@pytest.mark.extended
 def test_keys_models_and_addresses_that_are_wrong(job: Job, agent: str) -> None:
     job.scenarios({"make": _RUN})
     names = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENAI_COMPATIBLE_API_KEY")
@@ -76,6 +77,7 @@ def test_keys_models_and_addresses_that_are_wrong(job: Job, agent: str) -> None:
 
 
 @pytest.mark.parametrize("agent", EACH)
+@pytest.mark.extended
 def test_a_hard_quota_and_an_endless_loop(job: Job, agent: str) -> None:
     job.scenarios({"make": FAULTS["quota"][0]})
     found = job.run("--bench-agent", job.spec(agent))

@@ -258,6 +258,7 @@ assert trial.result == result
 """
 
 
+@pytest.mark.extended
 def test_gaps_that_hostile_code_would_look_for(bare: Job) -> None:
     bare.scenarios({"gaps": "Write hi to made.txt."})
     (bare.path / "gaps.py").write_text(GAPS.replace("{here}", str(bare.path)).replace("{{name}}", "{name}"))

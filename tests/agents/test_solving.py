@@ -50,6 +50,7 @@ def test_a_prompt_of_a_mebibyte_arrives_whole(job: Job) -> None:
     ), job.output
 
 
+@pytest.mark.extended
 def test_a_solved_task_passes_although_the_last_word_is_lost_in_a_full_pipe(job: Job) -> None:
     # gemini-cli repeats the problem in its output, ends at once, and what its pipe had no room for is gone.
     job.scenarios({"long": _SOLVE + "x" * 1_300_000})

@@ -114,6 +114,7 @@ def test_the_reference_passes_and_nothing_does_not(tmp_path: Path) -> None:
     assert found["nop"]["scorers"][0]["details"]["reason"] == f"there is no {SOLUTION}"
 
 
+@pytest.mark.extended
 def test_solutions_are_graded_as_the_official_harness_does(tmp_path: Path) -> None:
     """Calibrated: imports and the signature are there; at the level of the module anything may happen."""
     found = graded(

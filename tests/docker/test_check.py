@@ -87,6 +87,7 @@ SCORER = {
 }
 
 
+@pytest.mark.extended
 def test_a_scorer_that_works_with_the_network_alone_has_to_say_so(tmp_path: Path) -> None:
     scenarios = [
         {"id": "silent", "scorers": [SCORER]},

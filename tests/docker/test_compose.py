@@ -314,6 +314,7 @@ def test_a_service_that_dies_while_the_agent_works_is_noted(tmp_path: Path) -> N
     assert result["artifacts"] == ["db/mark"]
 
 
+@pytest.mark.extended
 def test_services_may_wait_for_main_and_main_may_have_what_the_file_says(tmp_path: Path) -> None:
     services = {
         "main": {
@@ -364,6 +365,7 @@ def test_services_may_wait_for_main_and_main_may_have_what_the_file_says(tmp_pat
 class TestVerifiers:
     """Separate containers for grading, with and without services."""
 
+    @pytest.mark.extended
     def test_from_tests_with_services_of_its_own(self, tmp_path: Path, client: docker.APIClient) -> None:
         toml = """\
             artifacts = ["/app/answer", {source = "/state", service = "db"}]
@@ -566,6 +568,7 @@ def test_the_agent_reaches_its_model_and_services_see_no_key(tmp_path: Path, net
     assert not [path for path in written if KEY.encode() in path.read_bytes()]
 
 
+@pytest.mark.extended
 def test_a_command_of_main_runs_beside_the_agent_and_while_it_is_graded(tmp_path: Path) -> None:
     main = {
         "command": ["perl", "/srv/server.pl"],

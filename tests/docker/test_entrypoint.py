@@ -93,6 +93,7 @@ def test_services_it_started_are_its_own_and_come_back_for_grading(
     assert sandbox.notes == ()
 
 
+@pytest.mark.extended
 def test_one_that_serves_and_never_runs_what_it_is_told_is_ready_when_it_rests(
     started: Callable[..., DockerSandbox],
 ) -> None:

@@ -66,6 +66,7 @@ def test_a_dockerfile_that_does_not_build(tmp_path: Path) -> None:
     assert "Traceback" not in done.stdout
 
 
+@pytest.mark.extended
 def test_an_image_that_does_not_exist(tmp_path: Path) -> None:
     _manifest(tmp_path, """
         - id: bad
@@ -273,6 +274,7 @@ def test_an_agent_that_cannot_be_started_is_not_to_blame(tmp_path: Path) -> None
     assert "nobody-of-this-name" in str(_one_error(tmp_path, "agent_setup")["message"])
 
 
+@pytest.mark.extended
 def test_what_a_scorer_complains_about_is_not_its_score(tmp_path: Path) -> None:
     (tmp_path / "noisy.bench.yaml").write_text(
         f"""

@@ -41,6 +41,7 @@ TO_THE_TESTS = "ln -s /tests/expected.txt out.txt"
 IN_THE_WAY = "rm -rf given.txt sub out.txt; mkdir given.txt out.txt; echo x > sub; echo 1 > given.txt/x"
 
 
+@pytest.mark.extended
 def test_only_files_come_along(tmp_path: Path) -> None:
     (tmp_path / "given.txt").write_text("given\n")
     (tmp_path / "fresh.bench.yaml").write_text(MANIFEST)

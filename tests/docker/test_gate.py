@@ -79,6 +79,7 @@ def names(listed: list[dict[str, Any]]) -> list[str]:
     return sorted(one["scenario"] for one in listed)
 
 
+@pytest.mark.extended
 def test_an_agent_that_is_worse_on_six_is_red_and_the_six_are_named(project: Path) -> None:
     gate, output = judged(project, agent(*range(6), *WEAK), status=10)
     six = [f"t{number:02}" for number in range(6)]

@@ -140,6 +140,7 @@ def test_filling_the_disk_ends_the_agent_and_not_the_machine(tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("from_nothing")
+@pytest.mark.extended
 def test_a_gigabyte_of_output_is_cut_and_costs_no_memory(tmp_path: Path) -> None:
     _manifest(tmp_path, "    agent_timeout: 120\n")
     process = start(

@@ -55,6 +55,7 @@ def check(name: str, directory: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(("name", "count"), [("swe_bench_orchestrated", 5), ("gaia_orchestrated", 13)])
+@pytest.mark.extended
 def test_they_are_sound(name: str, count: int, tmp_path: Path) -> None:
     """Every reference passes, doing nothing does not."""
     done = check(name, tmp_path)
@@ -74,6 +75,7 @@ def test_no_cheat_resolves_a_repository(place: Path) -> None:
     }
 
 
+@pytest.mark.extended
 def test_the_lines_of_the_orchestrator_run_them(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\nbench_agent = eliza\n")
     agent(

@@ -174,6 +174,7 @@ AGAIN = {
 }
 
 
+@pytest.mark.extended
 def test_what_is_started_again_and_found_first_is_the_images(tmp_path: Path) -> None:
     _write(tmp_path / "env" / "Dockerfile", STARTED_AGAIN)
     _write(tmp_path / "tools" / "mine", "#!/bin/sh\n")
@@ -217,6 +218,7 @@ INSTALLED = (
 UPGRADED = "python3 -c 'import attr; assert attr.MINE'"
 
 
+@pytest.mark.extended
 def test_installing_software_is_no_tampering(tmp_path: Path) -> None:
     _write(tmp_path / "env" / "Dockerfile", DOCKERFILE)
     scenario = """\
@@ -270,6 +272,7 @@ scenarios:
     assert result["notes"] == ["put back after scorer runs-it: /usr/bin/grep"]
 
 
+@pytest.mark.extended
 def test_a_harbor_task_is_graded_with_what_its_solution_installed(tmp_path: Path) -> None:
     _harbor(tmp_path)
     task = tmp_path / "tasks" / "write-right"

@@ -111,6 +111,7 @@ def test_a_python_that_is_missing_is_told_before_the_agent_starts(tmp_path: Path
         assert found[name]["agent_end"] is None
 
 
+@pytest.mark.extended
 def test_what_was_kept_is_graded_again_by_the_python_of_the_image(tmp_path: Path) -> None:
     fake = "printf '#!/bin/sh\\necho score=1\\n' > /usr/local/bin/NAME; chmod 755 /usr/local/bin/NAME"
     lie = "; ".join(fake.replace("NAME", name) for name in ("python3", "python3.19", "python3.8"))

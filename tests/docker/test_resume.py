@@ -43,6 +43,7 @@ def _record(directory: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("trials", "times"), [(12, 2), pytest.param(60, 5, marks=pytest.mark.extended)])
+@pytest.mark.extended
 def test_a_job_that_is_killed_again_and_again(tmp_path: Path, trials: int, times: int) -> None:
     for name in ("peaceful", "killed"):
         _manifest(tmp_path / name, trials)

@@ -66,6 +66,7 @@ def found(directory: Path) -> dict[str, dict[str, Any]]:
     return {f"{one['scenario']}[{one['agent']['name']}]": one for one in results(directory)}
 
 
+@pytest.mark.extended
 def test_harbor_tasks_of_several_steps(tmp_path: Path) -> None:
     write(tmp_path / "tasks/mean", "mean")
     write(tmp_path / "tasks/final", "final")

@@ -73,6 +73,7 @@ def go_on(tmp_path: Path, snapshot: str, *more: str, word: str = "one") -> Any:
     return found
 
 
+@pytest.mark.extended
 def test_a_scenario_goes_on_where_a_trial_ended(tmp_path: Path, kept: list[str]) -> None:
     job, reference = begin(tmp_path, kept, "one")
     for snapshot in (f"{job}/set-up", reference):

@@ -69,6 +69,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, objec
 
 
 @pytest.mark.parametrize("name", SPOILERS)
+@pytest.mark.extended
 def test_what_an_agent_spoils_is_its_own_failure(found: dict[str, dict[str, object]], name: str) -> None:
     result = found[SPOILERS[name]]
     shown = json.dumps([result["failure"], result["notes"]])

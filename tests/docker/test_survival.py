@@ -77,6 +77,7 @@ def test_killing_the_main_process_at_random_moments(tmp_path: Path, times: int) 
 
 
 @OFTEN
+@pytest.mark.extended
 def test_killing_a_worker_at_random_moments(tmp_path: Path, times: int) -> None:
     _manifest(tmp_path)
     moments = random.Random(11)
@@ -122,6 +123,7 @@ def test_a_polite_request_to_stop_leaves_nothing(
     assert kept == _in_history(tmp_path), output
 
 
+@pytest.mark.extended
 def test_asking_twice_is_quicker_and_as_clean(tmp_path: Path) -> None:
     _manifest(tmp_path)
     process = start(tmp_path, "survival.bench.yaml", "--bench-concurrency", "6")
@@ -134,6 +136,7 @@ def test_asking_twice_is_quicker_and_as_clean(tmp_path: Path) -> None:
     _until_no_container(tmp_path)
 
 
+@pytest.mark.extended
 def test_a_job_that_is_alive_is_left_alone_by_the_next_start(tmp_path: Path) -> None:
     alive, other = tmp_path / "alive", tmp_path / "other"
     for directory in (alive, other):

@@ -127,6 +127,7 @@ WORK = (
 )
 
 
+@pytest.mark.extended
 def test_what_is_graded_is_what_a_diff_would_have(tmp_path: Path) -> None:
     """New files, modes, deletions, links and what is binary; nothing that git ignores, and commits make no difference."""
     tests = '["t::answer"]'
@@ -152,6 +153,7 @@ def test_no_work_of_an_agent_is_worth_more_than_0_or_an_error(tmp_path: Path, wo
     assert (result["outcome"], result["score"]) == ("failed", 0.0), said
 
 
+@pytest.mark.extended
 def test_a_script_that_breaks_is_an_error_unless_it_is_the_agents_doing(tmp_path: Path) -> None:
     ends = "kill -9 $PPID"
     broken, spoiled = row("our__tiny-1", ends), row("our__tiny-2", f"grep -q 1 answer || {ends}")

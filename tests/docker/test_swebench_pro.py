@@ -118,6 +118,7 @@ END
 """
 
 
+@pytest.mark.extended
 def test_what_the_tested_code_leaves_is_not_the_result(tmp_path: Path, commits: tuple[str, str]) -> None:
     said = run_instance(tmp_path, commits, f"command:{HOSTILE}")
     (result,) = results(tmp_path)
@@ -132,6 +133,7 @@ def test_what_the_tested_code_leaves_is_not_the_result(tmp_path: Path, commits: 
         ("import sys; open(sys.argv[3], 'w').write('[' * 100000)", "score_invalid"),
     ],
 )
+@pytest.mark.extended
 def test_a_parser_that_breaks_is_an_error(
     tmp_path: Path, commits: tuple[str, str], parser: str, error: str
 ) -> None:

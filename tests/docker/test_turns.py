@@ -36,6 +36,7 @@ IN_THE_WAY = (
 GONE = "rm -rf /app /bin/sh /bin/bash /bin/dash"
 
 
+@pytest.mark.extended
 def test_an_agent_goes_on_in_its_container(tmp_path: Path) -> None:
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test.sh").write_text(TESTS)

@@ -52,6 +52,7 @@ scenarios:
 
 
 @pytest.mark.parametrize(("grading", "left"), [("strict", UNMANAGEABLE), ("contract", BY_CONTRACT)])
+@pytest.mark.extended
 def test_what_no_engine_can_handle_is_a_failure(tmp_path: Path, grading: str, left: dict[str, str]) -> None:
     _scenario(tmp_path, grading)
     agents = [f"--bench-agent=command:{script}" for script in left.values()]

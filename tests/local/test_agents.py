@@ -72,6 +72,7 @@ def test_all_public_agents_solve_it(job: Job) -> None:
     assert outcomes == dict.fromkeys(AGENTS, ("passed", 1.0)), job.output
 
 
+@pytest.mark.extended
 def test_one_that_never_ends_is_asked_to_and_then_nothing_of_it_is_left(job: Job) -> None:
     # Less than the ten seconds after which codex itself goes on without its command.
     job.scenarios({"loop": "<<<RUN: sleep 3600 & sleep 3601>>>"}, timeout=8)

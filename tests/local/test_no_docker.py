@@ -92,6 +92,7 @@ def outcomes(found: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 @pytest.mark.docker
+@pytest.mark.extended
 def test_outcomes_are_those_of_containers(place: Path) -> None:
     try:
         DockerProvider(current_owner()).check()

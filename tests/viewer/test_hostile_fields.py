@@ -75,8 +75,17 @@ def check(page: Page, shown: str, number: int) -> None:
     assert page.run(f'document.querySelectorAll("{FOREIGN}").length') == 0, HOSTILE[number]
 
 
-def test_in_every_page(page: Page, served: str, place: tuple[Path, list[str]]) -> None:
-    for number, node_id in enumerate(place[1]):
+# Lists have all texts at once. Of pages that are about one trial, a third is looked at each day.
+NUMBERS = [
+    pytest.param(range(0, len(HOSTILE), 3), id="a third"),
+    pytest.param(range(len(HOSTILE)), id="all", marks=pytest.mark.extended),
+]
+
+
+@pytest.mark.parametrize("numbers", NUMBERS)
+def test_in_every_page(page: Page, served: str, place: tuple[Path, list[str]], numbers: range) -> None:
+    for number in numbers:
+        node_id = place[1][number]
         page.open(served, "trial", job=JOB, id=node_id)
         check(page, unfold(page), number)
         page.open(served, "steps", **side_by_side(number))
@@ -99,13 +108,14 @@ def test_in_every_page(page: Page, served: str, place: tuple[Path, list[str]]) -
         assert page.run(f'document.querySelectorAll("{FOREIGN}").length') == 0, name
 
 
-def test_in_a_report(browser: Browser, place: tuple[Path, list[str]], tmp_path: Path) -> None:
+@pytest.mark.parametrize("numbers", NUMBERS)
+def test_in_a_report(browser: Browser, place: tuple[Path, list[str]], tmp_path: Path, numbers: range) -> None:
     path = tmp_path / "report.html"
     with HistoryReader.of(place[0]) as history:
         export_of("html", Results(place[0]), history, [BEFORE, JOB]).write(path)
     with opened(browser, offline=True) as page:
-        for number, node_id in enumerate(place[1]):
-            go(page, path.as_uri(), "trial", job=JOB, id=node_id)
+        for number in numbers:
+            go(page, path.as_uri(), "trial", job=JOB, id=place[1][number])
             check(page, unfold(page), number)
 
 
