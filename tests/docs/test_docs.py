@@ -24,9 +24,28 @@ from .documents import EXAMPLES, PAGES, ROOT, Block, blocks, steady
 DOCS = ROOT / "docs"
 
 
+# Examples whose commands run many containers, and show little that the pages of docs/ do not.
+LONG = {
+    "code-matrix",
+    "command-agent",
+    "harbor-compose",
+    "interactive-script",
+    "known-failures",
+    "mixed",
+    "nightly",
+    "research-matrix",
+    "unsound",
+}
+
+
 @pytest.mark.docker
 @pytest.mark.parametrize(
-    "block", [pytest.param(block, id=block.name) for block in blocks() if block.place is None]
+    "block",
+    [
+        pytest.param(block, id=block.name, marks=[pytest.mark.extended] if block.example in LONG else [])
+        for block in blocks()
+        if block.place is None
+    ],
 )
 def test_commands_do_what_the_page_shows(block: Block, tmp_path: Path) -> None:
     shutil.copytree(EXAMPLES, tmp_path / EXAMPLES.name)
