@@ -2,11 +2,11 @@
 # .venv, a Docker Engine where none answers, and the base images. Each says what it did.
 
 PY := .venv/bin/python
-PYTEST := $(PY) -m pytest -q
+PYTEST := $(PY) -m pytest -q --durations=15 --durations-min=15
 # What takes long and tells little that a neighbour does not: `make extended`.
 DAILY := -m "not extended"
 # Tests that start processes wait for them now and then, so there are more workers than processors.
-WORKERS := -n $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
+WORKERS := -n $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 2)))
 # What waits for processes and containers, in one go: while some wait others work, and there is one end to wait for.
 TOGETHER := tests/plugin tests/local tests/agents tests/docker tests/viewer tests/release
 # A file stays together, for what its tests share; those with what takes long come first.
@@ -25,7 +25,7 @@ demo: venv engine  ## Run the quickstart benchmark with two agents in real conta
 	$(PY) scripts/demo.py
 
 test: lint unit site docs engine bubblewrap chromium compose  ## Everything CI runs, except the matrix
-	$(PYTEST) $(TOGETHER) -n $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 2))) $(BY_FILE) -m "not extended and not alone"
+	$(PYTEST) $(TOGETHER) $(WORKERS) $(BY_FILE) -m "not extended and not alone"
 	$(PYTEST) tests/docker -m "not extended and alone"
 
 lint: venv  ## ruff, mypy --strict, import-linter
@@ -39,7 +39,7 @@ format: venv  ## Format and fix what can be fixed
 	$(PY) -m ruff check --fix
 
 unit: venv  ## No engine, no pytest plugin
-	$(PYTEST) tests/unit -n auto --dist worksteal $(DAILY)
+	$(PYTEST) tests/unit $(WORKERS) --dist worksteal $(DAILY)
 
 plugin: venv  ## The pytest plugin, through pytester
 	$(PYTEST) tests/plugin $(WORKERS) --dist worksteal $(DAILY)

@@ -52,6 +52,7 @@ def test_the_simulation_is_that_of_the_table(size: tuple[int, int, int]) -> None
 
 
 @pytest.mark.parametrize("scenarios", [20, 89])
+@pytest.mark.extended
 def test_rounds_save_attempts_and_keep_the_false_alarms(scenarios: int) -> None:
     alarms, saved, _ = calibration.until_decided(scenarios, calibration.ROUNDS, 0.0, 600)
     assert alarms <= calibration.MOST_ALARMS

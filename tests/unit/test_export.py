@@ -288,6 +288,7 @@ class Endless:
 
 
 @pytest.mark.parametrize("form", [csv_lines, json_lines])
+@pytest.mark.extended
 def test_memory_does_not_grow_with_the_number_of_trials(tmp_path: Path, form: Any) -> None:
     make_job(tmp_path, JOB, {"oracle": {"count": "P"}})
     peaks = []

@@ -198,6 +198,7 @@ def test_who_gave_up_waiting_for_a_silent_endpoint_is_told_apart(
         assert one.route.close().waited >= 0.4
 
 
+@pytest.mark.extended
 def test_an_agent_that_does_not_read_cannot_say_that_it_waited(gateway: Gateway, model: Model) -> None:
     begun = threading.Event()
 

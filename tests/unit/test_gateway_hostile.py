@@ -447,6 +447,7 @@ def _memory(gateway: Gateway) -> int:
     return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")) << 10
 
 
+@pytest.mark.extended
 def test_what_is_small_when_packed_does_not_fill_the_memory(gateway: Gateway, model: Model) -> None:
     bomb = gzip.compress(bytes(400 << 20))
     before = _memory(gateway)

@@ -69,7 +69,13 @@ def _run(directory: Path, *options: str, limit: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["alone", "xdist"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param((), id="alone"),
+        pytest.param(("-n", "2"), id="xdist", marks=pytest.mark.extended),
+    ],
+)
 def test_one_that_waits_for_ever_fails_under_its_name(tmp_path: Path, options: tuple[str, ...]) -> None:
     (tmp_path / "test_it.py").write_text(HANGING)
     output = _run(tmp_path, *options, limit="0.5")

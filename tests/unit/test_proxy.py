@@ -388,6 +388,7 @@ def test_there_is_a_program_for_known_machines(sandbox: Sandboxed) -> None:
         sandbox.proxy.door("s390x")
 
 
+@pytest.mark.extended
 def test_many_connections_wait_and_all_are_answered(sandbox: Sandboxed, site: Any) -> None:
     idle = [sandbox.connect() for _ in range(63)]
     try:

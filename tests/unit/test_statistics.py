@@ -495,6 +495,7 @@ def test_a_small_drop_is_shown_to_be_small_only_by_many() -> None:
     assert ours.non_inferiority([], 0.02) == 1.0
 
 
+@pytest.mark.extended
 def test_detectable_drops_shrink_with_attempts_and_scenarios() -> None:
     chance = random.Random(2)
 

@@ -239,6 +239,7 @@ def test_columns_have_one_type_on_every_line(capsys: pytest.CaptureFixture[str],
             assert list(message) == ["role", "content", "reasoning", "tool_calls", "tool_call_id"]
 
 
+@pytest.mark.extended
 def test_memory_does_not_grow_with_the_number_of_attempts(tmp_path: Path) -> None:
     def peak(job_id: str, count: int) -> int:
         trials = [ended("P", f"s{number}") for number in range(count)]
