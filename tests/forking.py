@@ -193,8 +193,10 @@ def _import() -> None:
         importlib.import_module("pytest").main(["--version", "--version", "-p", "no:hypothesispytest"])
     package = importlib.import_module("pytest_benchjobs")
     for found in pkgutil.walk_packages(package.__path__, "pytest_benchjobs."):
+        # What needs an extra that is not installed is not started, either.
         if not found.name.startswith(_OPTIONAL):
-            importlib.import_module(found.name)
+            with contextlib.suppress(ModuleNotFoundError):
+                importlib.import_module(found.name)
     for name in _IMPORTED:
         importlib.import_module(name)
     gc.collect()
