@@ -78,6 +78,7 @@ def test_what_an_agent_spoils_is_its_own_failure(found: dict[str, dict[str, obje
     assert result["tries"] == 1, shown
 
 
+@pytest.mark.extended
 def test_and_the_reference_passes_beside_it(found: dict[str, dict[str, object]]) -> None:
     assert [result["outcome"] for result in found.values() if result["agent"]["name"] == "oracle"] == [
         "passed"

@@ -138,6 +138,7 @@ def test_the_changelog_begins_with_this_version() -> None:
     assert re.fullmatch(rf"{re.escape(VERSION)} \((unreleased|\d{{4}}-\d\d-\d\d)\)", heading[1])
 
 
+@pytest.mark.extended
 def test_the_wheel_works_where_nothing_else_is(dist: Path, tmp_path: Path) -> None:
     call(sys.executable, "-m", "venv", "venv", cwd=tmp_path)
     commands = tmp_path / "venv" / "bin"

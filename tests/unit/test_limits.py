@@ -95,6 +95,7 @@ def test_one_that_no_signal_reaches_is_named_by_its_stack(tmp_path: Path) -> Non
     assert "in test_stuck" in output
 
 
+@pytest.mark.extended
 def test_one_that_no_signal_reaches_is_named_by_xdist_and_the_others_run(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(STUCK)
     output = _run(tmp_path, "-n", "1", limit="0.5")
