@@ -11,6 +11,7 @@ import pytest
 
 from pytest_benchjobs.model.job import JobStatus
 from pytest_benchjobs.viewer import streaming
+from tests.support import until
 from tests.unit.records import JOB
 from tests.unit.viewing import HOSTILE, running
 from tests.unit.watched import WatchedJob
@@ -79,6 +80,26 @@ def test_the_page_of_a_running_job_says_what_has_happened_since(page: Page, tmp_
         page.page.click("text=The job has ended. Show its results >> a")
         page.page.wait_for_selector("main .lead .is-completed")
         page.page.wait_for_load_state("networkidle")
+
+
+def test_a_tab_that_nobody_sees_holds_no_connection(page: Page, tmp_path: Path) -> None:
+    """A browser has six to a server; with as many tabs of running jobs nothing else could be read."""
+    job = WatchedJob(tmp_path)
+    become = (
+        "Object.defineProperty(document, 'visibilityState', {value: '%s', configurable: true}); "
+        "document.dispatchEvent(new Event('visibilitychange'))"
+    )
+    with serving(tmp_path) as address:
+        page.open(address, "job", job=JOB)
+        page.until("document.querySelector('.note').dataset.done === '0'")
+        page.run(become % "hidden")
+        until(lambda: streaming._open._value == streaming.MOST)  # type: ignore[attr-defined]
+        job.land("alpha")
+        job.change()
+        assert not page.page.is_visible(".note")
+        page.run(become % "visible")
+        page.page.wait_for_selector("text=1 trial ended since. Show what is new")
+        assert len([one for one in page.asked if one.endswith("/live")]) == 2
 
 
 SAID = "document.querySelector('main [role=status]').textContent"

@@ -109,31 +109,44 @@ const http = {
   live(job, { state, end, stop = ignore, lost = ignore, refused = ignore }) {
     const address = jobPath(job) + "/live";
     let events = null;
-    let left = false;
+    let over = false;
+    const stopListening = () => {
+      if (events) events.close();
+      events = null;
+    };
+    // A browser has few connections to a server at once: tabs that nobody sees must not hold them.
+    const look = () => {
+      if (document.visibilityState === "hidden") stopListening();
+      else if (!events && !over) begin();
+    };
+    const leave = () => {
+      over = true;
+      stopListening();
+      document.removeEventListener("visibilitychange", look);
+    };
     const begin = () => {
       events = new EventSource(address);
       events.addEventListener("state", (event) => state(JSON.parse(event.data)));
       events.addEventListener("stop", stop);
       events.addEventListener("end", (event) => {
-        events.close();
+        leave();
         end(JSON.parse(event.data));
       });
       events.addEventListener("error", async () => {
-        if (events.readyState !== EventSource.CLOSED) {
+        if (events && events.readyState !== EventSource.CLOSED) {
           lost();
           return;
         }
+        stopListening();
         const why = await refusal(address).catch(() => "the server closed the connection");
-        if (left) return;
+        if (over) return;
         if (why) refused(why);
-        else setTimeout(() => (left ? null : begin()), 1000);
+        else setTimeout(look, 1000);
       });
     };
-    begin();
-    return { close: () => {
-      left = true;
-      events.close();
-    } };
+    document.addEventListener("visibilitychange", look);
+    look();
+    return { close: leave };
   },
 };
 
