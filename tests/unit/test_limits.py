@@ -101,3 +101,14 @@ def test_one_that_no_signal_reaches_is_named_by_xdist_and_the_others_run(tmp_pat
     output = _run(tmp_path, "-n", "1", limit="0.5")
     assert "crashed while running 'test_it.py::test_stuck'" in output
     assert "1 failed, 1 passed" in output
+
+
+def test_one_that_replaces_the_clock_of_the_process_fails(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(
+        "import time\n\n"
+        "def test_stops_it(monkeypatch):\n    monkeypatch.setattr(time, 'monotonic', lambda: 1.0)\n\n"
+        "def test_after(): pass\n"
+    )
+    output = _run(tmp_path, limit="60")
+    assert "it replaces the clock of the whole process: use tests.support.set_clock" in output
+    assert "1 failed, 1 passed" in output
