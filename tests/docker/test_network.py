@@ -79,7 +79,6 @@ def _gateway(name: str) -> str:
     return str(next(ipaddress.IPv4Network(subnet).hosts()))
 
 
-@pytest.mark.extended
 def test_a_public_trial_reaches_no_service_of_the_machine_and_no_link_local_address(
     provider: DockerProvider, service: int
 ) -> None:

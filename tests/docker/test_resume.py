@@ -42,7 +42,7 @@ def _record(directory: Path) -> dict[str, Any]:
     return json.loads(path.read_text())  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize(("trials", "times"), [(12, 2), pytest.param(60, 5, marks=pytest.mark.extended)])
+@pytest.mark.parametrize(("trials", "times"), [(12, 2), (60, 5)])
 @pytest.mark.extended
 def test_a_job_that_is_killed_again_and_again(tmp_path: Path, trials: int, times: int) -> None:
     for name in ("peaceful", "killed"):

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support import IMAGE, results, run
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.docker, pytest.mark.extended]
 
 SPOILERS = {
     "a pipe": "mkfifo out.txt",
@@ -69,7 +69,6 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, objec
 
 
 @pytest.mark.parametrize("name", SPOILERS)
-@pytest.mark.extended
 def test_what_an_agent_spoils_is_its_own_failure(found: dict[str, dict[str, object]], name: str) -> None:
     result = found[SPOILERS[name]]
     shown = json.dumps([result["failure"], result["notes"]])
@@ -78,7 +77,6 @@ def test_what_an_agent_spoils_is_its_own_failure(found: dict[str, dict[str, obje
     assert result["tries"] == 1, shown
 
 
-@pytest.mark.extended
 def test_and_the_reference_passes_beside_it(found: dict[str, dict[str, object]]) -> None:
     assert [result["outcome"] for result in found.values() if result["agent"]["name"] == "oracle"] == [
         "passed"

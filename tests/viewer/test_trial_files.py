@@ -92,7 +92,10 @@ def test_words_that_are_only_typed_yet_search_nothing(page: Page, long: tuple[st
     page.open(address, "trial", job=NOW_JOB, id=made.trials["fix"])
     for form in ("Search the steps", "Search the log"):
         page.page.locator("form", has_text=form).locator("input").fill("line 1999")
-    page.page.wait_for_timeout(100)
+    for _ in range(200):
+        if len(held) == 2:
+            break
+        page.page.wait_for_timeout(50)
     assert len(held) == 2
     for route in held:
         route.continue_()

@@ -41,12 +41,13 @@ export async function jobPage() {
   const { summary } = job;
   const name = summary.name || summary.id;
   const running = !summary.finished_at && !summary.dead;
-  const since = running ? whatChanges(summary.id) : null;
+  const news = running ? whatChanges(summary.id) : null;
   const verdict = job.gates.length ? [" gate: ", chip(job.gates[0].verdict)] : null;
-  return { title: name, leave: since ? since.leave : null, content: [
+  return { title: name, leave: news ? news.leave : null, content: [
     h("h1", null, "Job ", name), h("p", { class: "lead" }, status({ status: summary.status, dead: summary.dead }), verdict,
       summary.message ? [" ", summary.message] : null,
-      running && api.source === "http" ? [" ", h("a", { class: "button", href: link("live", { job: summary.id }) }, "Watch it"), ` as of ${time(new Date())}`] : null), since ? since.said : null,
+      running && api.source === "http" ? [" ", h("a", { class: "button", href: link("live", { job: summary.id }) }, "Watch it"), ` as of ${time(new Date())}`] : null),
+    news ? news.said : null,
     facts([["Id", summary.id], ["Started", time(summary.created_at)], ["Ended", summary.finished_at ? time(summary.finished_at) : null],
       ["Branch", job.branch], ["Commit", job.commit], ["Made from", summary.parent ? jobLink(summary.parent) : null],
       ["Attempts", `${count(summary.attempts)}, policy ${summary.attempt_policy}`],
