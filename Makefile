@@ -16,7 +16,7 @@ BY_FILE := --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format unit plugin docs docker local agents viewer extended bench mutants test-matrix terminal-bench site dist venv engine bubblewrap chromium compose clean
+.PHONY: help demo test lint format unit plugin docs docker local agents viewer extended bench mutants chaos test-matrix terminal-bench site dist venv engine bubblewrap chromium compose clean
 
 help:  ## Show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
@@ -63,6 +63,9 @@ viewer: venv engine chromium  ## Pages of the viewer, in Chromium
 extended: venv engine bubblewrap chromium compose  ## What takes long and tells little that `make test` does not
 	$(PYTEST) tests -n auto --dist loadfile -m extended
 	$(PYTEST) tests/unit -n auto -m hypothesis --hypothesis-profile thorough
+
+chaos: venv engine  ## Every call of the engine with every fault, by a socket that does harm; CHAOS_SEED=N, CHAOS_CELLS=N, CHAOS_REPORT=FILE
+	$(PYTEST) tests/docker/chaos -s
 
 bench: venv engine chromium  ## Measure the budgets: each figure is the median of several runs, beside what it may be
 	$(PY) -m tests.performance

@@ -1,0 +1,159 @@
+"""An engine that answers anything gives no wrong score, loses nothing, leaves nothing, and single faults are healed.
+
+`CHAOS_SEED` draws at which of its times each call goes wrong, `CHAOS_CELLS` limits how many cells run, and
+`CHAOS_REPORT` is a file that the table is written to.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import random
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.support import results, until
+
+from .cells import AGENT, Cell, kinds_of, table
+from .faults import Fault, Kind
+from .proxy import HarmfulSocket, Seen
+from .report import markdown, share_healed, summary, told
+from .trials import HEALED, Job, calibrated, judged, run_alone, run_cells, start_job, troubles, write
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.extended]
+
+SEED = int(os.environ.get("CHAOS_SEED") or random.SystemRandom().randrange(10**6))
+CELLS = int(os.environ.get("CHAOS_CELLS") or 10**6)
+_AT_ONCE = 60
+_OF_NO_TRIAL = (
+    "GET /version",
+    "GET /containers/json",
+    "GET /networks",
+    "GET /images/{}/json",
+    "GET /events",
+    "GET /volumes",
+)
+
+
+@pytest.fixture(scope="module")
+def counts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Counter[str]]:
+    return calibrated(tmp_path_factory.mktemp("calls"))
+
+
+def _sampled(cells: Sequence[Cell], most: int) -> list[Cell]:
+    return sorted(random.Random(SEED).sample(cells, min(most, len(cells))), key=lambda cell: cell.name)
+
+
+def _check(jobs: Sequence[Job], *, share: float | None = 0.9) -> None:
+    verdicts = [verdict for job in jobs for verdict in job.verdicts]
+    print(f"seed {SEED}\n{markdown(verdicts)}")
+    if path := os.environ.get("CHAOS_REPORT"):
+        with Path(path).open("a") as file:
+            file.write(f"## {os.environ['PYTEST_CURRENT_TEST']}, seed {SEED}\n\n{markdown(verdicts)}\n")
+    said = f"seed {SEED}: {summary(verdicts)}\n"
+    wrong = [told(one) for one in verdicts if one.is_wrong]
+    assert not wrong, said + "\n".join(wrong)
+    troubled = [trouble for job in jobs for trouble in job.troubles]
+    assert not troubled, said + "\n".join(troubled)
+    if share is not None:
+        lost = [told(one) for one in verdicts if one.cell.is_single and one.said != HEALED]
+        assert share_healed(verdicts) >= share, said + "\n".join(lost)
+
+
+def _in_jobs(directory: Path, cells: Sequence[Cell], *args: str, garbled: bool = False) -> list[Job]:
+    """Run cells, those of one agent together, and not too many in one job."""
+    jobs: list[Job] = []
+    for agent in dict.fromkeys(cell.agent for cell in cells):
+        mine = [cell for cell in cells if cell.agent == agent]
+        for begin in range(0, len(mine), _AT_ONCE):
+            part = mine[begin : begin + _AT_ONCE]
+            jobs.append(run_cells(directory / f"job{len(jobs)}", part, *args, garbled=garbled))
+    return jobs
+
+
+def test_every_call_with_every_kind(tmp_path: Path, counts: dict[str, Counter[str]]) -> None:
+    _check(_in_jobs(tmp_path, _sampled(table(SEED, counts), CELLS)))
+
+
+def test_words_that_mean_nothing(tmp_path: Path, counts: dict[str, Counter[str]]) -> None:
+    refusals = [cell for cell in table(SEED, counts) if cell.fault.kind.text]
+    _check(_in_jobs(tmp_path, _sampled(refusals, min(60, CELLS)), garbled=True))
+
+
+def test_calls_that_are_of_no_trial(tmp_path: Path) -> None:
+    draw = random.Random(SEED)
+    cells = [
+        Cell(f"n{number}", "plain", Fault(call, kind, draw.choice((1, 1, 2))))
+        for number, (call, kind) in enumerate(
+            (call, kind) for call in _OF_NO_TRIAL for kind in kinds_of(call)
+        )
+        if not kind.text or kind.name in ("503 overloaded", "500 unexpected EOF", "404 page not found")
+    ]
+    with ThreadPoolExecutor(3) as pool:
+        jobs = list(pool.map(lambda cell: run_alone(tmp_path / cell.name, cell), _sampled(cells, CELLS)))
+    _check(jobs)
+
+
+def test_file_systems_that_are_kept(tmp_path: Path) -> None:
+    kinds = [kind for kind in kinds_of("POST /commit") if kind.how != "silence"]
+    cells = [Cell(f"k{number:02}", "plain", Fault("POST /commit", kind)) for number, kind in enumerate(kinds)]
+    _check(_in_jobs(tmp_path, _sampled(cells, CELLS), "--bench-keep=always"))
+
+
+_OUTAGES = {
+    "at the start": Fault("POST /containers/{}/start", Kind("outage", "outage")),
+    "while it is set up": Fault("POST /exec/{}/start", Kind("outage", "outage"), holding="/srv/made"),
+    "while it is graded": Fault("POST /exec/{}/start", Kind("outage", "outage"), holding="score="),
+    "while files are fetched": Fault("GET /containers/{}/archive", Kind("outage", "outage"), nth=2),
+}
+
+
+@pytest.mark.parametrize("seconds", [5, 60])
+def test_an_outage_of_the_engine(tmp_path: Path, seconds: int) -> None:
+    def one(number: int, when: str) -> Job:
+        fault = _OUTAGES[when]
+        kind = dataclasses.replace(fault.kind, name=f"outage of {seconds} s {when}", seconds=seconds)
+        cell = Cell("only", "fresh", dataclasses.replace(fault, kind=kind))
+        return run_cells(tmp_path / f"job{number}", [cell])
+
+    with ThreadPoolExecutor(4) as pool:
+        _check(list(pool.map(one, range(len(_OUTAGES)), _OUTAGES)))
+
+
+@pytest.mark.parametrize("seconds", [5, 60])
+def test_an_outage_while_agents_work(tmp_path: Path, seconds: int) -> None:
+    """Their streams are cut, so these may end as errors of the engine; they are never graded by half."""
+    names = [f"w{number}" for number in range(4)]
+    cells = [Cell(name, "slow", Fault("", Kind(f"outage of {seconds} s", "outage"))) for name in names]
+    write(tmp_path, dict.fromkeys(names, "slow"))
+    with HarmfulSocket() as socket:
+        said: list[str] = []
+        working = threading.Thread(target=lambda: said.append(start_job(tmp_path, socket)))
+        working.start()
+        until(lambda: len([one for one in socket.seen if _begins(one.call, one.command)]) == len(names))
+        socket.outage(seconds)
+        working.join()
+        found = {result["scenario"]: result for result in results(tmp_path)}
+        verdicts = [
+            judged(cell, found.get(cell.name), [Seen(0.0, cell.name, "", "", "outage")]) for cell in cells
+        ]
+        _check([Job(verdicts, troubles(tmp_path, len(names), said[0]), said[0], socket.seen)], share=None)
+
+
+def _begins(call: str, command: str) -> bool:
+    return call == "POST /exec/{}/start" and AGENT in command
+
+
+def test_a_dozen_cells(tmp_path: Path, counts: dict[str, Counter[str]]) -> None:
+    """Those of every day: no silence, and nothing that lasts."""
+    brief = [
+        cell
+        for cell in table(SEED, counts)
+        if cell.is_single and cell.fault.kind.how != "silence" and cell.agent == AGENT
+    ]
+    _check(_in_jobs(tmp_path, _sampled(brief, 12)))
