@@ -215,14 +215,6 @@ def test_a_job_that_was_worse_becomes_no_baseline_without_a_word(
     assert (f"the verdict of job {NEW} is regressed: it hides that loss from later gates" in said) is noted
 
 
-def test_an_export_tells_what_turns_a_gate_red(reports: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    make_job(reports, "20261104-000000-dddddd", {"oracle": {"a": "PPPPP"}}, name="five")
-    assert run("baseline", "export", "job:five", "--to", "b.json") == 0
-    assert capsys.readouterr().err.splitlines()[-1] == (
-        "note: with as many attempts, a gate turns red when 1 of 1 scenario fails in all attempts"
-    )
-
-
 @pytest.mark.parametrize("command", [("set",), ("accept", "--reason", "why")])
 def test_a_selection_of_scenarios_becomes_no_baseline_unless_forced(
     reports: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]

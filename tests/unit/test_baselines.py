@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pytest_benchjobs.analysis.baseline.candidates import why_unfit, with_earlier
+from pytest_benchjobs.analysis.baseline.candidates import why_unfit
 from pytest_benchjobs.analysis.baseline.file import as_scenarios, as_side
 from pytest_benchjobs.analysis.baseline.resolve import Resolved, parse_spec, resolve, usable
 from pytest_benchjobs.analysis.sides import Cell, Series, Side, cut_short, gone_of
@@ -24,7 +24,6 @@ from pytest_benchjobs.model.errors import InputError, InputErrors
 from pytest_benchjobs.model.gate import GateConfig
 from pytest_benchjobs.model.job import JobRecord, JobStatus, Totals
 from pytest_benchjobs.model.result import Signature
-from pytest_benchjobs.report.documents.baselines import baseline_document
 from pytest_benchjobs.report.write import write_reports
 from pytest_benchjobs.store.baseline_file import JsonFile, baseline_json, baseline_of
 from pytest_benchjobs.store.baselines import restore_baselines, set_baseline
@@ -309,17 +308,6 @@ def test_a_last_job_has_half_of_the_scenarios(
     assert (found("last", history, judged).side is not None) is fits
 
 
-@pytest.mark.parametrize(("jobs", "more"), [(5, ""), (6, " and 1 more")])
-def test_five_of_the_jobs_that_were_pooled_are_named(
-    reports: Path, history: History, jobs: int, more: str
-) -> None:
-    ids = [f"2026110{number}-000000-aaaaaa" for number in range(1, jobs + 1)]
-    for place, job in enumerate(ids):
-        make_job(reports, job, {"oracle": {f"s{number}": "P" for number in range(jobs)}}, hours_ago=9 - place)
-    set_baseline(history, entry("main", *ids))
-    assert found("main", history).notes[-1] == f"pooled from {jobs} jobs: {', '.join(ids[:5])}{more}"
-
-
 def test_last_of_a_job_that_begins_is_of_the_benchmarks_it_is_going_to_run(
     reports: Path, history: History
 ) -> None:
@@ -406,52 +394,6 @@ def test_a_branch_is_its_jobs_from_before_this_one_left_it(
     missing = found("branch:mian", history, judged, root)
     assert missing.side is None
     assert "branch mian" in str(missing.missing)
-
-
-def test_a_branch_that_has_no_job_may_be_misspelt(reports: Path, history: History) -> None:
-    make_job(reports, ONE, LETTERS, **at(None, "maintenance"))
-    make_job(reports, TWO, LETTERS, **at(None, None))
-    make_job(reports, THREE, LETTERS, reproducibility={"git": "hostile"})
-    said = f"there is no matching completed job of branch maintenence in {reports}"
-    assert found("branch:maintenence", history).missing == f"{said}. Did you mean branch 'maintenance'?"
-    for other in ("topic", "None"):
-        missing = found(f"branch:{other}", history).missing
-        assert missing == f"there is no matching completed job of branch {other} in {reports}"
-
-
-@pytest.mark.parametrize("pool", [1, 2, 3, 4])
-def test_with_earlier_jobs_are_as_many_as_are_asked_for(reports: Path, history: History, pool: int) -> None:
-    for place, job in enumerate((ONE, TWO, THREE)):
-        judged = make_job(reports, job, LETTERS, hours_ago=9 - place)
-    chosen = with_earlier(history, judged, pool)
-    assert chosen.jobs == (THREE, TWO, ONE)[:pool]
-    only = "only 3 of 4 jobs: no other job has the same benchmarks and agents"
-    assert chosen.notes == ((only,) if pool == 4 else ())
-
-
-def test_a_baseline_is_described_by_its_entry_or_else_by_its_newest_job() -> None:
-    cells = [
-        Cell("b", "one", "x", (1.0, 0.0), 1),
-        Cell("b", "two", "x", (0.25,), 0, errors=2),
-        Cell("b", "lost", "x", errors=1),
-        Cell("b", "none", "x"),
-        Cell("a", "lost", "x", errors=1),
-    ]
-    side = Side("main", (ONE,), {cell.key: cell for cell in cells})
-    described = baseline_document(side, git={"branch": "main", "commit": 3})
-    assert (described.branch, described.commit, described.set_at) == ("main", None, None)
-    assert [
-        (one.benchmark, one.scenarios, one.attempts, one.passed, one.errors, one.mean)
-        for one in described.figures
-    ] == [("a", 1, 0, 0, 1, None), ("b", 3, 3, 1, 3, 0.375)]
-    described = baseline_document(side, git="hostile")
-    assert (described.branch, described.commit) == (None, None)
-    described = baseline_document(side, git={"branch": 3, "commit": "c"})
-    assert (described.branch, described.commit) == (None, "c")
-    set_by = entry("main", ONE, branch="topic", set_by="Ann", reason="r")
-    described = baseline_document(side, entry=set_by, git={"branch": "main", "commit": "c"})
-    assert (described.branch, described.commit, described.set_at) == ("topic", None, NOW)
-    assert (described.set_by, described.reason) == ("Ann", "r")
 
 
 def test_what_git_cannot_tell_of_two_commits_is_unknown(
@@ -803,17 +745,3 @@ def test_what_a_job_lacks_is_counted(
     job = record(tmp_path, status=status, planned=planned, totals=Totals(trials=3))
     assert cut_short(job, results) == cut
     assert gone_of(job, results) == gone
-
-
-def test_of_very_many_mistakes_in_a_file_the_first_fifty_are_told(tmp_path: Path) -> None:
-    path = tmp_path / "b.json"
-    path.write_text('{\n"a": 1,\n"b": 2}')
-    file = JsonFile(path)
-    mistakes = [(("b",), f"wrong {number}") for number in range(51)]
-    told = [str(error) for error in file.wrong(mistakes[:50]).errors]
-    assert len(told) == 50
-    assert "b.json:3" in told[0]
-    assert "b: wrong 0" in told[0]
-    told = [str(error) for error in file.wrong(mistakes).errors]
-    assert len(told) == 51
-    assert "... and 1 more" in told[-1]

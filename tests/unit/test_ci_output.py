@@ -13,12 +13,10 @@ from hypothesis import strategies as st
 from junitparser import JUnitXml
 
 from pytest_benchjobs.model.gate import (
-    ClusterRef,
     GatePolicy,
     GateVerdict,
     PublishReason,
     Rule,
-    RuleReport,
     ScenarioRef,
 )
 from pytest_benchjobs.model.job import Invocation
@@ -41,7 +39,7 @@ from pytest_benchjobs.report.ci import (
     publish,
 )
 from pytest_benchjobs.report.gate_console import gate_lines
-from pytest_benchjobs.report.gate_markdown import gate_markdown, shown_change, shown_value
+from pytest_benchjobs.report.gate_markdown import gate_markdown
 from pytest_benchjobs.report.junit import FULL_CASES, junit_xml
 from pytest_benchjobs.report.markdown import summary_markdown
 from pytest_benchjobs.report.write import write_reports
@@ -113,47 +111,6 @@ class TestGateConsole:
             ),
             ("3 of 267 attempts (1.1 %) ended in an infrastructure error, which has no score", None),
         ]
-
-    @pytest.mark.parametrize(
-        ("jobs", "shown"),
-        [("", ""), ("a", " (a)"), ("abc", " (a, b, c)"), ("abcd", " (a, b, c and 1 more)")],
-    )
-    def test_three_jobs_of_a_baseline_are_named(self, jobs: str, shown: str) -> None:
-        lines = [line for line, _ in gate_lines(gate_report(baseline_jobs=tuple(jobs)))]
-        assert lines[1] == f"baseline main{shown}, policy evidence"
-
-    def test_without_a_baseline_none_is_named(self) -> None:
-        lines = [line for line, _ in gate_lines(gate_report(baseline=None))]
-        assert lines[1].startswith("regressed ")
-
-    def test_a_rule_says_what_it_knows_alone(self) -> None:
-        floor = {
-            "before": None,
-            "change": None,
-            "low": None,
-            "high": None,
-            "p_value": None,
-            "detectable": None,
-        }
-        name = "mean:5pp of texts codex:gpt-5.5: "
-        ok = {"verdict": GateVerdict.OK}
-        assert _rule_lines(**ok, **floor, why="") == [(f"ok           {name}0.539, n=89", None)]
-        assert _rule_lines(**ok, **floor, now=None, why="") == [(f"ok           {name}n=89", None)]
-        assert _rule_lines(**ok, **floor, benchmark=None, agent=None, why="") == [
-            ("ok           mean:5pp: 0.539, n=89", None)
-        ]
-        for left_out in ("low", "high"):
-            ((line, _),) = _rule_lines(**{left_out: None})
-            assert "-7.1 pp, n=89" in line
-
-    @pytest.mark.parametrize(
-        ("p", "shown"), [(0.0, "p<0.001"), (0.00099, "p<0.001"), (0.001, "p=0.001"), (0.5, "p=0.500")]
-    )
-    def test_small_values_of_p_are_bounded(self, p: float, shown: str) -> None:
-        ((line, _),) = _rule_lines(p_value=p)
-        assert line.split(", ")[3] == shown
-        row = next(row for row in gate_markdown(gate_report(rules=(rule_report(p_value=p),))) if "89" in row)
-        assert row.split(" | ")[7] == shown.lstrip("p=")
 
     @pytest.mark.parametrize(
         ("verdict", "compared", "said"),
@@ -232,19 +189,6 @@ class TestGateConsole:
             "2 known to fail, 1 of them in quarantine and in no rule: texts/expected-fail, texts/quarantine"
         )
 
-    def test_cost_and_time_are_shown_where_both_are_known(self) -> None:
-        def shown(**figures: Any) -> list[str]:
-            return [line for line, _ in gate_lines(gate_report(rules=(), errors=0, **figures))][2:]
-
-        assert shown() == []
-        assert shown(before_cost=0.4) == shown(now_cost=0.4) == shown(now_seconds=3.0) == []
-        both = shown(before_cost=0.4, now_cost=0.05, before_seconds=3.0, now_seconds=95.0)
-        assert both == ["cost per attempt: $0.40 -> $0.0500", "time per attempt: 3.0s -> 1m35s"]
-
-    def test_errors_of_no_attempts_are_all_of_them(self) -> None:
-        lines = [line for line, _ in gate_lines(gate_report(rules=(), errors=2, attempts=0))]
-        assert lines[2].startswith("2 of 0 attempts (100.0 %) ended")
-
     def test_whether_to_publish_is_said_where_it_was_asked(self) -> None:
         def shown(found: tuple[PublishReason, ...] | None) -> list[tuple[str, str | None]]:
             return list(gate_lines(gate_report(rules=(), errors=0, publish=found)))[2:]
@@ -253,25 +197,6 @@ class TestGateConsole:
         assert shown(()) == [("the results can be published", None)]
         reason = PublishReason(code="reused", why="old")
         assert shown((reason,)) == [("not to be published (reused): old", "yellow")]
-
-    def test_lists_of_twenty_are_whole(self) -> None:
-        rules: tuple[RuleReport, ...] = (rule_report(),) * 20
-        report = gate_report(rules=rules, broke=(change(),) * 20, notes=("it",) * 20)
-        assert not any("more" in line for line, _ in gate_lines(report))
-        longer = report.model_copy(update={"notes": ("it",) * 21})
-        lines = [line for line, _ in gate_lines(longer)]
-        assert (lines[-1], lines.count("note: it")) == ("  ... and 1 more", 20)
-
-    def test_clusters_beyond_five_are_counted(self) -> None:
-        def shown(count: int) -> str:
-            clusters = tuple(
-                ClusterRef(benchmark="b", cluster=f"c{n}", scenarios=n + 2) for n in range(count)
-            )
-            return list(gate_lines(gate_report(rules=(), errors=0, clusters=clusters)))[2][0]
-
-        first = "c0 (2), c1 (3), c2 (4), c3 (5), c4 (6)"
-        assert shown(5) == f"treated as clusters, not as independent: 20 scenarios, in {first}"
-        assert shown(6) == f"treated as clusters, not as independent: 27 scenarios, in {first} and 1 more"
 
 
 class TestGateMarkdown:
@@ -359,19 +284,6 @@ class TestGateMarkdown:
         assert [line.rsplit("| ", 1)[1] for line in table] == ["invalid |", "ok |"]
         assert "- `mean:5pp`: `too many errors`" in lines
         assert f"- `mean:5pp`: `mean 0.610 -> 0.539 (-7.1 pp), p 0.004` `{advice}`" in lines
-
-    def test_values_have_units_and_what_is_unknown_is_a_dash(self) -> None:
-        assert [shown_value("cost", 0.0123), shown_value("cost", 12.3), shown_value("duration", 95)] == [
-            "$0.0123", "$12.30", "1m35s",
-        ]  # fmt: skip
-        assert [shown_change("tokens", -3400), shown_change("duration", 3), shown_change("mean", 0.05)] == [
-            "-3,400", "+3.0s", "+5.0 pp",
-        ]  # fmt: skip
-        assert [shown_value("mean", None), shown_change("cost", None)] == ["-", "-"]
-        unknown = dict.fromkeys(("before", "change", "low", "p_value", "detectable"))
-        assert "| - | 0.539 | - | - | - | - |" in "\n".join(
-            gate_markdown(gate_report(rules=(rule_report(**unknown),)))
-        )
 
     @given(st.text(st.characters(), min_size=1, max_size=60))
     def test_whatever_names_hold_no_markup_gets_out_of_its_code(self, text: str) -> None:
@@ -529,25 +441,6 @@ class TestGithubFiles:
         )
         assert values == {"verdict": "regressed", "mean": "0.6250", "delta": "-7.1", "job": JOB, "exit": "10"}
 
-    def test_files_that_are_not_there_are_made(self, tmp_path: Path) -> None:
-        host, _ = github(tmp_path)
-        for name in ("summary", "output"):
-            (tmp_path / name).unlink(missing_ok=True)
-        told(host, summary="# ours\n")
-        assert (tmp_path / "summary").read_text() == "# ours\n"
-        assert (tmp_path / "output").read_text().startswith("verdict<<")
-
-    def test_a_summary_may_fill_a_step_to_its_last_byte(self, tmp_path: Path) -> None:
-        host, _ = github(tmp_path)
-        for name, there in (("summary", b""), ("summary", b"x" * 99)):
-            (tmp_path / name).write_bytes(there)
-            whole = "y" * (MIB - len(there) - 2) + "\n"
-            told(host, summary=whole)
-            assert (tmp_path / name).read_text().endswith(whole)
-            (tmp_path / name).write_bytes(there)
-            told(host, summary=f"yy{whole}")
-            assert not (tmp_path / name).read_text().endswith("y\n")
-
     def test_a_summary_is_cut_to_what_a_step_may_have(self, tmp_path: Path) -> None:
         host, _ = github(tmp_path)
         (tmp_path / "summary").write_text("x" * (MIB // 2))
@@ -602,12 +495,6 @@ class TestGithubFiles:
         assert cut.endswith("see `summary.md` of the job.\n")
         assert fitted(whole, len(whole)) == whole
         assert fitted(whole, len(whole) - 1) == cut
-
-    @pytest.mark.parametrize(("room", "lines"), [(7, 3), (6, 3), (5, 2), (2, 1), (1, 0)])
-    def test_a_line_that_just_fits_is_kept(self, room: int, lines: int) -> None:
-        closing, note = "\n</details>\n", "\nThe rest is left out: see `summary.md` of the job.\n"
-        cut = fitted("#\n" * 100, room + len(closing) + len(note))
-        assert cut == ("#\n" * lines + note if lines else "")
 
     def test_other_systems_are_told_nothing_by_lines(self, tmp_path: Path) -> None:
         assert told(Host(Ci.GITLAB, tmp_path), gate=gate_report()) == ([], [])
@@ -702,42 +589,6 @@ class TestJunit:
         )
         assert [case.get("file") for case in written.iter("testcase")] == [file]
 
-    def test_where_there_is_little_room_properties_of_single_agents_go_first(self) -> None:
-        told = [("bench_mean[a]", "1"), ("bench_job", "x"), ("bench_mean[b]", "2"), ("bench_gate", "ok")]
-        room = sum(len(junit_short._property(name, value)) for name, value in told if "[" not in name)
-        kept, dropped = junit_short._fitting(told, room)
-        assert (kept.count(b"<property"), dropped) == (2, 2)
-        assert b"bench_job" in kept
-        assert b"bench_gate" in kept
-        everything, none = junit_short._fitting(told, 10_000)
-        assert (everything.count(b"<property"), none) == (4, 0)
-
-    @pytest.mark.parametrize("limit", range(3000, 3250, 50))
-    def test_nothing_that_passed_is_in_a_file_that_lacks_a_failure(
-        self, monkeypatch: pytest.MonkeyPatch, limit: int
-    ) -> None:
-        monkeypatch.setattr(junit_short, "LIMIT", limit)
-        cases = [junit_short.Case("s", "c", "short", 1.0)]
-        cases += [junit_short.Case("s", "c", "x" * 90, 1.0, "failure", "wrong") for _ in range(40)]
-        content = junit_short.short_junit(record(Path()), cases, lambda _: [])
-        assert len(content) < limit
-        root = ET.fromstring(content)
-        shown = len(list(root.iter("testcase")))
-        assert 0 < shown == len(list(root.iter("failure"))) < 40
-        told = {one.get("name"): one.get("value") for one in root.iter("property")}
-        assert told["bench_left_out"] == f"1 passed, {40 - shown} failed"
-
-    @pytest.mark.parametrize(("long", "told"), [(0, None), (1, "1 property"), (2, "2 properties")])
-    def test_properties_without_room_are_counted(self, long: int, told: str | None) -> None:
-        values = [("bench_job", "x"), *((f"bench_{n}", "x" * junit_short.LIMIT) for n in range(long))]
-        content = junit_short.short_junit(
-            record(Path()), [junit_short.Case("s", "c", "n", 1.0)], lambda _: values
-        )
-        found = {one.get("name"): one.get("value") for one in ET.fromstring(content).iter("property")}
-        assert found.get("bench_left_out") == told
-        assert found.get("bench_whole") == (told and f"report.json of job {JOB}")
-        assert found["bench_job"] == "x"
-
     def test_gitlab_finds_name_file_time_verdict_and_log(self, tmp_path: Path) -> None:
         place = "trials/codex/s/1"
         log = tmp_path / "reports" / "jobs" / JOB / place / "agent.log"
@@ -795,13 +646,6 @@ class TestJunit:
         root = self.write(tmp_path, [result(), broken])
         names = [one.get("name") for one in root.findall("./testsuite/properties/property")]
         assert names == ["bench_job", "bench_mean[oracle]"]
-
-    def test_no_two_cases_have_one_name(self, tmp_path: Path) -> None:
-        long = "x" * 600
-        ids = [f"a.bench.yaml::{long}{n}{long}[oracle]" for n in range(3)]
-        root = self.write(tmp_path, [failed("s", node_id=one) for one in ids])
-        names = [(case.get("classname"), case.get("name")) for case in root.iter("testcase")]
-        assert len(set(names)) == 3
 
 
 class TestSize:
@@ -871,19 +715,6 @@ class TestSize:
         assert line == (
             f"<!-- Left out of this file: {5000 - passed:,} passed. The whole is in report.json of job {JOB}. -->"
         )
-
-    def test_junit_where_not_even_what_failed_has_room(self) -> None:
-        results = [
-            one.model_copy(update={"benchmark": one.scenario, "seconds": 1e5})
-            for one in self.results(lambda number: f"{number}{'<&' * 300}")
-        ]
-        content = junit_xml(record(Path()), results)
-        assert MIB * 0.99 < len(content) < MIB
-        root = ET.fromstring(content)
-        failed, cases = list(root.iter("failure")), list(root.iter("testcase"))
-        assert 500 < len(failed) == len(cases) < 5000
-        line = content.decode().splitlines()[1]
-        assert f"Left out of this file: 5,000 passed, {5000 - len(failed):,} failed." in line
 
 
 _TEXTS = st.text(max_size=30) | st.builds(

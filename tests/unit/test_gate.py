@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from pytest_benchjobs.analysis.gate.judge import exit_status, judge
 from pytest_benchjobs.analysis.sides import Cell, Side
-from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.gate import (
     Absence,
     GateConfig,
@@ -449,40 +448,6 @@ def test_too_few_clusters_could_have_seen_nothing() -> None:
     assert found.detectable is not None
 
 
-@pytest.mark.parametrize(
-    ("attempts", "clusters", "few"),
-    [
-        (
-            [(1, 1)] * 3,
-            None,
-            "too few scenarios or attempts (3 scenarios of 1 attempt)",
-        ),  # one deal of 8 at best
-        ([(15, 1)] * 3, None, ""),  # of 4,096
-        ([(1, 15)] * 3, None, ""),
-        ([(1, 1)] * 4, "xxyy", "too few scenarios or attempts (2 clusters of 1 attempt)"),
-        ([(15, 1)] * 4, "xxyy", ""),  # of 256
-        ([(1, 15)] * 4, "xxyy", ""),
-        # What is dealt in a cluster is what all of it has.
-        ([(15, 1), (1, 15)] * 2, "xxyy", "too few scenarios or attempts (2 clusters of 1 attempt)"),
-        ([(1, 15), (15, 1)] * 2, "xxyy", "too few scenarios or attempts (2 clusters of 1 attempt)"),
-    ],
-)
-def test_how_few_are_too_few_depends_on_the_attempts_of_both_sides(
-    attempts: list[tuple[int, int]], clusters: str | None, few: str
-) -> None:
-    before, now = (
-        of(
-            *(
-                cell(n, [1.0] * (sizes[at] - 1) + [n % 2 * 1.0], cluster=clusters and clusters[n])
-                for n, sizes in enumerate(attempts)
-            )
-        )
-        for at in (0, 1)
-    )
-    why = only(judged(now, before, "mean")).why
-    assert why.endswith(few) if few else "too few" not in why
-
-
 @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
 def test_what_could_have_been_seen_is_the_same_whatever_the_unit(unit: float) -> None:
     def spent(noise: float) -> Side:
@@ -537,14 +502,6 @@ def test_all_rules_of_a_gate_share_its_alpha() -> None:
     both = judged(side([[0] * 5] + [[1] * 5] * 9), side([[1] * 5] * 10), "scenario", "mean")
     assert [rule.p_value for rule in both.rules] == pytest.approx([10 / 252, 2 / 252])
     assert only(judged(side([[0] * 5] + [[1] * 5] * 9), side([[1] * 5] * 10), "scenario")).p_value == pytest.approx(10 / 252)  # fmt: skip
-
-
-def test_a_rule_that_stands_alone_says_so() -> None:
-    rule = parse_rule("mean[benchmark=b,alone=yes]:5pp")
-    assert (rule.alone, rule.benchmark) == (True, "b")
-    assert parse_rule("mean[alone=no]").alone is parse_rule("mean").alone is False
-    with pytest.raises(InputError, match=r"alone is 'maybe'. Write alone=yes for a rule that stands alone"):
-        parse_rule("mean[alone=maybe]")
 
 
 def test_many_rules_on_unchanged_code_make_no_more_false_alarms() -> None:
@@ -890,14 +847,6 @@ def test_a_scenario_passes_where_more_than_half_of_its_attempts_do() -> None:
     report = judged(side([half, more, half, less]), side([more, half, less, half]), "mean:50pp")
     assert [one.scenario for one in report.broke] == ["s000"]
     assert [one.scenario for one in report.fixed] == ["s001"]
-
-
-@pytest.mark.parametrize(("passed", "suspects"), [(25, ["s000"]), (38, [])])
-def test_a_scenario_that_passes_less_often_is_suspect_though_its_mean_hardly_fell(
-    passed: int, suspects: list[str]
-) -> None:
-    before, now = of(cell(0, [1.0] * 40, passed=40)), of(cell(0, [0.99] * 40, passed=passed))
-    assert [one.scenario for one in judged(now, before, "mean:50pp").suspects] == suspects
 
 
 # Passes that do not follow from scores

@@ -7,39 +7,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_benchjobs.analysis.gate.judge import judge
 from pytest_benchjobs.analysis.gate.outlook import outlook
 from pytest_benchjobs.analysis.gate.rounds import looks
-from pytest_benchjobs.analysis.gate.words import Scale, percent, scale_of
 from pytest_benchjobs.model.gate import GateConfig, GateVerdict, RuleReport
 from pytest_benchjobs.settings.rules import parse_rule
 
-from .test_gate import AT, GOOD, INCONCLUSIVE, INVALID, OK, REGRESSED, ask, cell, judged, of, only, side
-
-
-def test_a_p_of_a_fifth_needs_nothing_to_be_done() -> None:
-    # Four attempts that passed and one that does not now: one deal of five.
-    found = only(judged(side([[0.0]]), side([[1.0] * 4]), "mean"))
-    assert (found.p_value, found.verdict) == (0.2, INCONCLUSIVE)
-    assert "unchanged code often looks like this; no action is needed" in found.why
-    assert "fell far" not in (found.advice or "")
-
-
-@pytest.mark.parametrize(("now", "far"), [(0.5, True), (0.51, False)])
-def test_a_scenario_fell_far_that_lost_half(now: float, far: bool) -> None:
-    found = only(judged(side([[now]] * 3), side([[1.0]] * 3), "mean"))
-    assert (found.p_value, found.verdict) == (0.125, INCONCLUSIVE)
-    assert ("3 scenarios fell far (s000, s001, s002)" in (found.advice or "")) is far
-
-
-@pytest.mark.parametrize(("attempts", "lost", "far"), [(2, 1, False), (3, 2, True)])
-def test_a_scenario_fell_far_that_lost_more_than_an_attempt(attempts: int, lost: int, far: bool) -> None:
-    """Where chance often does it."""
-    before, now = [[1.0] * attempts], [[0.0] * lost + [1.0] * (attempts - lost)]
-    found = only(judged(side(now), side(before), "mean"))
-    assert found.p_value is not None
-    assert found.p_value >= 0.2
-    assert ("fell far" in (found.advice or "")) is far
+from .test_gate import GOOD, INCONCLUSIVE, INVALID, OK, REGRESSED, cell, judged, of, only, side
 
 
 def test_the_fewest_that_can_show_a_regression() -> None:
@@ -107,22 +80,6 @@ def test_as_many_samples_as_are_needed_are_enough(n: int, verdict: GateVerdict) 
     assert judged(few, few, "mean", min_samples=5).verdict is verdict
 
 
-@pytest.mark.parametrize(("warn", "warned"), [(0.1, True), (0.101, False)])
-def test_a_drop_as_large_as_said_is_worth_a_warning(warn: float, warned: bool) -> None:
-    two = [[0.0]] * 2 + [[1.0]] * 18
-    assert bool(judged(side(two), side(GOOD), "mean:20pp", warn=warn).notes) is warned
-
-
-@pytest.mark.parametrize(("now", "suspect"), [(0.4, False), (0.35, True)])
-def test_a_drop_that_one_attempt_can_make_is_not_suspicious(now: float, suspect: bool) -> None:
-    # Of five attempts on both sides one makes a fifth of the mean.
-    report = judged(side([[now] * 5]), side([[0.6] * 5]), "mean:50pp")
-    assert bool(report.suspects) is suspect
-    # And a single attempt the whole of it.
-    assert not judged(side([[0.0]]), side([[0.9]]), "mean:50pp").suspects
-    assert not judged(side([[0.0] * 3]), side([[0.9]]), "mean:50pp").suspects
-
-
 @pytest.mark.parametrize(("passed", "silent"), [(1, False), (2, True)])
 def test_errors_where_half_passed_before_hide_nothing(passed: int, silent: bool) -> None:
     before = [*GOOD, [1.0] * passed + [0.0] * (2 - passed)]
@@ -142,12 +99,6 @@ def test_what_is_left_to_be_judged_at_the_end_takes_one_share_of_alpha() -> None
     assert shared.boundary == one.boundary == other.boundary < alone.boundary
 
 
-@pytest.mark.parametrize(("size", "clusters"), [(1, 0), (2, 1)])
-def test_two_scenarios_make_a_cluster(size: int, clusters: int) -> None:
-    cells = [cell(n, [1.0], cluster="repo" if n < size else None) for n in range(20)]
-    assert len(judged(of(*cells), side(GOOD), "mean").clusters) == clusters
-
-
 def test_the_place_is_said_where_there_are_several() -> None:
     assert judged(side([[0.0]] * 8 + GOOD[8:]), side(GOOD), "mean").why.startswith("regressed: mean 1.00")
     two = side(GOOD, [[0.0]] * 8 + GOOD[8:])
@@ -157,29 +108,6 @@ def test_the_place_is_said_where_there_are_several() -> None:
     why = judged(both, side(GOOD, GOOD), "mean").why
     assert why.startswith("regressed: b, b:m: mean 1.00 -> 0.40")
     assert why.endswith(" (and 1 more)")
-
-
-@pytest.mark.parametrize(
-    ("scale", "difference", "signed", "amount"),
-    [
-        (Scale(), 0.0, "0 pp", "0 pp"),
-        (Scale(), 0.0005, "+0.1 pp", "0.1 pp"),
-        (Scale(), 0.00049, "+0.049 pp", "0.049 pp"),
-        (Scale(), -0.071, "-7.1 pp", "-7.1 pp"),
-        (Scale(), 0.1, "+10 pp", "10 pp"),
-        (scale_of("cost", 2.0), 0.5, "+25 %", "25 %"),
-        (scale_of("cost", 0.0), 0.5, "+0.5 USD", "0.5 USD"),
-        (scale_of("duration", 0.0), 1234.0, "+1,234 s", "1,234 s"),
-    ],
-)
-def test_differences_have_as_many_digits_as_they_need(
-    scale: Scale, difference: float, signed: str, amount: str
-) -> None:
-    assert (scale.signed(difference), scale.amount(difference)) == (signed, amount)
-
-
-def test_percents_have_no_digit_they_do_not_need() -> None:
-    assert [percent(one) for one in (0.0, 0.05, 1 / 3, 1.0)] == ["0 %", "5 %", "33.3 %", "100 %"]
 
 
 @pytest.mark.parametrize(
@@ -232,20 +160,3 @@ def test_a_regression_that_was_found_is_not_called_undetectable() -> None:
 def test_a_baseline_tells_what_turns_a_gate_red(scores: list[list[float]], told: str) -> None:
     (line,) = outlook(side(scores))
     assert line.startswith(told)
-
-
-def test_the_outlook_of_a_noisy_baseline_is_its_smallest_detectable_drop() -> None:
-    noisy = [[1.0, 0.0, 1.0], [1.0] * 3, [0.0, 0.0, 1.0]] * 10
-    found = only(judged(side(noisy), side(noisy), "mean"))
-    (line,) = outlook(side(noisy))
-    assert found.detectable is not None
-    assert line == (
-        f"with as many attempts, a gate finds a drop of {100 * found.detectable:.1f} pp four times out of five"
-    )
-    assert len(list(outlook(side(noisy, noisy)))) == 2
-
-
-def test_a_first_run_tells_the_outlook_too() -> None:
-    config = ask("mean", baseline="main", first_run=True)
-    report = judge(side([[1.0]]), None, config, job="j", at=AT)
-    assert any(note.startswith("as a baseline: no gate can turn red by 1 scenario") for note in report.notes)

@@ -114,19 +114,6 @@ def test_of_several_agents_each_scenario_is_counted_once() -> None:
     assert (lost.now, lost.scenarios) == (1 - 22 / 40, 11)
 
 
-def test_agents_and_benchmarks_that_are_missing_are_named_together() -> None:
-    def missing(*benchmarks: str, agents: str = "a") -> str:
-        more = (cell(0, [1.0], f"{agent}:m", benchmark) for benchmark in benchmarks for agent in agents)
-        return judged(side(GOOD), of(*side(GOOD).cells.values(), *more), "mean").why
-
-    assert "did not run benchmark c of the baseline" in missing("c")
-    assert "did not run benchmarks c, d of the baseline" in missing("c", "d")
-    assert "did not run agent x:m of the baseline" in missing("b", agents="x")
-    both = missing("c", agents="axy")
-    assert "did not run agents x:m, y:m, benchmark c of the baseline" in both
-    assert "give --bench-allow-missing agent=x:m, or" in both
-
-
 def failing(count: int, attempts: int = 1, of_all: int = 60) -> Side:
     """A side on which an attempt at so many scenarios ended in an error."""
     return of(

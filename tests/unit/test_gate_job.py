@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from pytest_benchjobs.analysis.baseline.resolve import Resolved
 from pytest_benchjobs.analysis.gate.job import broken_gate, judge_job
 from pytest_benchjobs.analysis.publish import CODES, reasons_against, with_publishing
 from pytest_benchjobs.analysis.sides import side
-from pytest_benchjobs.cli import main
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.gate import (
     Absence,
@@ -33,7 +31,6 @@ from pytest_benchjobs.model.gate import (
 from pytest_benchjobs.model.job import JobConfig, JobRecord, JobStatus, Owner
 from pytest_benchjobs.model.known_failure import Known, KnownMode
 from pytest_benchjobs.report.gate_console import gate_lines
-from pytest_benchjobs.settings.files import read_job_file
 from pytest_benchjobs.settings.gates import gate_config
 from pytest_benchjobs.store.gates import keep_gate, kept_gates
 from pytest_benchjobs.store.layout import JobLayout
@@ -171,44 +168,6 @@ def test_whatever_is_given_is_understood_or_refused_in_a_line(values: dict[str, 
         gate_config(values)
     except InputError as error:
         assert len(str(error)) < 1000
-
-
-def test_a_job_file_and_the_flags_of_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "job.yaml"
-    path.write_text(
-        "baseline: main\nfail_on_regression: 'mean:5pp'\nmin_score: 0.5\nmin_pass_rate: {a: 40%}\n"
-    )
-    assert read_job_file(path).values == {
-        "baseline": "main",
-        "fail_on_regression": ["mean:5pp"],
-        "min_score": {"*": 0.5},
-        "min_pass_rate": {"a": "40%"},
-    }
-    path.write_text("min_score: true\nexit: never\n")
-    with pytest.raises(InputError, match=r"job.yaml:1: min_score"):
-        read_job_file(path)
-    monkeypatch.chdir(tmp_path)
-    flags = [
-        "--baseline",
-        "main",
-        "--fail-on-regression",
-        "mean:5pp",
-        "--min-score",
-        "a=0.5",
-        "--exit",
-        "both",
-    ]
-    with pytest.raises(SystemExit) as ended:
-        main(["run", "--benchmark", "a", *flags, "--require-baseline", "--print-command"])
-    assert ended.value.code == 0
-    words = shlex.split(capsys.readouterr().out)
-    for word in (
-        "--bench-baseline=main", "--bench-fail-on-regression=mean:5pp", "--bench-min-score=a=0.5",
-        "--bench-exit=both", "--bench-require-baseline",
-    ):  # fmt: skip
-        assert word in words
 
 
 # --- a job

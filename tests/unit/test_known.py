@@ -363,30 +363,11 @@ def test_a_line_counts_them_and_says_which_to_remove() -> None:
     assert not tally_known([ended(Outcome.FAILED, None)])
 
 
-@pytest.mark.parametrize("mode", KnownMode)
-def test_one_known_failure_of_any_mode_is_worth_a_line(mode: KnownMode) -> None:
-    outcome = Outcome.SKIPPED if mode is KnownMode.SKIP else Outcome.FAILED
-    assert tally_known([ended(outcome, known(mode))])
-
-
 @pytest.mark.parametrize("other", [Outcome.FAILED, Outcome.ERROR, Outcome.CANCELLED])
 def test_an_entry_is_only_to_be_removed_when_all_it_is_about_passes(other: Outcome) -> None:
     tally = tally_known([ended(Outcome.PASSED, known()), ended(other, known())])
     assert (tally.obsolete, tally.mixed) == ((), ("bench-known.toml:1",))
     assert known_line(tally).endswith("1 passes now: others that bench-known.toml:1 lists still fail)")
-
-
-def test_many_places_are_cut_and_a_marker_has_none() -> None:
-    tally = tally_known([ended(Outcome.PASSED, known(line=number)) for number in range(8)])
-    assert known_line(tally).endswith("bench-known.toml:4 and 3 more)")
-    for number, end in (
-        (5, "bench-known.toml:3, bench-known.toml:4)"),
-        (6, "bench-known.toml:4 and 1 more)"),
-    ):
-        tally = tally_known([ended(Outcome.PASSED, known(line=line)) for line in range(number)])
-        assert known_line(tally).endswith(end)
-    marked = tally_known([ended(Outcome.PASSED, known(line=None))])
-    assert known_line(marked) == "known failures: 1 expected to fail (1 passes now)"
 
 
 @pytest.mark.parametrize("mode", KnownMode)
@@ -424,14 +405,6 @@ def test_hostile_text_stays_text_in_every_report(tmp_path: Path) -> None:
     assert json.loads(b"".join(report_json(job, results)))["known"][0]["reason"] == HOSTILE
     for line in (known_line(tally_known(results)), *(line for line in lines)):
         assert "\x1b" not in line
-
-
-def test_ten_thousand_known_failures_are_a_short_table(tmp_path: Path) -> None:
-    results = [ended(Outcome.FAILED, known())] * 10_000
-    text = summary_markdown(record(tmp_path), results)
-    assert "... and 9950 more." in text
-    assert "10000 expected to fail (10000 did)" in text
-    assert "## Failed" not in text
 
 
 def test_records_are_plain() -> None:

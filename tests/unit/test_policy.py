@@ -66,13 +66,6 @@ def test_what_is_no_policy(text: str) -> None:
         parse_policy(text)
 
 
-def test_a_policy_survives_json(tmp_path: Path) -> None:
-    config = JobConfig(directory=tmp_path, attempt_policy="rate:40%")  # type: ignore[arg-type]
-    again = JobConfig.model_validate_json(config.model_dump_json())
-    assert again == config
-    assert str(again.attempt_policy) == "rate:0.4"
-
-
 def _results(*outcomes: str, scenario: str = "count") -> list[TrialResult]:
     made = []
     for number, outcome in enumerate(outcomes, 1):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -10,22 +9,15 @@ from typing import Any
 import pytest
 
 from pytest_benchjobs.model.comparison import ComparedRow, ComparedSide, Comparison, HighScore
-from pytest_benchjobs.model.gate import GateVerdict, ScenarioRef
-from pytest_benchjobs.model.job import JobStatus
 from pytest_benchjobs.model.known_failure import Known, KnownMode
 from pytest_benchjobs.model.result import Failure, Outcome
 from pytest_benchjobs.report.comparison import comparison_lines
-from pytest_benchjobs.report.console import describe, failure_text, headline
-from pytest_benchjobs.report.gate_markdown import gate_markdown, shown_change, shown_value
+from pytest_benchjobs.report.console import describe
+from pytest_benchjobs.report.gate_markdown import shown_change, shown_value
 from pytest_benchjobs.report.markdown import summary_markdown
-from pytest_benchjobs.report.units import cost, duration, percent
+from pytest_benchjobs.report.units import duration, percent
 
-from .gates import change, gate_report, rule_report
-from .records import JOB, NOW, record, result, trial
-
-
-def refs(count: int) -> tuple[ScenarioRef, ...]:
-    return tuple(ScenarioRef(benchmark="texts", scenario=f"n{n}", agent="a") for n in range(count))
+from .records import NOW, record, result, trial
 
 
 def more(lines: Iterable[str]) -> list[str]:
@@ -33,75 +25,6 @@ def more(lines: Iterable[str]) -> list[str]:
 
 
 KNOWN = Known(reason="x", mode=KnownMode.EXPECTED_FAIL)
-
-
-@pytest.mark.parametrize(
-    ("field", "one", "most", "says"),
-    [
-        ("rules", rule_report(GateVerdict.OK), 50, "and 1 more rules"),
-        ("broke", change(), 50, "and 1 more"),
-        ("suspects", change(), 50, "and 1 more"),
-        ("fixed", change(), 50, "and 1 more"),
-        ("known", change(known=KNOWN), 50, "and 1 more"),
-        ("added", refs(1)[0], 50, "- and 1 more added"),
-        ("unscored", refs(1)[0], 50, "- and 1 more without a score on one side"),
-        ("notes", "a note", 20, "- and 1 more notes"),
-    ],
-)
-def test_lists_of_a_gate_say_what_they_leave_out(field: str, one: Any, most: int, says: str) -> None:
-    def shown(count: int) -> list[str]:
-        return list(gate_markdown(gate_report(GateVerdict.OK, **{"rules": (), field: (one,) * count})))
-
-    assert more(shown(most)) == []
-    assert more(shown(most + 1)) == [says]
-    # An empty line ends what a list is a part of.
-    after = shown(most + 1)
-    assert after[after.index(says) + 1] == ""
-    assert not any(" 0 more" in line for line in shown(0) + shown(1))
-
-
-def test_advice_of_twenty_rules_is_whole() -> None:
-    def shown(count: int) -> list[str]:
-        rules = (rule_report(GateVerdict.OK, advice="do it"),) * count
-        return list(gate_markdown(gate_report(GateVerdict.OK, rules=rules)))
-
-    assert more(shown(20)) == []
-    assert more(shown(21)) == ["- and 1 more"]
-    assert sum(line.endswith("`do it`") for line in shown(21)) == 20
-
-
-@pytest.mark.parametrize(
-    ("jobs", "shown"),
-    [("", ""), ("abcde", " (`a`, `b`, `c`, `d`, `e`)"), ("abcdef", " (`a`, `b`, `c`, `d`, `e` and 1 more)")],
-)
-def test_five_jobs_of_a_baseline_are_named(jobs: str, shown: str) -> None:
-    lines = list(gate_markdown(gate_report(baseline_jobs=tuple(jobs))))
-    assert f"Compared with baseline `main`{shown}, policy evidence." in lines
-    assert not any("Compared" in line for line in gate_markdown(gate_report(baseline=None)))
-
-
-@pytest.mark.parametrize(
-    ("figures", "says"),
-    [
-        ({"before_cost": 2.0, "now_cost": 1.0}, "- Cost per attempt: $2.00 before, $1.00 now (-50.0 %)."),
-        ({"before_cost": 0.0, "now_cost": 1.0}, "- Cost per attempt: $0.0000 before, $1.00 now."),
-        ({"before_cost": 5e-324, "now_cost": 1e300}, None),
-        ({"now_seconds": 3.0}, "- Time per attempt: - before, 3.0s now."),
-        ({"before_seconds": 3.0}, "- Time per attempt: 3.0s before, - now."),
-        ({"attempts": 0, "errors": 0}, None),
-        ({"attempts": 2, "errors": 3}, "- Infrastructure: 0.0% of 2 attempts have a score; 3 ended"),
-    ],
-)
-def test_figures_of_a_gate_are_those_that_are_known(figures: dict[str, Any], says: str | None) -> None:
-    lines = list(gate_markdown(gate_report(rules=(), **figures)))
-    found = [line for line in lines if line.startswith(("- Cost", "- Time"))]
-    if "attempts" in figures:
-        found = [line for line in lines if line.startswith("- Infra")]
-        assert bool(found) is (says is not None)
-    if says is not None:
-        assert found[0].startswith(says)
-    elif found:
-        assert "%" not in found[0]
 
 
 @pytest.mark.parametrize(
@@ -121,53 +44,12 @@ def test_values_and_their_changes(metric: str, value: float, shown: str, changed
     assert (shown_value(metric, value), shown_change(metric, value)) == (shown, changed)
 
 
-def test_quarantine_among_known_failures_is_counted() -> None:
-    def shown(*modes: KnownMode) -> str:
-        known = tuple(change(known=Known(reason="x", mode=mode)) for mode in modes)
-        lines = gate_markdown(gate_report(rules=(), known=known))
-        return next(line for line in lines if "known failures" in line)
-
-    assert "2 known failures among the pairs, 1 of them in quarantine and in no rule<" in shown(
-        KnownMode.QUARANTINE, KnownMode.EXPECTED_FAIL
-    )
-    assert "1 known failures among the pairs<" in shown(KnownMode.EXPECTED_FAIL)
-
-
 # summary.md
 
 
 def failed(n: int, score: float = 0.25) -> Any:
     why = Failure(class_="below_threshold", message="wrong")
     return result(trial(f"s{n}"), outcome=Outcome.FAILED, score=score, failure=why)
-
-
-@pytest.mark.parametrize(
-    ("make", "most"),
-    [
-        (failed, 50),
-        (lambda n: result(trial(f"s{n}"), outcome=Outcome.ERROR, score=None), 200),
-        (lambda n: result(trial(f"s{n}"), known=KNOWN), 50),
-    ],
-)
-def test_lists_of_a_summary_say_what_they_leave_out(make: Any, most: int) -> None:
-    def shown(count: int) -> list[str]:
-        return summary_markdown(record(Path()), [make(n) for n in range(count)]).splitlines()
-
-    assert more(shown(most)) == []
-    assert more(shown(most + 1)) == ["... and 1 more."]
-
-
-def test_a_summary_says_how_long_it_took_since_it_was_resumed() -> None:
-    def last(**changes: Any) -> str:
-        ended = record(Path(), status=JobStatus.COMPLETED, **changes)
-        return summary_markdown(ended, [result()]).splitlines()[-1]
-
-    minute = datetime.timedelta(minutes=1)
-    assert last() == f"Job `{JOB}`, 2026-11-21 05:47 UTC."
-    resumed = (NOW + 5 * minute, NOW + 3 * minute)
-    assert last(resumed_at=resumed, finished_at=NOW + 7 * minute) == (
-        f"Job `{JOB}`, 2026-11-21 05:47 UTC, resumed 2026-11-21 05:52 UTC, took 2m00s since."
-    )
 
 
 def test_a_summary_says_how_many_trials_did_not_run() -> None:
@@ -187,17 +69,6 @@ def test_failures_of_a_summary_are_sorted_by_score() -> None:
 # On the console
 
 
-@pytest.mark.parametrize(
-    ("usd", "shown"), [(None, "-"), (0.0, "$0.00"), (0.0999, "$0.0999"), (0.1, "$0.10"), (2.0, "$2.00")]
-)
-def test_small_costs_have_more_digits(usd: float | None, shown: str) -> None:
-    assert cost(usd) == shown
-    if usd is not None:
-        assert cost(usd, more=True) == f"{shown}+"
-        paid = result(usage={"cost_usd": usd})
-        assert headline(paid).endswith(f", {shown if usd else '$0.0000'}")
-
-
 def test_numbers_at_the_ends_of_their_ways() -> None:
     assert [duration(one) for one in (9.94, 9.95, 59.4, 59.5, 3599.4, 3599.5, -1)] == [
         "9.9s", "10s", "59s", "1m00s", "59m59s", "1h00m", "0.0s",
@@ -212,13 +83,6 @@ def test_a_score_at_its_threshold_is_not_below_it() -> None:
     # The verdict over several attempts may be another than that of their mean.
     mixed = result(score=0.5, threshold=0.5).model_copy(update={"score": 0.4})
     assert describe(mixed).startswith("score 0.4 (passed)")
-
-
-def test_ten_notes_of_a_failure_are_shown() -> None:
-    one = failed(1).model_copy(update={"notes": tuple(f"n{n}" for n in range(12))})
-    assert [line for line in failure_text(one).splitlines() if line.startswith("note")] == [
-        f"note: n{n}" for n in range(10)
-    ]
 
 
 # A comparison
@@ -274,34 +138,3 @@ def test_a_comparison_says_what_it_knows() -> None:
     assert " B " in lines[6]
     assert "codex:a | goose:b" in lines[7]
     assert "not significantly" not in lines[-1]
-
-
-@pytest.mark.parametrize("field", ["newly_failing", "newly_passing", "suspects"])
-def test_lists_of_a_comparison_say_what_they_leave_out(field: str) -> None:
-    def shown(count: int) -> list[str]:
-        return list(
-            comparison_lines(comparison(compared(), **{field: (change(adjusted=0.05),) * count}), 200)
-        )
-
-    assert more(shown(20)) == []
-    assert more(shown(21)) == ["  ... and 1 more"]
-    assert "  texts count: 1.00 -> 0.00 (passed 5/5 -> 0/3, adjusted p = 0.050)" in shown(1)
-
-
-@pytest.mark.parametrize("field", ["added", "removed", "changed", "unscored"])
-def test_names_of_a_comparison_say_what_they_leave_out(field: str) -> None:
-    def shown(count: int) -> str:
-        return list(comparison_lines(comparison(compared(), **{field: refs(count)}), 200))[-1]
-
-    assert not more([shown(20)])
-    assert shown(21).endswith(", texts n19 and 1 more")
-
-
-def test_jobs_of_a_side_are_named_unless_they_are_what_was_asked_for() -> None:
-    def side(spec: str, *jobs: str) -> str:
-        one = comparison(a=ComparedSide(spec=spec, jobs=jobs))
-        return list(comparison_lines(one, 200))[1]
-
-    assert side("main", "j1", "j2") == "A: main (job j1, j2)"
-    assert side("j1", "j1") == "A: j1"
-    assert side("x", *"abcdef") == "A: x (job a, b, c, d, e)"

@@ -3,14 +3,13 @@ from __future__ import annotations
 import io
 import sys
 import unicodedata
-from itertools import pairwise
 
 import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_benchjobs.report.table import Cell, Column, marks, paint, render, tabulate
+from pytest_benchjobs.report.table import Cell, Column, marks, paint, render
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=40)
 
@@ -55,36 +54,6 @@ def test_a_cell_that_is_very_long_does_not_make_every_line_so() -> None:
     assert shown == ["A         B", "aaa...aa  x", "b         y"]
 
 
-def test_spare_columns_go_where_cutting_is_not_enough() -> None:
-    columns = [Column("A"), Column("B", spare=True), Column("C", spare=True)]
-    rows = [("a" * 10, "b" * 10, "c" * 10)]
-    assert [next(render(columns, rows, room)).split() for room in (34, 33, 21)] == [
-        ["A", "B", "C"],
-        ["A", "B"],
-        ["A"],
-    ]
-
-
-def test_rare_columns_go_where_all_of_their_cells_are_0() -> None:
-    shown = [
-        (Column("A"), lambda item: item[0]),
-        (Column("LOST", number=True, rare=True, spare=True), lambda item: str(item[1])),
-        (Column("B"), lambda item: Cell(item[0])),
-    ]
-    assert list(tabulate([("x", 0), ("y", 0)], 80, shown)) == ["A  B", "x  x", "y  y"]
-    assert list(tabulate([("x", 0), ("y", 2)], 80, shown)) == ["A  LOST  B", "x     0  x", "y     2  y"]
-    assert list(tabulate([("x", 0), ("y", 0)], 1, shown)) == ["A  B", "x  x", "y  y"]
-
-
-def test_titles_are_broken_before_anything_is_cut() -> None:
-    columns = [Column("Agent / Model", least=5), Column("Failed (0.0)", number=True)]
-    assert list(render(columns, [("oracle", "1")], 22)) == [
-        "               Failed",
-        "Agent / Model   (0.0)",
-        "oracle              1",
-    ]
-
-
 def test_a_table_without_titles_has_only_rows() -> None:
     assert list(render([Column(""), Column("")], [("a", "b")], 80)) == ["a  b"]
 
@@ -103,10 +72,3 @@ def test_marks_are_ascii_where_stdout_is(monkeypatch: pytest.MonkeyPatch) -> Non
     for encoding, expected in (("utf-8", "✓✗!--"), ("ascii", "+x!--")):
         monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding=encoding))
         assert "".join(marks().values()) == expected
-
-
-def test_neighbouring_rooms_never_lose_more_than_they_must() -> None:
-    columns = [Column("A", least=4), Column("B", number=True)]
-    widths = [cells_of(list(render(columns, [("x" * 30, "1")], room))[1]) for room in range(7, 40)]
-    assert all(before <= after for before, after in pairwise(widths))
-    assert widths[-1] == 33

@@ -75,31 +75,6 @@ def test_a_cut_says_how_much_is_missing() -> None:
     assert f"[... {missing} characters left out ...]" in shortened
 
 
-@pytest.mark.parametrize(
-    ("limit", "shown"),
-    [
-        (10, "abcdefghij"),
-        (9, "abc...hij"),
-        (8, "abc...ij"),
-        (5, "a...j"),
-        (4, "abcd"),
-        (1, "a"),
-        (0, ""),
-    ],
-)
-def test_a_line_is_cut_in_the_middle_where_there_is_room_for_that(limit: int, shown: str) -> None:
-    assert one_line("abcdefghij", limit) == shown
-
-
-def test_a_cut_takes_no_more_than_it_must() -> None:
-    text = "a" * 50 + "b" * 50
-    around = len("\n[... 100 characters left out ...]\n")
-    assert cut(text, 100) == text
-    assert cut(text, around + 5) == "aaa\n[... 95 characters left out ...]\nbb"
-    assert cut(text, around + 2) == "a\n[... 98 characters left out ...]\nb"
-    assert cut(text, around + 1) == one_line(text, around + 1)  # no room for the line that says so
-
-
 @pytest.mark.parametrize("piece", ["\x1b]", "\x1b[", "\x1b[1;", "\x1bP", "\x9d", "\x1b", "\x1b "])
 def test_hostile_sequences_end_in_nothing_hostile_and_in_this_life(piece: str) -> None:
     assert "\x1b" not in clean(piece * 200_000)

@@ -111,14 +111,6 @@ def test_two_hundred_columns_have_both_lists_side_by_side() -> None:
     ]
 
 
-def test_ten_rows_have_something_of_everything() -> None:
-    lines = shown(view(running()), 80, 10)
-    assert [line.split()[0] for line in lines] == [
-        *("nightly", "4/10", "━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━─────────────────────────────────────────────"),
-        *("Agent", "all", "Running", "warehouse", "...", "Last", "✓"),
-    ]
-
-
 @pytest.mark.parametrize(
     ("status", "died", "is_over"),
     [
@@ -136,13 +128,6 @@ def test_what_is_over_is_not_said_to_end_later(status: JobStatus, died: bool, is
     document = watch_document(record(Path("reports"), status=status, **ending), live, now, died=died)
     assert (document.eta is None) == is_over
     assert (document.died, document.status) == (died, status.value)
-
-
-@pytest.mark.parametrize("height", range(1, 10))
-def test_fewer_rows_have_the_most_important(height: int) -> None:
-    lines = shown(view(running()), 80, height)
-    assert len(lines) == height
-    assert lines[0].startswith("nightly (20261121-054712-4f9a2c)")
 
 
 def test_what_does_not_fit_is_counted() -> None:
@@ -164,26 +149,6 @@ def test_the_sum_over_many_agents_is_always_there() -> None:
     lines = shown(view(live), 80, 24)
     agents = [line.split()[0] for line in lines if line.startswith(("agent-", "all", "..."))]
     assert agents == [*(f"agent-{number}" for number in range(5)), "...", "all"]
-
-
-def test_one_agent_is_the_sum() -> None:
-    live = Live()
-    live.take(planned(oracle=2))
-    live.take(ended("a"))
-    assert not any(line.startswith("all") for line in shown(view(live), 80, 24))
-
-
-def test_rare_outcomes_get_a_column_when_there_are_some() -> None:
-    live = running()
-    assert "Cancelled" not in "".join(shown(view(live), 100, 24))
-    live.take(ended("x", START + 99, "nop", outcome=Outcome.CANCELLED, score=None))
-    lines = shown(view(live), 100, 24)
-    assert any("Errors  Cancelled  Reused" in line for line in lines)
-
-
-def test_attempts_are_numbered_where_there_are_several() -> None:
-    assert not any("No." in line for line in shown(view(running()), 80, 24))
-    assert sum("No." in line for line in shown(view(running(), attempts=3), 80, 24)) == 2
 
 
 def test_before_the_first_trial_there_is_what_pytest_says() -> None:
@@ -210,17 +175,6 @@ def test_what_had_ended_before_the_job_was_resumed_is_told_apart() -> None:
 def test_where_there_is_only_ascii_the_bar_is_too() -> None:
     lines = shown(view(running()), 80, 24, ascii_only=True)
     assert lines[2].startswith("##############################----")
-
-
-def test_the_bar_is_full_only_when_all_have_ended() -> None:
-    live = Live()
-    live.take(planned(oracle=1000))
-    for number in range(999):
-        live.take(ended(f"s{number}"))
-    bar = shown(view(live), 80, 24)[2]
-    assert bar.endswith("─  99%")
-    live.take(ended("s999"))
-    assert shown(view(live), 80, 24)[2] == "━" * 75 + " 100%"
 
 
 def test_outcomes_have_colours_and_marks() -> None:
