@@ -61,19 +61,6 @@ def test_which_endings_stop_an_agent(ending: Ending) -> None:
     _run(scenario)
 
 
-def test_a_call_that_goes_well_within_the_grace_prevents_it() -> None:
-    async def scenario(state: TrialState, stops: list[str]) -> None:
-        state.failed(_failure(Ending.ENDPOINT_DOWN, again=True))
-        assert state.impatient
-        state.succeeded()
-        await _grace()
-        assert not stops
-        assert state.ending is None
-        assert not state.impatient
-
-    _run(scenario)
-
-
 def test_a_limit_is_not_forgotten_because_another_call_went_well() -> None:
     async def scenario(state: TrialState, stops: list[str]) -> None:
         state.failed(_failure(Ending.BUDGET))
@@ -100,27 +87,6 @@ def test_as_long_as_a_call_is_under_way_it_may_go_well() -> None:
     _run(scenario)
 
 
-def test_where_one_model_answers_another_may_be_unknown() -> None:
-    async def scenario(state: TrialState, stops: list[str]) -> None:
-        state.succeeded()
-        state.failed(_failure(Ending.UNKNOWN_MODEL))
-        await _grace()
-        assert not stops
-        assert state.ending is Ending.UNKNOWN_MODEL
-
-    _run(scenario)
-
-
-def test_an_answer_that_broke_off_may_be_asked_for_again() -> None:
-    async def scenario(state: TrialState, stops: list[str]) -> None:
-        state.failed(_failure(Ending.ENDPOINT_DOWN), for_good=False)
-        await _grace()
-        assert not stops
-        assert state.ending is Ending.ENDPOINT_DOWN
-
-    _run(scenario)
-
-
 @pytest.mark.parametrize(
     ("limits", "model", "tokens", "words"),
     [
@@ -142,18 +108,6 @@ def test_a_limit_that_cannot_be_kept_is_said(
             assert words in str(state.unmeterable)
 
     _run(scenario, **limits)
-
-
-def test_an_agent_that_makes_up_models_does_not_fill_the_memory() -> None:
-    async def scenario(state: TrialState, stops: list[str]) -> None:
-        for number in range(1000):
-            state.answered("openai", f"{number}" * 1000, None, Tokens(input=1))
-        report = state.report()
-        assert len(report["models"]) < 100
-        assert max(map(len, report["models"])) <= 200
-        assert report["usage"]["calls"] == 1000
-
-    _run(scenario)
 
 
 def test_models_are_told_apart_up_to_a_number_and_known_ones_go_on() -> None:
@@ -199,34 +153,6 @@ def test_a_provider_has_to_make_up_for_the_tokens_of_a_call() -> None:
     asyncio.run(run())
 
 
-def test_the_longest_silence_is_told_until_a_call_is_answered() -> None:
-    async def scenario(state: TrialState, stops: list[str]) -> None:
-        for seconds in (3.14159, 7.26, 5.0):
-            state.gave_up(seconds)
-        assert state.report()["waited"] == 7.3
-        state.succeeded()
-        assert state.report()["waited"] == 0
-
-    _run(scenario)
-
-
-@pytest.mark.parametrize(
-    ("again", "for_good", "impatient"),
-    [(True, True, True), (True, False, False), (False, True, False), (False, False, False)],
-)
-def test_patience_is_used_up_by_what_was_tried_again_in_vain(
-    again: bool, for_good: bool, impatient: bool
-) -> None:
-    async def scenario(state: TrialState, stops: list[str]) -> None:
-        state.failed(_failure(Ending.ENDPOINT_DOWN, again=again), for_good=for_good)
-        assert state.impatient is impatient
-        state.failed(_failure(Ending.ENDPOINT_DOWN, again=True))
-        state.failed(_failure(Ending.ENDPOINT_DOWN, again=False))
-        assert state.impatient
-
-    _run(scenario)
-
-
 def test_at_a_limit_nothing_that_is_under_way_is_waited_for() -> None:
     async def scenario(state: TrialState, stops: list[str]) -> None:
         state.spending.running = 1
@@ -263,30 +189,6 @@ def test_who_has_reported_is_not_stopped_any_more() -> None:
         assert not stops
 
     _run(scenario)
-
-
-def test_the_grace_begins_with_the_first_failure() -> None:
-    async def run() -> None:
-        stops: list[str] = []
-        job = Job({**JOB, "grace": 60})
-        state = TrialState(job, SpendingLimits(), lambda: stops.append("stop"))
-        loop = asyncio.get_running_loop()
-        timers: list[float] = []
-        later = loop.call_later
-
-        def note(delay: float, *call: Any) -> asyncio.TimerHandle:
-            timers.append(delay)
-            return later(delay, *call)
-
-        loop.call_later = note  # type: ignore[assignment,method-assign]
-        for _ in range(2):
-            state.failed(_failure(Ending.ENDPOINT_DOWN))
-        assert timers == [60]
-        state.succeeded()
-        state.failed(_failure(Ending.ENDPOINT_DOWN))
-        assert timers == [60, 60]
-
-    asyncio.run(run())
 
 
 def test_a_report_says_what_calls_may_have_cost() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, cast
-from unittest import mock
 
 import aiohttp
 import pytest
@@ -185,28 +184,6 @@ def test_pauses_double_until_patience_is_used_up(clock: Clock, says: Sent | Fail
     assert len(script.asked) == 13
 
 
-@pytest.mark.parametrize(
-    ("says", "patient", "count"),
-    [
-        (Sent(503), False, 1),
-        (Sent(400), True, 1),
-        (Sent(200, GOOD), True, 1),
-        (Sent(429, headers={"Retry-After": "30"}), True, 3),
-    ],
-)
-def test_nothing_is_tried_again_in_vain(clock: Clock, says: Sent, patient: bool, count: int) -> None:
-    script = Script(clock, says)
-
-    async def ask() -> None:
-        job = Job({**JOB, "patience": 60})
-        job.rates._rates["openai"] = Rate(None, None, clock.monotonic)
-        await asking(script, job).answer(b"{}", patient=patient)
-
-    run(clock, ask)
-    assert len(script.asked) == count
-    assert clock.slept == ([30, 30] if count > 1 else [])
-
-
 def test_an_endpoint_that_wants_a_pause_gets_it_from_all_and_no_longer_than_anybody_waits(
     clock: Clock,
 ) -> None:
@@ -286,61 +263,7 @@ def test_a_request_was_taken_unless_it_was_refused(clock: Clock, status: int, re
     assert sent.closed == 1
 
 
-@pytest.mark.parametrize(("status", "unanswered"), [(200, 1), (299, 1), (300, 0), (500, 0)])
-def test_what_was_refused_costs_nothing_although_its_reason_breaks_off(
-    clock: Clock, status: int, unanswered: int
-) -> None:
-    _, one, _ = answer_to(clock, Sent(status, broken=TimeoutError("slow")))
-    assert (one.unanswered, one.sent) == (unanswered, False)
-
-
-def test_rubbish_is_a_failure_and_its_connection_ends(clock: Clock) -> None:
-    sent = Sent(200, b"{}")
-    answer, one, _ = answer_to(clock, sent)
-    assert answer.failure is not None
-    assert (answer.failure.again, sent.closed, one.sent) == (True, 1, False)
-
-
-def test_an_endpoint_is_silent_from_the_moment_it_is_asked(clock: Clock) -> None:
-    async def ask() -> None:
-        script = Script(clock, Sent(200, GOOD))
-        one = asking(script, Job(JOB))
-        assert one.silent() == 0
-        genuine = script.request
-
-        async def slow(*arguments: Any) -> Sent:
-            clock.now += 7
-            assert one.silent() == 7
-            return await genuine(*arguments)
-
-        with mock.patch.object(script, "request", slow):
-            await one.answer(b"{}", patient=False)
-        assert one.silent() == 7
-
-    run(clock, ask)
-
-
 # --- what is said ----------------------------------------------------------------------------------------------------
-
-
-def test_a_request_goes_to_its_address_with_its_key(clock: Clock) -> None:
-    _, _, script = answer_to(clock, Sent(200, GOOD), headers={"X-Title": "t"}, path=f"{CHAT}?limit=1")
-    [(method, url, content, headers, proxy)] = script.asked
-    assert (method, str(url), content, proxy) == (
-        "POST", "http://127.0.0.1:9/v1/chat/completions?limit=1", b"{}", None,
-    )  # fmt: skip
-    assert dict(headers) == {"X-Title": "t", "Authorization": f"Bearer {KEY}"}
-    _, _, script = answer_to(
-        clock,
-        Sent(200, b'{"content": []}'),
-        path="/anthropic/v1/messages",
-        url="http://[::1]:9",
-        key="sk-ant-oat-1",
-        headers={"anthropic-beta": "a"},
-    )
-    [(_, url, _, headers, _)] = script.asked
-    assert str(url) == "http://[::1]:9/v1/messages"
-    assert dict(headers) == {"Authorization": "Bearer sk-ant-oat-1", "anthropic-beta": "a,oauth-2025-04-20"}
 
 
 def test_of_headers_none_passes_that_is_between_two_machines_or_holds_the_key(clock: Clock) -> None:
@@ -367,46 +290,6 @@ def test_the_key_is_in_nothing_that_is_passed_on(clock: Clock) -> None:
     ):
         answer, _, _ = answer_to(clock, sent)
         assert whole(answer)[0].endswith(hidden)
-
-
-@pytest.mark.parametrize(
-    ("first", "kind"),
-    [
-        (b"data: {}\n\n", "text/event-stream"),
-        (b"\n event: x\n", "text/event-stream"),
-        (b": ping\n\n", "text/event-stream"),
-        (GOOD, "application/json"),
-    ],
-)
-def test_a_stream_of_events_is_one_whatever_it_is_called(clock: Clock, first: bytes, kind: str) -> None:
-    sent = Sent(
-        200,
-        first,
-        b"more" if kind != "application/json" else b"",
-        headers={"Content-Type": "application/json"},
-    )
-    answer, _, _ = answer_to(clock, sent)
-    assert answer.headers["content-type"] == kind
-    assert answer.streamed is (kind == "text/event-stream")
-    assert sent.read == (1 if answer.streamed else 2)  # not waited for
-    assert (answer.length is None) is answer.streamed
-
-
-def test_a_stream_that_ends_before_it_begins_is_no_answer(clock: Clock) -> None:
-    answer, _, _ = answer_to(clock, Sent(200, headers=STREAM))
-    assert answer.failure is not None
-    assert "the answer is empty" in answer.failure.message
-
-
-@pytest.mark.parametrize("error", [aiohttp.ClientPayloadError("short"), OSError("reset"), OSError()])
-@pytest.mark.parametrize("headers", [STREAM, {}])
-def test_an_answer_that_breaks_off_says_why(clock: Clock, error: Exception, headers: dict[str, str]) -> None:
-    answer, _, _ = answer_to(
-        clock, Sent(200, b"data" if headers else b"{", b"more", headers=headers, broken=error)
-    )
-    content = b"datamore" if headers else b"{more"
-    assert answer.failure is None
-    assert whole(answer) == (content, str(error) or type(error).__name__)
 
 
 @pytest.mark.parametrize(
@@ -439,22 +322,3 @@ def test_of_an_error_as_much_is_read_as_anybody_needs(clock: Clock) -> None:
     assert (sent.read, answer.length) == (2, 1 << 20)
     answer, _, _ = answer_to(clock, Sent(400, block + b"y", block + b"z"))
     assert whole(answer)[0] == (block + b"y" + block)[: 1 << 20]
-
-
-def test_a_proxy_is_for_what_is_not_here(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("http_proxy", "https_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-    monkeypatch.setenv("http_proxy", "http://proxy:1")
-    monkeypatch.setenv("no_proxy", "near.invalid")
-    upstream._proxy_for.cache_clear()
-    try:
-        for host, proxy in (
-            ("far.invalid", "http://proxy:1"), ("near.invalid", None), ("localhost", None), ("127.0.0.1:9", None),
-        ):  # fmt: skip
-            _, _, script = answer_to(clock, Sent(200, GOOD), url=f"http://{host}/v1")
-            assert script.asked[0][4] == proxy
-        _, _, script = answer_to(clock, Sent(200, GOOD), url="https://far.invalid/v1")
-        assert script.asked[0][4] is None
-    finally:
-        upstream._proxy_for.cache_clear()

@@ -93,20 +93,6 @@ def test_the_next_try_of_a_trial_goes_on_where_the_last_one_ended() -> None:
     assert second.reached() == "the trial's limit of 3 calls is reached"
 
 
-def test_one_call_of_an_earlier_try_is_enough_to_carry_and_none_is_not() -> None:
-    for calls, carries in (
-        ((), False),
-        (((CALL, 0.5),), True),
-        (((Tokens(), None, Doubt(1, 10, 0.1)),), True),
-    ):
-        first, second = _trial(), _trial()
-        for call in calls:
-            first.add(*call)
-        second.carry(first.carried())
-        assert second.carries is carries
-        assert not first.carries
-
-
 @pytest.mark.parametrize(
     ("limits", "words"),
     [
@@ -254,12 +240,6 @@ def test_a_turn_within_a_try_carries_what_its_try_did() -> None:
     assert second.usage() == first.usage()
 
 
-def test_a_try_that_used_what_may_be_all_carries_although_no_call_was_counted() -> None:
-    spending = _trial()
-    spending.carry({**_trial().carried(), "doubtful": {"calls": 1}})
-    assert spending.carries
-
-
 @pytest.mark.parametrize(
     ("job", "trial", "carries", "ending"),
     [
@@ -282,18 +262,5 @@ def test_a_limit_is_the_jobs_first_and_the_agents_doing_only_within_one_try(
         assert turned_away[0] is ending
         assert turned_away[1].startswith("the job" if job else "the trial")
         assert whole.running == one.running == 0
-
-    asyncio.run(scenario())
-
-
-def test_calls_that_are_over_are_counted_as_running_no_longer() -> None:
-    async def scenario() -> None:
-        whole, one = Spending("job", SpendingLimits()), _trial()
-        turnstile = Turnstile(whole)
-        for _ in range(2):
-            assert await turnstile.enter(one) is None
-        assert whole.running == one.running == 2
-        turnstile.leave(one)
-        assert whole.running == one.running == 1
 
     asyncio.run(scenario())

@@ -10,12 +10,10 @@ import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from pytest_benchjobs.gateway import passing
 from pytest_benchjobs.gateway.client import Gateway
 from pytest_benchjobs.model.ending import Ending
 from pytest_benchjobs.model.usage import Usage
@@ -225,24 +223,6 @@ def test_lists_of_models_and_counts_of_tokens_cost_nothing(gateway: Gateway, mod
     assert len(model.asked) == 4
 
 
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("GET", "/"),
-        ("POST", "/openai/v1/files"),
-        ("GET", "/openai/v1/models/../../x"),
-        ("POST", "/anthropic/v1/complete"),
-    ],
-)
-def test_everything_else_ends_here(gateway: Gateway, model: Model, method: str, path: str) -> None:
-    with agent(gateway, model) as one:
-        said = one.call(path, method=method)
-        assert one.route.close().ending is None
-    assert said.status == 404
-    assert "not a model call" in said.json["error"]["message"]
-    assert model.asked == []
-
-
 def test_a_wire_the_trial_does_not_need_is_closed(gateway: Gateway, model: Model) -> None:
     only = model.upstreams()[:1]
     model.upstreams = lambda: only  # type: ignore[method-assign,assignment]
@@ -263,22 +243,6 @@ def test_a_request_that_is_too_large_is_refused(gateway: Gateway, model: Model) 
             raw.sendall(block)
         assert raw.recv(100).startswith(b"HTTP/1.1 413")
     assert model.asked == []
-
-
-def test_rubbish_on_the_line_harms_nobody(gateway: Gateway, model: Model) -> None:
-    model.says(chat_answer())
-    with agent(gateway, model) as one:
-        with socket.create_connection(("127.0.0.1", one.port), timeout=20) as raw:
-            raw.sendall(b"\x16\x03\x01 not HTTP\r\n\r\n")
-            raw.recv(100)
-        assert one.chat().status == 200
-
-
-def test_endpoints_without_a_key_get_none(gateway: Gateway, model: Model) -> None:
-    model.says(chat_answer())
-    with agent(gateway, model, key=None) as one:
-        one.call("/openai/v1/chat/completions", {"model": "m-1"}, {"Authorization": "Bearer placeholder"})
-    assert "authorization" not in model.asked[0].headers
 
 
 def test_a_model_without_a_price_has_no_cost(gateway: Gateway, model: Model) -> None:
@@ -366,13 +330,6 @@ def test_an_agent_may_hang_up_as_soon_as_it_has_read_the_last_event(gateway: Gat
     assert report.ending is None
 
 
-def test_many_large_requests_at_once_are_taken_a_few_at_a_time(gateway: Gateway, model: Model) -> None:
-    model.otherwise = chat_answer()
-    with agent(gateway, model) as one, ThreadPoolExecutor(8) as pool:
-        large = "x" * (2 << 20)
-        assert list(pool.map(lambda _: one.chat(messages=[large]).status, range(8))) == [200] * 8
-
-
 def test_an_agent_that_does_not_read_stops_the_endpoint_not_the_gateway(
     gateway: Gateway, model: Model
 ) -> None:
@@ -454,23 +411,6 @@ def test_a_proxy_of_this_machine_is_used_but_not_for_what_is_on_it(
         assert [asked.path for asked in proxy.asked] == ["http://model.invalid/v1/chat/completions"]
     finally:
         proxy.close()
-
-
-@pytest.mark.parametrize(
-    ("body", "length", "headers", "large"),
-    [
-        (False, 1 << 30, {}, False),
-        (True, 1 << 20, {}, False),
-        (True, (1 << 20) + 1, {}, True),
-        (True, None, {}, True),
-        (True, 10, {"Content-Encoding": "gzip"}, True),
-    ],
-)
-def test_a_request_is_large_if_it_may_become_so(
-    body: bool, length: int | None, headers: dict[str, str], large: bool
-) -> None:
-    request = SimpleNamespace(can_read_body=body, content_length=length, headers=headers)
-    assert passing._may_be_large(request) is large  # type: ignore[arg-type]
 
 
 def test_large_requests_wait_for_each_other_and_small_ones_do_not(gateway: Gateway, model: Model) -> None:

@@ -19,7 +19,7 @@ from unittest import mock
 import pytest
 
 from pytest_benchjobs.gateway import client
-from pytest_benchjobs.gateway.client import Gateway, GatewaySettings, Terms, Upstream, open_route
+from pytest_benchjobs.gateway.client import Gateway, GatewaySettings, Terms, open_route
 from pytest_benchjobs.model.errors import GatewayLost, InputError
 from tests.unit.gateways import (
     KEY,
@@ -220,27 +220,6 @@ def test_it_does_not_outlive_the_process_that_started_it() -> None:
     wait_until(lambda: not Path(address).parent.exists())
 
 
-def test_many_routes_at_once(gateway: Gateway, model: Model) -> None:
-    model.otherwise = chat_answer()
-    with contextlib.ExitStack() as stack:
-        agents = [stack.enter_context(agent(gateway, model, f"t/{number}")) for number in range(60)]
-        for one in agents:
-            assert one.chat().status == 200
-        assert [one.route.close().usage.calls for one in agents] == [1] * 60
-
-
-def test_an_upstream_is_the_first_of_its_wire(gateway: Gateway, model: Model) -> None:
-    other = Model()
-    try:
-        model.says(chat_answer())
-        upstreams: list[Upstream] = [*model.upstreams(), *other.upstreams()]
-        with open_route(gateway.address, "a/s/1", upstreams, Terms()) as route:
-            assert Agent(route).chat().status == 200
-        assert other.asked == []
-    finally:
-        other.close()
-
-
 def _files(gateway: Gateway) -> list[str]:
     """Open files of the gateway's process."""
     found = []
@@ -322,14 +301,6 @@ def test_the_address_of_a_socket_has_a_limit(
             assert list(deep.iterdir()) == ([found] if fits else [])
         finally:
             found.rmdir()
-
-
-def test_it_is_imported_from_where_we_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", "here:/there")
-    assert client._environment()["PYTHONPATH"] == f"{tmp_path}/here:/there"
-    monkeypatch.delenv("PYTHONPATH")
-    assert "PYTHONPATH" not in client._environment()
 
 
 @contextlib.contextmanager

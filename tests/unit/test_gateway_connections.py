@@ -9,7 +9,6 @@ import json
 import socket
 import struct
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -379,47 +378,6 @@ def test_what_ends_in_the_beginning_of_its_answer_is_counted_and_not_asked_again
     assert (report.usage.calls, report.unfinished, report.usage.cost_usd) == (1 + kept, 1, None)
 
 
-def test_what_a_kept_connection_did_not_get_is_not_sent(lines: Lines) -> None:
-    noted: list[bool] = []
-
-    async def twice() -> None:
-        connections = Connections()
-        url, body = yarl.URL(f"{lines.url}/v1/chat/completions"), b'{"model": "m-1"}'
-        for says in ([], [drop]):
-            lines.says = list(says)
-            response = await connections.request("POST", url, body, {}, noted.append, None)
-            await response.read()
-            response.keep()
-        await connections.close()
-
-    asyncio.run(twice())
-    assert lines.lines == [0, 0, 1]
-    assert noted == [True, True, False, True]
-
-
-@pytest.mark.parametrize("kept", [True, False])
-def test_what_an_endpoint_may_have_worked_on_is_counted(tmp_path: Path, lines: Lines, kept: bool) -> None:
-    def drop_late(line: socket.socket, name: str) -> bool:
-        time.sleep(2.1)
-        return True
-
-    with running(tmp_path, patience=20) as gateway, agent(gateway, lines) as one:
-        if kept:
-            ask(one, "m-1")
-        lines.says = [drop_late]
-        ask(one, "m-2")
-        report = one.route.close()
-    assert lines.lines == ([0, 0, 1] if kept else [0, 1])
-    assert (report.usage.calls, report.unfinished, report.usage.cost_usd) == (2 + kept, 1, None)
-
-
-def test_kept_connections_that_are_in_use_again_leave_no_place_taken(gateway: Gateway, lines: Lines) -> None:
-    with agent(gateway, lines) as one:
-        for _ in range(3):
-            at_once(one, lines, 8)
-    assert set(lines.lines) == set(range(8))
-
-
 class Answer(NamedTuple):
     response: Response
     connections: Connections
@@ -447,20 +405,6 @@ def keep(one: Answer) -> None:
 def test_what_nobody_says_is_to_be_kept_is_not_used_again(lines: Lines) -> None:
     asked(lines, keep, lambda _one: None, keep, keep)
     assert lines.lines == [0, 0, 1, 1]
-
-
-def test_what_was_kept_is_not_closed_with_its_answer_and_all_else_is(lines: Lines) -> None:
-    def kept_and_closed(one: Answer) -> None:
-        one.response.keep()
-        one.response.close()
-        assert one.response.closed
-
-    def closed(one: Answer) -> None:
-        one.response.close()
-        assert one.response.closed
-
-    asked(lines, kept_and_closed, closed, closed)
-    assert lines.lines == [0, 0, 1]
 
 
 def test_what_came_since_and_was_not_looked_at_yet_makes_a_new_connection(lines: Lines) -> None:

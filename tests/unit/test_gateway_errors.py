@@ -315,16 +315,6 @@ def test_an_error_is_passed_on_as_it_came_if_it_is_one(
     assert "x-should-retry" not in answer.headers
 
 
-def test_an_answer_in_which_nothing_is_answered_leaves_patience_for_the_next(
-    gateway: Gateway, model: Model
-) -> None:
-    hollow = Said(200, b'{"model": "m-1", "usage": {"prompt_tokens": 1, "completion_tokens": 0}}')
-    model.says(hollow, BUSY, chat_answer())
-    with agent(gateway, model) as one:
-        assert [one.chat().status for _ in range(2)] == [200, 200]
-        assert one.route.close().usage.calls == 2
-
-
 def test_a_quota_that_ends_within_a_stream_stops_the_agent(gateway: Gateway, model: Model) -> None:
     error = events({"type": "error", "error": {"type": "billing_error", "message": "pay"}})
     model.says(Said(200, b"", {"Content-Type": "text/event-stream"}, chunks=START + error))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import http.client
 import json
@@ -14,13 +13,10 @@ from typing import Any
 
 import pytest
 
-from pytest_benchjobs.gateway import upstream
 from pytest_benchjobs.gateway.client import Gateway
 from pytest_benchjobs.gateway.meter import flaw
-from pytest_benchjobs.gateway.upstream import Pulse
 from pytest_benchjobs.gateway.wires import Kind
 from pytest_benchjobs.model.ending import Ending
-from tests.support import set_clock
 from tests.unit.gateways import Model, Said, agent, chat_answer, events, running, wait_until
 
 SSE = {"Content-Type": "text/event-stream"}
@@ -294,29 +290,3 @@ def test_a_refusal_is_seen_on_every_wire_and_forgotten_when_another_call_is_answ
         one.call(path, STREAM)
         one.chat()
         assert one.route.close().ending is None
-
-
-def test_what_drips_is_silent_and_what_pings_is_not_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [1000.0]
-    set_clock(monkeypatch, upstream, lambda: now[0])
-    pulse = Pulse(silence=900, longest=3600)
-
-    async def reads(seconds: float, size: int) -> None:
-        async def wait() -> None:
-            now[0] += seconds
-
-        await pulse.limit(wait())
-        pulse.beat(size)
-
-    async def drip() -> None:
-        for _ in range(300):  # five minutes
-            await reads(1, 5)
-        assert pulse.silent() == 300
-        for _ in range(30):
-            await reads(1, 100)
-        assert pulse.silent() <= 3
-        for _ in range(150):  # 25 minutes of pings
-            await reads(10, 50)
-        assert pulse.silent() >= 1400
-
-    asyncio.run(drip())

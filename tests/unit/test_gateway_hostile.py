@@ -160,40 +160,6 @@ def test_a_body_that_is_no_json_is_passed_on_to_nobody(gateway: Gateway, careles
     assert (report.usage.calls, report.ending) == (0, Ending.REFUSED)
 
 
-@pytest.mark.parametrize("times", [1, 20])
-def test_what_an_endpoint_says_beyond_its_answer_answers_nobody(gateway: Gateway, times: int) -> None:
-    planted = b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n" + b'{"model": "planted"}'
-    endpoint = Careless(planted * times)
-    try:
-        with attacker(gateway, endpoint) as one, attacker(gateway, endpoint) as other:
-            for number in range(4):
-                for each in (one, other):
-                    said = each.call(CHAT, {"model": "m-1"}, {"X-Request-Id": f"n{number}"})
-                    assert said.json["model"] == f"m-n{number}"
-            calls = sum(each.route.close().usage.calls or 0 for each in (one, other))
-    finally:
-        endpoint.close()
-    assert calls == len(endpoint.requests) == endpoint.opened == 8
-
-
-def test_a_connection_that_is_used_again_carries_no_more_requests_than_are_counted(
-    gateway: Gateway, careless: Careless
-) -> None:
-    """What it did not read of one body stands before the next request, and is none."""
-    packed = SMUGGLED.decode() * 20
-    with attacker(gateway, careless) as one, attacker(gateway, careless) as neighbour:
-        for number in range(5):
-            body = {"model": "m-1", "messages": [packed], packed: packed, "\u2028\u0085\x0b\x00": "\r\n\r\n"}
-            said = one.call(CHAT, body, {"X-Request-Id": f"n{number}"})
-            assert said.json["model"] == f"m-n{number}"
-            said = neighbour.call(CHAT, {"model": "m-1"}, {"X-Request-Id": f"o{number}"})
-            assert said.json["model"] == f"m-o{number}"
-        assert one.route.close().usage.calls == neighbour.route.close().usage.calls == 5
-    assert careless.opened == 2
-    assert len(careless.requests) == 10
-    assert careless.smuggled == []
-
-
 def test_a_trial_reaches_no_other_trials_route(gateway: Gateway, careless: Careless) -> None:
     with attacker(gateway, careless) as one, attacker(gateway, careless) as other:
         for prefix in ("/r0", "/r1", "/../r0", "/control", "/host", "/door", f"/{other.route.socket}"):
@@ -659,21 +625,6 @@ def test_a_new_try_of_a_trial_has_what_the_last_one_left_of_its_limits(
     assert second.usage.calls == 3
     assert second.usage.cost_usd == pytest.approx(0.06)
     assert (second.models, second.refused) == ({"m-1": 3}, ("dear",))
-
-
-def test_what_a_try_left_unknown_stays_unknown(gateway: Gateway, model: Model) -> None:
-    never = threading.Event()
-    model.says(lambda handler: never.wait(20))  # type: ignore[arg-type]
-    with agent(gateway, model) as one:
-        _hang_up_on(one, model, 0)
-        wait_until(lambda: True)
-        first = one.route.close()
-    never.set()
-    with agent(gateway, model, terms={"carried": first.carried}) as one:
-        assert one.chat().status == 200
-        second = one.route.close()
-    assert (second.usage.calls, second.usage.cost_usd, second.unfinished) == (2, None, 1)
-    assert second.at_most == pytest.approx((33 * 20 + 1000 * 100) / 1e6 + 0.02)
 
 
 # --- whose fault it is -----------------------------------------------------------------------------------------------

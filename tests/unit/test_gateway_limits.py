@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -110,22 +109,6 @@ def test_what_is_spent_is_written_down_after_each_answer(tmp_path: Path, model: 
 def test_a_ledger_that_cannot_be_written_stops_nobody(tmp_path: Path, model: Model, where: str) -> None:
     with running(tmp_path, ledger=tmp_path / where) as gateway, agent(gateway, model) as one:
         assert [one.chat().status for _ in range(2)] == [200, 200]
-
-
-def test_forty_trials_at_once_exceed_the_limit_of_the_job_by_one_call_each_at_most(
-    tmp_path: Path, model: Model
-) -> None:
-    limit = 1.0
-    with running(tmp_path, limits=SpendingLimits(max_cost_usd=limit)) as gateway, ExitStack() as stack:
-        agents = [stack.enter_context(agent(gateway, model, f"t{number}")) for number in range(40)]
-        with ThreadPoolExecutor(20) as pool:
-            statuses = list(pool.map(lambda at: agents[at % 40].chat().status, range(160)))
-        reports = [one.route.close() for one in agents]
-    assert set(statuses) == {200, 402}
-    spent = sum(report.usage.cost_usd or 0 for report in reports)
-    assert spent == pytest.approx(statuses.count(200) * COST)
-    assert limit <= spent <= limit + 40 * COST
-    assert {report.job_stopped for report in reports} == {Ending.BUDGET}
 
 
 def test_a_trial_that_makes_many_calls_at_once_exceeds_its_limit_by_one_call_at_most(

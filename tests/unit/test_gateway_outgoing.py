@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from multidict import CIMultiDict, CIMultiDictProxy
 
 from pytest_benchjobs.gateway import outgoing as module
 from pytest_benchjobs.gateway.allowed import Allowed
-from pytest_benchjobs.gateway.outgoing import Outgoing, Unsendable, headers
+from pytest_benchjobs.gateway.outgoing import Outgoing, Unsendable
 from pytest_benchjobs.gateway.prices import load_prices
 from pytest_benchjobs.gateway.wires import recognise
 
@@ -171,48 +170,6 @@ def test_what_only_asks_has_no_body_and_no_model() -> None:
     assert (call.content, call.models, call.model, call.with_usage) == (b"", (), None, None)
 
 
-def test_a_call_without_a_model_is_of_the_one_the_trial_is_about() -> None:
-    for body in (b'{"messages": []}', b'{"model": null}'):
-        call = Outgoing(CHAT, body, Allowed(["plain", "other"]))  # type: ignore[arg-type]
-        assert (call.model, call.own, call.models) == ("plain", True, ("plain",))
-        assert json.loads(call.content)["model"] == "plain"
-    assert not _other("other").own
-
-
-def _other(model: str) -> Outgoing:
-    return Outgoing(CHAT, json.dumps({"model": model}).encode(), Allowed(["plain", "other"]))  # type: ignore[arg-type]
-
-
-def test_as_many_models_may_be_named_as_anybody_needs_and_no_more() -> None:
-    assert len(_outgoing(fallbacks=[f"m{number}" for number in range(99)]).models) == 100
-    with pytest.raises(Unsendable, match="more than 100 models"):
-        _outgoing(fallbacks=[f"m{number}" for number in range(100)])
-
-
-@pytest.mark.parametrize(
-    ("body", "models"),
-    [
-        ({"messages": [{"model": "said"}], "model": "a"}, {"a"}),
-        ({"tools": [{"parameters": {"model": "said"}, "model": "b"}], "model": "a"}, {"a", "b"}),
-        ({"model": "a", "x": [1, {"y": {"router_model": "b"}}]}, {"a", "b"}),
-        ({"model": "a", "models": ["b", 1, "c"]}, {"a", "b", "c"}),
-        ({"model": "a", "fallbacks": ["b"], "FallBack": "c", "my_fallback": "d"}, {"a", "b", "c"}),
-        ({"model": "a", "preset": "p"}, {"a", "@preset/p"}),
-        ({"model": "a", "preset": None}, {"a"}),
-        ({"model": "a", "a": {"a_model": 1}, "b": {"a_model": "b"}}, {"a", "b"}),
-    ],
-)
-def test_a_call_names_models_wherever_that_can_mean_one(body: dict[str, Any], models: set[str]) -> None:
-    assert set(Outgoing(CHAT, json.dumps(body).encode(), Allowed(["a"])).models) == models  # type: ignore[arg-type]
-
-
-def test_a_body_of_many_values_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST_VALUES", 7)
-    assert _outgoing(max_tokens=1, a=[1, 2]).model == "plain"  # a brace, two brackets, four commas
-    with pytest.raises(Unsendable, match="more than 7 values"):
-        _outgoing(max_tokens=1, a=[1, 2, 3])
-
-
 @pytest.mark.parametrize(
     ("body", "words"),
     [
@@ -236,22 +193,3 @@ def test_what_cannot_be_passed_on_says_why(body: bytes, words: str) -> None:
 def test_half_of_a_pair_is_passed_on_as_it_was_written() -> None:
     call = Outgoing(CHAT, b'{"model": "plain", "x": "\\ud800 \xc3\xa9"}', Allowed(["plain"]))  # type: ignore[arg-type]
     assert json.loads(call.content) == {"model": "plain", "x": "\ud800 é"}
-
-
-def test_headers_that_say_something_to_an_endpoint_pass_and_answers_can_be_read() -> None:
-    given = CIMultiDict(
-        [
-            ("User-Agent", "x/1"), ("X-Stainless-Lang", "js"), ("anthropic-beta", "a"), ("anthropic-beta", "b"),
-            ("Authorization", "Bearer s"), ("Cookie", "c"), ("Accept-Encoding", "br"), ("Content-Type", "text/plain"),
-        ]
-    )  # fmt: skip
-    with_body, without = (headers(CIMultiDictProxy(given), body=body) for body in (True, False))
-    assert without.getall("anthropic-beta") == ["a", "b"]
-    assert {name.lower() for name in without} == {
-        "user-agent",
-        "x-stainless-lang",
-        "anthropic-beta",
-        "accept-encoding",
-    }
-    assert with_body["Content-Type"] == "application/json"
-    assert with_body["Accept-Encoding"] == "identity"
