@@ -11,8 +11,8 @@ from unittest import mock
 import pytest
 
 from pytest_benchjobs.agents.reading import reader_of, trajectory
-from pytest_benchjobs.agents.reading.lines import LINE_LIMIT, Gap, Noise, events
-from pytest_benchjobs.agents.reading.trajectory import CALL_LIMIT, TEXT_LIMIT, Metrics, Trajectory
+from pytest_benchjobs.agents.reading.lines import Gap, Noise, events
+from pytest_benchjobs.agents.reading.trajectory import TEXT_LIMIT, Trajectory
 from pytest_benchjobs.model.ending import Ending
 from pytest_benchjobs.store.text import clean
 
@@ -107,40 +107,6 @@ def test_a_result_belongs_to_a_call_once() -> None:
     ]
 
 
-def test_calls_are_told_apart_by_the_beginning_of_their_names() -> None:
-    told = Told()
-    told.call("x" * 200 + "a", "run", {}, key="k")
-    told.result("x" * 200 + "b", "found")
-    told.call("y" * 199 + "a", "run", {}, key="k")
-    told.result("y" * 199 + "b", "none")
-    (step,) = told.told()
-    assert [one.get("source_call_id") for one in step["observation"]["results"]] == ["call-1", None]
-
-
-def test_the_oldest_open_call_is_forgotten_first() -> None:
-    told = Told()
-    for number in range(2001):
-        told.call(str(number), "run", {}, key="k")
-    for identity in ("0", "1"):
-        told.result(identity, identity)
-    (step,) = told.told()
-    assert [one.get("source_call_id") for one in step["observation"]["results"]] == [None, "call-2"]
-
-
-def test_figures_belong_to_the_agents_step_and_add_up() -> None:
-    told = Told()
-    told.say("agent", "a", key="1")
-    told.measured(Metrics(prompt_tokens=1, completion_tokens=2, cached_tokens=3))
-    told.say("user", "b")
-    told.measured(Metrics(prompt_tokens=10))
-    *_, first, second, last = told.lines()
-    assert first["metrics"] == {"prompt_tokens": 1, "completion_tokens": 2, "cached_tokens": 3}
-    assert "metrics" not in second
-    assert last["final_metrics"] == {
-        "total_prompt_tokens": 11, "total_completion_tokens": 2, "total_cached_tokens": 3, "total_steps": 2,
-    }  # fmt: skip
-
-
 # --- its first and last line -----------------------------------------------------------------------------------------
 
 
@@ -186,52 +152,11 @@ def test_a_text_in_pieces_is_kept_as_far_as_it_is_shown() -> None:
     assert step["message"].endswith("the last piece")
 
 
-@pytest.mark.parametrize("count", [CALL_LIMIT - 1, CALL_LIMIT, CALL_LIMIT + 1])
-def test_a_step_has_so_many_calls_and_results(count: int) -> None:
-    told = Told()
-    for number in range(count):
-        told.call(str(number), "run", {}, key="k")
-    for number in range(count):
-        told.result(str(number), "x")
-    (step,) = told.told()
-    most = min(count, CALL_LIMIT)
-    assert (len(step["tool_calls"]), len(step["observation"]["results"])) == (most, most)
-
-
-def test_names_are_short_and_arguments_bounded() -> None:
-    told = Told()
-    told.call("a", "n" * 300, {"x": "y" * (TEXT_LIMIT + 1)})
-    (step,) = told.told()
-    (call,) = step["tool_calls"]
-    assert len(call["function_name"]) == 200
-    assert call["arguments"] == {"x": clean("y" * (TEXT_LIMIT + 1), TEXT_LIMIT)}
-
-
 def said(*texts: str) -> Told:
     told = Told()
     for number, text in enumerate(texts):
         told.say("agent", text, key=str(number))
     return told
-
-
-@pytest.mark.parametrize(("limit", "steps"), [(2, 2), (3, 3), (4, 3)])
-def test_steps_beyond_the_limit_are_counted(limit: int, steps: int) -> None:
-    with mock.patch.object(trajectory, "STEP_LIMIT", limit):
-        told = said("a", "b", "c")
-        lines = told.lines()
-    assert (told.steps, told.left_out) == (steps, 3 - steps)
-    assert lines[-1]["notes"] == "ended: unknown" + ("\n1 more steps are left out" if steps < 3 else "")
-
-
-@pytest.mark.parametrize(("room", "steps"), [(-1, 1), (0, 2), (1, 2)])
-def test_bytes_are_counted_to_the_last_one(room: int, steps: int) -> None:
-    whole = said("a", "b")
-    whole.finish(None, None)
-    size = sum(len(line) + 1 for line in whole.file.getvalue().splitlines()[1:-1])
-    with mock.patch.object(trajectory, "BYTE_LIMIT", size + room):
-        told = said("a", "b")
-        told.finish(None, None)
-    assert (told.steps, told.left_out) == (steps, 2 - steps)
 
 
 def test_after_one_that_does_not_fit_no_smaller_step_is_written() -> None:
@@ -276,18 +201,6 @@ def test_events_are_found_in_a_line(log: bytes, found: list[Any]) -> None:
     assert lines_of(log) == found
 
 
-@pytest.mark.parametrize("end", [b"\n", b""])
-@pytest.mark.parametrize("more", [-1, 0, 1, LINE_LIMIT])
-def test_a_line_may_have_so_many_bytes(more: int, end: bytes) -> None:
-    line = b"x" * (LINE_LIMIT + more - len(end)) + end
-    (first, *rest) = lines_of(line + EVENT if end else line)
-    if more < 0 or (more == 0 and end):
-        assert isinstance(first, Noise)
-    else:
-        assert first == Gap(len(line))
-    assert rest == ([X] if end else [])
-
-
 # --- a log -----------------------------------------------------------------------------------------------------------
 
 
@@ -307,16 +220,6 @@ def test_what_it_last_said_tells_of_an_error_if_anything_did(tmp_path: Path, log
     reading = reader(tmp_path / "log", tmp_path / "trajectory")
     assert reading.ending is Ending.NO_LAST_WORD
     assert reading.message == f"it ended without its final event{message}"
-
-
-def test_of_a_long_last_line_the_beginning_counts_and_a_message_is_short(tmp_path: Path) -> None:
-    (tmp_path / "log").write_text(f"it failed\n{'x' * 1000}error")
-    reader = reader_of("codex")
-    assert reader is not None
-    assert (reader(tmp_path / "log", tmp_path / "trajectory").message or "").endswith("it failed")
-    (tmp_path / "log").write_text(f"{'x' * 1000}y")
-    message = reader(tmp_path / "log", tmp_path / "trajectory").message or ""
-    assert (len(message), message[-1]) == (500, "x")
 
 
 def test_a_trajectory_names_the_agent_it_is_of(tmp_path: Path) -> None:

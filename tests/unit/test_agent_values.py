@@ -9,33 +9,15 @@ import pytest
 
 from pytest_benchjobs.agents.reading.endings import ending_of, ending_of_status
 from pytest_benchjobs.agents.reading.values import (
-    added,
-    at,
     bounded,
     count_at,
-    items_at,
     money_at,
     spoken,
-    text_at,
     text_of,
 )
 from pytest_benchjobs.model.ending import Ending
-from pytest_benchjobs.store.text import clean
 
 MOST = 2**53
-
-
-def test_a_value_is_found_below_tables_alone() -> None:
-    said = {"a": {"b": [1], "": 2}}
-    assert at(said, "a", "b") == [1]
-    assert at(said, "a", "x", "y") is None
-    assert at(said, "a", "b", "c") is None
-    assert at("a", "a") is None
-    assert at(said) == said
-    assert text_at({"a": "text"}, "a") == "text"
-    assert text_at({"a": 1}, "a") == text_at({}, "a") == ""
-    assert list(items_at({"a": [{"x": 1}, "x", {}, None]}, "a")) == [{"x": 1}, {}]
-    assert list(items_at({"a": {"x": 1}}, "a")) == []
 
 
 @pytest.mark.parametrize(
@@ -64,21 +46,6 @@ def test_a_number_is_one_that_can_have_been_counted(
     assert [type(one) for one in found if one is not None] == [
         kind for kind, one in ((int, count), (float, money)) if one is not None
     ]
-
-
-@pytest.mark.parametrize(
-    ("counts", "total"),
-    [
-        ([], None),
-        ([None, None], None),
-        ([None, 0], 0),
-        ([1, None, 2], 3),
-        ([MOST, 0], MOST),
-        ([MOST, 1], None),
-    ],
-)
-def test_counts_that_are_known_are_added(counts: list[int | None], total: int | None) -> None:
-    assert added(*counts) == total
 
 
 @pytest.mark.parametrize(
@@ -115,30 +82,6 @@ def test_the_text_of_a_content_names_what_has_none(content: Any, text: str) -> N
 )
 def test_a_reply_is_what_is_said_aloud(content: Any, reply: str) -> None:
     assert spoken(content) == reply
-
-
-def nested(depth: int, kind: type) -> Any:
-    value: Any = "end"
-    for _ in range(depth):
-        value = {"a": value} if kind is dict else [value]
-    return value
-
-
-@pytest.mark.parametrize("kind", [dict, list])
-def test_what_is_deep_is_cut_at_the_twentieth_level(kind: type) -> None:
-    assert bounded(nested(20, kind), 1000) == nested(20, kind)
-    cut = bounded(nested(21, kind), 1000)
-    for _ in range(20):
-        cut = cut["a"] if kind is dict else cut[0]
-    assert cut == "[...]"
-
-
-def test_what_is_long_is_cut() -> None:
-    assert bounded(list(range(1001)), 10_000) == list(range(1000))
-    assert bounded({str(at): at for at in range(1001)}, 10_000) == {str(at): at for at in range(1000)}
-    assert bounded(["x" * 100], 100) == ["x" * 100]
-    assert bounded([1] * 7, 10) == clean("[1, 1, 1, 1, 1, 1, 1]", 10)  # of 21 characters
-    assert bounded([1] * 6 + [10], 11) == [1] * 6 + [10]  # of 22
 
 
 @pytest.mark.parametrize(

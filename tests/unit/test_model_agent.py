@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_benchjobs.agents import conversation
 from pytest_benchjobs.agents.completion import CALL_LIMIT
 from pytest_benchjobs.agents.conversation import HISTORY_LIMIT, OUTPUT_LIMIT
 from pytest_benchjobs.agents.model_agent import ModelAgent
@@ -169,12 +168,6 @@ def test_a_call_that_makes_no_sense_is_answered_with_an_error(
     assert shell.commands == []
 
 
-def test_a_command_of_just_as_much_as_is_allowed_is_run(tmp_path: Path) -> None:
-    shell = FakeShell([calls("é" * 50_000), says("ok")])
-    worked(tmp_path, shell)
-    assert [len(command.encode()) for command, _ in shell.commands] == [100_000]
-
-
 def test_arguments_may_come_as_an_object_and_calls_without_an_id(tmp_path: Path) -> None:
     said = calls({"command": "ls"})
     del said["choices"][0]["message"]["tool_calls"][0]["id"]
@@ -209,18 +202,6 @@ def test_the_oldest_turns_are_left_out_when_there_is_no_room(tmp_path: Path) -> 
     assert max(sizes) < HISTORY_LIMIT * 1.1
     assert shell.roles()[:4] == ["system", "user", "assistant", "tool"]
     assert len(shell.roles()) == 2 + 2 * 3
-
-
-@pytest.mark.parametrize(("room", "turns"), [(42, 2), (41, 1), (21, 1), (20, 1), (0, 1)])
-def test_turns_that_just_fit_are_kept_and_the_last_one_in_any_case(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int, turns: int
-) -> None:
-    size = len(conversation.SYSTEM) + len("Count the lines.")
-    # A turn: 16 characters of arguments, 5 of output.
-    monkeypatch.setattr(conversation, "HISTORY_LIMIT", size + room)
-    shell = FakeShell([calls("x")])
-    worked(tmp_path, shell, max_turns=3)
-    assert [len(shell.roles(number)) for number in range(3)] == [2, 4, 2 + 2 * turns]
 
 
 @pytest.mark.parametrize(
