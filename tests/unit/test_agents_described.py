@@ -11,9 +11,8 @@ import pytest
 from pytest_benchjobs.agents.described import CA_FILE, STATE, DescribedAgent, packaged_agents
 from pytest_benchjobs.agents.description import Description, description_schema
 from pytest_benchjobs.agents.fetch import fetch
-from pytest_benchjobs.agents.keys import KEYS
 from pytest_benchjobs.agents.protocol import AgentCall, AgentCommand
-from pytest_benchjobs.agents.readiness import ensure, key_variables, missing_keys
+from pytest_benchjobs.agents.readiness import ensure, missing_keys
 from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.endpoint import GATEWAY_URL, PLACEHOLDER_KEY
 from pytest_benchjobs.model.errors import AgentSetupFailed, InfrastructureError, InputError, InputErrors
@@ -390,11 +389,6 @@ def test_another_version_is_another_package_with_no_known_digest() -> None:
     assert (other.npm, other.integrity) == ("@openai/codex@1.2.3-linux-x64", None)
     assert _command(FIVE["codex"], "codex@1.2.3:gpt-x").identity == "codex 1.2.3"
     assert _command(FIVE["codex"], "codex@1.2.3:gpt-x").version == "1.2.3"
-
-
-def test_the_variables_of_the_five_are_those_everybody_knows() -> None:
-    for name, agent in FIVE.items():
-        assert set(KEYS[name]) <= set(key_variables(agent))
 
 
 def test_a_log_in_of_claude_code_may_stand_in_for_a_key() -> None:

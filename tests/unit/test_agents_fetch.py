@@ -110,14 +110,6 @@ def test_once_it_was_looked_at_programs_alone_are_looked_at_again(cache: Path, r
     assert trouble(package()) == "has lost bin/mini"
 
 
-def test_what_is_lost_is_seen(cache: Path, registry: Registry) -> None:
-    registry.add()
-    fetch(package(), silent)
-    (package().files / "bin/mini").unlink()
-    assert trouble(package()) == "has lost bin/mini"
-    assert list(changed(package())) == ["bin/mini"]
-
-
 def test_npm_that_refuses_is_quoted_with_what_to_do(cache: Path, registry: Registry) -> None:
     with pytest.raises(InfrastructureError) as caught:
         fetch(package(), silent)
@@ -162,14 +154,6 @@ def test_a_damaged_archive_is_refused(cache: Path, tmp_path: Path, content: byte
     archive.write_bytes(content)
     with pytest.raises(InputError, match=r"mini\.tgz: is not an npm archive, or is damaged"):
         fetch(package(), silent, archive=archive)
-
-
-def test_half_an_archive_is_refused(cache: Path, tmp_path: Path) -> None:
-    archive = archive_of(tmp_path / "mini.tgz", files={"bin/mini": os.urandom(100_000)})
-    archive.write_bytes(archive.read_bytes()[:50_000])
-    with pytest.raises(InputError, match="is not an npm archive, or is damaged"):
-        fetch(package(), silent, archive=archive)
-    assert trouble(package()) == "is not on this machine"
 
 
 def _member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.TarInfo:
@@ -272,12 +256,6 @@ def test_a_cache_that_refuses_says_where_else(tmp_path: Path, monkeypatch: pytes
         InfrastructureError, match=r"cannot be kept in .*name another place in BENCHJOBS_CACHE"
     ):
         fetch(package(), silent)
-
-
-def test_the_cache_is_the_users_unless_it_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("BENCHJOBS_CACHE", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert packages.cache_directory("agents") == tmp_path / "benchjobs" / "agents"
 
 
 @pytest.mark.parametrize(

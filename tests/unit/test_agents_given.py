@@ -76,12 +76,6 @@ def test_a_mistake_says_the_form(written: str, message: str) -> None:
         AgentSpec.parse(written)
 
 
-def test_labels_are_names(tmp_path: Path) -> None:
-    assert read_agent("mybot=./agent", tmp_path).label == "mybot"
-    assert read_agent("mybot=./agent:gpt-5.5", tmp_path).label == "mybot:gpt-5.5"
-    assert read_agent("quick=command:echo hello | tee out.txt", tmp_path).label == "quick"
-
-
 def test_a_default_model_is_not_for_commands(tmp_path: Path) -> None:
     specs = [read_agent("quick=command:true", tmp_path), read_agent("mybot=./agent", tmp_path)]
     assert [spec.model for spec in with_defaults(specs, None, "gpt-5.5")] == [None, "gpt-5.5"]

@@ -271,16 +271,6 @@ def test_slugs_are_safe_and_different_for_different_texts(texts: list[str]) -> N
         assert made[-1] not in ".-"
 
 
-def test_slugs_of_plain_names_are_the_names() -> None:
-    assert [slug(name) for name in ("count-words", "x.1_y")] == ["count-words", "x.1_y"]
-    assert [slug(name)[:-9] for name in ("nul", "codex:gpt-5.5", "Upper", "..")] == [
-        "nul",
-        "codex_gpt-5.5",
-        "upper",
-        "x",
-    ]
-
-
 WRITER = """
 import sys
 from pathlib import Path

@@ -24,7 +24,7 @@ from pytest_benchjobs.sources.catalogue.copying import take
 from pytest_benchjobs.sources.catalogue.download import download
 from pytest_benchjobs.sources.catalogue.entry import Entry, FileOrigin, GitOrigin
 from pytest_benchjobs.sources.catalogue.fetching import fetch
-from pytest_benchjobs.sources.catalogue.kept import opened, state_of, trouble
+from pytest_benchjobs.sources.catalogue.kept import state_of, trouble
 from pytest_benchjobs.sources.catalogue.lookup import Lookup
 from pytest_benchjobs.sources.catalogue.registry import read_registry
 
@@ -166,12 +166,6 @@ def test_a_file_that_is_replaced_meanwhile_is_fetched_whole(server: Server, tmp_
     assert (tmp_path / "rows").read_bytes() == b"new" * 1000
 
 
-def test_a_part_longer_than_the_file_is_thrown_away(server: Server, tmp_path: Path) -> None:
-    (tmp_path / "rows").write_bytes(DATA + b"more")
-    download(origin(server), tmp_path / "rows", nothing, nothing)
-    assert (tmp_path / "rows").read_bytes() == DATA
-
-
 def test_a_server_without_ranges_sends_all_of_it_again(server: Server, tmp_path: Path) -> None:
     server.script = ["cut", "no-range"]
     download(origin(server), tmp_path / "rows", nothing, nothing)
@@ -278,22 +272,6 @@ def test_an_interrupted_fetch_leaves_nothing_half_and_goes_on(server: Server) ->
     assert not wanted.directory.exists()
     assert fetch(wanted, nothing)
     assert server.seen[-1][0] == f"bytes={len(ROWS) // 2}-"
-
-
-def test_files_are_looked_at_once_when_it_is_opened_and_read_never(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wanted = of(server)
-    read: list[str] = []
-    monkeypatch.setattr(hashlib, "file_digest", lambda file, _: read.append(file.name))
-    copy = wanted.model_copy(update={"files": (wanted.files[0].model_copy(update={"sha256": None}),)})
-    fetch(copy, nothing)
-    assert read == []
-    looks: list[Path] = []
-    stat = Path.stat
-    monkeypatch.setattr(Path, "stat", lambda path, **more: looks.append(path) or stat(path, **more))
-    assert opened(copy, nothing) == copy.directory / "files"
-    assert len([path for path in looks if path.suffix == ".jsonl"]) == 1
 
 
 def test_an_entry_of_another_origin_is_fetched_again(server: Server) -> None:
@@ -555,38 +533,6 @@ def test_data_that_cannot_be_read_is_one_error(
         fetch(wanted, lambda _: None, given=_file(tmp_path / "given"))
     assert str(caught.value).startswith(f"{tmp_path / 'given'}: is not sums@1: ")
     assert message in str(caught.value)
-
-
-def test_an_error_of_preparing_names_what_was_given(tmp_path: Path) -> None:
-    wanted = whole(prepare="pytest_benchjobs.sources.datasets.arc_agi_2:prepare")
-    given = tmp_path / "given"
-    (given / "evaluation").mkdir(parents=True)
-    (given / "evaluation" / "0a.json").write_text("[" * 100_000)
-    with pytest.raises(InputError) as caught:
-        fetch(wanted, nothing, given=given)
-    assert "cache" not in str(caught.value).removeprefix(str(given))
-    (given / "evaluation" / "0a.json").write_text("{}")
-    with pytest.raises(InputError, match=r"is not sums@1: evaluation/0a.json: this is not a task of ARC"):
-        fetch(wanted, nothing, given=given)
-    (given / "evaluation" / "0a.json").unlink()
-    with pytest.raises(InputError, match=r"is not sums@1: the files: there are no tasks of ARC"):
-        fetch(wanted, nothing, given=given)
-
-
-def test_a_full_disk_and_a_closed_place_are_told_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for error, advice in (
-        (OSError(28, "No space left on device"), "Make room there, or"),
-        (PermissionError(13, "Permission denied", "/nowhere"), "Make the place writable, or"),
-    ):
-        monkeypatch.setattr("tests.unit.test_fetching.nothing", broken(error))
-        with pytest.raises(InfrastructureError, match=advice):
-            fetch(
-                entry(prepare="tests.unit.test_fetching:nothing"),
-                lambda _: None,
-                given=_file(tmp_path / "given"),
-            )
 
 
 @pytest.mark.parametrize("name", ["mine.jsonl", "mine.jsonl.gz", "v9.parquet"])

@@ -11,7 +11,6 @@ from pytest_benchjobs.model.errors import InputError, ResultsUnwritable
 from pytest_benchjobs.model.job import JobConfig, JobStatus, Totals
 from pytest_benchjobs.model.result import Failure, Outcome, ScorerResult
 from pytest_benchjobs.store import database
-from pytest_benchjobs.store.database import NewerHistory
 from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.reader import HistoryReader
 from pytest_benchjobs.store.rows import ScoreRow
@@ -108,15 +107,6 @@ def test_a_forgotten_job_takes_its_trials_and_scores_along(path: Path, tmp_path:
     connection.close()
 
 
-def test_trials_of_a_job_that_was_forgotten_are_one_clear_error(path: Path, tmp_path: Path) -> None:
-    with History(path) as history:
-        with pytest.raises(ResultsUnwritable, match=f"has no job {JOB}, whose files were removed"):
-            history.save_trials([result()])
-        history.save_job(record(tmp_path))
-        history.save_trials([result()])
-        assert len(history.trials(JOB)) == 1
-
-
 WRITER = """
 import sys
 from pathlib import Path
@@ -168,19 +158,6 @@ def test_reading_where_there_is_no_history_says_so_and_makes_none(path: Path) ->
     with pytest.raises(InputError, match=r"history.sqlite: there is no history yet"):
         HistoryReader(path)
     assert not path.exists()
-
-
-def test_a_history_of_a_newer_version_is_refused_and_left_alone(path: Path) -> None:
-    connection = sqlite3.connect(path)
-    connection.execute("PRAGMA user_version = 99")
-    connection.execute("CREATE TABLE things (x)")
-    connection.commit()
-    connection.close()
-    before = path.read_bytes()
-    with pytest.raises(NewerHistory, match="Upgrade pytest-benchjobs"):
-        History(path)
-    assert path.read_bytes() == before
-    assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
 def test_migrations_go_on_from_where_a_history_is(

@@ -37,10 +37,6 @@ def test_every_example_obeys_it(path: Path, validator: jsonschema.Draft202012Val
     validator.validate(read(path))
 
 
-def test_examples_are_in_yaml_and_in_toml() -> None:
-    assert {path.suffix for path in EXAMPLES} == {".yaml", ".toml"}
-
-
 @pytest.mark.parametrize(
     "wrong",
     [

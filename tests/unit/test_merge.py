@@ -171,12 +171,6 @@ def test_merging_again_does_what_a_merge_that_was_killed_left_undone(
     assert state(here) == before
 
 
-def test_a_bundle_may_be_called_as_it_likes(there: Path, here: Path, merging: Merge, tmp_path: Path) -> None:
-    make(there, made("a")).root.rename(tmp_path / "artifact")
-    assert merging.bring_in(tmp_path / "artifact").action == "added"
-    assert JobBundle.open(here, JOB).read().id == JOB
-
-
 def test_what_is_new_in_a_job_is_added_and_nothing_is_lost(
     there: Path, here: Path, history: History, merging: Merge
 ) -> None:
@@ -233,18 +227,6 @@ def test_a_job_that_died_here_is_finished_by_what_ended_elsewhere(
     row = history.job_row(JOB)
     assert row is not None
     assert (row.status, row.trials) == ("completed", 2)
-
-
-@pytest.mark.parametrize(
-    ("ours", "theirs", "planned"), [(2, 3, 3), (3, 2, 3), (None, 2, 2), (2, None, 2), (None, None, None)]
-)
-def test_a_job_that_was_brought_up_to_date_had_planned_what_either_had(
-    there: Path, here: Path, merging: Merge, ours: int | None, theirs: int | None, planned: int | None
-) -> None:
-    bundle = make(here, made("a"), finished_at=NOW, planned=ours)
-    source = make(there, made("a"), made("b"), finished_at=NOW + SECOND, planned=theirs)
-    assert merging.bring_in(source.root).action == "updated"
-    assert bundle.read().planned == planned
 
 
 @pytest.mark.parametrize("status", [JobStatus.INITIALIZING, JobStatus.RUNNING])

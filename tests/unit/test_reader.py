@@ -9,18 +9,14 @@ from pathlib import Path
 import pytest
 
 from pytest_benchjobs.model.agent import AgentSpec
-from pytest_benchjobs.model.baseline import BaselineEntry
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.job import JobConfig, JobStatus, Totals
 from pytest_benchjobs.model.result import Origin, Outcome, Signature, TrialResult
 from pytest_benchjobs.model.usage import Usage
-from pytest_benchjobs.store import history as history_module
 from pytest_benchjobs.store import reader
-from pytest_benchjobs.store.baselines import set_baseline
 from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.reader import HistoryReader
 from pytest_benchjobs.store.rows import EventRow, PairRow
-from tests.support import set_clock
 
 from .records import JOB, NOW, record, result, trial
 
@@ -249,23 +245,6 @@ def test_sums_may_rest_while_a_job_runs_and_are_exact_when_it_ends(history: Hist
     history.close()
     with HistoryReader.of(tmp_path) as reader:
         assert reader.runs("other")[0].trials == 1
-
-
-def test_sums_rest_for_a_multiple_of_the_time_they_took(
-    history: History, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = [1000.0]
-    set_clock(monkeypatch, history_module, lambda: clock[0])
-    save(history, JOB, made("a"))
-    summed = history._sum_up
-    monkeypatch.setattr(history, "_sum_up", lambda job: (summed(job), clock.insert(0, clock[0] + 0.5)))
-    history.save_trials([made("b")])
-    began = clock[0]
-    # At most a part in twenty of the time is spent on it.
-    for later, trials in ((9.0, 2), (11.0, 4)):
-        clock.insert(0, began + later)
-        history.save_trials([made(f"at-{trials}")])
-        assert history.runs(JOB)[0].trials == trials
 
 
 def test_runs_are_numbered_by_time_once_a_job_has_ended_and_when_it_is_read_anew(
@@ -560,33 +539,10 @@ def test_no_question_of_a_page_looks_at_a_whole_table(history: History) -> None:
                 )
 
 
-def test_a_trial_is_found_by_its_node_id_and_nothing_else_is_looked_at(history: History) -> None:
-    save(history, JOB, made("a"), made("b"))
-    seen: list[str] = []
-    history.connection.set_trace_callback(seen.append)
-    found = history.trial(JOB, made("b").node_id)
-    history.connection.set_trace_callback(None)
-    assert found is not None
-    assert (found.scenario, history.trial(JOB, "b")) == ("b", None)
-    ((*_, plan),) = history.connection.execute(f"EXPLAIN QUERY PLAN {seen[0]}")
-    assert "(job=? AND node_id=?)" in plan
-
-
 def test_what_was_kept_is_known_by_scenario_and_by_node_id(history: History) -> None:
     save(history, JOB, made("a", kept="image"), made("b"))
     asked = ("a", made("a").node_id, "b", made("b").node_id, "c")
     assert [history.was_kept(trial) for trial in asked] == [True, True, False, False, False]
-
-
-def test_a_job_is_found_by_its_id_whatever_else_there_is(history: History) -> None:
-    save(history, "20260101-000000-aaaaaa", name="first")
-    save(history, "20260102-000000-bbbbbb", name="second")
-    save(history, "20260103-000000-cccccc")
-    found = history.job("20260102-000000-bbbbbb")
-    assert found is not None
-    assert (found.id, found.name) == ("20260102-000000-bbbbbb", "second")
-    assert history.job("20260104-000000-dddddd") is None
-    assert sorted(history.names()) == ["first", "second"]
 
 
 def test_each_run_comes_page_by_page_over_all_jobs(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -658,12 +614,3 @@ def test_durations_are_those_of_trials_that_ran_here_and_were_graded(history: Hi
     found = {run: sorted(seconds) for run, seconds in history.durations(JOB).items()}
     assert found == {f"{JOB}.1": [1.0, 2.0], f"{JOB}.2": [16.0]}
     assert history.durations("other") == {}
-
-
-def test_a_baseline_that_is_set_is_found_by_its_name(history: History) -> None:
-    entry = BaselineEntry(
-        name="a", jobs=("x", "y"), set_at=NOW, branch="main", commit="c" * 40, reason="why", set_by="me"
-    )
-    set_baseline(history, entry)
-    assert history.baseline("a") == entry
-    assert history.baseline("b") is None

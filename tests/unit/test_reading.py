@@ -445,27 +445,6 @@ def test_costs_are_told_as_people_do() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "command",
-    [("list", "--all"), ("runs",), ("summary", FIRST), ("baseline", "show", f"job:{FIRST}", "-e")],
-    ids=lambda command: command[0],
-)
-def test_a_mean_is_a_number_from_0_to_1_wherever_people_read_it(
-    capsys: pytest.CaptureFixture[str], jobs: Path, command: tuple[str, ...]
-) -> None:
-    assert run(*command, "--dir", jobs) == 0
-    out = capsys.readouterr().out
-    assert "0.625" in out
-    assert "%" not in out
-
-
-def test_a_published_score_is_a_number_from_0_to_1(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("benchmarks", "show", "aime") == 0
-    published = [line for line in lines(capsys) if line.startswith("published: ")]
-    assert "published: gpt-4o-mini, 2024 alone (inspect_evals): 0.067" in published
-    assert not any("%" in line for line in published)
-
-
 # runs
 
 
@@ -635,16 +614,6 @@ def test_why_an_attempt_failed_is_no_remark_on_what_passed(
     (sums,) = (words for words in found if "sums" in words)
     assert (count[-1], "agent_timeout," in count) == ("flaky", False)
     assert sums[-2:] == ["agent_timeout,", "below_threshold"]
-
-
-def test_a_very_long_name_is_cut_also_in_a_pipe(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("COLUMNS")
-    make_job(tmp_path, FIRST, {"oracle": {"count": "P"}}, name="long " * 100)
-    assert run("list", "--dir", tmp_path) == 0
-    assert max(map(len, lines(capsys))) < 200
-    assert documents(capsys, "list", "list", "--dir", tmp_path)["jobs"][0]["name"].startswith("long " * 90)
 
 
 def test_agents_are_in_the_order_of_the_job_and_others_behind(
@@ -995,36 +964,3 @@ def _read(reader: Any) -> bytes:
         return bytes(reader.read(65_536) or b"")
     except OSError:
         return b""  # how Linux says that nobody has the terminal open any more
-
-
-def test_agents_and_benchmarks_are_documents_too(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    (tmp_path / "a.bench.yaml").write_text(
-        "benchmark: texts\ndefaults: {image: debian}\nscenarios:\n"
-        "  - {id: one, problem_statement: x, scorers: [{name: s, type: bash, script: echo 1}]}\n"
-    )
-    found = documents(capsys, "benchmarks", "benchmarks", tmp_path)["benchmarks"]
-    assert [(item["benchmark"], item["scenarios"]) for item in found] == [("texts", ["one"])]
-    agents = {agent["name"]: agent for agent in documents(capsys, "agents", "agents")["agents"]}
-    assert agents["oracle"]["needs_model"] is False
-    assert agents["codex"]["needs_model"] is True
-
-
-def test_ten_thousand_trials_are_summed_up_without_opening_a_bundle(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    job = make_job(tmp_path, FIRST, [])
-    with History.of(tmp_path) as history:
-        history.replace_job(
-            job.model_copy(update={"planned": 10_000}),
-            (
-                ended("PHFE"[number % 4], f"s{number // 2}", ("oracle", "nop")[number % 2])
-                for number in range(10_000)
-            ),
-        )
-    assert run("summary", "last", "--dir", tmp_path) == 0
-    *rows, mean = lines(capsys)[-3:]
-    assert mean == "Mean over 2 agents: pass rate 25.0%, score 0.375"
-    assert [line.split() for line in rows] == [
-        ["oracle", "2500", "0", "2500", "0", "5000", "0.500", "-", "2h46m"],
-        ["nop", "0", "2500", "0", "2500", "5000", "0.250", "-", "2h46m"],
-    ]

@@ -260,12 +260,6 @@ def test_what_is_no_score_is_refused_in_a_short_line(value: object) -> None:
     assert len(str(caught.value)) < 150
 
 
-def test_a_reward_of_very_many_numbers_shows_a_hundred() -> None:
-    graded = parse_reward(json.dumps({f"r{number}": 0.5 for number in range(5000)}), None)
-    assert graded.score == 0.5
-    assert len(graded.details["rewards"]) == 100
-
-
 def _score(
     tmp_path: Path,
     kind: str,
@@ -522,14 +516,6 @@ def test_signals_and_limits_are_those_the_scorer_asks_for() -> None:
         _shell(_Ending(_ended(None)), timeout=3.0)
 
 
-def test_a_script_that_is_too_long_for_an_argument_is_a_file() -> None:
-    ending = _Ending(_ended(0))
-    _shell(ending, "#" * 100_000)
-    assert ending.files == []
-    _shell(ending, "#" * 100_001)
-    assert len(ending.files) == 1
-
-
 @pytest.mark.parametrize(
     ("script", "said", "words"),
     [
@@ -611,11 +597,3 @@ def test_of_long_output_the_end_is_kept() -> None:
     for letter in b"xyz":
         tail(bytes([letter]))
     assert tail.text() == "9xyz"
-
-
-@pytest.mark.parametrize(("size", "said"), [(1024, (0.5, None)), (1025, (None, "score_invalid"))])
-def test_a_reward_may_be_as_long_as_its_limit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, said: Said
-) -> None:
-    monkeypatch.setattr("pytest_benchjobs.scoring.builtin._REWARD_LIMIT", 1024)
-    assert _said(_harbor(tmp_path, f"printf '%-{size}s' 0.5 > reward.txt")) == said

@@ -328,13 +328,6 @@ def test_sums_added_up_bit_by_bit_are_those_of_the_drawn_magnitudes(magnitudes: 
         assert shuffling._up_to(limit, sums, size) == sum(one <= limit for one in expected)
 
 
-@pytest.mark.parametrize(("most", "unit"), [(1e4, 1.0), (1e12, None)])
-def test_amounts_of_very_many_units_are_not_counted_in_them(most: float, unit: float | None) -> None:
-    part = shuffling.dealt([0.0, 1.0], [most, 3.0])
-    assert part is not None
-    assert shuffling._unit([part]) == unit
-
-
 def test_swapped_sides_get_the_same_random_deals_though_a_scenario_is_alike_on_both() -> None:
     alike, nothing = [0.0, 1.0, 0.5], [0.0, 0.0, 0.0]
     before = [nothing, alike, [0.0], [0.0], nothing, [0.9914446299478201], nothing]
@@ -377,17 +370,6 @@ def test_every_deal_of_a_pool_is_as_likely() -> None:
     reached = shuffling._reached(pool[:3])
     assert sum(bits.bit_count() for bits in reached) == sum(bits.bit_count() for bits in pool[:3])
     assert reached[2] == 0
-
-
-def test_random_deals_of_very_many_are_made_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    before, now = attempts(30, "passes", 4)
-    parts = [part for pair in zip(before, now, strict=True) if (part := shuffling.dealt(*pair))]
-    exact = ours.permutation(before, now).p_value
-    monkeypatch.setattr(shuffling, "_MOST_BITS", 700 * sum(map(len, (*before, *now))))
-    monkeypatch.setattr(shuffling, "_CLEAR", 10**9)
-    low, _, drawn = shuffling._sampled(parts, shuffling._unit(parts), random.Random(1), 5000)
-    assert drawn == 5000
-    assert low / drawn == pytest.approx(exact, abs=0.04)
 
 
 @MANY
@@ -665,46 +647,6 @@ def test_amounts_that_vary_have_a_detectable_rise_at_every_power(power: float) -
     assert z * error <= found <= 1.1 * z * error
 
 
-def test_a_part_of_many_deals_is_counted_only_where_that_is_quick() -> None:
-    # Both ways to the same p: by the counted polynomial and half by half.
-    parts = [
-        part
-        for part in (shuffling.dealt([0.0, 0.5], [1.0, 0.25]), shuffling.dealt([1.0], [0.0, 0.75]))
-        if part
-    ]
-    unit = shuffling._unit(parts)
-    assert unit is not None
-    whole = shuffling._in_units(parts, unit)
-    found = shuffling._counted(whole, 1 << 22)
-    assert found == pytest.approx(shuffling._enumerated(parts))
-    assert shuffling._counted(whole, 0) is None
-
-
-@pytest.mark.parametrize(
-    ("amounts", "unit"),
-    [
-        ((0.5, 1.0), 0.5),
-        ((0.5, 1 / 3), 1 / 6),
-        ((1.0, 3.0), 1.0),
-        ((2.0, 4.0), 2.0),
-        ((0.25, 1.5), 0.25),
-        ((1 / 7, 0.3), 1 / 70),
-        ((math.pi / 4, 0.5), None),
-        ((1 / 9973, 1 / 9967), None),  # two primes, whose product is too fine
-        ((1 / 16, 1 / 625), 1 / 10_000),
-        ((1.0, 2.0**32), 1.0),
-        ((1.0, 2.0**32 + 1), None),
-        ((math.nextafter(1e6 + 1 / 3, 2e6), 1.0), 1 / 3),  # large amounts are rounded more coarsely
-    ],
-)
-def test_the_largest_common_unit_of_all_amounts_is_found(
-    amounts: Sequence[float], unit: float | None
-) -> None:
-    parts = [shuffling.Scored((0.0, amount), 1, amount) for amount in amounts]
-    found = shuffling._unit(parts)
-    assert found is None if unit is None else found == pytest.approx(unit, rel=1e-12)
-
-
 def _one_of_sixteen(n: int, seen: int) -> list[shuffling.Part]:
     """So many scenarios that passed once in fifteen attempts before and one now; in so many of them now."""
     kinds = [([0.0] * 14 + [1.0], [0.0]), ([0.0] * 15, [1.0])]
@@ -726,14 +668,3 @@ def test_a_sum_that_is_skewed_is_not_taken_for_nearly_normal(n: int, near: bool)
     # (1 - 2/16) / sqrt(15) * 4 of skewness for each part, over the root of their number: 0.1 at some 1,307.
     parts = _one_of_sixteen(n, 5)
     assert (shuffling._expanded(parts, shuffling._unit(parts), 20_000) is not None) is near
-
-
-@pytest.mark.parametrize(("n", "drawn"), [(3, 1), (4, 3), (5, 4), (7, 5), (8, 4), (9, 7)])
-def test_moments_of_parts_of_many_attempts_are_those_of_all_their_deals(n: int, drawn: int) -> None:
-    chance = random.Random(n)
-    scores = [chance.random() for _ in range(n)]
-    part = shuffling.dealt(scores[drawn:], scores[:drawn])
-    assert isinstance(part, shuffling.Scored)
-    sums = numpy.array([math.fsum(some) for some in itertools.combinations(part.gains, drawn)])
-    expected = [sums.mean(), *(scipy.stats.moment(sums, order) for order in (2, 3, 4))]
-    assert shuffling._moments(part) == pytest.approx(expected, rel=1e-9, abs=1e-12)

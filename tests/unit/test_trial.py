@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from pytest_benchjobs.agents.builtin import builtin_agents
-from pytest_benchjobs.agents.protocol import PROBLEM_VARIABLE, AgentCall, AgentCommand
+from pytest_benchjobs.agents.protocol import AgentCall, AgentCommand
 from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.errors import (
     ContainerLost,
@@ -36,7 +36,6 @@ from pytest_benchjobs.model.scenario import (
     CarriedPath,
     Environment,
     FreshContainer,
-    Grading,
     HealthCheck,
     Reference,
     Requires,
@@ -50,7 +49,6 @@ from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.testing import FakeProvider, FakeSandbox
 from pytest_benchjobs.trial import artifacts
 from pytest_benchjobs.trial.cancellation import Cancellation
-from pytest_benchjobs.trial.ending import Ended, end_agent, put_back, some
 from pytest_benchjobs.trial.prepare import Services
 from pytest_benchjobs.trial.run import run_trial
 
@@ -591,12 +589,6 @@ def test_a_variable_that_is_not_set_is_an_input_error_before_anything_is_spent(
     assert bench.provider.calls == []
 
 
-def test_variables_of_a_reference_are_filled_in(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WORD", "right")
-    reference = Reference(script="echo $ANSWER > out.txt", env={"ANSWER": "${WORD}"})
-    assert bench.run("oracle", reference=reference).outcome is Outcome.PASSED
-
-
 def test_an_unknown_type_of_scorer_is_an_input_error(bench: Bench) -> None:
     result = bench.run(scorers=(RIGHT, ScorerSpec(name="odd", type="magic")))
     assert _kind(result) == ("error", "input", None)
@@ -906,12 +898,6 @@ def test_a_disk_that_is_full_while_the_agent_talks_is_an_error(
     assert result.path, "the disk had room for a result"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
-def test_a_results_directory_that_refuses_is_an_error(bench: Bench) -> None:
-    (bench.bundle.root / "trials").chmod(0o500)
-    assert _kind(bench.run()) == ("error", "results_unwritable", None)
-
-
 def test_a_results_directory_that_is_a_file_is_an_error(bench: Bench) -> None:
     (bench.bundle.root / "trials").rmdir()
     (bench.bundle.root / "trials").write_text("in the way")
@@ -930,19 +916,6 @@ def test_a_result_that_cannot_be_committed_is_an_error_and_leaves_nothing_half_d
     assert _kind(bench.run()) == ("error", "disk_full", None)
     assert bench.trial_files() == []
     assert list((bench.bundle.root / "trials").rglob(".tmp-*")) == []
-
-
-def test_a_reason_that_cannot_be_written_ends_the_tries(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*args: Any) -> None:
-        raise DiskFull("no room")
-
-    monkeypatch.setattr("pytest_benchjobs.trial.run.write_atomically", full)
-    bench.config["retry_errors"] = 5
-    bench.provider.faults["start"] = EngineLost("gone")
-    result = bench.run()
-    assert (_kind(result), result.tries) == (("error", "engine_lost", None), 1)
 
 
 # Secrets
@@ -989,18 +962,6 @@ def test_a_secret_in_the_last_words_of_a_set_up_step_is_redacted(
     assert _kind(result) == ("error", "environment", None)
     assert SECRET not in result.model_dump_json()
     assert "[redacted:PIP_TOKEN]" in result.model_dump_json()
-
-
-def test_two_secrets_of_one_name_are_both_redacted(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JUDGE_KEY", "judge-judge-judge")
-    bench.secrets = {"API_KEY": SECRET}
-    judge = ScorerSpec(
-        name="judge", type="bash", script="echo $API_KEY; echo 1", env={"API_KEY": "${JUDGE_KEY}"}
-    )
-    bench.run("command:echo $API_KEY", scorers=(judge,))
-    written = bench.everything_written()
-    assert SECRET not in written
-    assert "judge-judge-judge" not in written
 
 
 def test_a_secret_that_is_a_word_of_ours_breaks_nothing(bench: Bench) -> None:
@@ -1070,31 +1031,6 @@ def test_patterns_of_a_trial_bring_so_many_files_and_no_more(
     )
 
 
-@pytest.mark.parametrize(("size", "more"), [(299, False), (300, True), (301, True)])
-def test_a_list_of_names_is_read_to_its_limit_in_whatever_pieces_it_comes(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, size: int, more: bool
-) -> None:
-    monkeypatch.setattr(artifacts, "_LIST_LIMIT", 300)
-    listed = b"".join(b"%03d.log\0" % number for number in range(99))[:size]
-
-    def tell(inner: FakeSandbox, argv: Any, *, sink: Any, **kwargs: Any) -> ExecResult:
-        for place in range(0, len(listed), 7):
-            sink(listed[place : place + 7])
-        # What comes beyond it must not become a name together with what was cut.
-        for piece in (b"x.log\0", b"\0") if more else ():
-            sink(piece)
-        return ExecResult(0, timed_out=False, seconds=0.1)
-
-    notes: list[str] = []
-    provider = bench.provider
-    sandbox = provider.start(SandboxSpec(Environment(image="x"), {}, "none", 60), lambda _: None)
-    provider.faults["exec"] = tell
-    names = artifacts._matches(sandbox, "/app", "*.log", notes)
-    sandbox.remove()
-    assert names == [f"{number:03}.log" for number in range(size // 8 if size <= 300 else 300 // 8)]
-    assert bool(notes) is more
-
-
 @pytest.mark.parametrize(("count", "more"), [(3, False), (4, True)])
 def test_a_pattern_matches_so_many_paths_and_says_where_there_are_more(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, count: int, more: bool
@@ -1147,12 +1083,6 @@ def test_a_source_above_the_workdir_is_kept_below_the_artifacts(bench: Bench) ->
     )
     assert result.artifacts == ("up.txt",)
     assert (bench.directory(result) / "artifacts" / "up.txt").read_text() == "up\n"
-
-
-def test_a_path_costs_one_round_trip(bench: Bench) -> None:
-    bench.run(artifacts=(ArtifactSpec(source="out.txt"),))
-    before = bench.provider.calls.index("read")
-    assert bench.provider.calls[before + 1 : before + 3] == ["fetch", f"exec {RIGHT.script}"]
 
 
 # What agents say they used
@@ -1326,37 +1256,6 @@ def test_where_no_other_container_can_be_had_a_broken_scorer_stays_an_error(benc
 # The end of an agent
 
 
-class _Left:
-    """A sandbox in which processes were left running, and that notes what is done to it, in order."""
-
-    def __init__(self, *running: str, spared: int = 0, programs: tuple[str, ...] = ()) -> None:
-        self._running, self._spared, self._programs = running, spared, programs
-        self.done: list[str] = []
-
-    def processes(self) -> tuple[str, ...]:
-        return self._running
-
-    def end_processes(self) -> None:
-        self.done.append("end all")
-
-    def end_commands(self, variable: str) -> tuple[str, ...]:
-        assert variable == PROBLEM_VARIABLE
-        self.done.append("end commands")
-        return self._running[self._spared :]
-
-    def restore_programs(self) -> tuple[str, ...]:
-        self.done.append("restore")
-        return self._programs
-
-    def elsewhere(self) -> tuple[str, ...]:
-        self.done.append("elsewhere")
-        return ("/etc/passwd",)
-
-
-def _end(sandbox: _Left, grading: str, **options: Any) -> Ended:
-    return end_agent(sandbox, Grading(grading), **options)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(
     ("keep", "agent", "kept"),
     [
@@ -1374,50 +1273,3 @@ def test_what_is_kept_is_what_the_job_asked_for_and_nothing_else_is_left(
     result = bench.run(agent)
     assert [one.reference for one in bench.provider.kept()] == ([result.kept] if kept else [])
     assert (result.kept is not None) is kept
-
-
-def test_how_an_agent_ends_depends_on_the_grading_and_on_how_much_it_left() -> None:
-    left = _Left("daemon", "shell", spared=1, programs=("/bin/ls",))
-    ended = _end(left, "strict")
-    assert left.done == ["end all", "restore", "elsewhere"]
-    assert (ended.killed, ended.tampered, ended.elsewhere) == (
-        ("daemon", "shell"),
-        ("/bin/ls",),
-        ("/etc/passwd",),
-    )
-    assert ended.notes == ("killed 2 process(es) the agent had left running: daemon, shell",)
-    assert ended.loss == "left running, and killed before grading: daemon, shell"
-
-    for most, spared in ((None, True), (4, True), (3, False)):
-        left = _Left("daemon", "shell", spared=1)
-        ended = _end(left, "contract", most=most)
-        assert left.done == (["restore", "end commands", "restore"] if spared else ["end all", "restore"])
-        assert (ended.leftovers, ended.elsewhere) == (("daemon", "shell"), None)
-        assert ended.killed == (("shell",) if spared else ("daemon", "shell"))
-    ended = _end(_Left("daemon", "shell", spared=1), "contract")
-    assert ended.notes == (
-        "killed 1 process(es) the agent had left running: shell",
-        "kept 1 process(es) the agent had left running: daemon",
-    )
-
-
-def test_where_it_is_graded_elsewhere_nobody_looks_for_changes_there() -> None:
-    left = _Left()
-    ended = _end(left, "strict", carried=True)
-    assert left.done == ["end all", "restore"]
-    assert (ended.elsewhere, ended.notes, ended.loss) == (None, (), None)
-
-
-def test_programs_put_back_before_are_told_once() -> None:
-    left = _Left(programs=("/bin/ls", "/bin/cat"))
-    assert put_back(left, ("/bin/ls",)) == ("/bin/cat",)  # type: ignore[arg-type]
-    assert put_back(left) == ("/bin/ls", "/bin/cat")  # type: ignore[arg-type]
-    many = _Left(programs=tuple(f"/bin/{number}" for number in range(201)))
-    assert len(put_back(many)) == 200  # type: ignore[arg-type]
-
-
-def test_of_many_commands_three_are_shown_and_fifty_kept() -> None:
-    assert some(["a", "b", "c"]) == "a, b, c"
-    assert some(["a", "b", "c", "d"]) == "a, b, c and 1 more"
-    ended = _end(_Left(*(f"p{number}" for number in range(51))), "strict")
-    assert len(ended.leftovers) == 50

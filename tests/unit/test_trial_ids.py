@@ -153,15 +153,6 @@ def test_a_path_that_is_of_no_trial_names_none(history: History, path: str) -> N
         trials_named(history, path)
 
 
-@pytest.mark.parametrize(("trials", "more"), [(10, []), (11, ["  ... and 1 more"])])
-def test_ten_trials_are_listed_to_choose_from(tmp_path: Path, trials: int, more: list[str]) -> None:
-    make_job(tmp_path, NEW, [ended("P", "count", "oracle", attempt) for attempt in range(1, trials + 1)])
-    with History.of(tmp_path) as history, pytest.raises(InputError) as error:
-        trial_named(history, "count")
-    listed = str(error.value).splitlines()[1:]
-    assert (len(listed[:10]), listed[10:]) == (10, more)
-
-
 def test_where_there_is_no_job_there_is_no_trial(tmp_path: Path) -> None:
     with History.of(tmp_path) as history, pytest.raises(InputError, match=r"there are no jobs in .* yet"):
         trials_named(history, "count")

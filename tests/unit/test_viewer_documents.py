@@ -23,8 +23,6 @@ from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.layout import Layout
 from pytest_benchjobs.store.reader import HistoryReader
 from pytest_benchjobs.viewer import app
-from pytest_benchjobs.viewer.content import log_data
-from pytest_benchjobs.viewer.lookup import find_trial
 from pytest_benchjobs.viewer.results import Results
 
 from .jobs import ended, make_job
@@ -286,15 +284,6 @@ def test_rows_and_other_trials_are_in_the_order_of_a_terminal(tmp_path: Path) ->
     assert others == [("a", "x", 1), ("a", "y", 1), ("a", "y", 2)]
 
 
-def test_equal_scores_over_different_numbers_of_attempts_are_the_same(tmp_path: Path) -> None:
-    make_job(tmp_path, BEFORE, [ended("F", "fix", "x", number, score=0.2) for number in (1, 2, 3)])
-    make_job(tmp_path, NOW_JOB, [ended("F", "fix", "x", score=0.2)], hours_ago=1)
-    with TestClient(app(tmp_path), base_url="http://localhost") as client:
-        found = asked(client, "/api/compare", "viewer-compare", a=BEFORE, b=NOW_JOB)
-    assert (found["pairs"]["kind"], found["pairs"]["a"], found["pairs"]["b"]) == (["same"], [0.2], [0.2])
-    assert found["comparison"]["rows"][0]["delta"] == 0.0
-
-
 def test_the_matrix_has_every_trial_in_its_row(client: TestClient) -> None:
     found = asked(client, f"/api/jobs/{NOW_JOB}/matrix", "viewer-matrix")
     rows, trials = found["rows"], found["trials"]
@@ -405,34 +394,6 @@ def test_each_character_of_a_log_is_in_one_part(tmp_path: Path, limit: int) -> N
             texts.append(earlier["text"])
             begin = earlier["offset"] if earlier["offset"] < begin else max(0, begin - limit)
         assert "".join(reversed(texts)) == LETTERS
-
-
-def test_the_log_of_a_report_is_cut_between_characters(tmp_path: Path) -> None:
-    made = make(tmp_path)
-    (log,) = JobBundle(made.directory, NOW_JOB).root.glob("trials/codex*/fix/1/agent.log")
-    log.write_text(LETTERS, "utf-8")
-    results = Results(made.directory)
-    with results.open() as history:
-        found = find_trial(results, history, NOW_JOB, made.trials["fix"])
-    for limit in range(2, len(LETTERS.encode())):
-        data, missing = log_data(found, "agent.log", limit)
-        head, _, tail = data.decode().partition(f"\n[... {missing} bytes left out ...]\n")
-        assert LETTERS.startswith(head)
-        assert LETTERS.endswith(tail)
-        assert len((head + tail).encode()) + missing == len(LETTERS.encode())
-
-
-def test_a_character_that_is_being_written_is_not_yet_in_the_log(tmp_path: Path) -> None:
-    job = running(tmp_path)
-    (log,) = job.bundle.root.glob("trials/**/agent.log")
-    log.write_bytes("so far €".encode()[:-1])
-    with TestClient(app(tmp_path), base_url="http://localhost") as client:
-        (node_id,) = client.get(f"/api/jobs/{JOB}/matrix").json()["trials"]["id"]
-        path = f"/api/jobs/{JOB}/log"
-        part = asked(client, path, "viewer-log", id=node_id)
-        assert (part["text"], part["bytes"]) == ("so far ", 7)
-        log.write_bytes("so far €!".encode())
-        assert asked(client, path, "viewer-log", id=node_id, offset=7)["text"] == "€!"
 
 
 def test_a_comparison_has_what_broke_with_interval_and_pairs(client: TestClient) -> None:

@@ -15,7 +15,7 @@ from pytest_benchjobs.viewer import app, plain
 
 from .jobs import ended, make_job
 from .records import JOB
-from .viewing import BEFORE, CODEX, HIDDEN, NOW_JOB, Made, make, running
+from .viewing import HIDDEN, NOW_JOB, Made, make, running
 
 MANY, LATER = "20261123-080000-eeeeee", "20261123-090000-ffffff"
 AGENTS = ("oracle", "nop")
@@ -168,12 +168,6 @@ def test_a_comparison_says_what_is_not_compared(client: TestClient) -> None:
     assert "*nop" in selects(text)["a_agent"]
 
 
-def test_pairs_of_a_kind_alone(client: TestClient) -> None:
-    found = tables(opened(client, "compare", a=BEFORE, b=NOW_JOB, kind="broke"))
-    assert [(row[1], row[-1]) for row in found["Scenarios of both: 1"]] == [("count", "broke")]
-    assert "Scenarios of both: none" in opened(client, "compare", a=BEFORE, b=NOW_JOB, kind="fixed")
-
-
 def test_pairs_go_on_on_the_next_page(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plain, "_SHOWN", 3)
     text = opened(client, "compare", a=MANY, b=LATER)
@@ -195,30 +189,3 @@ def test_agents_have_the_counts_of_the_terminal(tmp_path: Path) -> None:
     found = dict(zip(head, cells, strict=True))
     counts = [found[name] for name in ("passed", "partial", "failed (0.0)", "failed (error)", "total")]
     assert counts == ["0", "2", "1", "0", "3"]
-
-
-def test_lists_have_a_field_for_each_filter(client: TestClient) -> None:
-    for page in ("jobs", "runs"):
-        text = opened(client, page, branch="try", agent=CODEX, sort="id", order="asc")
-        found = selects(text)
-        assert found["benchmark"] == ["", "texts"]
-        assert found["status"] == ["", "completed"]
-        assert found["agent"] == ["", f"*{CODEX}", "nop", "oracle"]
-        assert found["model"] == ["", "gpt-5"]
-        assert found["branch"] == ["", "main", "*try"]
-        assert found["tag"] == ["", "1", "easy"]
-        assert "*id" in found["sort"]
-        assert found["order"] == ["desc", "*asc"]
-        (rows,) = (rows for caption, rows in tables(text).items() if caption == f"1 {page}")
-        assert NOW_JOB in rows[0]
-
-
-def test_several_values_of_a_filter_stay_chosen(client: TestClient) -> None:
-    asked = [("page", "jobs"), ("plain", "1"), ("branch", "try"), ("branch", "main"), ("limit", "1")]
-    text = client.get("/", params=asked).text
-    assert "<select name='branch' multiple>" in text
-    assert selects(text)["branch"] == ["", "*main", "*try"]
-    assert "name='limit' value='1'" in text
-    unknown = opened(client, "jobs", branch="<i>")
-    assert selects(unknown)["branch"][1] == "*<i>"
-    assert "<i>" not in unknown
