@@ -122,48 +122,14 @@ def test_scenarios_of_another_file_are_told_with_that_file(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("benchmark", "message"),
     [
-        (lambda: benchjobs.Benchmark(scenarios=[scenario()]), "benchmark: is required but missing"),
-        (lambda: benchjobs.Benchmark("a b", scenarios=[scenario()]), "benchmark: 'a b' is not a name"),
-        (lambda: benchjobs.Benchmark("a"), "scenarios: must be a list of at least one scenario"),
-        (
-            lambda: benchjobs.Benchmark("a", scenarios="b"),
-            "scenarios: must be a list of at least one scenario",
-        ),
         (lambda: benchjobs.Benchmark("a", scenario=[]), "scenario: unknown key; did you mean 'scenarios'?"),
-        (
-            lambda: benchjobs.Benchmark("a", scenarios=[scenario(), 3]),
-            "scenarios[1]: a Scenario is expected, not a value of type int",
-        ),
-        (
-            lambda: benchjobs.Benchmark("a", scenarios=[benchjobs.Scenario]),
-            "scenarios[0]: a Scenario is expected, not the class Scenario",
-        ),
-        (
-            lambda: benchjobs.Benchmark("a", scenarios=[scenario(metadata={"x": object()})]),
-            "scenarios[0].metadata.x: a value of type object cannot be used here; text, numbers, lists, tables and",
-        ),
-        (
-            lambda: benchjobs.Benchmark("a", scenarios=[scenario(scorers=[lambda context: 1.0])]),
-            "scenarios[0].scorers[0]: a function that is a scorer needs a name: @pytest_benchjobs.scorer(NAME)",
-        ),
-        (
-            lambda: benchjobs.Benchmark("a", scenarios=[scenario(problem_statement="a\0b")]),
-            "scenarios[0].problem_statement: contains a NUL character",
-        ),
-        (
-            lambda: benchjobs.Benchmark("a", scenarios=[scenario(), scenario()]),
-            "scenarios[1].id: 'one' is already the id of the scenario in line",
-        ),
-        (
-            lambda: benchjobs.Benchmark("a", scenarios=[scenario(files={"src": "."})]),
-            "scenarios[0].files.src: '.' contains the benchmark itself, and so the answers",
-        ),
-        (
-            lambda: benchjobs.Benchmark("a", scenarios=[scenario(None)]),
-            "scenarios[0].id: is required but missing",
-        ),
+        (lambda: benchjobs.Benchmark("a", scenarios=[scenario(), 3]), "scenarios[1]: a Scenario is expected, not a value of type int"),
+        (lambda: benchjobs.Benchmark("a", scenarios=[benchjobs.Scenario]), "scenarios[0]: a Scenario is expected, not the class Scenario"),
+        (lambda: benchjobs.Benchmark("a", scenarios=[scenario(metadata={"x": object()})]), "scenarios[0].metadata.x: a value of type object cannot be used here; text, numbers, lists, tables and"),
+        (lambda: benchjobs.Benchmark("a", scenarios=[scenario(scorers=[lambda context: 1.0])]), "scenarios[0].scorers[0]: a function that is a scorer needs a name: @pytest_benchjobs.scorer(NAME)"),
+        (lambda: benchjobs.Benchmark("a", scenarios=[scenario(files={"src": "."})]), "scenarios[0].files.src: '.' contains the benchmark itself, and so the answers"),
     ],
-)
+)  # fmt: skip
 def test_mistakes_are_told_in_the_words_of_manifests(
     benchmark: Callable[[], benchjobs.Benchmark], message: str
 ) -> None:
@@ -172,12 +138,6 @@ def test_mistakes_are_told_in_the_words_of_manifests(
     assert all(error.line for error in found)
     with pytest.raises(InputError):
         benchmark().load("one")
-
-
-def test_nothing_is_validated_before_it_is_collected() -> None:
-    assert repr(benchjobs.Benchmark(object(), scenarios=[scenario(reference=3)])).startswith(
-        "<Benchmark <object"
-    )
 
 
 def test_an_answer_is_in_no_text_of_the_objects() -> None:

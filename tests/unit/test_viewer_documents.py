@@ -20,10 +20,7 @@ from pytest_benchjobs.report.documents import schema_of
 from pytest_benchjobs.settings.rules import parse_rule
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.history import History
-from pytest_benchjobs.store.layout import Layout
-from pytest_benchjobs.store.reader import HistoryReader
 from pytest_benchjobs.viewer import app
-from pytest_benchjobs.viewer.results import Results
 
 from .jobs import ended, make_job
 from .records import JOB
@@ -603,23 +600,6 @@ def test_what_is_counted_once_is_counted_again_when_results_come(tmp_path: Path)
         after = asked(client, "/api/overview", "viewer-overview")
         assert (after["jobs"], after["trials"] > 0) == (4, True)
         assert CODEX in asked(client, "/api/meta", "viewer-meta")["choices"]["agents"]
-
-
-def test_the_history_is_asked_once_until_it_changes(made: Made) -> None:
-    results = Results(made.directory)
-    questions = []
-
-    def ask(history: HistoryReader, question: str) -> int:
-        questions.append(question)
-        return len(questions)
-
-    for _ in range(2):
-        with results.open() as history:
-            assert results.known(history, ask, "a") == 1
-    Layout(made.directory).history.touch()
-    with results.open() as history:
-        assert results.known(history, ask, "a") == 2
-        assert results.known(history, ask, "b") == 3
 
 
 def test_without_a_history_the_answer_says_so(tmp_path: Path) -> None:
