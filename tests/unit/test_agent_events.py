@@ -65,16 +65,8 @@ def item(kind: str, *, event: str = "item.completed", **more: Any) -> dict[str, 
         ("error", {"message": "oh"}, says("oh", "system")),
         ("command_execution", {"command": "ls", "aggregated_output": "a"}, ("shell", {"command": "ls"}, "a")),
         ("command_execution", {"aggregated_output": "a", "exit_code": 0}, ("shell", {"command": None}, "a")),
-        (
-            "command_execution",
-            {"aggregated_output": "a", "exit_code": 2},
-            ("shell", {"command": None}, "a\n[exit status 2]"),
-        ),
-        (
-            "command_execution",
-            {"aggregated_output": "a", "exit_code": "2"},
-            ("shell", {"command": None}, "a"),
-        ),
+        ("command_execution", {"aggregated_output": "a", "exit_code": 2}, ("shell", {"command": None}, "a\n[exit status 2]")),
+        ("command_execution", {"aggregated_output": "a", "exit_code": "2"}, ("shell", {"command": None}, "a")),
         ("file_change", {"changes": [1], "status": "done"}, ("apply_patch", {"changes": [1]}, "done")),
         ("web_search", {"query": "q", "status": "done"}, ("web_search", {"query": "q"}, "done")),
         ("todo_list", {"items": ["x"]}, ("update_plan", {"items": ["x"]}, "")),
@@ -101,7 +93,7 @@ def item(kind: str, *, event: str = "item.completed", **more: Any) -> dict[str, 
         ("mcp_tool_call", {}, ("tool", {"input": None}, "")),
         ("never_heard_of", {"text": "x"}, None),
     ],
-)
+)  # fmt: skip
 def test_an_item_of_codex_is_a_step(tmp_path: Path, kind: str, fields: dict[str, Any], step: Any) -> None:
     wanted = calls(step) if isinstance(step, tuple) else step
     assert steps_of(tmp_path, "codex", [item(kind, **fields)]) == ([] if step is None else [wanted])
@@ -202,29 +194,20 @@ def test_claude_code_tells_a_message_in_events_of_one_id(tmp_path: Path) -> None
     ("result", "ending"),
     [
         ({"subtype": "success", "is_error": False}, (Ending.SUCCESS, None)),
-        (
-            {"subtype": "success", "is_error": False, "stop_reason": "refusal"},
-            (Ending.REFUSED, "the model refused"),
-        ),
+        ({"subtype": "success", "is_error": False, "stop_reason": "refusal"}, (Ending.REFUSED, "the model refused")),
         ({"subtype": "error_max_turns", "is_error": False}, (Ending.TURN_LIMIT, "error_max_turns")),
-        (
-            {"subtype": "success", "terminal_reason": "max_turns", "is_error": False, "result": "so far"},
-            (Ending.TURN_LIMIT, "so far"),
-        ),
+        ({"subtype": "success", "terminal_reason": "max_turns", "is_error": False, "result": "so far"}, (Ending.TURN_LIMIT, "so far")),
         ({"subtype": "error_max_budget_usd", "errors": ["a", 1, "b"]}, (Ending.BUDGET, "a; b")),
         ({"subtype": "success", "is_error": True, "result": "odd"}, (Ending.CRASHED, "odd")),
         ({"subtype": "success", "result": "odd"}, (Ending.CRASHED, "odd")),
-        (
-            {"subtype": "error_during_execution", "is_error": False},
-            (Ending.CRASHED, "error_during_execution"),
-        ),
+        ({"subtype": "error_during_execution", "is_error": False}, (Ending.CRASHED, "error_during_execution")),
         ({"subtype": "x", "errors": "not a list"}, (Ending.CRASHED, "x")),
         ({"subtype": "x", "api_error_status": 529}, (Ending.ENDPOINT_DOWN, "x")),
         ({"subtype": "x", "api_error": "rate limit"}, (Ending.RATE_LIMITED, "x")),
         ({"subtype": "x", "api_error_type": "billing_error"}, (Ending.QUOTA, "x")),
         ({"subtype": "x", "result": "not logged in"}, (Ending.AUTHENTICATION, "not logged in")),
     ],
-)
+)  # fmt: skip
 def test_claude_code_ends_with_its_result(
     tmp_path: Path, result: dict[str, Any], ending: tuple[Ending, str | None]
 ) -> None:
@@ -359,21 +342,15 @@ LIMIT = "I've reached the maximum number of actions"
             [message("Ran into this error: status 429. Please retry if you think it may help"), COMPLETE],
             (Ending.RATE_LIMITED, "Ran into this error: status 429."),
         ),
-        (
-            [message("Network error: gone\nPlease resend your message")],
-            (Ending.ENDPOINT_DOWN, "Network error: gone"),
-        ),
+        ([message("Network error: gone\nPlease resend your message")], (Ending.ENDPOINT_DOWN, "Network error: gone")),
         ([message("I say: Network error: gone"), COMPLETE], (Ending.SUCCESS, None)),
         ([message("Network error: gone", **BY_MODEL), COMPLETE], (Ending.SUCCESS, None)),
         ([{"type": "error", "error": "status 401"}, COMPLETE], (Ending.AUTHENTICATION, "status 401")),
         ([{"type": "error", "error": "fell"}], (Ending.CRASHED, "fell")),
-        (
-            [message({"type": "error", "message": "status 503"}), COMPLETE],
-            (Ending.ENDPOINT_DOWN, "status 503"),
-        ),
+        ([message({"type": "error", "message": "status 503"}), COMPLETE], (Ending.ENDPOINT_DOWN, "status 503")),
         ([{"type": "error", "error": "fell"}, message("Network error: gone")], (Ending.CRASHED, "fell")),
     ],
-)
+)  # fmt: skip
 def test_goose_ends_with_its_own_words(
     tmp_path: Path, events: Events, ending: tuple[Ending, str | None]
 ) -> None:
@@ -422,16 +399,10 @@ def finish(reason: str = "stop", **more: Any) -> dict[str, Any]:
         ([finish("tool-calls")], LOST),
         ([finish("stop"), finish("tool-calls")], LOST),
         ([{"type": "error", "error": {"name": "Odd"}}], (Ending.CRASHED, "Odd")),
-        (
-            [{"type": "error", "error": {"name": "Odd", "data": {"message": "why"}}}],
-            (Ending.CRASHED, "why"),
-        ),
-        (
-            [{"type": "error", "error": {"data": {"message": "why", "statusCode": 404}}}],
-            (Ending.UNKNOWN_MODEL, "why"),
-        ),
+        ([{"type": "error", "error": {"name": "Odd", "data": {"message": "why"}}}], (Ending.CRASHED, "why")),
+        ([{"type": "error", "error": {"data": {"message": "why", "statusCode": 404}}}], (Ending.UNKNOWN_MODEL, "why")),
     ],
-)
+)  # fmt: skip
 def test_opencode_ends_with_its_last_step(
     tmp_path: Path, events: Events, ending: tuple[Ending, str | None]
 ) -> None:

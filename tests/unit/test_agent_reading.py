@@ -287,39 +287,12 @@ def test_an_error_means_what_it_says(message: str, ending: Ending | None) -> Non
 
 keys = st.sampled_from(
     [
-        "type",
-        "message",
-        "content",
-        "text",
-        "id",
-        "part",
-        "state",
-        "input",
-        "output",
-        "item",
-        "usage",
-        "role",
-        "error",
-        "data",
-        "stats",
-        "subtype",
-        "result",
-        "tool_use_id",
-        "tool_id",
-        "parameters",
-        "toolCall",
-        "value",
-        "toolResult",
-        "metadata",
-        "tokens",
-        "cache",
-        "calls",
-        "arguments",
-        "turn",
-        "status",
-        "reason",
+        "type", "message", "content", "text", "id", "part", "state", "input", "output", "item", "usage",
+        "role", "error", "data", "stats", "subtype", "result", "tool_use_id", "tool_id", "parameters",
+        "toolCall", "value", "toolResult", "metadata", "tokens", "cache", "calls", "arguments", "turn",
+        "status", "reason",
     ]
-)
+)  # fmt: skip
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=10) | keys,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=4),
@@ -327,29 +300,11 @@ values = st.recursive(
 )
 types = st.sampled_from(
     [
-        "system",
-        "assistant",
-        "user",
-        "result",
-        "message",
-        "tool_use",
-        "tool_result",
-        "error",
-        "item.started",
-        "item.completed",
-        "turn.completed",
-        "turn.failed",
-        "text",
-        "reasoning",
-        "step_finish",
-        "complete",
-        "begin",
-        "answer",
-        "end",
-        "tool_use",
-        "toolRequest",
+        "system", "assistant", "user", "result", "message", "tool_use", "tool_result", "error",
+        "item.started", "item.completed", "turn.completed", "turn.failed", "text", "reasoning", "step_finish",
+        "complete", "begin", "answer", "end", "tool_use", "toolRequest",
     ]
-)
+)  # fmt: skip
 shaped = st.builds(
     lambda kind, rest: json.dumps({**rest, "type": kind}), types, st.dictionaries(keys, values)
 )

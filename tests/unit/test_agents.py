@@ -31,18 +31,10 @@ LONG = "echo " + "é" * 60_000
         ("codex@1.2:m", {"name": "codex", "version": "1.2", "model": "m"}, "codex@1.2:m"),
         ("a:llama:8b", {"name": "a", "model": "llama:8b"}, "a:llama:8b"),
         ("a:m@2024", {"name": "a", "model": "m@2024"}, "a:m@2024"),
-        (
-            "a:m@https://x.org/v1/",
-            {"name": "a", "model": "m", "base_url": "https://x.org/v1/"},
-            "a:m@x.org/v1",
-        ),
-        (
-            "a:m@http://localhost:8000",
-            {"name": "a", "model": "m", "base_url": "http://localhost:8000"},
-            "a:m@http://localhost:8000",
-        ),
+        ("a:m@https://x.org/v1/", {"name": "a", "model": "m", "base_url": "https://x.org/v1/"}, "a:m@x.org/v1"),
+        ("a:m@http://localhost:8000", {"name": "a", "model": "m", "base_url": "http://localhost:8000"}, "a:m@http://localhost:8000"),
     ],
-)
+)  # fmt: skip
 def test_an_agent_is_read_and_named(text: str, spec: dict[str, str], label: str) -> None:
     parsed = AgentSpec.parse(text)
     assert parsed == AgentSpec(**spec)

@@ -153,16 +153,10 @@ def test_an_archive_stands_in_for_the_network(
         (["show", "minni"], "benchjobs: there is no agent 'minni' here; did you mean 'mini'?"),
         (["fetch", "nop"], "benchjobs: nop needs no fetching"),
         (["fetch", "mini@"], "benchjobs: no version after '@' in 'mini@'"),
-        (
-            ["fetch", "mini", "codex", "--from", "mini.agent.toml"],
-            "benchjobs: --from: name one agent at a time.",
-        ),
-        (
-            ["fetch", "mini"],
-            "benchjobs: npm cannot fetch mini@1.0.0: 404 'mini@1.0.0' is not in this registry.",
-        ),
+        (["fetch", "mini", "codex", "--from", "mini.agent.toml"], "benchjobs: --from: name one agent at a time."),
+        (["fetch", "mini"], "benchjobs: npm cannot fetch mini@1.0.0: 404 'mini@1.0.0' is not in this registry."),
     ],
-)
+)  # fmt: skip
 def test_a_mistake_is_one_line(
     here: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -234,17 +228,11 @@ def _fails() -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (
-            _fails,
-            r"somebodys_agents:agent of benchjobs\.agents cannot be loaded: RuntimeError: no such luck; fix",
-        ),
-        (
-            dict,
-            r"somebodys_agents:agent of benchjobs\.agents gives a value of type dict, which has no method `prepare`",
-        ),
+        (_fails, r"somebodys_agents:agent of benchjobs\.agents cannot be loaded: RuntimeError: no such luck; fix"),
+        (dict, r"somebodys_agents:agent of benchjobs\.agents gives a value of type dict, which has no method `prepare`"),
         (3, r"gives a value of type int, which has no method `prepare`"),
     ],
-)
+)  # fmt: skip
 def test_what_an_installed_package_brings_may_be_wrong(
     monkeypatch: pytest.MonkeyPatch, value: object, message: str
 ) -> None:

@@ -223,29 +223,17 @@ def test_what_is_in_the_image_has_no_version(tmp_path: Path) -> None:
             """argv: a list is expected, not 'run --fast'; write ["run --fast"]""",
         ),
         ('name = "x"\ncommand = ["x"]', "mini.agent.toml:2: command: unknown key; did you mean 'argv'?"),
-        (
-            'name = "x"\npath = "."\nargv = ["x"]',
-            "mini.agent.toml:2: path: unknown key; did you mean 'source'?",
-        ),
+        ('name = "x"\npath = "."\nargv = ["x"]', "mini.agent.toml:2: path: unknown key; did you mean 'source'?"),
         ('name = "x"', "argv: is required but missing"),
         ('name = "x"\nargv = []', "argv: is empty"),
         ('name = "x y"\nargv = ["x"]', "name: 'x y' is not a name"),
-        (
-            'name = "x"\nargv = ["x"]\nwire = ["openai"]',
-            "mini.agent.toml:3: wire: unknown key; did you mean 'wires'?",
-        ),
+        ('name = "x"\nargv = ["x"]\nwire = ["openai"]', "mini.agent.toml:3: wire: unknown key; did you mean 'wires'?"),
         ('name = "x"\nargv = ["x"]\nwires = ["smtp"]', "'smtp' is not one of anthropic, openai, google"),
-        (
-            'name = "x"\nargv = ["{modle}"]\nwires = ["openai"]',
-            "unknown placeholder {modle}; did you mean 'model'?",
-        ),
+        ('name = "x"\nargv = ["{modle}"]\nwires = ["openai"]', "unknown placeholder {modle}; did you mean 'model'?"),
         ('name = "x"\nargv = ["{model}"]', "unknown placeholder {model}; there is none here"),
         ('name = "x"\nargv = ["{agent}"]', "unknown placeholder {agent}; there is none here"),
         ('name = "x"\nargv = ["{value}"]', "unknown placeholder {value}; there is none here"),
-        (
-            'name = "x"\nargv = ["x"]\nenv = {A = {b = ["{node}"]}}',
-            "unknown placeholder {node}; there is none here",
-        ),
+        ('name = "x"\nargv = ["x"]\nenv = {A = {b = ["{node}"]}}', "unknown placeholder {node}; there is none here"),
         ('name = "x"\nargv = ["x"]\nversion = "1"', "only a package of npm has a version"),
         ('name = "x"\nargv = ["x"]\n[source]\nnpm = "x@{version}"', "a package of npm needs a version"),
         ('name = "x"\nargv = ["x"]\nversion = "1"\n[source]\nnpm = "x"', "npm needs a {version}"),
@@ -253,7 +241,7 @@ def test_what_is_in_the_image_has_no_version(tmp_path: Path) -> None:
         ('name = "x"\nargv = ["x"]\nreads = "prose"', "reads: 'prose' is not one of claude-code, codex,"),
         ("name = [", "is not valid TOML"),
     ],
-)
+)  # fmt: skip
 def test_a_mistake_in_a_description_is_named(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         _described(tmp_path, text)

@@ -63,17 +63,9 @@ def prepared(described: DescribedAgent, *servers: McpServer) -> Any:
 def test_each_server_has_the_settings_of_its_transport(tmp_path: Path) -> None:
     command = prepared(agent(tmp_path), *SERVERS)
     assert command.argv[-10:] == (
-        "--config",
-        "/bench/agent/servers.json",
-        "--server",
-        "own='/srv/a server' -v 'say \"hi\"'",
-        "-c",
-        'x.own=["-v", "say \\"hi\\""]',
-        "--server",
-        "other=b",
-        "-c",
-        "x.other=[]",
-    )
+        "--config", "/bench/agent/servers.json", "--server", "own='/srv/a server' -v 'say \"hi\"'", "-c",
+        'x.own=["-v", "say \\"hi\\""]', "--server", "other=b", "-c", "x.other=[]",
+    )  # fmt: skip
     assert json.loads(command.env["SERVERS"]) == {"far": "http://far:1/mcp?a=b&c"}
     (file,) = (file for file in command.files if file.path.endswith("servers.json"))
     assert json.loads(file.content) == {
@@ -140,9 +132,6 @@ def test_a_result_is_reused_only_with_the_same_servers_and_skills() -> None:
     assert plain == _environment(scenario(skills_if_there="/harbor/skills"), {})
     assert not {"mcp_servers", "skills_dir", "skills_if_there"} & plain.keys()
     changed = [
-        scenario(skills_dir="/a"),
-        scenario(skills_dir="/b"),
-        scenario(mcp_servers=SERVERS[:1]),
-        HANDED,
-    ]
+        scenario(skills_dir="/a"), scenario(skills_dir="/b"), scenario(mcp_servers=SERVERS[:1]), HANDED,
+    ]  # fmt: skip
     assert len({json.dumps(_environment(one, {}), sort_keys=True) for one in changed}) == 4

@@ -28,45 +28,25 @@ def _spec(text: str, provider: str | None = None) -> AgentSpec:
 @pytest.mark.parametrize(
     ("text", "provider", "expected"),
     [
-        (
-            "a:claude-sonnet-4-6",
-            None,
-            ("anthropic", "anthropic", "https://api.anthropic.com", "claude-sonnet-4-6"),
-        ),
+        ("a:claude-sonnet-4-6", None, ("anthropic", "anthropic", "https://api.anthropic.com", "claude-sonnet-4-6")),
         ("a:gpt-5.5", None, ("openai", "openai", "https://api.openai.com/v1", "gpt-5.5")),
         ("a:o3-mini", None, ("openai", "openai", "https://api.openai.com/v1", "o3-mini")),
         ("a:codex-mini", None, ("openai", "openai", "https://api.openai.com/v1", "codex-mini")),
-        (
-            "a:gemini-2.5-pro",
-            None,
-            ("google", "google", "https://generativelanguage.googleapis.com", "gemini-2.5-pro"),
-        ),
-        (
-            "a:groq/qwen/qwen3-32b",
-            None,
-            ("groq", "openai", "https://api.groq.com/openai/v1", "qwen/qwen3-32b"),
-        ),
+        ("a:gemini-2.5-pro", None, ("google", "google", "https://generativelanguage.googleapis.com", "gemini-2.5-pro")),
+        ("a:groq/qwen/qwen3-32b", None, ("groq", "openai", "https://api.groq.com/openai/v1", "qwen/qwen3-32b")),
         ("a:qwen/qwen3-32b", "groq", ("groq", "openai", "https://api.groq.com/openai/v1", "qwen/qwen3-32b")),
-        (
-            "a:openai/gpt-oss-120b",
-            "groq",
-            ("groq", "openai", "https://api.groq.com/openai/v1", "openai/gpt-oss-120b"),
-        ),
+        ("a:openai/gpt-oss-120b", "groq", ("groq", "openai", "https://api.groq.com/openai/v1", "openai/gpt-oss-120b")),
         ("a:anthropic/claude-x", None, ("anthropic", "anthropic", "https://api.anthropic.com", "claude-x")),
         ("a:vllm/Qwen/Q", None, ("vllm", "openai", "http://127.0.0.1:8001/v1", "Qwen/Q")),
         ("a:Qwen/Q@http://h:8002/v1", "vllm", ("vllm", "openai", "http://h:8002/v1", "Qwen/Q")),
         ("a:Qwen/Q@http://h:8002", None, ("openai-compatible", "openai", "http://h:8002/v1", "Qwen/Q")),
-        (
-            "a:openai/gpt-oss@http://h/v1/",
-            None,
-            ("openai-compatible", "openai", "http://h/v1", "openai/gpt-oss"),
-        ),
+        ("a:openai/gpt-oss@http://h/v1/", None, ("openai-compatible", "openai", "http://h/v1", "openai/gpt-oss")),
         ("a:claude-x@http://h/v1", None, ("anthropic", "anthropic", "http://h", "claude-x")),
         ("a:gemini-x@http://h/v1beta", None, ("google", "google", "http://h", "gemini-x")),
         ("a:gpt-5@http://h/api/v3", None, ("openai", "openai", "http://h/api/v3", "gpt-5")),
         ("a:m@http://h", "mine", ("mine", "openai", "http://h/v1", "m")),
     ],
-)
+)  # fmt: skip
 def test_an_agent_that_speaks_everything(
     text: str, provider: str | None, expected: tuple[str, str, str, str]
 ) -> None:
@@ -78,19 +58,13 @@ def test_an_agent_that_speaks_everything(
 @pytest.mark.parametrize(
     ("text", "provider", "wires", "default", "expected"),
     [
-        (
-            "codex:anything/at-all",
-            None,
-            ("openai",),
-            "openai",
-            ("openai", "https://api.openai.com/v1", "anything/at-all"),
-        ),
+        ("codex:anything/at-all", None, ("openai",), "openai", ("openai", "https://api.openai.com/v1", "anything/at-all")),
         ("codex:m@http://h:1/v1", None, ("openai",), "openai", ("openai", "http://h:1/v1", "m")),
         ("codex:m", "vllm", ("openai",), "openai", ("vllm", "http://127.0.0.1:8001/v1", "m")),
         ("claude-code:m", "vllm", ("anthropic",), "anthropic", ("vllm", "http://127.0.0.1:8001", "m")),
         ("claude-code:m@http://h:1/v1", None, ("anthropic",), "anthropic", ("anthropic", "http://h:1", "m")),
     ],
-)
+)  # fmt: skip
 def test_an_agent_with_a_provider_of_its_own(
     text: str, provider: str | None, wires: tuple[Wire, ...], default: str, expected: tuple[str, str, str]
 ) -> None:
@@ -127,25 +101,10 @@ def test_a_provider_we_do_not_know_has_variables_of_its_name() -> None:
 @pytest.mark.parametrize(
     ("text", "provider", "wires", "message"),
     [
-        (
-            "a:mystery",
-            None,
-            ALL,
-            "the provider of model 'mystery' of a is unknown; write a:PROVIDER/mystery with one of",
-        ),
+        ("a:mystery", None, ALL, "the provider of model 'mystery' of a is unknown; write a:PROVIDER/mystery with one of"),
         ("a", None, ALL, "no model specified for agent 'a'. Use format: a:model"),
-        (
-            "a:m",
-            "groq",
-            ("anthropic",),
-            "a speaks Anthropic Messages, but groq speaks OpenAI's protocols; choose another",
-        ),
-        (
-            "a:m",
-            "my-cloud",
-            ALL,
-            "the base URL of provider 'my-cloud' is unknown .*known are anthropic, .*set MY_CLOUD_BASE_URL",
-        ),
+        ("a:m", "groq", ("anthropic",), "a speaks Anthropic Messages, but groq speaks OpenAI's protocols; choose another"),
+        ("a:m", "my-cloud", ALL, "the base URL of provider 'my-cloud' is unknown .*known are anthropic, .*set MY_CLOUD_BASE_URL"),
         ("a:m", "no good", ALL, "'no good' is not a valid provider name; known providers: "),
         ("a:gpt-5@http://", None, ALL, "'http://' is not a base URL; write "),
         ("a:gpt-5@http://h/v1?key=1", None, ALL, "is not a base URL; write "),
@@ -153,7 +112,7 @@ def test_a_provider_we_do_not_know_has_variables_of_its_name() -> None:
         ("a:gpt-5@http://me:secret@h/v1", None, ALL, "is not a base URL; write "),
         ("a:gpt-5@http://[::1", None, ALL, "is not a base URL; write "),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_told_is_one_clear_error(
     text: str, provider: str | None, wires: tuple[Wire, ...], message: str
 ) -> None:

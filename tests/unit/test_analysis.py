@@ -205,11 +205,8 @@ def test_what_was_reused_counts_but_was_not_spent() -> None:
     reused = results("PP", "old", **spent, reused=origin)
     summary = summarise("oracle", [*reused, *results("F", **spent)])
     assert (summary.total, summary.passed, summary.reused, summary.mean_scored) == (
-        3,
-        2,
-        2,
-        pytest.approx(2 / 3),
-    )
+        3, 2, 2, pytest.approx(2 / 3),
+    )  # fmt: skip
     assert (summary.cost_usd, summary.seconds, summary.p50_seconds) == (0.5, 4.0, 4.0)
     assert (summary.input_tokens, summary.output_tokens, summary.cached_tokens) == (10, 5, 2)
     nothing_ran = summarise("oracle", reused)

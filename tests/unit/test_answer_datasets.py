@@ -70,24 +70,12 @@ def write(path: Path, rows: Sequence[Any]) -> None:
 @pytest.mark.parametrize(
     ("file", "row", "name"),
     [
-        (
-            "test2024.jsonl",
-            {"id": 60, "problem": "1+1?", "answer": "2", "url": "-", "solution": "-"},
-            "aime-2024-60",
-        ),
-        (
-            "eval/data/aime/test2025-I.jsonl",
-            {"id": "I-1", "problem": "1+1?", "answer": "002"},
-            "aime-2025-I-1",
-        ),
-        (
-            "aime_2024_problems.jsonl",
-            {"ID": "2024-II-4", "Problem": "1+1?", "Solution": "-", "Answer": 2},
-            "aime-2024-II-4",
-        ),
+        ("test2024.jsonl", {"id": 60, "problem": "1+1?", "answer": "2", "url": "-", "solution": "-"}, "aime-2024-60"),
+        ("eval/data/aime/test2025-I.jsonl", {"id": "I-1", "problem": "1+1?", "answer": "002"}, "aime-2025-I-1"),
+        ("aime_2024_problems.jsonl", {"ID": "2024-II-4", "Problem": "1+1?", "Solution": "-", "Answer": 2}, "aime-2024-II-4"),
         ("aime25/test.jsonl", {"id": "0", "problem": "1+1?", "answer": "2"}, "aime-2025-0"),
     ],
-)
+)  # fmt: skip
 def test_aime_is_read_from_whoever_lists_it(
     tmp_path: Path, file: str, row: dict[str, Any], name: str
 ) -> None:
@@ -160,17 +148,9 @@ def test_what_is_no_task_of_arc_is_told(tmp_path: Path, text: str) -> None:
 
 
 COLUMNS = [
-    "Pre-Revision Question",
-    "Record ID",
-    "Question",
-    "Correct Answer",
-    "Incorrect Answer 1",
-    "Incorrect Answer 2",
-    "Incorrect Answer 3",
-    "Subdomain",
-    "High-level domain",
-    "Canary String",
-]
+    "Pre-Revision Question", "Record ID", "Question", "Correct Answer", "Incorrect Answer 1",
+    "Incorrect Answer 2", "Incorrect Answer 3", "Subdomain", "High-level domain", "Canary String",
+]  # fmt: skip
 
 
 def gpqa(number: int) -> dict[str, str]:

@@ -81,22 +81,10 @@ def test_an_integer_is_what_is_behind_the_last_mark_of_a_reply(text: str) -> Non
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        " ",
-        "-25",
-        "25.0",
-        "25.",
-        "2 5",
-        "25 26",
-        "twenty-five",
-        "\u0662\u0665",
-        "\uff12\uff15",
-        "1025",
-        "25e0",
-        "0x19",
-        "9" * 100_000,
+        "", " ", "-25", "25.0", "25.", "2 5", "25 26", "twenty-five", "\u0662\u0665", "\uff12\uff15", "1025",
+        "25e0", "0x19", "9" * 100_000,
     ],
-)
+)  # fmt: skip
 def test_another_number_or_none_is_wrong_in_a_file(text: str) -> None:
     assert score(AIME, text, reply=False) == 0
 
@@ -104,22 +92,11 @@ def test_another_number_or_none_is_wrong_in_a_file(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "25 is near, but no",
-        "ANSWER: 25\nANSWER: unknown",
-        "ANSWER: 25.5",
-        "ANSWER: 25/2",
-        "ANSWER: 25^2",
-        "ANSWER: 25,5",
-        "ANSWER: -25",
-        "ANSWER: 25,000",
-        "ANSWER: \u0662\u0665",
-        "ANSWER: " + "9" * 100_000,
-        r"ANSWER: \frac{25}{1}",
-        r"ANSWER: \textsubscript25",
-        r"ANSWER: \mathcal{25}",
-        r"ANSWER: \sqrt{25}",
+        "25 is near, but no", "ANSWER: 25\nANSWER: unknown", "ANSWER: 25.5", "ANSWER: 25/2", "ANSWER: 25^2",
+        "ANSWER: 25,5", "ANSWER: -25", "ANSWER: 25,000", "ANSWER: \u0662\u0665", "ANSWER: " + "9" * 100_000,
+        r"ANSWER: \frac{25}{1}", r"ANSWER: \textsubscript25", r"ANSWER: \mathcal{25}", r"ANSWER: \sqrt{25}",
     ],
-)
+)  # fmt: skip
 def test_another_number_or_none_is_wrong_in_a_reply(text: str) -> None:
     assert score(AIME, text) == 0
 
@@ -312,20 +289,12 @@ def test_any_json_has_a_score(params: dict[str, Any], reply: bool, value: Any) -
 @pytest.mark.parametrize(
     "text",
     [
-        "[" * 300_000,
-        "]" * 300_000,
-        "{" * 300_000,
-        "[[" * 100_000 + "]]" * 100_000,
-        "answer" * 100_000,
-        "answer: " * 100_000,
-        "```" * 100_001,
-        "\\boxed{" * 100_000,
-        "ANSWER: " + "[" * 300_000,
-        json.dumps(["[" * 100_000] * 3),
-        json.dumps([["[["] * 100_000]),
+        "[" * 300_000, "]" * 300_000, "{" * 300_000, "[[" * 100_000 + "]]" * 100_000, "answer" * 100_000,
+        "answer: " * 100_000, "```" * 100_001, "\\boxed{" * 100_000, "ANSWER: " + "[" * 300_000,
+        json.dumps(["[" * 100_000] * 3), json.dumps([["[["] * 100_000]),
     ],
     ids=range(11),
-)
+)  # fmt: skip
 def test_a_hostile_answer_is_wrong_at_once(params: dict[str, Any], text: str) -> None:
     assert score(params, text) == 0
     assert score(params, text, reply=False) == 0

@@ -42,12 +42,8 @@ def _unpack(data: bytes, destination: Path, limit: int = 1000, step: int = 700) 
 
 
 FILE, LINK, HARD, DIRECTORY, DEVICE = (
-    tarfile.REGTYPE,
-    tarfile.SYMTYPE,
-    tarfile.LNKTYPE,
-    tarfile.DIRTYPE,
-    tarfile.CHRTYPE,
-)
+    tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE, tarfile.CHRTYPE,
+)  # fmt: skip
 
 
 def test_a_tree_arrives_whole(tmp_path: Path) -> None:

@@ -87,29 +87,13 @@ def test_words_in_comments_and_texts_are_no_code(tmp_path: Path) -> None:
         ({"a.py": "# ast-grep-ignore: check-0\neval(1)\n"}, "true"),
         ({"a.py": b"# -*- coding: latin-1 -*-\nx = '\xff'\neval(1)\n"}, "true"),
         ({"code.txt": "eval(1)\n"}, "ln -s code.txt a.py"),
-        (
-            {"a.py": "eval(1)\n", "sgconfig.yml": "ruleDirs: [none]\nlanguageGlobs: {html: ['*.py']}\n"},
-            "true",
-        ),
-        (
-            {
-                "sgconfig.yml": "customLanguages: {p: {libraryPath: p.so, extensions: [py]}}",
-                "a.py": "eval(1)",
-            },
-            "true",
-        ),
+        ({"a.py": "eval(1)\n", "sgconfig.yml": "ruleDirs: [none]\nlanguageGlobs: {html: ['*.py']}\n"}, "true"),
+        ({"sgconfig.yml": "customLanguages: {p: {libraryPath: p.so, extensions: [py]}}", "a.py": "eval(1)"}, "true"),
     ],
     ids=[
-        "hidden",
-        "ignored",
-        "silenced",
-        "silenced by name",
-        "not utf-8",
-        "link",
-        "project",
-        "native library",
+        "hidden", "ignored", "silenced", "silenced by name", "not utf-8", "link", "project", "native library",
     ],
-)
+)  # fmt: skip
 def test_forbidden_code_cannot_be_hidden(tmp_path: Path, files: dict[str, bytes | str], setup: str) -> None:
     result = _score(tmp_path, FORBIDDEN, files, setup=setup)
     assert (result.score, result.error) == (0.0, None), result.output

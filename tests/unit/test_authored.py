@@ -192,12 +192,8 @@ def test_parametrize_makes_variants() -> None:
 
     made = benchjobs.Benchmark("words", scenarios=[sort_lines, scenario("other")])
     assert [ref.id for ref in made.refs()] == [
-        "sort-lines.UP-10",
-        "sort-lines.UP-many",
-        "sort-lines.DOWN-10",
-        "sort-lines.DOWN-many",
-        "other",
-    ]
+        "sort-lines.UP-10", "sort-lines.UP-many", "sort-lines.DOWN-10", "sort-lines.DOWN-many", "other",
+    ]  # fmt: skip
     loaded = made.load("sort-lines.DOWN-many")
     assert (loaded.problem_statement, loaded.cluster, loaded.tags) == (
         "Sort 1000 words down.",
@@ -231,19 +227,13 @@ def test_ids_of_parametrize_are_those_of_pytest(pytester: pytest.Pytester) -> No
 @pytest.mark.parametrize(
     ("mark", "message"),
     [
-        (
-            pytest.mark.parametrize("a", [1, True], ids=["1", "1"]),
-            "make: parametrize: two sets have the id '1'; give them ids=[...]",
-        ),
-        (
-            pytest.mark.parametrize("a", [1], indirect=True),
-            "make: parametrize: indirect cannot be used for scenarios",
-        ),
+        (pytest.mark.parametrize("a", [1, True], ids=["1", "1"]), "make: parametrize: two sets have the id '1'; give them ids=[...]"),
+        (pytest.mark.parametrize("a", [1], indirect=True), "make: parametrize: indirect cannot be used for scenarios"),
         (pytest.mark.parametrize("a", [1, 2], ids=["x"]), "make: parametrize: there are 2 sets and 1 ids"),
         (pytest.mark.parametrize(("a", "b"), [(1,)]), "make: parametrize: a, b need 2 values, not 1"),
         (pytest.mark.parametrize("b", [1]), "make: raises TypeError: "),
     ],
-)
+)  # fmt: skip
 def test_wrong_parameters_are_told(mark: pytest.MarkDecorator, message: str) -> None:
     def make(a: int) -> benchjobs.Scenario:
         return scenario()

@@ -170,18 +170,10 @@ def test_pooled_attempts_are_of_the_same_task_and_counted_once(reports: Path, hi
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "job:",
-        "branch:",
-        "branch:main~0",
-        "branch:main~x",
-        "branch:main~101",
-        "branch:a b",
-        "file:",
-        "tag:x",
-        "a/b",
+        "", "job:", "branch:", "branch:main~0", "branch:main~x", "branch:main~101", "branch:a b", "file:",
+        "tag:x", "a/b",
     ],
-)
+)  # fmt: skip
 def test_words_that_mean_nothing_are_an_error(text: str) -> None:
     with pytest.raises(InputError):
         parse_spec(text)
@@ -728,17 +720,11 @@ def test_a_completed_job_of_a_newer_version_is_passed_over(tmp_path: Path) -> No
         (JobStatus.CANCELLED, 5, 5, None, None),
         (JobStatus.CANCELLED, 5, 4, "it did not complete: cancelled, with 4 of 5 results", None),
         (JobStatus.CANCELLED, None, 4, None, None),
-        (
-            JobStatus.CANCELLED,
-            5,
-            2,
-            "it did not complete: cancelled, with 2 of 5 results",
-            "1 of its 3 results are gone",
-        ),
+        (JobStatus.CANCELLED, 5, 2, "it did not complete: cancelled, with 2 of 5 results", "1 of its 3 results are gone"),
         (JobStatus.RUNNING, 5, 6, None, None),
         (JobStatus.RUNNING, 5, 3, "it has not ended: running, with 3 of 5 results", None),
     ],
-)
+)  # fmt: skip
 def test_what_a_job_lacks_is_counted(
     tmp_path: Path, status: JobStatus, planned: int | None, results: int, cut: str | None, gone: str | None
 ) -> None:

@@ -69,11 +69,8 @@ def test_a_new_job_runs_in_this_process_which_has_its_lock(tmp_path: Path, start
     begun = start(parent="p", rescore=None)
     record = begun.bundle.read()
     assert (record.status, record.planned, record.owner, record.parent) == (
-        JobStatus.RUNNING,
-        3,
-        current_owner(),
-        "p",
-    )
+        JobStatus.RUNNING, 3, current_owner(), "p",
+    )  # fmt: skip
     assert record == begun.record
     assert begun.history.job(record.id) == record
     assert hold(begun.bundle.root) is None

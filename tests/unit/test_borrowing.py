@@ -132,26 +132,17 @@ def test_defaults_do_not_change_what_is_borrowed(tmp_path: Path) -> None:
         ("from: first", "scenarios[0].from: NAME::SCENARIO or PATH::SCENARIO is expected, such as"),
         ("from: other/lender.bench.yaml::frist", "no scenario 'frist'; did you mean 'first'?"),
         ("from: other/none.bench.yaml::first", "none.bench.yaml: no such file or directory"),
-        (
-            "from: terminal-bensh-2::x",
-            "scenarios[0].from: there is no benchmark 'terminal-bensh-2'; did you mean",
-        ),
+        ("from: terminal-bensh-2::x", "scenarios[0].from: there is no benchmark 'terminal-bensh-2'; did you mean"),
         ("{from: 'other::first', weights: {c: 1}}", "scenarios[0].weights.c: no scorer 'c'; available: a, b"),
         ("{from: 'other::first', weights: {a: 0}}", "scenarios[0].weights.a: must be greater than 0, not 0"),
-        (
-            "{from: 'other::first', problem_statement: Else}",
-            "scenarios[0].problem_statement: cannot be changed of a borrowed scenario",
-        ),
+        ("{from: 'other::first', problem_statement: Else}", "scenarios[0].problem_statement: cannot be changed of a borrowed scenario"),
         ("{from: 'other::first', image: x}", "scenarios[0].image: cannot be changed of a borrowed scenario"),
-        (
-            "{from: 'other::first', wieghts: {a: 1}}",
-            "scenarios[0].wieghts: unknown key; did you mean 'weights'?",
-        ),
+        ("{from: 'other::first', wieghts: {a: 1}}", "scenarios[0].wieghts: unknown key; did you mean 'weights'?"),
         ("{from: 'other::first', id: a b}", "scenarios[0].id: 'a b' is not a name"),
         ("from: 3", "scenarios[0].from: text is expected, not 3"),
         ("from: mine.bench.yaml::first", "is borrowed in a circle"),
     ],
-)
+)  # fmt: skip
 def test_mistakes_are_told(tmp_path: Path, written: str, message: str) -> None:
     found = told(manifest(tmp_path, f"- {written}"))
     assert [line for line, _ in found] == [4]

@@ -84,11 +84,8 @@ def test_a_committed_trial_is_in_its_place_with_all_its_files(bundle: JobBundle)
     place = bundle.root / committed.path
     assert directory.path == place
     assert sorted(path.relative_to(place).as_posix() for path in place.rglob("*")) == [
-        "agent.log",
-        "artifacts",
-        "artifacts/out.txt",
-        "result.json",
-    ]
+        "agent.log", "artifacts", "artifacts/out.txt", "result.json",
+    ]  # fmt: skip
 
 
 def test_a_discarded_trial_leaves_nothing_even_with_unreadable_files(bundle: JobBundle) -> None:

@@ -95,10 +95,7 @@ def test_an_outcome_that_is_not_told_is_unknown(tmp_path: Path, outcome: dict[st
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            '{"events": [],\n "outcome": }',
-            r"one\.replay\.json:2: is not JSON: Expecting value \(column 13, offset 27\)",
-        ),
+        ('{"events": [],\n "outcome": }', r"one\.replay\.json:2: is not JSON: Expecting value \(column 13, offset 27\)"),
         ('{"events": [],\n\n "x": NaN}', r"one\.replay\.json:3: is not JSON: NaN is no number"),
         ('{"x": "NaN", "y": -Infinity}', r":1: is not JSON: -Infinity is no number"),
         ('{"outcome": {"success": false, "success": true}}', "has the key 'success' twice in one object"),
@@ -115,14 +112,11 @@ def test_an_outcome_that_is_not_told_is_unknown(tmp_path: Path, outcome: dict[st
         ("{}", "events: a list is expected"),
         ("[]", "is no object"),
         ("", "is not JSON"),
-        (
-            '{"events": [], "outcome": {"success": "yes"}}',
-            "outcome.success: true or false is expected, not 'yes'",
-        ),
+        ('{"events": [], "outcome": {"success": "yes"}}', "outcome.success: true or false is expected, not 'yes'"),
         ('{"events": [], "outcome": {"success": 1}}', "outcome.success: true or false is expected, not 1"),
         ('{"events": [], "outcome": true}', "outcome.success: true or false is expected, not True"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_run_says_what_and_where(tmp_path: Path, text: str, message: str) -> None:
     path = captured(tmp_path, text)
     with pytest.raises(InputError, match=message) as caught:
@@ -283,19 +277,13 @@ def test_checks_score_by_their_share_and_what_is_unknown_is_no_score(tmp_path: P
         ({"capture_path": 7}, "capture_path"),
         ({"capture_path": ".", "capture_glob": "../*"}, "leads out of capture_path"),
         ({"capture_path": ".", "capture_glob": "/etc/*"}, "leads out of capture_path"),
-        (
-            {"capture_path": ".", "capture_globb": "*"},
-            "there is no parameter 'capture_globb'; did you mean 'capture_glob'",
-        ),
+        ({"capture_path": ".", "capture_globb": "*"}, "there is no parameter 'capture_globb'; did you mean 'capture_glob'"),
         ({"capture_path": ".", "outcome": False}, "nothing would be scored"),
         ({"capture_path": ".", "checks": [{"kind": 1}]}, "checks"),
-        (
-            {"capture_path": ".", "scorers": [{"type": "capture", "name": "outcome"}]},
-            "'outcome' is the name of two",
-        ),
+        ({"capture_path": ".", "scorers": [{"type": "capture", "name": "outcome"}]}, "'outcome' is the name of two"),
         ({"capture_path": ".", "scorers": [{"name": "x"}]}, "type"),
     ],
-)
+)  # fmt: skip
 def test_wrong_parameters_are_told(values: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
         opened(**values)

@@ -15,12 +15,8 @@ from pytest_benchjobs.sandbox.docker.programs import changed_below, outside
 from pytest_benchjobs.sandbox.protocol import Changed
 
 FILE, LINK, HARD, PIPE, DIRECTORY = (
-    tarfile.REGTYPE,
-    tarfile.SYMTYPE,
-    tarfile.LNKTYPE,
-    tarfile.FIFOTYPE,
-    tarfile.DIRTYPE,
-)
+    tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE,
+)  # fmt: skip
 
 
 def _engine(*members: tuple[str, bytes, str | bytes], at: str = "/app") -> Open:

@@ -76,14 +76,8 @@ def test_help_and_the_page_of_commands_name_every_command_there_is(
     [
         ([], "benchjobs: Missing command. See `benchjobs --help`"),
         (["nope"], "benchjobs: No such command 'nope'. See `benchjobs --help`"),
-        (
-            ["summry", "last"],
-            "benchjobs: No such command 'summry'; did you mean 'summary'? See `benchjobs --help`",
-        ),
-        (
-            ["db", "rebuild", "--dir", "missing"],
-            "benchjobs: there are no jobs in missing; choose another --dir",
-        ),
+        (["summry", "last"], "benchjobs: No such command 'summry'; did you mean 'summary'? See `benchjobs --help`"),
+        (["db", "rebuild", "--dir", "missing"], "benchjobs: there are no jobs in missing; choose another --dir"),
         (
             ["run", "toy.bench.yaml"],
             (
@@ -98,21 +92,12 @@ def test_help_and_the_page_of_commands_name_every_command_there_is(
                 "See `benchjobs run --help`"
             ),
         ),
-        (
-            ["run"],
-            "benchjobs: nothing to run; give --benchmark, --scenarios or --all. See `benchjobs run --help`",
-        ),
-        (
-            ["summary", "a", "b"],
-            "benchjobs: Got unexpected extra argument (b). See `benchjobs summary --help`",
-        ),
+        (["run"], "benchjobs: nothing to run; give --benchmark, --scenarios or --all. See `benchjobs run --help`"),
+        (["summary", "a", "b"], "benchjobs: Got unexpected extra argument (b). See `benchjobs summary --help`"),
         (["benchmarks"], "benchjobs: there is no directory benchmarks/ here; name a PATH"),
-        (
-            ["schema", "nope"],
-            f"benchjobs: there is no schema 'nope'; there are {', '.join((*WRITTEN, *DOCUMENTS))}",
-        ),
+        (["schema", "nope"], f"benchjobs: there is no schema 'nope'; there are {', '.join((*WRITTEN, *DOCUMENTS))}"),
     ],
-)
+)  # fmt: skip
 def test_a_mistake_is_one_line_on_stderr(
     arguments: list[str],
     message: str,
@@ -226,15 +211,9 @@ def test_help_and_version_load_nothing_heavy() -> None:
 
 def test_values_of_variables_are_not_in_the_recorded_command_line() -> None:
     argv = [
-        "pytest",
+        "pytest", "--bench-env", "KEY=value", "--bench-env=A=b=c", "--bench-secret=K=HOST_K", "-k", "x=y",
         "--bench-env",
-        "KEY=value",
-        "--bench-env=A=b=c",
-        "--bench-secret=K=HOST_K",
-        "-k",
-        "x=y",
-        "--bench-env",
-    ]
+    ]  # fmt: skip
     assert redact_arguments(argv) == [
         "pytest", "--bench-env", "KEY=[redacted]", "--bench-env=A=[redacted]", "--bench-secret=K=HOST_K", "-k", "x=y",
         "--bench-env",

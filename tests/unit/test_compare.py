@@ -186,11 +186,8 @@ def test_a_gate_and_a_comparison_of_the_same_jobs_agree(both: tuple[Side, Side],
     for row in rows:
         rule = gate[row.b_agent]
         assert (row.scenarios, row.a, row.b, row.delta) == (
-            rule.scenarios,
-            rule.before,
-            rule.now,
-            rule.change,
-        )
+            rule.scenarios, rule.before, rule.now, rule.change,
+        )  # fmt: skip
         assert (row.low, row.high, row.p_worse) == (rule.low, rule.high, rule.p_value)
         assert row.p_value == back[row.b_agent].p_value
         assert row.p_value is not None

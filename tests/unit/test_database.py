@@ -129,11 +129,8 @@ def test_an_older_history_is_brought_up_to_date_with_all_that_can_be_known(
             record(path.parent, status=JobStatus.COMPLETED, finished_at=NOW, planned=12, totals=paid)
         )
         assert upgraded == (
-            history.job_row(JOB),
-            history.runs(JOB),
-            history.trials(JOB),
-            history.paired_rows(JOB),
-        )
+            history.job_row(JOB), history.runs(JOB), history.trials(JOB), history.paired_rows(JOB),
+        )  # fmt: skip
         assert scores == [history.scores(JOB, of.node_id) for of in trials]
         assert len(history.runs(JOB)) == 4
     tables = [line for line in dump(path) if 'INTO "scenarios"' in line]

@@ -134,11 +134,8 @@ def test_a_command_is_asked_to_end_before_it_is_killed(trap: str, status: int) -
         stopping=stopping,
     )
     assert (result.exit_status, result.timed_out, result.stopped, result.silent) == (
-        status,
-        True,
-        True,
-        False,
-    )
+        status, True, True, False,
+    )  # fmt: skip
     assert output.split()[-1] == b"bye"
     sandbox.remove()
 

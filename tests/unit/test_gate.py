@@ -30,12 +30,9 @@ from .examples import at_most
 
 AT = datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC)
 OK, NO_BASELINE, REGRESSED, INCONCLUSIVE, INVALID = (
-    GateVerdict.OK,
-    GateVerdict.NO_BASELINE,
-    GateVerdict.REGRESSED,
-    GateVerdict.INCONCLUSIVE,
+    GateVerdict.OK, GateVerdict.NO_BASELINE, GateVerdict.REGRESSED, GateVerdict.INCONCLUSIVE,
     GateVerdict.INVALID,
-)
+)  # fmt: skip
 NAN, INF = float("nan"), float("inf")
 
 
@@ -195,11 +192,8 @@ def test_one_scenario_is_inconclusive_at_most_unless_many_attempts_show_it() -> 
     report = judged(side([[0]]), side([[1]]), "mean:5pp")
     found = only(report)
     assert (report.verdict, exit_status(report), found.p_value, found.test) == (
-        INCONCLUSIVE,
-        0,
-        0.5,
-        "mcnemar",
-    )
+        INCONCLUSIVE, 0, 0.5, "mcnemar",
+    )  # fmt: skip
     assert (found.low, found.detectable) == (None, None)
     assert found.advice == (
         "1 scenario of 1 attempt cannot show a regression at 95 %: use 5 scenarios or more, or 4 attempts or more on both sides"
@@ -245,11 +239,8 @@ def test_numbers_that_cannot_be(bad: float) -> None:
 def test_a_line_says_everything() -> None:
     found = only(judged(side(BAD), side(GOOD), "mean:5pp"))
     assert (found.verdict, found.benchmark, found.agent, found.baseline_agent) == (
-        REGRESSED,
-        "b",
-        "a:m",
-        "a:m",
-    )
+        REGRESSED, "b", "a:m", "a:m",
+    )  # fmt: skip
     assert (found.before, found.now, found.change, found.tolerance) == (1, 0.6, -0.4, 0.05)
     assert (found.test, found.scenarios) == ("mcnemar", 20)
     assert found.p_value == 1 / 256
@@ -738,12 +729,9 @@ def test_what_is_in_quarantine_is_out_of_everything_but_the_list() -> None:
     ill = [cell(n, [0.0], known="quarantine", errors=3) for n in range(100, 130)]
     well = [cell(n, [1.0]) for n in range(100, 130)]
     rules = (
-        "mean:5pp",
-        "scenario",
-        "--bench-min-score 0.9",
-        "--bench-max-error-rate b=0.01",
+        "mean:5pp", "scenario", "--bench-min-score 0.9", "--bench-max-error-rate b=0.01",
         "--bench-min-samples 20",
-    )
+    )  # fmt: skip
     report = judged(of(*side(GOOD).cells.values(), *ill), of(*side(GOOD).cells.values(), *well), *rules)
     assert report.verdict is OK
     assert {one.scenarios for one in report.rules if one.test in ("mcnemar", "fisher")} == {20}

@@ -127,19 +127,13 @@ def test_what_is_said_afterwards_goes_before_what_was_asked() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (
-            {"fail_on_regression": ["mean"]},
-            "fail_on_regression: it needs a baseline; * `baseline`",
-        ),
+        ({"fail_on_regression": ["mean"]}, "fail_on_regression: it needs a baseline; * `baseline`"),
         ({"require_baseline": True}, "require_baseline: it needs a baseline"),
         ({"first_run": True}, "first_run: it needs a baseline; * `baseline`"),
         ({"allow_missing": [" "]}, "allow_missing: '' names nothing. Write scenario=ID"),
         ({"allow_missing": ["a\nb"]}, "allow_missing: 'a\\nb' names nothing"),
         ({"allow_missing": ["tag=x"]}, "allow_missing: 'tag=x': unknown key 'tag'; write KEY=PATTERN"),
-        (
-            {"allow_missing": ["scenaro=x"]},
-            "allow_missing: 'scenaro=x': unknown key 'scenaro'; did you mean 'scenario'?",
-        ),
+        ({"allow_missing": ["scenaro=x"]}, "allow_missing: 'scenaro=x': unknown key 'scenaro'; did you mean 'scenario'?"),
         ({"allow_missing": ["agent="]}, "allow_missing: 'agent=': agent has no value"),
         ({"allow_missing": ["agent=a,agent=b"]}, "allow_missing: 'agent=a,agent=b': agent is given twice"),
         ({"min_score": {"*": "nan"}}, "min_score: 'nan' is not a score"),
@@ -149,7 +143,7 @@ def test_what_is_said_afterwards_goes_before_what_was_asked() -> None:
         ({"noise": {"b": "-1pp"}}, "noise: '-1pp' is not a number of points"),
         ({"policy": "x"}, "policy: 'x' is none of evidence, strict, point"),
     ],
-)
+)  # fmt: skip
 def test_mistakes(values: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as raised:
         gate_config(values)

@@ -47,15 +47,10 @@ def test_which_endings_stop_an_agent(ending: Ending) -> None:
         assert bool(stops) == (
             ending
             in {
-                Ending.TRIAL_LIMIT,
-                Ending.BUDGET,
-                Ending.QUOTA,
-                Ending.AUTHENTICATION,
-                Ending.UNKNOWN_MODEL,
-                Ending.RATE_LIMITED,
-                Ending.ENDPOINT_DOWN,
+                Ending.TRIAL_LIMIT, Ending.BUDGET, Ending.QUOTA, Ending.AUTHENTICATION, Ending.UNKNOWN_MODEL,
+                Ending.RATE_LIMITED, Ending.ENDPOINT_DOWN,
             }
-        )
+        )  # fmt: skip
         assert (state.ending, state.message) == (ending, f"it was {ending}")
 
     _run(scenario)

@@ -37,12 +37,7 @@ def _google(code: int, status: str, message: str, **details: Any) -> dict[str, A
         (403, _anthropic("permission_error", "no"), Ending.AUTHENTICATION, False),
         (404, _anthropic("not_found_error", "model: claude-0"), Ending.UNKNOWN_MODEL, False),
         (400, _anthropic("invalid_request_error", "prompt is too long"), Ending.REFUSED, False),
-        (
-            400,
-            _anthropic("invalid_request_error", "Your credit balance is too low to ..."),
-            Ending.QUOTA,
-            False,
-        ),
+        (400, _anthropic("invalid_request_error", "Your credit balance is too low to ..."), Ending.QUOTA, False),
         (402, _anthropic("billing_error", "pay"), Ending.QUOTA, False),
         (413, _anthropic("request_too_large", "big"), Ending.REFUSED, False),
         (429, _anthropic("rate_limit_error", "slow down"), Ending.RATE_LIMITED, True),
@@ -54,37 +49,17 @@ def _google(code: int, status: str, message: str, **details: Any) -> dict[str, A
         (429, _openai("You exceeded your current quota", "insufficient_quota"), Ending.QUOTA, False),
         (429, _openai("Rate limit reached", "rate_limit_exceeded"), Ending.RATE_LIMITED, True),
         (422, _openai("no"), Ending.REFUSED, False),
-        (
-            404,
-            {"object": "error", "message": "The model `x` does not exist.", "code": 404},
-            Ending.UNKNOWN_MODEL,
-            False,
-        ),
+        (404, {"object": "error", "message": "The model `x` does not exist.", "code": 404}, Ending.UNKNOWN_MODEL, False),
         (404, {"detail": "Not Found"}, Ending.ENDPOINT_DOWN, False),
-        (
-            400,
-            _google(400, "INVALID_ARGUMENT", "API key not valid.", reason="API_KEY_INVALID"),
-            Ending.AUTHENTICATION,
-            False,
-        ),
+        (400, _google(400, "INVALID_ARGUMENT", "API key not valid.", reason="API_KEY_INVALID"), Ending.AUTHENTICATION, False),
         (404, _google(404, "NOT_FOUND", "models/x is not found"), Ending.UNKNOWN_MODEL, False),
         (429, _google(429, "RESOURCE_EXHAUSTED", "quota", retryDelay="34s"), Ending.RATE_LIMITED, True),
-        (
-            429,
-            _google(
-                429,
-                "RESOURCE_EXHAUSTED",
-                "quota",
-                violations=[{"quotaId": "GenerateRequestsPerDayPerProject"}],
-            ),
-            Ending.QUOTA,
-            False,
-        ),
+        (429, _google(429, "RESOURCE_EXHAUSTED", "quota", violations=[{"quotaId": "GenerateRequestsPerDayPerProject"}]), Ending.QUOTA, False),
         (503, _google(503, "UNAVAILABLE", "overloaded"), Ending.ENDPOINT_DOWN, True),
         (408, {}, Ending.ENDPOINT_DOWN, True),
         (301, {}, Ending.ENDPOINT_DOWN, False),
     ],
-)
+)  # fmt: skip
 def test_an_answer_that_is_none(status: int, body: dict[str, Any], ending: Ending, again: bool) -> None:
     failure = of_response(status, {}, json.dumps(body).encode(), NOW)
     assert (failure.ending, failure.again) == (ending, again)

@@ -365,20 +365,11 @@ def test_of_headers_only_those_pass_that_say_something_to_a_model(gateway: Gatew
     [
         (f"{CHAT}?model=dear&api_key=x", "/v1/chat/completions"),
         ("/anthropic/v1/messages?beta=true&model=dear", "/v1/messages?beta=true"),
-        (
-            "/google/v1beta/models/m-1:generateContent?fields=candidates&%24fields=x&%24httpMethod=GET&alt=media",
-            "/v1beta/models/m-1:generateContent",
-        ),
-        (
-            "/google/v1beta/models/m-1:streamGenerateContent?alt=sse&alt=proto&callback=x&KEY=x",
-            "/v1beta/models/m-1:streamGenerateContent?alt=sse",
-        ),
-        (
-            "/google/v1beta/models/m%2d1:generateContent?%61lt=json",
-            "/v1beta/models/m-1:generateContent?alt=json",
-        ),
+        ("/google/v1beta/models/m-1:generateContent?fields=candidates&%24fields=x&%24httpMethod=GET&alt=media", "/v1beta/models/m-1:generateContent"),
+        ("/google/v1beta/models/m-1:streamGenerateContent?alt=sse&alt=proto&callback=x&KEY=x", "/v1beta/models/m-1:streamGenerateContent?alt=sse"),
+        ("/google/v1beta/models/m%2d1:generateContent?%61lt=json", "/v1beta/models/m-1:generateContent?alt=json"),
     ],
-)
+)  # fmt: skip
 def test_of_a_query_nothing_passes_that_hides_usage_or_names_another_model(
     gateway: Gateway, model: Model, path: str, passed: str
 ) -> None:

@@ -12,16 +12,8 @@ from pytest_benchjobs.gateway.wires import Call, Kind, credentials, error_body, 
 @pytest.mark.parametrize(
     ("method", "target", "call"),
     [
-        (
-            "POST",
-            "/anthropic/v1/messages?beta=true",
-            Call("anthropic", Kind.MESSAGES, "POST", "/v1/messages?beta=true"),
-        ),
-        (
-            "POST",
-            "/anthropic/v1/messages/count_tokens",
-            Call("anthropic", Kind.OTHER, "POST", "/v1/messages/count_tokens"),
-        ),
+        ("POST", "/anthropic/v1/messages?beta=true", Call("anthropic", Kind.MESSAGES, "POST", "/v1/messages?beta=true")),
+        ("POST", "/anthropic/v1/messages/count_tokens", Call("anthropic", Kind.OTHER, "POST", "/v1/messages/count_tokens")),
         ("GET", "/anthropic/v1/models/claude-1", Call("anthropic", Kind.OTHER, "GET", "/v1/models/claude-1")),
         ("POST", "/openai/v1/chat/completions", Call("openai", Kind.CHAT, "POST", "/chat/completions")),
         ("POST", "/openai/v1/responses", Call("openai", Kind.RESPONSES, "POST", "/responses")),
@@ -34,18 +26,10 @@ from pytest_benchjobs.gateway.wires import Call, Kind, credentials, error_body, 
                 "google", Kind.GENERATE, "POST", "/v1beta/models/g-2.5:streamGenerateContent?alt=sse", "g-2.5"
             ),
         ),
-        (
-            "POST",
-            "/google/v1beta/models/g:generateContent?key=abc",
-            Call("google", Kind.GENERATE, "POST", "/v1beta/models/g:generateContent", "g"),
-        ),
-        (
-            "POST",
-            "/google/v1beta/models/g:countTokens",
-            Call("google", Kind.OTHER, "POST", "/v1beta/models/g:countTokens"),
-        ),
+        ("POST", "/google/v1beta/models/g:generateContent?key=abc", Call("google", Kind.GENERATE, "POST", "/v1beta/models/g:generateContent", "g")),
+        ("POST", "/google/v1beta/models/g:countTokens", Call("google", Kind.OTHER, "POST", "/v1beta/models/g:countTokens")),
     ],
-)
+)  # fmt: skip
 def test_calls_of_models_are_known(method: str, target: str, call: Call) -> None:
     assert recognise(method, target) == call
 

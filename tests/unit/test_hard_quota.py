@@ -48,14 +48,7 @@ def of_a_day(again: str) -> dict[str, Any]:
     ("status", "headers", "body", "back_at"),
     [
         (400, {}, anthropic("Your credit balance is too low to access the API."), None),
-        (
-            400,
-            {},
-            anthropic(
-                "You have reached your specified API usage limits. You will regain access on 2027-02-01 at 00:00 UTC."
-            ),
-            1_801_440_000.0,
-        ),
+        (400, {}, anthropic("You have reached your specified API usage limits. You will regain access on 2027-02-01 at 00:00 UTC."), 1_801_440_000.0),
         (
             429,
             {
@@ -68,25 +61,10 @@ def of_a_day(again: str) -> dict[str, Any]:
         ),
         (429, {}, openai("You exceeded your current quota", code="insufficient_quota"), None),
         (429, {"retry-after": "90"}, openai("No more", code="insufficient_quota"), NOW + 90),
-        (
-            429,
-            {},
-            openai("The usage limit has been reached", type="usage_limit_reached", resets_at=NOW + 9),
-            NOW + 9,
-        ),
-        (
-            429,
-            {},
-            openai("reached", type="usage_limit_reached", resets_at="2027-01-15T08:30:00Z"),
-            NOW + HOUR / 2,
-        ),
+        (429, {}, openai("The usage limit has been reached", type="usage_limit_reached", resets_at=NOW + 9), NOW + 9),
+        (429, {}, openai("reached", type="usage_limit_reached", resets_at="2027-01-15T08:30:00Z"), NOW + HOUR / 2),
         (429, {}, openai("reached", type="usage_limit_reached", resets_in_seconds=602705), NOW + 602705),
-        (
-            429,
-            {},
-            gemini("GenerateRequestsPerDayPerProjectPerModel-FreeTier"),
-            NOW,
-        ),  # midnight is at this very time
+        (429, {}, gemini("GenerateRequestsPerDayPerProjectPerModel-FreeTier"), NOW),  # midnight is at this very time
         (402, {}, openai("This request requires more credits", code=402), None),
         (402, {}, openai("Insufficient Balance"), None),
         (
@@ -102,7 +80,7 @@ def of_a_day(again: str) -> dict[str, Any]:
         (429, {}, of_a_day("9m38.016s"), NOW + 578.016),
         (429, {}, of_a_day("1h2m3s"), NOW + 3723),
     ],
-)
+)  # fmt: skip
 def test_a_quota_is_known_and_when_it_is_back(
     status: int, headers: dict[str, str], body: dict[str, Any], back_at: float | None
 ) -> None:

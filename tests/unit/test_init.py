@@ -25,13 +25,10 @@ from pytest_benchjobs.sources import open_source
 from .jobs import make_job, run
 
 WRITTEN = [
-    "wrote  benchmarks/acme.bench.yaml",
-    "wrote  benchmarks/.bench.schema.json",
-    "wrote  benchmarks/data/in.txt",
-    "wrote  my-agent/run.sh",
-    "wrote  benchmarks/my-agent.agent.toml",
+    "wrote  benchmarks/acme.bench.yaml", "wrote  benchmarks/.bench.schema.json",
+    "wrote  benchmarks/data/in.txt", "wrote  my-agent/run.sh", "wrote  benchmarks/my-agent.agent.toml",
     "wrote  .github/workflows/benchmark.yml",
-]
+]  # fmt: skip
 
 
 @pytest.fixture

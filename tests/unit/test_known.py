@@ -179,10 +179,7 @@ def test_entries_of_benchmarks_that_were_not_met_may_be_about_something(path: Pa
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (
-            entry(until="2027-01-30"),
-            ["4: known[0].until: s: its failure was accepted until 2027-01-30, which has"],
-        ),
+        (entry(until="2027-01-30"), ["4: known[0].until: s: its failure was accepted until 2027-01-30, which has"]),
         (entry(until=None), ["1: known[0].until: is required but missing"]),
         (entry(reason=None), ["1: known[0].reason: is required but missing"]),
         (entry(reason='" "'), ["3: known[0].reason: is empty"]),
@@ -191,33 +188,18 @@ def test_entries_of_benchmarks_that_were_not_met_may_be_about_something(path: Pa
         (entry(until="20270228"), ["4: known[0].until: a day such as 2027-01-31 is expected"]),
         (entry(until="true"), ["4: known[0].until: a day such as 2027-01-31 is expected"]),
         (entry(until='"2027-02-30"'), ["4: known[0].until: there is no day 2027-02-30"]),
-        (
-            entry(mode='"skipp"'),
-            ["5: known[0].mode: 'skipp' is not one of expected-fail, quarantine, skip. did you"],
-        ),
+        (entry(mode='"skipp"'), ["5: known[0].mode: 'skipp' is not one of expected-fail, quarantine, skip. did you"]),
         (entry(strict='"yes"'), ["5: known[0].strict: true or false is expected, not 'yes'"]),
-        (
-            entry(strict="true", mode='"skip"'),
-            ["5: known[0].strict: s: means nothing with mode skip; leave one"],
-        ),
+        (entry(strict="true", mode='"skip"'), ["5: known[0].strict: s: means nothing with mode skip; leave one"]),
         (entry(agnet='"x"'), ["5: known[0].agnet: unknown key; did you mean 'agent'?"]),
-        (
-            entry(zzz="1"),
-            ["5: known[0].zzz: unknown key; available: reason, until, issue, mode, strict, scenario"],
-        ),
-        (
-            entry(scenario=None, scenarios='"x"'),
-            ["4: known[0].scenarios: unknown key; did you mean 'scenario'?"],
-        ),
+        (entry(zzz="1"), ["5: known[0].zzz: unknown key; available: reason, until, issue, mode, strict, scenario"]),
+        (entry(scenario=None, scenarios='"x"'), ["4: known[0].scenarios: unknown key; did you mean 'scenario'?"]),
         (entry() + entry(reason='"other"'), ["5: known[1]: s: line 1 is about the same trials; remove one"]),
         ("[[knwon]]\nx = 1\n", ["1: knwon: unknown key; did you mean 'known'?"]),
-        (
-            "[known]\nscenario = 's'\n",
-            ["1: known: a list of tables is expected; write [[known]] above each entry"],
-        ),
+        ("[known]\nscenario = 's'\n", ["1: known: a list of tables is expected; write [[known]] above each entry"]),
         ("known = [1]\n", ["1: known[0]: a table of keys is expected, not 1"]),
     ],
-)
+)  # fmt: skip
 def test_every_mistake_is_told_with_its_line(path: Path, text: str, expected: list[str]) -> None:
     found = complaints(path, text)
     assert len(found) == len(expected)
@@ -255,19 +237,10 @@ _VALUES = st.one_of(
 )
 _KEYS = st.sampled_from(
     [
-        "scenario",
-        "benchmark",
-        "agent",
-        "reason",
-        "issue",
-        "until",
-        "mode",
-        "strict",
-        "Scenario",
-        "place",
+        "scenario", "benchmark", "agent", "reason", "issue", "until", "mode", "strict", "Scenario", "place",
         "unitl",
     ]
-)
+)  # fmt: skip
 
 
 @given(st.lists(st.dictionaries(_KEYS, _VALUES, max_size=8), max_size=4))
@@ -308,25 +281,13 @@ def test_a_marker_says_what_an_entry_says() -> None:
 @pytest.mark.parametrize(
     ("keywords", "expected"),
     [
-        (
-            {"reason": "r", "until": datetime.datetime(2999, 1, 1)},
-            "until: a day such as 2027-01-31 is expected",
-        ),
-        (
-            {"reason": "r", "until": "2027-01-30"},
-            "until: its failure was accepted until 2027-01-30, which has passed",
-        ),
+        ({"reason": "r", "until": datetime.datetime(2999, 1, 1)}, "until: a day such as 2027-01-31 is expected"),
+        ({"reason": "r", "until": "2027-01-30"}, "until: its failure was accepted until 2027-01-30, which has passed"),
         ({"until": "2999-01-01"}, "reason: is required but missing"),
-        (
-            {"reason": "r", "until": "2999-01-01", "scenario": "x"},
-            "there is no keyword 'scenario'; available: reason",
-        ),
-        (
-            {"reason": "r", "until": "2999-01-01", "mode": 1},
-            "mode: 1 is not one of expected-fail, quarantine, skip.",
-        ),
+        ({"reason": "r", "until": "2999-01-01", "scenario": "x"}, "there is no keyword 'scenario'; available: reason"),
+        ({"reason": "r", "until": "2999-01-01", "mode": 1}, "mode: 1 is not one of expected-fail, quarantine, skip."),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_marker_says_what_is_wrong(keywords: dict[str, object], expected: str) -> None:
     with pytest.raises(InputError) as caught:
         read_marker(keywords, TODAY)

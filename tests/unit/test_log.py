@@ -147,15 +147,9 @@ def test_a_secret_never_reaches_the_log_file(tmp_path: Path) -> None:
 
 def test_names_of_secrets_are_recognised() -> None:
     names = (
-        "OPENAI_API_KEY",
-        "HF_TOKEN",
-        "DB_PASSWORD",
-        "AWS_SECRET_ACCESS_KEY",
-        "PATH",
-        "KEYBOARD",
-        "MONKEY",
+        "OPENAI_API_KEY", "HF_TOKEN", "DB_PASSWORD", "AWS_SECRET_ACCESS_KEY", "PATH", "KEYBOARD", "MONKEY",
         "AUTHOR",
-    )
+    )  # fmt: skip
     assert [looks_secret(name, "a value") for name in names] == [True] * 4 + [False] * 4
 
 

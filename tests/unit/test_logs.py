@@ -304,15 +304,8 @@ def test_names_of_agents_and_scenarios_stay_inside(
 ) -> None:
     job = make_job(tmp_path, JOB, [])
     names = [
-        "../../up",
-        "/etc/passwd",
-        "..",
-        ".hidden",
-        'a/b\\c:d*e?f"g<h>i|j',
-        "x" * 300,
-        "\x1b[31mred \t x",
-        "",
-    ]
+        "../../up", "/etc/passwd", "..", ".hidden", 'a/b\\c:d*e?f"g<h>i|j', "x" * 300, "\x1b[31mred \t x", "",
+    ]  # fmt: skip
     results = [
         ended("P").model_copy(update={"scenario": name, "node_id": f"a::{name}[oracle]"}) for name in names
     ]

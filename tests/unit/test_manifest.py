@@ -392,12 +392,8 @@ def test_sources_are_found_in_directories_of_directories(manifest: Manifest) -> 
     (base / "tasks" / "x.bench.toml").touch()
     found: list[Source] = find_sources(base)
     assert [str(source.path.relative_to(base)) for source in found] == [
-        "a/b/c/four",
-        "all.bench.yaml",
-        "tasks/one",
-        "tasks/two",
-        "tasks/x.bench.toml",
-    ]
+        "a/b/c/four", "all.bench.yaml", "tasks/one", "tasks/two", "tasks/x.bench.toml",
+    ]  # fmt: skip
     assert [source.benchmark for source in found if source.path.name == "one"] == ["tasks"]
     assert [source.path for source in find_sources(base / "tasks" / "one" / "task.toml")] == [
         base / "tasks" / "one"

@@ -627,16 +627,10 @@ def test_a_bundle_takes_the_place_of_rows_unless_they_know_more(
         ("UPDATE trials SET started_at = 'yesterday'", "its trials are damaged"),
         ("UPDATE scores SET weight = 'heavy'", "its trials are damaged"),
         ("UPDATE jobs SET record = '{}'", "its record is damaged: id: Field required"),
-        (
-            "UPDATE jobs SET record = replace(record, '20261121', '20261122')",
-            "its record is damaged: it is that of job",
-        ),
-        (
-            "UPDATE jobs SET record = replace(record, 'completed', 'running')",
-            "it is still running in its own directory",
-        ),
+        ("UPDATE jobs SET record = replace(record, '20261121', '20261122')", "its record is damaged: it is that of job"),
+        ("UPDATE jobs SET record = replace(record, 'completed', 'running')", "it is still running in its own directory"),
     ],
-)
+)  # fmt: skip
 def test_a_job_with_rows_that_make_no_sense_is_refused(
     there: Path, history: History, change: str, message: str
 ) -> None:

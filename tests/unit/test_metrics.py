@@ -233,27 +233,15 @@ scenarios:
 @pytest.mark.parametrize(
     ("one", "two", "words"),
     [
-        (
-            "{s: {worst: 1}}",
-            "bash, script: 'true'",
-            "scorers[0].metrics.s: worst and best are given together",
-        ),
-        (
-            "{score: {unit: s}}",
-            "bash, script: 'true'",
-            "is the scorer's own score, which takes only a weight",
-        ),
+        ("{s: {worst: 1}}", "bash, script: 'true'", "scorers[0].metrics.s: worst and best are given together"),
+        ("{score: {unit: s}}", "bash, script: 'true'", "is the scorer's own score, which takes only a weight"),
         ("{s: {}}", "bash, script: 'true', metrics: {s: {}}", "is already a metric of scorer 'one'"),
         ("{}", "files, params: {}, metrics: {s: {}}", "a scorer of type 'files' reports no metrics"),
         ("{'a b': {}}", "bash, script: 'true'", "scorers[0].metrics"),
-        (
-            "{}",
-            "bash, script: 'true', requirements: [numpy]",
-            "has an effect only for scorers of type 'python'",
-        ),
+        ("{}", "bash, script: 'true', requirements: [numpy]", "has an effect only for scorers of type 'python'"),
         ("{}", "python", "script or path: one of the two is expected"),
     ],
-)
+)  # fmt: skip
 def test_mistakes_in_a_manifest_have_a_line(tmp_path: Path, one: str, two: str, words: str) -> None:
     path = tmp_path / "b.bench.yaml"
     path.write_text(MANIFEST % (one, two))

@@ -89,13 +89,8 @@ def test_the_totals_of_a_job_that_has_ended_are_its_own(history: History, tmp_pa
     row = history.job_row(JOB)
     assert row is not None
     assert (row.trials, row.passed, row.error, row.mean_score, row.reused, row.cost_usd) == (
-        3,
-        2,
-        1,
-        0.75,
-        1,
-        2.5,
-    )
+        3, 2, 1, 0.75, 1, 2.5,
+    )  # fmt: skip
     assert row.finished_at == NOW + SECOND
     (run,) = history.runs(JOB)
     assert (run.status, run.trials, run.passed, run.error) == ("failed", 2, 1, 1)
@@ -359,11 +354,8 @@ def test_a_row_of_a_trial_says_where_it_came_from(history: History) -> None:
     )
     first, second = history.trials(JOB)
     assert (first.signature, first.reused, first.rescored, first.kept) == (
-        "f" * 32,
-        "r",
-        None,
-        "benchjobs-kept:x",
-    )
+        "f" * 32, "r", None, "benchjobs-kept:x",
+    )  # fmt: skip
     assert (first.cached_tokens, first.reasoning_tokens, first.run) == (3, 4, f"{JOB}.1")
     assert (second.provider, second.reused, second.rescored, second.run) == ("groq", None, "o", f"{JOB}.2")
 

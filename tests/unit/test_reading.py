@@ -150,12 +150,8 @@ def test_jobs_of_a_selection_do_not_bury_the_others(
     run("list", "--dir", jobs, "--all")
     shown = lines(capsys)
     assert [line.split()[1] for line in shown[1:6]] == [
-        "nightly",
-        "-",
-        "(selection)",
-        "(selection)",
-        "nightly",
-    ]
+        "nightly", "-", "(selection)", "(selection)", "nightly",
+    ]  # fmt: skip
     assert shown[-2:] == [
         "5 jobs",
         "not listed: 2 earlier jobs of a selection of scenarios (-k, -m, --lf, ids); --selections lists them",
@@ -311,16 +307,10 @@ def test_days_all_status_and_limit_choose_jobs(capsys: pytest.CaptureFixture[str
         (["--days", "0"], "benchjobs: Invalid value for '--days': 0 is not in the range x>=1"),
         (["--days", "x"], "benchjobs: Invalid value for '--days': 'x' is not a valid integer"),
         (["--limit", "-1"], "benchjobs: Invalid value for '--limit': -1 is not in the range x>=1"),
-        (
-            ["--status", "compleat"],
-            "benchjobs: invalid status 'compleat' (did you mean completed?); valid are initi",
-        ),
-        (
-            ["--status", "failed,"],
-            "benchjobs: invalid status ''; valid are initializing, queued, running, comple",
-        ),
+        (["--status", "compleat"], "benchjobs: invalid status 'compleat' (did you mean completed?); valid are initi"),
+        (["--status", "failed,"], "benchjobs: invalid status ''; valid are initializing, queued, running, comple"),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_filter_is_one_line(
     capsys: pytest.CaptureFixture[str], jobs: Path, arguments: list[str], message: str
 ) -> None:

@@ -20,18 +20,10 @@ from pytest_benchjobs.trial.secrets import redact_file, redact_files
 
 PEM = "-----BEGIN KEY-----\n" + "\n".join(["MIIEvQIBADANBgkqhkiG9w0BAQEFAASC/+"] * 3) + "\n-----END KEY-----"
 SECRETS = [
-    "plain-secret-value",
-    'with "quotes" and more',
-    "back\\slash\\\\and\\end\\",
-    "line\nbreak\tand\rmore",
-    "pässwörd/with/slashes",
-    "密码密码密码",
-    "emoji \U0001f511 key",
-    "<tag> & 'quote'",
-    "'<&\"&>'",
-    "\x01\x1fcontrol",
-    PEM,
-]
+    "plain-secret-value", 'with "quotes" and more', "back\\slash\\\\and\\end\\", "line\nbreak\tand\rmore",
+    "pässwörd/with/slashes", "密码密码密码", "emoji \U0001f511 key", "<tag> & 'quote'", "'<&\"&>'",
+    "\x01\x1fcontrol", PEM,
+]  # fmt: skip
 
 
 def _go(text: str) -> str:
@@ -127,14 +119,9 @@ SECRET = "hunter2-hunter2"
 def test_names_of_files_hold_no_secret(tmp_path: Path) -> None:
     redactor = Redactor({"S": SECRET, "P": "half/of-a-path"})
     names = [
-        f"{SECRET}.txt",
-        f"deep/{SECRET}/x/{SECRET}",
-        f"deep/{SECRET}/empty/",
-        "half/of-a-path.txt",
-        "same/[redacted:S]",
-        f"same/{SECRET}",
-        "plain.txt",
-    ]
+        f"{SECRET}.txt", f"deep/{SECRET}/x/{SECRET}", f"deep/{SECRET}/empty/", "half/of-a-path.txt",
+        "same/[redacted:S]", f"same/{SECRET}", "plain.txt",
+    ]  # fmt: skip
     for name in names:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -155,11 +142,8 @@ def test_names_of_files_hold_no_secret(tmp_path: Path) -> None:
     left = {str(path.relative_to(tmp_path)): path for path in tmp_path.rglob("*")}
     assert SECRET not in "".join(left)
     assert {name for name, path in left.items() if path.is_file()} == {
-        *moved.values(),
-        "same/[redacted:S]",
-        "plain.txt",
-        "fine",
-    }
+        *moved.values(), "same/[redacted:S]", "plain.txt", "fine",
+    }  # fmt: skip
     assert left["deep/[redacted:S]/x/[redacted:S]"].read_text() == "3 [redacted:S]"
     assert left["same/[redacted:S]-2"].read_text() == "1 [redacted:S]"
 

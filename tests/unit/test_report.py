@@ -169,13 +169,9 @@ def test_it_is_said_by_which_turn_trials_had_passed() -> None:
         return failed().model_copy(update=update)
 
     results = [
-        turned(Outcome.PASSED, 1.0),
-        turned(Outcome.PASSED, 0.0, 1.0),
-        turned(Outcome.FAILED, 0.0, 0.0),
-        turned(Outcome.FAILED, 0.0),
-        turned(Outcome.ERROR, 0.0),
-        failed(),
-    ]
+        turned(Outcome.PASSED, 1.0), turned(Outcome.PASSED, 0.0, 1.0), turned(Outcome.FAILED, 0.0, 0.0),
+        turned(Outcome.FAILED, 0.0), turned(Outcome.ERROR, 0.0), failed(),
+    ]  # fmt: skip
     told = [("codex:gpt-5.5", "of 4 trials passed: 1 by turn 1 (25.0%), 2 by turn 2 (50.0%)")]
     assert list(by_turn(results)) == told
     assert list(by_turn([failed()])) == []
@@ -252,17 +248,9 @@ def test_cases_are_named_as_pytest_names_them(tmp_path: Path) -> None:
         "import pytest\n@pytest.mark.parametrize('a', ['b/c::d[e]', 'x.py'])\ndef test_one(a): pass\n"
     )
     command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "--junitxml=j.xml",
-        "--rootdir=.",
-        "-c",
-        os.devnull,
-    ]
+        sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junitxml=j.xml", "--rootdir=.",
+        "-c", os.devnull,
+    ]  # fmt: skip
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     theirs = [
         (case.get("classname"), case.get("name")) for case in ET.parse(tmp_path / "j.xml").iter("testcase")

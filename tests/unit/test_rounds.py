@@ -47,12 +47,7 @@ def gate(**changes: Any) -> GateConfig:
         ({"confirm": 1}, {}, False, None),
         ({"confirm": 1}, {}, True, "--bench-confirm needs a single process"),
         ({"until_decided": True}, {"attempts": 2}, True, "--bench-until-decided needs a single process"),
-        (
-            {"confirm": 1},
-            {"attempts": 2, "policy": "any"},
-            False,
-            "--bench-confirm needs the attempt policy `each`",
-        ),
+        ({"confirm": 1}, {"attempts": 2, "policy": "any"}, False, "--bench-confirm needs the attempt policy `each`"),
         (
             {"until_decided": True, "confirm": 1},
             {"attempts": 2, "policy": "all"},
@@ -61,16 +56,11 @@ def gate(**changes: Any) -> GateConfig:
         ),
         ({"confirm": 1, "baseline": None}, {}, False, "it needs a baseline"),
         ({"confirm": 1, "baseline": "none"}, {}, False, "it needs a baseline"),
-        (
-            {"until_decided": True},
-            {"attempts": 1},
-            False,
-            "--bench-until-decided: it needs more than one attempt",
-        ),
+        ({"until_decided": True}, {"attempts": 1}, False, "--bench-until-decided: it needs more than one attempt"),
         ({"until_decided": True}, {"attempts": 1, "of_texts": 2}, False, None),
         ({"until_decided": True}, {"attempts": 2, "of_texts": 1}, False, None),
     ],
-)
+)  # fmt: skip
 def test_rounds_and_fresh_attempts_have_to_fit_the_rest(
     tmp_path: Path, wanted: dict[str, Any], job: dict[str, Any], *, distributed: bool, says: str | None
 ) -> None:

@@ -51,10 +51,7 @@ def test_rules(text: str, expected: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (
-            "men:5pp",
-            "gate 'men:5pp', column 1: unknown metric 'men'; did you mean 'mean'? there are mean, pass_rate",
-        ),
+        ("men:5pp", "gate 'men:5pp', column 1: unknown metric 'men'; did you mean 'mean'? there are mean, pass_rate"),
         ("", "an empty gate was given. Write METRIC:AMOUNT, such as mean:5pp"),
         ("cost:5pp", "column 6: pp are points of a score, and cost is in USD. Write 20%"),
         ("tokens:1pp", "column 8: pp are points of a score"),
@@ -71,10 +68,7 @@ def test_rules(text: str, expected: dict[str, object]) -> None:
         ("mean@", "invalid level ''"),
         ("mean:5pp@95@90", "invalid level '95@90'"),
         ("mean[tag=a:5pp", "column 5: the bracket is not closed"),
-        (
-            "mean[tga=a]",
-            "column 6: unknown scope 'tga'; did you mean 'tag'? write KEY=VALUE with benchmark, agent, tag",
-        ),
+        ("mean[tga=a]", "column 6: unknown scope 'tga'; did you mean 'tag'? write KEY=VALUE with benchmark, agent, tag"),
         ("mean[tag=a,tag=b]", "column 12: tag is given twice"),
         ("mean[tag=]", "column 6: tag has no value"),
         ("mean[]", "column 6: unknown scope ''"),
@@ -85,7 +79,7 @@ def test_rules(text: str, expected: dict[str, object]) -> None:
         ("mean\x1b[31m:5pp", r"column 5: a character '\x1b'; only printable"),
         ("mean:" + "5" * 2000, "2005 characters are too long"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_rule(text: str, says: str) -> None:
     with pytest.raises(InputError) as error:
         parse_rule(text)

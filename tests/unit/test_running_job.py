@@ -82,35 +82,19 @@ PAUSED = f"{USED_UP}; finish it with {RESUME} when it is back"
     ("said", "results", "found"),
     [
         ({}, [passed("a"), passed("b")], (JobStatus.COMPLETED, None)),
-        (
-            {"stopped": "-x", "reason": JobStatus.TIMEOUT},
-            [passed("a"), passed("b")],
-            (JobStatus.COMPLETED, None),
-        ),
+        ({"stopped": "-x", "reason": JobStatus.TIMEOUT}, [passed("a"), passed("b")], (JobStatus.COMPLETED, None)),
         ({"full": "no room"}, [passed("a"), passed("b")], (JobStatus.COMPLETED, None)),
         ({"spent": "so much"}, [passed("a"), passed("b")], (JobStatus.COMPLETED, None)),
         ({}, [passed("a")], (JobStatus.CANCELLED, NEVER_RAN)),
         ({"stopped": "-x"}, [passed("a")], (JobStatus.CANCELLED, "-x")),
-        (
-            {"stopped": "-x", "reason": JobStatus.TIMEOUT},
-            [passed("a")],
-            (JobStatus.TIMEOUT, "it exceeded the job timeout of 90 s"),
-        ),
-        (
-            {"stopped": "-x", "reason": JobStatus.CANCELLED},
-            [passed("a")],
-            (JobStatus.CANCELLED, "stopped by `benchjobs cancel`"),
-        ),
+        ({"stopped": "-x", "reason": JobStatus.TIMEOUT}, [passed("a")], (JobStatus.TIMEOUT, "it exceeded the job timeout of 90 s")),
+        ({"stopped": "-x", "reason": JobStatus.CANCELLED}, [passed("a")], (JobStatus.CANCELLED, "stopped by `benchjobs cancel`")),
         (
             {"spent": "so much", "full": "no room", "reason": JobStatus.TIMEOUT},
             [passed("a")],
             (JobStatus.BUDGET, f"so much; finish it with {RESUME} and a higher limit"),
         ),
-        (
-            {"spent": "so much"},
-            [passed("a"), broke("b", "budget")],
-            (JobStatus.BUDGET, f"so much; finish it with {RESUME} and a higher limit"),
-        ),
+        ({"spent": "so much"}, [passed("a"), broke("b", "budget")], (JobStatus.BUDGET, f"so much; finish it with {RESUME} and a higher limit")),
         ({"spent": USED_UP}, [passed("a")], (JobStatus.BUDGET, PAUSED)),
         ({"spent": "so much"}, [passed("a"), broke("b", "engine_lost")], (JobStatus.COMPLETED, None)),
         ({}, [passed("a"), broke("b", "budget")], (JobStatus.COMPLETED, None)),
@@ -119,23 +103,15 @@ PAUSED = f"{USED_UP}; finish it with {RESUME} when it is back"
             [passed("a")],
             (JobStatus.CANCELLED, f"{NEVER_RAN}: no room; then finish it with {RESUME}"),
         ),
-        (
-            {},
-            [broke("a", "disk_full")],
-            (JobStatus.CANCELLED, f"{NEVER_RAN}: disk_full happened; then finish it with {RESUME}"),
-        ),
+        ({}, [broke("a", "disk_full")], (JobStatus.CANCELLED, f"{NEVER_RAN}: disk_full happened; then finish it with {RESUME}")),
         ({}, [broke("a", "engine_lost")], (JobStatus.CANCELLED, NEVER_RAN)),
         ({"paused": "p"}, [passed("a")], (JobStatus.PAUSED, PAUSED)),
         ({"paused": "p"}, [passed("a"), broke("b", "budget")], (JobStatus.PAUSED, PAUSED)),
         ({"paused": "p"}, [passed("a"), passed("b")], (JobStatus.COMPLETED, None)),
         ({"paused": "p", "stopped": "-x"}, [passed("a")], (JobStatus.CANCELLED, "-x")),
-        (
-            {"paused": "p", "reason": JobStatus.TIMEOUT},
-            [passed("a")],
-            (JobStatus.TIMEOUT, f"it exceeded the job timeout of 90 s; {USED_UP}"),
-        ),
+        ({"paused": "p", "reason": JobStatus.TIMEOUT}, [passed("a")], (JobStatus.TIMEOUT, f"it exceeded the job timeout of 90 s; {USED_UP}")),
     ],
-)
+)  # fmt: skip
 def test_the_status_of_a_job_follows_from_what_is_missing_and_why(
     make: Make,
     monkeypatch: pytest.MonkeyPatch,

@@ -98,14 +98,9 @@ def test_at_the_end_everything_is_removed_before_what_watches_it(
     done.clear()
     services.close()
     assert done == [
-        "remove b",
-        "storage discard b",
-        "events forget b",
-        "storage close",
-        "events close",
-        "reaper close True",
-        "engine close",
-    ]
+        "remove b", "storage discard b", "events forget b", "storage close", "events close",
+        "reaper close True", "engine close",
+    ]  # fmt: skip
 
 
 def test_what_could_not_be_removed_is_left_to_the_reaper(services: EngineServices, done: list[str]) -> None:

@@ -152,73 +152,34 @@ def test_a_path_in_a_file_is_meant_from_there(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("attemps: 3", "job.yaml:1: attemps: unknown key; did you mean 'attempts'?"),
-        (
-            "name: x\nheadless: true",
-            "job.yaml:2: headless: unknown key; what is for agents or scorers belongs under `extra`",
-        ),
+        ("name: x\nheadless: true", "job.yaml:2: headless: unknown key; what is for agents or scorers belongs under `extra`"),
         ("attempts: 0", "job.yaml:1: attempts: must be at least 1, not 0"),
-        (
-            'n_attempts: "3"',
-            "job.yaml:1: n_attempts: a whole number is expected, not '3'; remove the quotes",
-        ),
+        ('n_attempts: "3"', "job.yaml:1: n_attempts: a whole number is expected, not '3'; remove the quotes"),
         ("attempts: 2.5", "job.yaml:1: attempts: a whole number is expected, not 2.5"),
         ("threshold: .nan", "job.yaml:1: NaN and infinity are not numbers this file can use"),
         ("agents: []", "job.yaml:1: agents: is empty"),
         ("scenarios: ''", "job.yaml:1: scenarios: is empty"),
-        (
-            "agents: [codex, ':x']",
-            "job.yaml:1: agents[1]: invalid agent ':x': no name before ':'. Use format: agent:model",
-        ),
-        (
-            "agents: [{agent: x, modl: y}]",
-            "job.yaml:1: agents[0].modl: unknown key; did you mean 'model'?",
-        ),
-        (
-            "attempts: 2\nn_attempts: 3",
-            "job.yaml:2: n_attempts: contradicts 'attempts', which means the same key",
-        ),
-        (
-            "attempts: 2\nattempts: 3",
-            "job.yaml:2: the key 'attempts' is given twice in one table (first in line 1)",
-        ),
+        ("agents: [codex, ':x']", "job.yaml:1: agents[1]: invalid agent ':x': no name before ':'. Use format: agent:model"),
+        ("agents: [{agent: x, modl: y}]", "job.yaml:1: agents[0].modl: unknown key; did you mean 'model'?"),
+        ("attempts: 2\nn_attempts: 3", "job.yaml:2: n_attempts: contradicts 'attempts', which means the same key"),
+        ("attempts: 2\nattempts: 3", "job.yaml:2: the key 'attempts' is given twice in one table (first in line 1)"),
         ("keep: sometimes", "job.yaml:1: keep: 'sometimes' is not one of never, failed, always."),
-        (
-            "sample: most",
-            "job.yaml:1: sample: 'most' is not a sample; write a share such as 10%, or a number of scenarios",
-        ),
+        ("sample: most", "job.yaml:1: sample: 'most' is not a sample; write a share such as 10%, or a number of scenarios"),
         ("shard: 3/2", "job.yaml:1: shard: '3/2' is not a shard; write I/N, from 1/N to N/N"),
         ("extra:\n  max_tasks: many", "job.yaml:2: extra.max_tasks: a whole number is expected, not 'many'"),
-        (
-            "per_benchmark:\n  toy: 3",
-            "job.yaml:2: per_benchmark.toy: a table of keys is expected, not 3",
-        ),
-        (
-            "per_benchmark:\n  toy:\n    limit: 0",
-            "job.yaml:3: per_benchmark.toy.limit: must be at least 1, not 0",
-        ),
-        (
-            "matrix: {parametres: {}}",
-            "job.yaml:1: matrix.parametres: unknown key; did you mean 'parameters'?",
-        ),
+        ("per_benchmark:\n  toy: 3", "job.yaml:2: per_benchmark.toy: a table of keys is expected, not 3"),
+        ("per_benchmark:\n  toy:\n    limit: 0", "job.yaml:3: per_benchmark.toy.limit: must be at least 1, not 0"),
+        ("matrix: {parametres: {}}", "job.yaml:1: matrix.parametres: unknown key; did you mean 'parameters'?"),
         ("matrix: {parameters: {t: []}}", "job.yaml:1: matrix.parameters.t: is empty"),
-        (
-            "env: {1A: x}",
-            "job.yaml:1: env.1A: '1A' is not the name of an environment variable: letters, digits and _ only",
-        ),
-        (
-            "agents: [{agent: x, base_url: localhost}]",
-            "job.yaml:1: agents[0]: 'localhost' is not a URL; write http://HOST or https://HOST",
-        ),
+        ("env: {1A: x}", "job.yaml:1: env.1A: '1A' is not the name of an environment variable: letters, digits and _ only"),
+        ("agents: [{agent: x, base_url: localhost}]", "job.yaml:1: agents[0]: 'localhost' is not a URL; write http://HOST or https://HOST"),
         ("attempts: 1\nbaseline:", "job.yaml:2: baseline: is empty; give a value, or leave it out"),
-        (
-            "fail_on_regression: null",
-            "job.yaml:1: fail_on_regression: is empty; give a value, or leave it out",
-        ),
+        ("fail_on_regression: null", "job.yaml:1: fail_on_regression: is empty; give a value, or leave it out"),
         ("min_score:", "job.yaml:1: min_score: is empty; give a value, or leave it out"),
         ("[1]", "job.yaml:1: a table of keys (`key: value`) is expected at the top of the file, not a list"),
     ],
     ids=lambda value: value.splitlines()[-1][:30],
-)
+)  # fmt: skip
 def test_a_mistake_in_a_file_is_one_line_with_its_place(tmp_path: Path, text: str, message: str) -> None:
     found = refusal(read_job_file, written(tmp_path / "job.yaml", text))
     assert found.replace(f"{tmp_path}/", "") == message
@@ -567,11 +528,8 @@ def test_a_sample_is_the_same_in_another_process() -> None:
 def test_defaults_are_for_agents_without() -> None:
     agents = [read_agent(text, Path()) for text in ("codex", "codex:own", "oracle", "command:ls")]
     assert [agent.label for agent in with_defaults(agents, "groq", "m")] == [
-        "codex:groq/m",
-        "codex:groq/own",
-        "oracle",
-        "command:ls",
-    ]
+        "codex:groq/m", "codex:groq/own", "oracle", "command:ls",
+    ]  # fmt: skip
     assert [agent.label for agent in with_defaults(agents, None, None)] == [agent.label for agent in agents]
 
 
@@ -605,24 +563,16 @@ def test_a_matrix_is_every_agent_with_every_combination() -> None:
         ({"t": [True, 1]}, [], None),
         ({"t": []}, [], "t has no values"),
         ({"t": [*range(100)], "u": [*range(100)]}, [], None),
-        (
-            {"t": [*range(101)], "u": [*range(100)]},
-            [],
-            "it has 10100 agents with parameters; at most 10000 are allowed",
-        ),
+        ({"t": [*range(101)], "u": [*range(100)]}, [], "it has 10100 agents with parameters; at most 10000 are allowed"),
         ({"effort": ["x"]}, [], "effort is a parameter of the agent a:m,effort=high already"),
         ({"t": [1]}, [{}], "an empty exclusion would exclude everything"),
         ({"t": [1]}, [{"agent": "c"}], "exclude: no agent is called 'c'; available: a:m,effort=high"),
-        (
-            {"t": [1]},
-            [{"zz": 1}],
-            "exclude: 'zz' is not a parameter of the matrix; available: agent, benchmark, t",
-        ),
+        ({"t": [1]}, [{"zz": 1}], "exclude: 'zz' is not a parameter of the matrix; available: agent, benchmark, t"),
         ({"t": [1]}, [{"t": 2}], "exclude: t has no value 2; its values are 1"),
         ({"t": [1]}, [{"t": True}], "exclude: t has no value true; its values are 1"),
         ({"t": [1]}, [{"benchmark": 3}], "exclude: 3 is not the name of a benchmark"),
     ],
-)
+)  # fmt: skip
 def test_a_matrix_that_makes_no_sense(
     parameters: dict[str, list[Any]], exclude: list[dict[str, Any]], message: str | None
 ) -> None:

@@ -51,12 +51,8 @@ def test_pytest_lists_an_id_up_to_its_first_space() -> None:
 def test_parameters_that_are_a_path_are_shortened() -> None:
     listed = "PASSED t.py::a[/x/y.py]\nPASSED t.py::b[//x/y]\nPASSED t.py::c[/x/*.py]\nPASSED t.py::d[z]tail\nPASSED t.py::e]["
     assert list(PARSERS["requests"](listed)) == [
-        "t.py::a[/y.py]",
-        "t.py::b[//x/y]",
-        "t.py::c[/x/*.py]",
-        "t.py::d[z]",
-        "t.py::e][",
-    ]
+        "t.py::a[/y.py]", "t.py::b[//x/y]", "t.py::c[/x/*.py]", "t.py::d[z]", "t.py::e][",
+    ]  # fmt: skip
 
 
 def test_colours_and_spaces_of_astropy_scikit_and_sphinx() -> None:
@@ -241,41 +237,16 @@ def test_a_script_is_left_as_it_is_but_for_the_exit_status() -> None:
 
 FRAGMENTS = [
     *(
-        "PASSED",
-        "FAILED",
-        "SKIPPED",
-        "ERROR",
-        "XFAIL",
-        " - ",
-        " ... ",
-        " ... ok\n",
-        " ...  OK\n",
+        "PASSED", "FAILED", "SKIPPED", "ERROR", "XFAIL", " - ", " ... ", " ... ok\n", " ...  OK\n",
         " ... skipped",
     ),
     *(
-        " ... FAIL\n",
-        "\nFAIL:",
-        "\nERROR: y",
-        "\n",
-        " ",
-        "t.py::a[b c]",
-        "[100%]",
-        "[/a/b]",
-        "\x1b[32m",
-        "\r",
-        "\t",
+        " ... FAIL\n", "\nFAIL:", "\nERROR: y", "\n", " ", "t.py::a[b c]", "[100%]", "[/a/b]", "\x1b[32m",
+        "\r", "\t",
     ),
     *(
-        "____ x.py:test_z ____",
-        "test_a E",
-        " F",
-        " ok\n",
-        "\nok",
-        " silenced).\nok",
-        "/\nok",
-        "\u2028",
-        "\x00",
-        "\ud800",
+        "____ x.py:test_z ____", "test_a E", " F", " ok\n", "\nok", " silenced).\nok", "/\nok", "\u2028",
+        "\x00", "\ud800",
     ),
     *(" ... Testing against Django installed in ", " ... Internal Server Error: /", "[", "]", "9" * 30),
     *(
@@ -285,7 +256,7 @@ FRAGMENTS = [
         f"{EXIT_STATUS}: ",
         "MouseButton.LEFT",
     ),
-]
+]  # fmt: skip
 
 
 @given(st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=5), max_size=40).map("".join))

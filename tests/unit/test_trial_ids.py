@@ -141,13 +141,10 @@ def test_a_file_is_known_from_whatever_directory_it_is_seen(
 @pytest.mark.parametrize(
     "path",
     [
-        "trials/oracle/sort/1",
-        f"jobs/{OLD}/trials/oracle/sort",
-        f"jobs/{OLD}x/trials/oracle/sort/1",
-        f"jobs/{OLD}/oracle/sort/1",
-        f"jobs/{OLD}/trials/oracle/sort/2",
+        "trials/oracle/sort/1", f"jobs/{OLD}/trials/oracle/sort", f"jobs/{OLD}x/trials/oracle/sort/1",
+        f"jobs/{OLD}/oracle/sort/1", f"jobs/{OLD}/trials/oracle/sort/2",
     ],
-)
+)  # fmt: skip
 def test_a_path_that_is_of_no_trial_names_none(history: History, path: str) -> None:
     with pytest.raises(InputError, match="there is no trial"):
         trials_named(history, path)

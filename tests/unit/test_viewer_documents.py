@@ -509,11 +509,8 @@ def test_viewer_data_has_the_shape_of_the_seed(client: TestClient) -> None:
     assert (benchmark["benchmark_id"], benchmark["runs"], benchmark["best_score"]) == ("texts", 5, 1.0)
     (model,) = found["model_summary"]
     assert (model["model_key"], model["runs"], model["succeeded_runs"], model["best_score"]) == (
-        "-:gpt-5",
-        3,
-        3,
-        1.0,
-    )
+        "-:gpt-5", 3, 3, 1.0,
+    )  # fmt: skip
     assert model["average_score"] == pytest.approx(1 / 3)
     assert [one["agent"] for one in found["calibration_summary"]] == ["oracle"]
     run = next(run for run in found["runs"] if run["run_id"] == f"{NOW_JOB}.2")

@@ -55,15 +55,10 @@ def file_of(client: TestClient, made: Made, path: str, **more: Any) -> Any:
 @pytest.mark.parametrize(
     "host",
     [
-        "evil.example",
-        "localhost.evil.example",
-        "127.0.0.1.evil.example",
-        "",
-        "10.0.0.1",
-        "[::2]",
+        "evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "", "10.0.0.1", "[::2]",
         "evil@localhost",
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("path", ["/", "/api/jobs", "/health", "/static/plain.css"])
 def test_a_foreign_name_is_refused(client: TestClient, host: str, path: str) -> None:
     answer = client.get(path, headers={"Host": host})
@@ -201,15 +196,10 @@ def test_no_path_leads_out_of_a_trial(client: TestClient, made: Made, path: str)
 @pytest.mark.parametrize(
     "path",
     [
-        "/static/../guard.py",
-        "/static/..%2fguard.py",
-        "/static/%2e%2e/guard.py",
-        "/static/__init__.py",
-        "/static//etc/passwd",
-        "/static/index.html",
-        "/static/dom.js",
+        "/static/../guard.py", "/static/..%2fguard.py", "/static/%2e%2e/guard.py", "/static/__init__.py",
+        "/static//etc/passwd", "/static/index.html", "/static/dom.js",
     ],
-)
+)  # fmt: skip
 def test_no_path_leads_out_of_the_parts_of_the_page(client: TestClient, path: str) -> None:
     assert client.get(path).status_code == 404
 

@@ -92,18 +92,8 @@ def test_two_hundred_columns_have_both_lists_side_by_side() -> None:
     lines = shown(view(running()), 200, 50)
     (titles,) = (line for line in lines if "Running" in line)
     assert titles.split() == [
-        "Running",
-        "3",
-        "Agent",
-        "Phase",
-        "For",
-        "Age",
-        "Last",
-        "ended",
-        "Agent",
-        "Score",
-        "Time",
-    ]
+        "Running", "3", "Agent", "Phase", "For", "Age", "Last", "ended", "Agent", "Score", "Time",
+    ]  # fmt: skip
     (warehouse,) = (line for line in lines if "warehouse" in line)
     assert warehouse.split() == [
         *("warehouse", CODEX, "agent", "1m36s", "1m39s"),
