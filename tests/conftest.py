@@ -9,19 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from . import composing, limits
-
-# A job that a shell started in the background, as CI often is, ignores Ctrl-C, and so does every process it starts.
-# Tests which send it must mean something there too.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-
-# Without bytecode each of the many processes that tests start would compile pytest's plugins and this package anew.
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-
-# What is kept on the machine that runs the tests is nobody's business here.
-os.environ["BENCHJOBS_CONFIG"] = "/nonexistent/benchjobs"
-
+from . import composing, evidence, limits
 
 _HERE = Path(__file__).parent
 _CASES = {"plugin": 2, "local": 2, "docker": 1, "agents": 1}
@@ -30,18 +18,31 @@ _CASES = {"plugin": 2, "local": 2, "docker": 1, "agents": 1}
 # Tests of other directories import it, too.
 pytest.register_assert_rewrite("tests.docs.commands")
 
-composing.provide()
-
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Prepare for tests. A session of benchmarks in the clone, which loads this file as well, stays as it is."""
+    if config.getoption("bench", None):
+        return
+    # A job that a shell started in the background, as CI often is, ignores Ctrl-C, and so does every process it
+    # starts. Tests which send it must mean something there too.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Without bytecode each of the many processes that tests start would compile pytest's plugins and this package anew.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    # What is kept on the machine that runs the tests is nobody's business here.
+    os.environ["BENCHJOBS_CONFIG"] = "/nonexistent/benchjobs"
+    composing.provide()
     config.pluginmanager.register(limits, "limits")
+    config.pluginmanager.register(evidence, "evidence")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put first what takes long, lest at the end all wait for one; of tests with many cases, keep few for every day."""
-    _mark_further_cases(items)
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    ours = [item for item in items if item.path.is_relative_to(_HERE)]
+    _mark_further_cases(ours)
+    ours.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    items[:] = [*ours, *(item for item in items if not item.path.is_relative_to(_HERE))]
 
 
 def _mark_further_cases(items: list[pytest.Item]) -> None:
@@ -61,3 +62,4 @@ def _mark_further_cases(items: list[pytest.Item]) -> None:
 def from_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes of this test are not forked: it is about what they import, or what others see of them."""
     monkeypatch.setattr("tests.forking.address", None)
+

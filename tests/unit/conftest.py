@@ -11,9 +11,10 @@ from pytest_benchjobs.gateway.client import Gateway
 from tests.unit.gateways import Model, running
 
 # `daily` is what `make test` has time for. `make extended` asks for `thorough`, with `--hypothesis-profile`.
-# Both are laid over what holds on this machine anyway: where CI is set, every run tries the same examples.
-settings.register_profile("thorough", settings(), deadline=None, max_examples=100)
-settings.register_profile("daily", settings(), deadline=None, max_examples=25)
+# Both are laid over what holds on this machine anyway: where CI is set, every run tries the same examples. A failure
+# prints what repeats it.
+settings.register_profile("thorough", settings(), deadline=None, max_examples=100, print_blob=True)
+settings.register_profile("daily", settings(), deadline=None, max_examples=25, print_blob=True)
 settings.load_profile("daily")
 
 
