@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from . import composing, evidence, limits
+from . import building, composing, evidence, limits
 
 _HERE = Path(__file__).parent
 _CASES = {"plugin": 2, "local": 2, "docker": 1, "agents": 1}
@@ -63,3 +63,14 @@ def from_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes of this test are not forked: it is about what they import, or what others see of them."""
     monkeypatch.setattr("tests.forking.address", None)
 
+
+@pytest.fixture(scope="session")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel and the sdist."""
+    return building.once(tmp_path_factory, "dist", building.build)
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory, dist: Path) -> Path:
+    """An environment with the wheel."""
+    return building.once(tmp_path_factory, "installed", lambda directory: building.install(dist, directory))

@@ -17,11 +17,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 EXAMPLES = ROOT / "conftest_examples"
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted(EXAMPLES.glob("*/README.md")))
+README = ROOT / "README.md"
+PAGES = (README, *sorted((ROOT / "docs").rglob("*.md")), *sorted(EXAMPLES.glob("*/README.md")))
 
 _BLOCK = re.compile(
     r"(?:^<!-- (?P<note>[^\n]*) -->\n)?^```console\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
@@ -62,6 +65,17 @@ class Block:
     def example(self) -> str | None:
         """The example it belongs to."""
         return self.page.parent.name if self.page.parent.parent == EXAMPLES else None
+
+    def check(self, run: Callable[[str], subprocess.CompletedProcess[str]]) -> None:
+        """Run its commands, and compare what they print and their statuses with the page."""
+        for command in self.commands:
+            done = run(command.line)
+            assert done.returncode == command.status, f"$ {command.line}\n{done.stdout}"
+            printed = iter([steady(line) for line in done.stdout.splitlines()])
+            for line in command.output:
+                assert steady(line) in printed, (
+                    f"{self.name} shows the line\n{line}\nbut:\n$ {command.line}\n{done.stdout}"
+                )
 
 
 def steady(line: str) -> str:

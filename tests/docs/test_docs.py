@@ -8,6 +8,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,9 @@ from pytest_benchjobs.model.result import FailureClass
 from pytest_benchjobs.sources import written
 
 from .. import forking
+from ..building import clone
 from .commands import called
-from .documents import EXAMPLES, PAGES, ROOT, Block, blocks, steady
+from .documents import EXAMPLES, PAGES, README, ROOT, Block, blocks
 
 DOCS = ROOT / "docs"
 
@@ -44,29 +46,50 @@ LONG = {
     [
         pytest.param(block, id=block.name, marks=[pytest.mark.extended] if block.example in LONG else [])
         for block in blocks()
-        if block.place is None
+        if block.place is None and block.page != README
     ],
 )
 def test_commands_do_what_the_page_shows(block: Block, tmp_path: Path) -> None:
-    shutil.copytree(EXAMPLES, tmp_path / EXAMPLES.name)
-    (tmp_path / "pytest.ini").write_text("[pytest]\n", "utf-8")
+    with_examples(tmp_path)
     for name, manifest in block.manifests.items():
         (tmp_path / name).write_text(manifest, "utf-8")
     directory = tmp_path / EXAMPLES.name / block.example if block.example else tmp_path
-    for command in block.commands:
-        done = shell(command.line, directory)
-        assert done.returncode == command.status, f"$ {command.line}\n{done.stdout}"
-        printed = iter([steady(line) for line in done.stdout.splitlines()])
-        for line in command.output:
-            assert steady(line) in printed, (
-                f"{block.name} shows the line\n{line}\nbut:\n$ {command.line}\n{done.stdout}"
-            )
+    block.check(lambda line: shell(line, directory))
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize(
+    "block",
+    [pytest.param(block, id=block.name) for block in blocks() if block.page == README and not block.place],
+)
+class TestReadme:
+    """Its commands do what it shows, whichever way of installing it describes somebody chose."""
+
+    def test_in_a_clone(self, block: Block, tmp_path: Path) -> None:
+        clone(tmp_path)
+        block.check(lambda line: shell(line, tmp_path))
+
+    def test_from_the_wheel(self, block: Block, tmp_path: Path, installed: Path) -> None:
+        with_examples(tmp_path)
+        block.check(lambda line: genuine(["bash", "-c", line], tmp_path, installed / "bin"))
+
+
+def test_the_wheel_is_what_the_commands_of_readme_run(tmp_path: Path, installed: Path) -> None:
+    """The environment has its other packages from where this package is installed as well."""
+    show = "import pytest_benchjobs.plugin as plugin, sys; print(plugin.__file__, sys.executable)"
+    done = genuine(["python", "-c", show], tmp_path, installed / "bin")
+    assert [word.startswith(f"{installed}/") for word in done.stdout.split()] == [True, True]
+
+
+def with_examples(directory: Path) -> None:
+    """Make a project of the examples alone."""
+    shutil.copytree(EXAMPLES, directory / EXAMPLES.name)
+    (directory / "pytest.ini").write_text("[pytest]\n", "utf-8")
 
 
 @pytest.mark.docker
 def test_what_the_demo_says_to_try_next_works(tmp_path: Path) -> None:
-    shutil.copytree(EXAMPLES, tmp_path / EXAMPLES.name)
-    (tmp_path / "pytest.ini").write_text("[pytest]\n", "utf-8")
+    with_examples(tmp_path)
     demo = runpy.run_path(str(ROOT / "scripts" / "demo.py"))
     agents = " ".join(f"--bench-agent={agent}" for agent in demo["AGENTS"])
     assert shell(f"pytest {demo['BENCHMARKS'][0]} {agents} --bench-job-name=demo", tmp_path).returncode == 1
@@ -77,16 +100,22 @@ def test_what_the_demo_says_to_try_next_works(tmp_path: Path) -> None:
 
 
 def shell(line: str, directory: Path) -> subprocess.CompletedProcess[str]:
-    """Run a line where a page has it run."""
-    environment = {
-        **os.environ,
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "COLUMNS": "100",
-    }
+    """Run a line where a page has it run, in the environment of the tests."""
+    return ended(called(line), directory, Path(sys.executable).parent, forking.Popen)
+
+
+def genuine(words: Sequence[str], directory: Path, programs: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command in another environment."""
+    return ended(words, directory, programs, forking.GENUINE)
+
+
+def ended(
+    words: Sequence[str], directory: Path, programs: Path, popen: type[subprocess.Popen[str]]
+) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "COLUMNS": "100"}
     for variable in ("PYTEST_ADDOPTS", "PYTEST_CURRENT_TEST", "PYTEST_XDIST_WORKER"):
         environment.pop(variable, None)
-    words = called(line)
-    with forking.Popen(
+    with popen(
         words,
         cwd=directory,
         env=environment,

@@ -18,6 +18,7 @@ import pytest
 
 import pytest_benchjobs
 
+from ..building import clone, committed
 from ..docs.documents import EXAMPLES, PAGES, ROOT, Block, blocks, steady
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -52,31 +53,6 @@ def call(*command: str | Path, cwd: Path, status: int = 0) -> str:
     return done.stdout
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _index(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Building and installing fetch packages."""
-    probe = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "pluggy"]
-    probe += ["--dest", str(tmp_path_factory.mktemp("probe"))]
-    if subprocess.run(probe, capture_output=True, check=False).returncode != 0:
-        pytest.skip("pip reaches no package index")
-
-
-@pytest.fixture(scope="module")
-def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Both, built and checked as `make dist` does."""
-    directory = tmp_path_factory.mktemp("dist")
-    done = subprocess.run(
-        [ROOT / "scripts" / "dist.sh", directory],
-        env={**os.environ, "PYTHON": sys.executable},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
-    return directory
-
-
 @pytest.fixture(scope="module")
 def wheel(dist: Path) -> Iterator[zipfile.ZipFile]:
     with zipfile.ZipFile(dist / f"{NAME}-py3-none-any.whl") as file:
@@ -91,13 +67,6 @@ def sdist(dist: Path) -> Iterator[dict[str, bytes]]:
             for member in file.getmembers()
             if (content := file.extractfile(member)) is not None
         }
-
-
-def committed(*paths: str) -> set[str]:
-    """Files of the repository, those not yet committed among them."""
-    listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *paths]
-    found = subprocess.run(listed, cwd=ROOT, capture_output=True, check=True, text=True).stdout.splitlines()
-    return {name for name in found if (ROOT / name).is_file()}
 
 
 def test_there_is_one_of_each(dist: Path) -> None:
@@ -161,9 +130,7 @@ def test_the_wheel_works_where_nothing_else_is(dist: Path, tmp_path: Path) -> No
     ],
 )
 def test_installing_works_as_the_page_types_it(block: Block, tmp_path: Path) -> None:
-    for name in committed():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, tmp_path / name)
+    clone(tmp_path)
     for command in block.commands:
         printed = call("bash", "-c", command.line, cwd=tmp_path)
         assert [line for line in command.output if line not in printed] == []
