@@ -6,7 +6,8 @@
     ├── Ungradable                the agent's doing: outcome `failed`, score 0
     └── InfrastructureError       ours or the world's: outcome `error`, no score
         ├── Retryable             a new try may help
-        │   ├── EngineUnavailable, EngineLost, EngineError, ContainerStartFailed, ContainerLost
+        │   ├── EngineUnavailable, EngineLost ── OutputLost, EngineError ── EngineRefused ── FilesRefused
+        │   ├── ContainerStartFailed, ContainerLost ── ContainerEnded
         │   ├── DiskFull, WorkerLost
         │   └── RateLimited, EndpointDown, GatewayLost
         └── (the rest)            a new try would end the same
@@ -104,10 +105,35 @@ class EngineLost(Retryable):
     code = "engine_lost"
 
 
+class OutputLost(EngineLost):
+    """A command was started, and the connection with its output broke."""
+
+
 class EngineError(Retryable):
     """The engine answered a call with an error that is not one of the others."""
 
     code = "engine_error"
+
+
+class EngineRefused(EngineError):
+    """The engine refuses a call again and again, though nothing that it knows stands against it.
+
+    Args:
+        message: What it refuses, and its words.
+        status: Of HTTP; None: the connection broke each time.
+        words: Its own words, whole.
+    """
+
+    def __init__(self, message: str, *, status: int | None = None, words: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.words = words
+
+
+class FilesRefused(EngineRefused):
+    """What the engine refuses is about the files of a container, so an agent that left them can be the cause."""
+
+    code = "files_refused"
 
 
 class ContainerStartFailed(Retryable):
@@ -120,6 +146,10 @@ class ContainerLost(Retryable):
     """The container was killed or removed by another process while a trial ran in it."""
 
     code = "container_lost"
+
+
+class ContainerEnded(ContainerLost):
+    """The container is there, and its first process has ended."""
 
 
 class DiskFull(Retryable):

@@ -255,6 +255,8 @@ class TrialResult(Model):
     """Paths under the trial's `artifacts/`."""
     notes: tuple[str, ...] = ()
     """Things a reader should know that changed nothing: an artifact that was missing, a log that was cut."""
+    engine_retries: int = 0
+    """Calls of the container engine that had to be made again, in all tries. Many tell of a sick engine."""
     path: str = ""
     """The trial's directory, relative to the job's."""
 

@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Self
 
 from .protocol import BYTECODE, Fetched, File
 
@@ -126,9 +126,25 @@ class _ChunkReader(io.RawIOBase):
         return len(part)
 
 
+class _Member(tarfile.TarInfo):
+    """A member of an archive that has to have an end: `tarfile` takes any end of a stream between members for one."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        """Read a header, or the block of zeros at the end.
+
+        Raises:
+            tarfile.ReadError: the stream ended instead.
+        """
+        if len(buf) < tarfile.BLOCKSIZE:
+            raise tarfile.ReadError("it ends before its end")
+        return super().frombuf(buf, encoding, errors)
+
+
 def open_stream(chunks: Iterator[bytes]) -> tarfile.TarFile:
-    """The archive in a stream of chunks, to be read once from front to back."""
-    return tarfile.open(fileobj=io.BufferedReader(_ChunkReader(chunks), _CHUNK), mode="r|", bufsize=_CHUNK)
+    """The archive in a stream of chunks, to be read once from front to back. One that is cut is a `TarError`."""
+    reader = io.BufferedReader(_ChunkReader(chunks), _CHUNK)
+    return tarfile.open(fileobj=reader, mode="r|", bufsize=_CHUNK, tarinfo=_Member)
 
 
 def unpack(tar: tarfile.TarFile, destination: Path, *, limit: int, exclude: tuple[str, ...] = ()) -> Fetched:

@@ -108,6 +108,8 @@ class ExecResult:
     """Its time was up because `Stopping.asked` said so. `timed_out` is true then, too."""
     silent: bool = False
     """It timed out because nothing was printed for as long as `exec` was told to bear."""
+    cut_short: bool = False
+    """Its output ended well before it did: it has closed it, or the connection broke."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

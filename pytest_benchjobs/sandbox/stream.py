@@ -43,6 +43,11 @@ class Demultiplexer:
         self._left = 0
         self._is_stdout = False
 
+    @property
+    def is_within(self) -> bool:
+        """True if a piece has begun and not ended."""
+        return bool(self._left or self._header)
+
     def feed(self, data: bytes | bytearray | memoryview) -> None:
         """Take the next piece."""
         view = memoryview(data)

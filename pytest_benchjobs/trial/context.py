@@ -23,6 +23,8 @@ from .prepare import Prepared, Services
 from .progress import Progress
 from .secrets import env_file_secrets, secrets_of, together
 
+_RETRIES_SHOWN = 3
+
 
 class TrialContext:
     """One try of a trial: its subject, its findings, and its secrets.
@@ -59,6 +61,7 @@ class TrialContext:
         if before is not None:
             self.findings.usage, self.findings.models = before.findings.usage, before.findings.models
             self.findings.grading_usage = before.findings.grading_usage
+            self.findings.engine_retries = before.findings.engine_retries
             self.counted = before.counted
         self.secrets: Mapping[str, str] = {}
         self.redactor = Redactor({})
@@ -97,6 +100,12 @@ class TrialContext:
         """The prepared trial, if it was prepared before this try."""
         self.retryable = False
         """True if another try may succeed."""
+        self.is_spent = False
+        """True once an agent that may cost something has begun."""
+        self.output_was_lost: bool = before is not None and before.output_was_lost
+        """True if the connection with the agent broke in an earlier try: the next time the agent is who closes it."""
+        self.starts_over = False
+        """True if another try costs nothing that was paid for."""
         self.is_cut = False
         """True if a used-up quota cut it short, so that it runs again later."""
         self.is_driven = False
@@ -157,6 +166,15 @@ class TrialContext:
     def note(self, text: str, error: Exception | None = None) -> None:
         """Add a note to the result, with the message of an error."""
         self.findings.notes.append(text if error is None else f"{text}: {clean(one_line(str(error), 300))}")
+
+    def note_engine(self, sandbox: Sandbox) -> None:
+        """Take over the calls of the engine that were made again for a sandbox."""
+        again: tuple[str, ...] = getattr(sandbox, "engine_retries", ())
+        if again:
+            self.findings.engine_retries += len(again)
+            shown = "; ".join(clean(one_line(line, 150)) for line in again[:_RETRIES_SHOWN])
+            more = f"; and {len(again) - _RETRIES_SHOWN} more" if len(again) > _RETRIES_SHOWN else ""
+            self.note(f"the engine was called again {len(again)} times: {shown}{more}")
 
     def switch_network(
         self, sandbox: Sandbox, network: Network | None, allowed_hosts: tuple[str, ...] | None

@@ -139,6 +139,8 @@ class Findings:
     rescored: Origin | None = None
     artifacts: list[str] = dataclasses.field(default_factory=list)
     notes: list[str] = dataclasses.field(default_factory=list)
+    engine_retries: int = 0
+    """Of all tries so far."""
 
     @classmethod
     def graded_anew(cls, original: TrialResult) -> Findings:

@@ -13,8 +13,8 @@ from pathlib import Path
 from ..model.environ import HOST
 from ..model.errors import (
     BROKEN_SCORER,
-    EngineError,
     EnvironmentFailed,
+    FilesRefused,
     InfrastructureError,
     QuotaReached,
     ScorerTimeout,
@@ -22,7 +22,7 @@ from ..model.errors import (
 )
 from ..model.result import Failure, ScorerResult
 from ..model.scenario import Grading, ScorerSpec
-from ..sandbox.protocol import Sandbox
+from ..sandbox.protocol import File, Sandbox
 from ..scoring.grade import SCORER_VARIABLE, combine, make_context, run_scorer
 from ..scoring.metrics import all_metrics
 from ..scoring.needs import asks_model, context_variables, network_of
@@ -35,6 +35,8 @@ from .fresh import Carried, deliver
 from .ignored import without_ignored
 from .setup import Setup
 from .start import untouched_sandbox
+
+_ANY_FILE = "/tmp/.bench"  # noqa: S108  in a container of nobody else
 
 
 def grade(context: TrialContext, sandbox: Sandbox, setup: Setup) -> None:
@@ -64,13 +66,15 @@ def grade_afresh(context: TrialContext, sandbox: Sandbox, carried: Carried) -> N
             context.phases.enter_unless_cancelled("carry")
             try:
                 _carry(context, carried, grader)
-                grader.settle()  # files that were copied in are not restored between scorers
-            except EngineError as error:
+            except FilesRefused as error:
+                # It was refused again and again. If anything else is taken, these files are why.
                 if not context.suspects_agent:
                     raise
+                grader.put([File(_ANY_FILE, content=b"")])
                 raise Ungradable(
                     f"what the agent left cannot be put into a new container: {error}"
                 ) from error
+            grader.settle()  # files that were copied in are not restored between scorers
             grade(context, grader, setup)
 
 

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..model.errors import ImageMissing, InfrastructureError, QuotaReached, Ungradable
+from ..model.errors import EngineLost, ImageMissing, InfrastructureError, OutputLost, QuotaReached, Ungradable
 from ..model.result import Failure, FailureClass, Outcome, Trial, TrialResult
 from ..model.usage import Usage
 from ..scoring.grade import failure
@@ -29,6 +29,8 @@ from .secrets import redacted
 from .steps import run_steps
 
 _RETRY_PAUSE = 2.0
+_STARTS_OVER = 2
+"""How often a trial starts over that an engine has lost before anything was paid for, whatever `retry_errors` is."""
 
 
 def run_trial(
@@ -57,12 +59,17 @@ def run_trial(
     except InfrastructureError as error:
         return draft.result(Outcome.ERROR, failure=failure(error, "results"))
     context: TrialContext | None = None
+    over = 0
     for tries in itertools.count(1):
         context = TrialContext(trial, services, cancellation, directory, clock, original, context, counted)
         context.prepared, prepared = prepared, None
         context.findings.notes += notes
         outcome = _run_try(context)
-        if not context.retryable or tries > services.config.retry_errors:
+        if context.starts_over and over < _STARTS_OVER:
+            over += 1
+            why = context.findings.failure
+            notes = (*notes, f"started over{'' if why is None else f': {one_line(why.message, 300)}'}")
+        elif not context.retryable or tries - over > services.config.retry_errors:
             break
         # Another try follows, so a request to stop cancels a trial that has not ended.
         if cancellation.requested or not _set_aside(context, tries):
@@ -127,6 +134,18 @@ def _run_try(context: TrialContext) -> Outcome:
         context.phases.end()
 
 
+def _starts_over(context: TrialContext, error: BaseException) -> bool:
+    """Return True if the engine lost a trial before its agent, or only once the connection with the agent.
+
+    An agent that closes its own output looks the same. So the second time counts as the agent's.
+    """
+    if not isinstance(error, EngineLost) or context.is_driven:
+        return False
+    first_time = isinstance(error, OutputLost) and not context.output_was_lost
+    context.output_was_lost |= isinstance(error, OutputLost)
+    return first_time or not context.is_spent
+
+
 def _outcome_of(context: TrialContext, error: BaseException) -> Outcome:
     """Return the outcome of a try that raised; the reason is in the findings."""
     findings, reached = context.findings, context.phases.reached
@@ -148,6 +167,7 @@ def _outcome_of(context: TrialContext, error: BaseException) -> Outcome:
     if isinstance(error, QuotaReached) and not context.is_driven:
         context.is_cut = context.services.on_cut(context.trial, context.counted)
     error = classify(error, reached, context.layout.root)
+    context.starts_over = _starts_over(context, error)
     # Whoever drives an agent does so once.
     context.retryable = isinstance(error, InfrastructureError) and error.retryable and not context.is_driven
     findings.failure = explain(error, reached)

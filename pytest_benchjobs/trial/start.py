@@ -64,6 +64,7 @@ def agent_sandbox(
         context.phases.enter("remove")
         sandbox.remove()
         context.findings.notes += sandbox.notes
+        context.note_engine(sandbox)
 
 
 def _in_memory(context: TrialContext) -> Iterator[Sandbox]:
@@ -104,6 +105,7 @@ def untouched_sandbox(context: TrialContext, phase: str) -> Iterator[tuple[Sandb
         context.environment, context.access = elsewhere
         grader.remove()
         context.findings.notes += grader.notes
+        context.note_engine(grader)
 
 
 def _files(

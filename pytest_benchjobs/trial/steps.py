@@ -32,6 +32,7 @@ from ..model.errors import (
     EngineError,
     EngineLost,
     EnvironmentFailed,
+    FilesRefused,
     InfrastructureError,
     Ungradable,
 )
@@ -263,7 +264,8 @@ def _end_and_grade_again(
     """Find the cause of a failure of the engine while the agent was ended and graded.
 
     The engine repeats the same on an untouched sandbox. If that works, and it fails here again, the agent is the cause:
-    a directory that leads to itself, paths too long to be listed, no user root.
+    a directory that leads to itself, paths too long to be listed, no user root. What has nothing to do with files of
+    the agent is the engine's fault, however often it fails.
     """
     if not context.suspects_agent or context.original is not None:
         raise error
@@ -277,7 +279,7 @@ def _end_and_grade_again(
     context.findings.artifacts.clear()
     try:
         carried = _end_and_grade(context, sandbox, setup)
-    except (EngineError, EngineLost, EnvironmentFailed) as again:
+    except (FilesRefused, EnvironmentFailed) as again:
         raise Ungradable(
             f"the agent's work breaks the engine, which can handle an untouched container: {again}"
         ) from again

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from ..agents.protocol import PROBLEM_FILE
 from ..agents.usage import USAGE_DIRECTORY
 from ..model.ending import Ending
-from ..model.errors import EngineError, EngineLost, EnvironmentFailed, Ungradable
+from ..model.errors import EngineError, EngineLost, EnvironmentFailed, FilesRefused, Ungradable
 from ..model.result import AgentEnd
 from ..model.scenario import Feedback
 from ..sandbox.door import door_file
@@ -128,7 +128,7 @@ def put_for_turn(
             control.put(files)
         try:
             sandbox.put(files)
-        except (EngineError, EngineLost, EnvironmentFailed) as again:
+        except (FilesRefused, EnvironmentFailed) as again:
             raise Ungradable(
                 f"the agent's work prevents another turn, which an untouched container allows: {again}"
             ) from again

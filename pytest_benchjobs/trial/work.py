@@ -30,7 +30,13 @@ from ..gateway.client import Route
 from ..model.agent import COMMAND
 from ..model.ending import Ending
 from ..model.endpoint import GATEWAY_URL
-from ..model.errors import AgentSetupFailed, EnvironmentFailed, GatewayLost, InfrastructureError
+from ..model.errors import (
+    AgentSetupFailed,
+    EnvironmentFailed,
+    GatewayLost,
+    InfrastructureError,
+    OutputLost,
+)
 from ..model.result import AgentEnd, Outcome, ScorerResult
 from ..sandbox.door import DOOR_FAILED, through_door
 from ..sandbox.protocol import ExecResult, File, Sandbox, Stopping
@@ -92,9 +98,12 @@ def run_agent(
         work = _Work(context, sandbox, command, route, log, _variables(context, prepared, command))
         if command.skills is not None:
             copy_skills(sandbox, scenario.environment, command.skills, work.user)
+        context.is_spent = not prepared.agent.trusted
         result = work.in_sandbox() if command.host is None else work.on_this_machine(command.host)
         for line in context.note_refused(sandbox, "agent"):
             log.write(f"benchjobs: {line}\n".encode("utf-8", "replace"))
+    if result.cut_short and result.exit_status and not context.output_was_lost:
+        raise OutputLost(f"the connection with the agent broke; it ended with status {result.exit_status}")
     if not result.started:
         why = f"the agent could not be started: {log.tail(500).strip()}"
         if context.turn == 1:

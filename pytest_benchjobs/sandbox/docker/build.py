@@ -27,10 +27,12 @@ from ...model.environ import environment_without_keys
 from ...model.errors import DiskFull, EngineLost, ImageBuildFailed
 from ...system.temporary import temporary_directory
 from ..archive import archive_of, as_root
+from .answers import PAUSES
 from .dockerfile import AUTOMATIC, base_images, references, substitute
-from .engine import LABEL, Engine, disk_is_full
+from .engine import LABEL, Engine
 from .library import BROKEN
-from .pulling import LOOK, Check, hear
+from .pulling import LOOK, Check, hear, rest
+from .words import DISK_FULL
 
 _CHUNK = 256 * 1024
 _KEPT_LINES = 30
@@ -189,17 +191,37 @@ def build(engine: Engine, recipe: Recipe, tag: str, timeout: float, check: Check
     with recipe.archive() as archive:
         builder = _buildx if _has_buildx() else _classic
         try:
-            builder(engine, recipe, tag, archive, time.monotonic() + timeout, note, check)
+            deadline = time.monotonic() + timeout
+            _build_once_more(
+                check,
+                archive,
+                deadline,
+                lambda: builder(engine, recipe, tag, archive, deadline, note, check),
+            )
         except TimeoutError:
             reason = f"did not end within {timeout:g} s"
         except _Failed as error:
             reason = recipe.redact(str(error))
         else:
             return
-    if disk_is_full(reason):
+    if reason in DISK_FULL:
         raise DiskFull(f"{recipe.dockerfile}: the build failed, the Docker Engine's disk is full: {reason}")
     shown = "\n".join(tail)
     raise ImageBuildFailed(f"{recipe.dockerfile}: the build failed: {reason}\n{shown}".rstrip() + recipe.hint)
+
+
+def _build_once_more(check: Check, archive: IO[bytes], deadline: float, attempt: Callable[[], None]) -> None:
+    """Build again where the connection broke: steps that were done come from the builder's cache."""
+    for pause in (*PAUSES, None):
+        archive.seek(0)
+        try:
+            attempt()
+        except EngineLost:
+            if pause is None or time.monotonic() > deadline:
+                raise
+            rest(pause, check)
+        else:
+            return
 
 
 class _Failed(Exception):

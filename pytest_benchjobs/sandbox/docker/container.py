@@ -10,16 +10,18 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-import docker.errors
-
 from ...model.endpoint import PROXY_VARIABLES
 from ...model.errors import (
+    ContainerEnded,
     ContainerLost,
     ContainerStartFailed,
     DiskFull,
     EngineError,
     EngineLost,
+    EngineRefused,
     EnvironmentFailed,
+    FilesRefused,
+    OutputLost,
     Ungradable,
 )
 from ...model.scenario import Network
@@ -27,18 +29,21 @@ from ..door import PROXY_DOOR
 from ..loading import Places
 from ..protocol import Changed, ExecResult, File, SandboxSpec, Sink, Stopping
 from ..stream import Drained
+from .answers import PAUSES
+from .calling import Caller, NetworkGone, caller, on_behalf_of
 from .entrypoint import Entrypoint
 from .first import CHANGED
 from .images import ResolvedImage
 from .keeping import commit
-from .mountpoints import check_mount_points, lost, moved
+from .mountpoints import check_mount_points, misplaced, moved
 from .network import LOOKS, Joinable
 from .processes import END_COMMANDS, FIRST_LOOK, PATIENCE, Process, Processes, send
 from .programs import changed_below, changes_of, outside, restore
-from .running import Running
+from .running import Held, Running
 from .services import EngineServices
 from .transfer import ContainerFiles, paths_of
 from .watch import Events
+from .words import DISK_FULL, OWN_FAULT
 
 if TYPE_CHECKING:
     from ..proxy import Proxy
@@ -48,33 +53,23 @@ if TYPE_CHECKING:
 _KILLED = 137
 # A command that could not be started ends with one of these and without ever having had a process.
 _NOT_STARTED = (126, 127, 128)
-_FAULT_OF_THE_COMMAND = (
-    "executable file not found",
-    "no such file or directory",
-    "permission denied",
-    "is a directory",
-    "exec format error",
-    "not a directory",
-    "unable to find user",
-)
-_FAULT_OF_THE_AGENT = (
-    "not a directory",
-    "is a directory",
-    "no such file or directory",
-    "outside of rootfs",
-    "too many levels of symbolic links",
-    "file exists",
-)
 _LATE_EVENT = 0.3
-_PAUSES = (0.1, 0.2, 0.4, 0.8, 0.0)
-"""Seconds after each try to remove a container."""
+_HELD = 0.5
+"""Seconds that the first output of a command is held back: it may be the engine's, about one that did not start."""
+_TIDYING = 5.0
+"""Seconds of patience with an engine that does not answer, where nothing depends on it."""
 _ENDING = 30.0
 _PROXY_DOOR = 20.0
-_HEAD_OF_OUTPUT = 2000
 
 
-class NetworkGone(ContainerStartFailed):
-    """The network it was to have was removed meanwhile."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Command:
+    """A command as the engine is told of it."""
+
+    argv: tuple[str, ...]
+    user: str | None
+    workdir: str | None
+    env: Mapping[str, str] | None
 
 
 class DockerSandbox(ContainerFiles):
@@ -94,6 +89,8 @@ class DockerSandbox(ContainerFiles):
         proxy: Proxy | None = None,
         beside: TrialServices | None = None,
     ) -> None:
+        self._caller = caller()
+        """Whoever it was created for is also who it is used for."""
         super().__init__(services.engine, container, workdir)
         self._beside = beside
         self._proxy = proxy
@@ -120,7 +117,6 @@ class DockerSandbox(ContainerFiles):
         self._killed = threading.Event()
         self._removed = False
         self._limit: str | None = None
-        self._stream: Any = None
         self._tampered: dict[str, None] = {}
         """Paths that were put back so far, in order. The engine names no path twice that is as it was."""
         self._restored = False
@@ -144,21 +140,10 @@ class DockerSandbox(ContainerFiles):
         if own or self._spec.files:
             self.put((*self._spec.files, *own))
         try:
-            self._engine.client.start(self.id)
-        except docker.errors.NotFound as error:
-            if "no such container" in str(error.explanation).lower():
-                raise ContainerLost(
-                    f"the container was removed before it started: {error.explanation}"
-                ) from error
-            text = f"the container does not start: {error.explanation}"
-            raise (NetworkGone if "network" in text else ContainerStartFailed)(text) from error
-        except docker.errors.APIError as error:
-            text = str(error.explanation or error)
-            if "no space left on device" in text:
-                raise DiskFull(f"the Docker Engine's disk is full: {text}") from error
-            if _twice(text):
-                raise NetworkGone(f"the container does not start: {text}") from error
-            raise ContainerStartFailed(f"the container does not start: {text}") from error
+            with self._calling():
+                self._engine.client.start(self.id)
+        except EngineRefused as error:
+            raise ContainerStartFailed(f"the container does not start: {error}") from error
         if self._spec.environment.storage is not None:
             self._services.storage.add(self.id, self._spec.environment.storage, self._over_storage)
         if self._proxy is not None:
@@ -187,19 +172,35 @@ class DockerSandbox(ContainerFiles):
             with self._calling():
                 self._watch()
         self._processes.forget_seen()
-        head = bytearray()
+        command = _Command(tuple(argv), user, workdir, env)
+        for pause in (*PAUSES, None):
+            held = Held(sink, stdout)
+            try:
+                ended = self._exec_once(command, held, timeout, silent, stopping)
+            except BaseException:
+                held.release()
+                raise
+            if ended.started or pause is None or _is_own_fault(command, held.text):
+                break
+            with self._calling():
+                self._caller.again.append(f"start a command: {held.text}")
+                self._caller.rest(pause)
+        held.release()
+        return ended
 
-        def tee(data: bytes) -> None:
-            if len(head) < _HEAD_OF_OUTPUT:
-                head.extend(data[:_HEAD_OF_OUTPUT])
-            sink(data)
-
-        exec_id = self._created(argv, user, workdir, env)
+    def _exec_once(
+        self, command: _Command, held: Held, timeout: float, silent: float | None, stopping: Stopping | None
+    ) -> ExecResult:
+        """Run a command, which the engine may not be able to start."""
         ooms = self._events.count(self.id, "oom")
-        started = time.monotonic()
-        with self._attached(exec_id, tee, stdout) as running:
+        with self._attached(command, held) as running:
+            started = time.monotonic()
             asked = None if stopping is None else stopping.asked
-            why = running.wait(started + timeout, silent, asked)
+            why = running.wait(started + min(timeout, _HELD), silent, asked)
+            if running.status is None:
+                held.release()
+                if why is Drained.LATE and timeout > _HELD:
+                    why = running.wait(started + timeout, silent, asked)
             if why is not Drained.ENDED and stopping is not None:
                 running.stop(stopping)
         self._check_killed()
@@ -212,7 +213,14 @@ class DockerSandbox(ContainerFiles):
         )
         if running.status is None:
             return ended
-        return self._with_status(ended, *running.status, head.decode("utf-8", "replace").strip(), ooms)
+        code, pid = running.status
+        never_started = code in _NOT_STARTED and not pid
+        if never_started:
+            self._check_room(held.text)
+        elif running.cut:
+            raise OutputLost(f"the connection with a command broke before it ended, with status {code}")
+        ended = dataclasses.replace(ended, started=not never_started, cut_short=running.early)
+        return self._with_status(ended, code, ooms)
 
     def changed(self, directory: str) -> Changed | None:
         """Return what is not as in the image below a directory; None: it began with what was kept."""
@@ -295,41 +303,30 @@ class DockerSandbox(ContainerFiles):
         with self._calling():
             return self._processes.others() or []
 
-    def _created(
-        self, argv: Iterable[str], user: str | None, workdir: str | None, env: Mapping[str, str] | None
-    ) -> str:
+    def _created(self, command: _Command) -> str:
         """Create a command, which is not started yet; returns the engine's id of it."""
-        with self._calling():
-            created = self._engine.client.exec_create(
-                self.id,
-                list(argv),
-                environment={
-                    **(PROXY_VARIABLES if self._network == "allowlist" else {}),
-                    **self._spec.environment.env,
-                    **(env or {}),
-                },
-                user=user or self._image.user,
-                workdir=workdir,
-            )
+        created = self._engine.client.exec_create(
+            self.id,
+            list(command.argv),
+            environment={
+                **(PROXY_VARIABLES if self._network == "allowlist" else {}),
+                **self._spec.environment.env,
+                **(command.env or {}),
+            },
+            user=command.user or self._image.user,
+            workdir=command.workdir,
+        )
         return str(created["Id"])
 
-    def _with_status(self, ended: ExecResult, code: int, pid: int, head: str, ooms: int) -> ExecResult:
-        """Return how a command ended whose exit status is known.
-
-        `head` is the beginning of its output; `ooms`, how many processes had been killed for memory before it.
-        """
-        never_started = code in _NOT_STARTED and not pid
-        if never_started:
-            self._never_started(head)
+    def _with_status(self, ended: ExecResult, code: int, ooms: int) -> ExecResult:
+        """Return how a command ended whose exit status is known; `ooms` had been killed for memory before it."""
         if code == _KILLED:
             self._make_sure_it_lives()
         oom_kills = self._events.count(self.id, "oom") - ooms
         if code != 0 and not oom_kills and self._spec.environment.memory is not None:
             patience = _LATE_EVENT if code == _KILLED else _LATE_EVENT / 6
             oom_kills = self._events.wait(self.id, "oom", ooms, patience) - ooms
-        return dataclasses.replace(
-            ended, exit_status=code, oom_kills=max(0, oom_kills), started=not never_started
-        )
+        return dataclasses.replace(ended, exit_status=code, oom_kills=max(0, oom_kills))
 
     def _check_killed(self) -> None:
         if self._killed.is_set():
@@ -351,34 +348,24 @@ class DockerSandbox(ContainerFiles):
             if untouched is not None:
                 self._untouched = untouched and self._watches is not False
                 return
-            why = None if self._first is None else self._why_not_ended(late=late)
-            self._restart()
+            state = self._engine.client.inspect_container(self.id)["State"]
+            why = None if self._first is None else _why_not_ended(state, late=late)
+            self._restart(runs=state["Running"])
             if why is not None:
                 self._notes.append(
                     f"the container had to be started again before grading, because {why}: /dev/shm is empty, and "
                     "/etc/hosts as at the start"
                 )
 
-    def _why_not_ended(self, *, late: bool) -> str | None:
-        """Return why the first process has not ended all others; None if it is only `late`."""
-        state = self._engine.client.inspect_container(self.id)["State"]
-        if state["Running"]:
-            return None if late else "its first process did not answer"
-        return "/dev had been changed in it" if state["ExitCode"] == CHANGED else "it had ended"
-
-    def _restart(self) -> None:
+    def _restart(self, *, runs: bool) -> None:
         """End the process namespace, and start it anew.
 
         Programs are put back in between, for the first thing to run afterwards is one of them.
         """
         client, mounts = self._engine.client, self._spec.mounts
-        self._own_kills += 1
-        try:
+        if runs:
+            self._own_kills += 1
             client.kill(self.id)
-        except docker.errors.APIError as error:
-            self._own_kills -= 1
-            if "is not running" not in str(error.explanation):
-                raise
         try:
             changes = changes_of(client, self.id)
             self._restore(changes)
@@ -387,13 +374,9 @@ class DockerSandbox(ContainerFiles):
             if mounts:
                 check_mount_points(client, self.id, mounts, changes)
             client.start(self.id)
-        except (docker.errors.APIError, EngineError) as error:
-            why = str(getattr(error, "explanation", None) or error)
-            if mounts and lost(why, mounts):
-                raise moved(why) from error
-            if any(sign in why for sign in _FAULT_OF_THE_AGENT):
-                # It had started before. An engine that cannot start anything says so at the next container.
-                raise Ungradable(f"the container does not start any more: {why}") from error
+        except FilesRefused as error:
+            if (what := misplaced(client, self.id, mounts)) is not None:
+                raise moved(what) from error
             raise
         self._processes.forget_first()
         self._watches = self._late = False
@@ -462,8 +445,7 @@ class DockerSandbox(ContainerFiles):
         client = self._engine.client
         with self._calling():
             other = self._services.network.of("none" if network == "public" else "public", self._image.id)
-            with contextlib.suppress(docker.errors.APIError):
-                client.disconnect_container_from_network(self.id, other.name)
+            client.disconnect_container_from_network(self.id, other.name)
             if network == "none" and self._beside is not None and self._beside.joined().networks:
                 return  # the engine gives no container both that and the network of its services
             wanted = self._joined(network)
@@ -472,20 +454,16 @@ class DockerSandbox(ContainerFiles):
 
     def _joined(self, network: Network) -> Joinable:
         """Connect to a network, which is looked for again where others removed it; return it."""
-        for looks in range(LOOKS + 1):
+        for _ in range(LOOKS):
             wanted = self._services.network.of(network, self._image.id)
             try:
                 self._engine.client.connect_container_to_network(self.id, wanted.name)
-                break
-            except docker.errors.APIError as error:
-                said = str(error.explanation)
-                if "already exists" in said:
-                    break
-                if looks == LOOKS or not (
-                    _twice(said) or (isinstance(error, docker.errors.NotFound) and "network" in said)
-                ):
-                    raise
+            except NetworkGone:
                 self._services.network.forget()
+            else:
+                return wanted
+        wanted = self._services.network.of(network, self._image.id)
+        self._engine.client.connect_container_to_network(self.id, wanted.name)
         return wanted
 
     def keep(self, name: str) -> str:
@@ -498,10 +476,9 @@ class DockerSandbox(ContainerFiles):
     def kill(self) -> None:
         """End it at once, from any thread. Never raises."""
         self._killed.set()
-        # First the call that waits for output, lest an engine that hangs hangs us too.
-        with contextlib.suppress(Exception):
-            self._stream.shutdown(2)
-        with contextlib.suppress(Exception):
+        # First the calls that go on, lest an engine that hangs hangs us too.
+        self._caller.stop()
+        with contextlib.suppress(Exception), on_behalf_of(Caller(patience=_TIDYING)):
             self._engine.client.kill(self.id)
 
     def remove(self) -> None:
@@ -527,19 +504,10 @@ class DockerSandbox(ContainerFiles):
             return
         if self._proxy is not None:
             self._proxy.close()
-        for pause in _PAUSES:
-            try:
+        try:
+            with on_behalf_of(Caller(patience=_TIDYING)):
                 self._engine.client.remove_container(self.id, force=True, v=True)
-            except docker.errors.NotFound:
-                break
-            except docker.errors.APIError:
-                # Also one that says "already in progress": that removal may fail, so only its end tells.
-                time.sleep(pause)
-            except Exception:
-                return
-            else:
-                break
-        else:
+        except Exception:
             return  # `close` tries again, then the reaper
         self._removed = True
         self._services.forget(self.id)
@@ -553,11 +521,16 @@ class DockerSandbox(ContainerFiles):
         """Notes on what became of it on the way, and of its services."""
         return (*self._notes, *(() if self._beside is None else self._beside.notes))
 
+    @property
+    def engine_retries(self) -> tuple[str, ...]:
+        """A line for each call of the engine that was made again."""
+        return tuple(self._caller.again)
+
     @contextlib.contextmanager
     def _calling(self) -> Iterator[None]:
         self._check_killed()
         try:
-            with self._engine.guard():
+            with self._engine.guard(self._caller):
                 yield
         except ContainerLost as error:
             if self._graded and self._ended_from_inside():
@@ -580,46 +553,44 @@ class DockerSandbox(ContainerFiles):
         )
 
     @contextlib.contextmanager
-    def _attached(self, exec_id: str, sink: Sink, stdout: Sink | None) -> Iterator[Running]:
-        """Start a command that was created, and hear it."""
+    def _attached(self, command: _Command, held: Held) -> Iterator[Running]:
+        """Start a command, and take what it prints."""
         with self._calling():
+            exec_id = self._created(command)
             connection, first = self._engine.hijack(f"/exec/{exec_id}/start", {"Detach": False, "Tty": False})
         with connection:
-            self._stream = connection
-            try:
-                running = Running(connection, lambda: self._status(exec_id), self._killed, sink, stdout)
-                running.feed(first)
-                yield running
-            finally:
-                self._stream = None
+            running = Running(
+                connection, lambda: self._status(exec_id), self._killed, held.sink, held.stdout_sink
+            )
+            running.feed(first)
+            yield running
 
     def _status(self, exec_id: str) -> tuple[int, int] | None:
         """Exit status and process id, once the engine confirms that the command ended."""
-        try:
-            with self._engine.guard():
+        with self._calling():
+            try:
                 state = self._engine.client.exec_inspect(exec_id)
-        except EngineError as error:
-            # It knows the command no more: because the container is gone, or because it was restarted.
-            with self._engine.guard():
-                self._engine.client.inspect_container(self.id)
-            raise EngineLost(f"the Docker Engine was restarted while a command ran ({error})") from error
+            except OutputLost as error:
+                # It knows the command no more: because the container is gone, or because it was restarted.
+                if not self._engine.client.inspect_container(self.id)["State"]["Running"]:
+                    raise ContainerEnded("the container has ended while a command ran in it") from error
+                raise EngineLost(f"the Docker Engine was restarted while a command ran ({error})") from error
         if state["Running"]:
             return None
         if not isinstance(state["ExitCode"], int):
             raise EngineLost("the Docker Engine did not report how the command ended")
         return state["ExitCode"], state["Pid"] or 0
 
-    def _never_started(self, output: str) -> None:
-        """Raise unless the fault is in the command itself."""
-        low = output.lower()
-        if "no space left on device" in low:
+    def _check_room(self, output: str) -> None:
+        """Raise if a command could not be started for want of room for its output or its processes."""
+        if output in DISK_FULL:
             raise DiskFull(f"the Docker Engine's disk is full: {output}")
-        if "resource temporarily unavailable" in low:
+        with self._calling():
+            pids = self._processes.count()
+        if pids is not None and pids.count >= pids.limit:
             raise EnvironmentFailed(
-                f"the container has reached its limit of processes (`pids`: {self._spec.environment.pids}): {output}"
+                f"the container has reached its limit of processes (`pids`: {pids.limit}): {output}"
             )
-        if not any(fault in low for fault in _FAULT_OF_THE_COMMAND):
-            raise EngineError(f"the Docker Engine could not start a command: {output}")
 
     def _make_sure_it_lives(self) -> None:
         """Raise if the command died because somebody killed the container. That comes through the engine, ours too."""
@@ -632,6 +603,16 @@ class DockerSandbox(ContainerFiles):
         self._end_all()
 
 
-def _twice(said: str) -> bool:
-    """Tell whether the engine has two networks of a name: another session just made its own, and removes it at once."""
-    return "network" in said and "is ambiguous" in said
+def _is_own_fault(command: _Command, said: str) -> bool:
+    """Return True if the engine says that a command itself, its user or its directory is why it did not start.
+
+    One that says it otherwise is asked several times: what remains so is the command's fault, too.
+    """
+    return said in OWN_FAULT and (command.argv[0] in said or "exec:" not in said)
+
+
+def _why_not_ended(state: Mapping[str, Any], *, late: bool) -> str | None:
+    """Return why the first process has not ended all others; None if it is only `late`."""
+    if state["Running"]:
+        return None if late else "its first process did not answer"
+    return "/dev had been changed in it" if state["ExitCode"] == CHANGED else "it had ended"

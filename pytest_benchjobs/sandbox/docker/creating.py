@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import posixpath
+import secrets
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import docker.errors
 from docker.types import DeviceRequest, Ulimit
 from docker.types import Mount as EngineMount
 
-from ...model.errors import AgentSetupFailed, ImageMissing
+from ...model.errors import AgentSetupFailed, EngineRefused, ImageMissing
 from ...model.scenario import Environment
 from ..loading import Places
 from ..protocol import Mount, SandboxSpec
@@ -24,6 +24,7 @@ from .services import EngineServices
 from .transfer import paths_of
 from .untouched import NOTHING, Watched, watched
 from .watch import Events
+from .words import FILES_NOT_SEEN
 
 if TYPE_CHECKING:
     from ..proxy import Proxy
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 _HOSTNAME = "bench"
 # Of the engine's default capabilities: forging packets, making devices, and handing capabilities on.
 _DROPPED_CAPABILITIES = ["MKNOD", "NET_RAW", "SETPCAP"]
-_NO_SUCH_SOURCE = "bind source path does not exist"
 
 
 class FilesNotSeen(AgentSetupFailed):
@@ -47,14 +47,14 @@ def create(
     proxy: Proxy | None = None,
     beside: TrialServices | None = None,
 ) -> DockerSandbox:
-    """Create a container, which is not started yet.
+    """Create a container, which is not started yet. It is called for by whoever this thread calls the engine for.
 
     `proxy` serves it if it is to be limited to certain hosts. `beside` are the services of its trial, if it has any.
 
     Raises:
         ImageMissing: the image was removed meanwhile.
         AgentSetupFailed: the engine does not see the files of this machine that the agent needs.
-        library.ERRORS: the engine refuses, or is gone.
+        InfrastructureError: the engine refuses, or is gone.
     """
     environment = spec.environment
     workdir = environment.workdir or image.workdir or "/"
@@ -73,6 +73,8 @@ def create(
             # An ENTRYPOINT that is kept is a command like any other, which can be started again. Commands are given the
             # scenario's variables one by one: what the engine keeps of a container it shows to everybody.
             entrypoint=[FIRST if first is not None else "sleep"],
+            # A name of its own, so that it is found where the answer is lost.
+            name=f"bench-{secrets.token_hex(12)}",
             hostname=_HOSTNAME,
             # Commands run as the image's own user all the same.
             user="root",
@@ -83,15 +85,15 @@ def create(
             ),
             networking_config=None if joined is None else _joining(client, first_network, networks),
         )
-    except docker.errors.ImageNotFound as error:
-        services.images.forget(image.id)
-        raise ImageMissing(f"image {image.record.reference} was removed meanwhile") from error
-    except docker.errors.APIError as error:
-        if _NO_SUCH_SOURCE in str(error.explanation):
+    except EngineRefused as error:
+        if error.words in FILES_NOT_SEEN:
             raise FilesNotSeen(
                 f"the Docker Engine at {services.engine.host} does not see this machine's files, which agents need: "
-                f"{error.explanation}"
+                f"{error.words}"
             ) from error
+        if services.engine.get(f"/images/{image.id}/json") is None:
+            services.images.forget(image.id)
+            raise ImageMissing(f"image {image.record.reference} was removed meanwhile") from error
         raise
     sandbox = DockerSandbox(
         services, created["Id"], image, spec, workdir, labels, events, first, network.note, proxy, beside

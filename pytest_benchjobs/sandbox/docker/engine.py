@@ -1,4 +1,4 @@
-"""Connecting with the Docker Engine, and telling what its refusals mean.
+"""Connecting with the Docker Engine, and calling it.
 
 Its client library takes a tenth of a second to import, which is most of what asking the engine a few questions costs.
 So it is imported when there is more to do than to ask: a session in which all results are reused never needs it.
@@ -7,6 +7,7 @@ So it is imported when there is more to do than to ask: a session in which all r
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import http.client
 import json
 import os
@@ -14,29 +15,39 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
-from ...model.errors import (
-    ContainerLost,
-    DiskFull,
-    EngineError,
-    EngineLost,
-    EngineUnavailable,
-    InfrastructureError,
-)
-from .reaper import ask_unix, open_unix
+from ...model.errors import EngineError, EngineLost, EngineUnavailable, InfrastructureError
+from .answers import QUESTION, Kind, call_of, kind_of
+from .calling import Caller, Found, Refusal, caller, is_json, on_behalf_of, persist
+from .reaper import ask_unix, message, open_unix
 
 if TYPE_CHECKING:
-    import docker
+    from .library import Client
+
+T = TypeVar("T")
 
 DEFAULT_HOST = "unix:///var/run/docker.sock"
 LABEL = "benchjobs."
 
 _CALL_TIMEOUT = 120
+_PEEK_TIMEOUT = 30
 _NOT_FOUND = 404
 _HEAD_LIMIT = 64 * 1024
 _KEEPALIVE = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Hijacked:
+    """The answer to a call whose connection becomes the stream of a command."""
+
+    status: int
+    first: bytes
+    """What came with the head."""
+    connection: socket.socket | None = None
+    """None: it was refused."""
 
 
 class Engine:
@@ -44,12 +55,15 @@ class Engine:
 
     def __init__(self) -> None:
         self.host = os.environ.get("DOCKER_HOST") or DEFAULT_HOST
-        self._client: docker.APIClient | None = None
+        self._client: Client | None = None
         self._tls: ssl.SSLContext | None = None
         self._lock = threading.Lock()
+        self._version: Any = None
+        self.answered = False
+        """True once it has answered anything in this process: from then on it is waited for."""
 
     @property
-    def client(self) -> docker.APIClient:
+    def client(self) -> Client:
         """The connected client.
 
         Raises:
@@ -61,7 +75,7 @@ class Engine:
             return self._client
 
     @contextlib.contextmanager
-    def apart(self) -> Iterator[docker.APIClient]:
+    def apart(self) -> Iterator[Client]:
         """Connect a client for one long call, which is broken off at the end if it still goes on in another thread.
 
         Raises:
@@ -103,7 +117,7 @@ class Engine:
         self.get("/version")
 
     def get(self, path: str, **query: object) -> Any:
-        """Return the answer to a GET, read as JSON; None where it knows no such thing.
+        """Return the answer to a GET, read as JSON; None where it says twice that it knows no such thing.
 
         Raises:
             EngineUnavailable: nobody answers.
@@ -113,20 +127,20 @@ class Engine:
             key: value if isinstance(value, str) else json.dumps(value) for key, value in query.items()
         }
         where = f"{quote(path, safe='/:')}?{urlencode(written)}"
-        if self.local:
-            status, body = self._ask(where)
-        else:
-            with self.guard(running=False):
-                answer = self.client.get(f"{self.client.base_url}{where}", timeout=_CALL_TIMEOUT)
-                status, body = answer.status_code, answer.content
-        if status == _NOT_FOUND:
-            return None
-        if status != http.client.OK:
-            raise refusal(status, message(body))
+        if not self.local:
+            _ = self.client
+        answer = persist(self, QUESTION, "", lambda: self._ask(where), _problem)
+        if isinstance(answer, Found):
+            raise AssertionError("unreachable")
+        status, body = answer
+        return None if status == _NOT_FOUND else json.loads(body)
+
+    def peek(self, path: str) -> tuple[int, bytes] | None:
+        """Return status and body of a GET; None: nobody answers."""
         try:
-            return json.loads(body)
-        except ValueError as error:
-            raise self._unavailable(error) from error
+            return self._ask(path, _PEEK_TIMEOUT)
+        except OSError:
+            return None
 
     def post(self, path: str, body: Mapping[str, Any], timeout: float, **query: str) -> Any:
         """Return the answer to a POST, read as JSON. For calls with a timeout of their own. Seconds.
@@ -139,26 +153,26 @@ class Engine:
         url = f"{client.base_url}/v{client.api_version}{path}"
         answer = client.post(url, params=query, json=dict(body), timeout=timeout)
         if not answer.ok:
-            raise refusal(answer.status_code, message(answer.content))
+            raise EngineError(f"the Docker Engine refused ({answer.status_code}: {message(answer.content)})")
         return answer.json() if answer.content else {}
 
     @contextlib.contextmanager
-    def guard(self, *, running: bool = True) -> Iterator[None]:
-        """Turn the client's exceptions into ours. `running`: the engine was there a moment ago, so it is lost."""
-        try:
-            yield
-        except InfrastructureError:
-            raise
-        except Exception as error:
-            from . import library
-
-            if not isinstance(error, library.ERRORS):
+    def guard(self, who: Caller | None = None) -> Iterator[None]:
+        """Make calls for somebody, and turn the client's exceptions into ours."""
+        with on_behalf_of(who):
+            try:
+                yield
+            except InfrastructureError:
                 raise
-            if (said := library.said_by(error)) is not None:
-                raise refusal(*said) from error
-            if running:
-                raise EngineLost(f"the Docker Engine at {self.host} went away: {_reason(error)}") from error
-            raise self._unavailable(error) from error
+            except Exception as error:
+                from . import library
+
+                if not isinstance(error, library.ERRORS):
+                    raise
+                if (said := library.said_by(error)) is not None:
+                    status, words = said
+                    raise EngineError(f"the Docker Engine refused ({status}: {words.strip()})") from error
+                raise EngineLost(f"the Docker Engine at {self.host} went away: {error}") from error
 
     def hijack(self, path: str, body: Mapping[str, Any]) -> tuple[socket.socket, bytes]:
         """POST and take the connection over; returns it with the bytes that have come already.
@@ -174,28 +188,43 @@ class Engine:
             f"POST /v{self.client.api_version}{path} HTTP/1.1\r\nHost: docker\r\nContent-Type: application/json\r\n"
             f"Connection: Upgrade\r\nUpgrade: tcp\r\nContent-Length: {len(payload)}\r\n\r\n"
         )
-        try:
-            connection = self._open()
-            try:
-                connection.sendall(head.encode() + payload)
-                status, rest = _read_head(connection)
-                if status not in (101, 200):
-                    while len(rest) < _HEAD_LIMIT and (more := connection.recv(4096)):
-                        rest += more
-                    raise refusal(status, message(rest))
-            except BaseException:
-                connection.close()
-                raise
-        except OSError as error:
-            raise EngineLost(f"the Docker Engine at {self.host} went away: {error}") from error
-        return connection, rest
+        known = call_of("POST", path)
+        assert known is not None  # noqa: S101  commands and containers alone are attached to
+        answer = persist(self, *known, lambda: self._hijack(head.encode() + payload), _broken)
+        if isinstance(answer, Found) or answer.connection is None:
+            raise AssertionError("unreachable")
+        return answer.connection, answer.first
 
-    def _ask(self, path: str) -> tuple[int, bytes]:
-        """A GET over a unix socket: status and body."""
+    def _hijack(self, request: bytes) -> _Hijacked:
+        connection = self._open()
+        caller().hold(connection)
         try:
-            return ask_unix(self._socket_path, "GET", path, _CALL_TIMEOUT)
-        except (OSError, http.client.HTTPException) as error:
-            raise self._unavailable(error) from error
+            connection.sendall(request)
+            status, rest = _read_head(connection)
+            if status in (101, 200):
+                return _Hijacked(status, rest, connection)
+            while len(rest) < _HEAD_LIMIT and (more := connection.recv(4096)):
+                rest += more
+        except BaseException:
+            connection.close()
+            raise
+        connection.close()
+        return _Hijacked(status, rest)
+
+    def _ask(self, path: str, timeout: float = _CALL_TIMEOUT) -> tuple[int, bytes]:
+        """Return status and body of a GET that is made once.
+
+        Raises:
+            OSError: nobody answers.
+        """
+        if not self.local:
+            if self._client is None:
+                raise ConnectionError("not connected")
+            return self._client.ask(path, timeout)
+        try:
+            return ask_unix(self._socket_path, "GET", path, timeout, caller().hold)
+        except http.client.HTTPException as error:
+            raise ConnectionError(str(error) or type(error).__name__) from error
 
     def _open(self) -> socket.socket:
         parts = urlsplit(self.host)
@@ -209,7 +238,7 @@ class Engine:
                 connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
         return self._tls.wrap_socket(connection, server_hostname=parts.hostname) if self._tls else connection
 
-    def _connect(self) -> docker.APIClient:
+    def _connect(self) -> Client:
         scheme = urlsplit(self.host).scheme
         if scheme not in ("unix", "tcp", "http", "https"):
             raise EngineUnavailable(
@@ -218,23 +247,27 @@ class Engine:
         from . import library
 
         try:
-            # The library forgets to close a socket that does not connect, and Python then warns.
             if scheme == "unix":
-                self._open().close()
-            client, self._tls = library.connect(
-                self._socket_path if scheme == "unix" else None, _CALL_TIMEOUT
-            )
+                version = str(self._versions()["ApiVersion"])
+                client, self._tls = library.connect(self, self._socket_path, version, _CALL_TIMEOUT)
+            else:
+                client, self._tls = library.connect(self, None, "auto", _CALL_TIMEOUT)
         except (*library.ERRORS, OSError) as error:
-            raise self._unavailable(error) from error
+            raise self.unavailable() from error
         return client
+
+    def _versions(self) -> Any:
+        if self._version is None:
+            self._version = self.get("/version")
+        return self._version
 
     @property
     def _socket_path(self) -> str:
         return self.host.removeprefix("unix://")
 
-    def _unavailable(self, error: BaseException) -> EngineUnavailable:
-        text = str(error)
-        if "Permission denied" in text:
+    def unavailable(self) -> EngineUnavailable:
+        """Return the error for an engine that has not answered so far."""
+        if self.local and Path(self._socket_path).exists() and not os.access(self._socket_path, os.W_OK):
             return EngineUnavailable(
                 f"the Docker Engine at {self.host} refuses this user: add it to the group `docker` "
                 "(sudo usermod -aG docker $USER) and log in again"
@@ -244,27 +277,17 @@ class Engine:
         )
 
 
-def refusal(status: int | None, text: str) -> InfrastructureError:
-    """The class of error for what the engine answered."""
-    text = text.strip()
-    low = text.lower()
-    if disk_is_full(text):
-        return DiskFull(f"the Docker Engine's disk is full: {text}")
-    if status in (404, 409) and (
-        "no such container" in low
-        or "is not running" in low
-        or "marked for removal" in low
-        or "is restarting" in low
-        or ("removal of container" in low and "in progress" in low)
-    ):
-        return ContainerLost(f"the container was killed or removed by something else: {text}")
-    return EngineError(f"the Docker Engine refused ({status}): {text}")
+def _problem(answer: tuple[int, bytes]) -> Refusal | None:
+    status, body = answer
+    if status != http.client.OK:
+        return Refusal(kind_of(status), status, message(body))
+    return None if is_json(body) else Refusal(Kind.CUT, None, "half an answer")
 
 
-def disk_is_full(text: str) -> bool:
-    """Return True if the engine refuses because there is no room."""
-    low = text.lower()
-    return "no space left on device" in low or "disk quota exceeded" in low
+def _broken(answer: _Hijacked) -> Refusal | None:
+    if answer.connection is not None:
+        return None
+    return Refusal(kind_of(answer.status), answer.status, message(answer.first))
 
 
 def _read_head(connection: socket.socket) -> tuple[int, bytes]:
@@ -279,18 +302,3 @@ def _read_head(connection: socket.socket) -> tuple[int, bytes]:
         return int(head.split(None, 2)[1]), rest
     except (IndexError, ValueError):
         raise ConnectionError(f"not an HTTP answer: {head[:80]!r}") from None
-
-
-def message(body: bytes) -> str:
-    """The engine's own words in the body of a refusal, which may be chunked."""
-    text = body.decode("utf-8", "replace")
-    with contextlib.suppress(ValueError, TypeError, KeyError):
-        return str(json.loads(text[text.index("{") : text.rindex("}") + 1])["message"])
-    return text[:500]
-
-
-def _reason(error: BaseException) -> str:
-    """The innermost cause, which is the one that tells something."""
-    while (cause := error.__cause__ or error.__context__) is not None:
-        error = cause
-    return str(error) or type(error).__name__

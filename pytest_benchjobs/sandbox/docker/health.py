@@ -59,7 +59,7 @@ def engine_facts(provider: DockerProvider, me: Owner) -> EngineFacts:
         InfrastructureError: it does not answer.
     """
     client = provider.engine.client
-    with provider.engine.guard(running=False):
+    with provider.engine.guard():
         version = client.version()
         before = time.time()
         info = client.info()

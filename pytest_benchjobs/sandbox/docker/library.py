@@ -8,11 +8,15 @@ leaves a socket that does not connect to the garbage collector, and Python then 
 from __future__ import annotations
 
 import contextlib
+import io
 import json
+import posixpath
 import socket
 import ssl
+import urllib.parse
 import weakref
-from typing import Any
+from collections.abc import Mapping
+from typing import IO, Any, cast
 
 import docker
 import docker.errors
@@ -23,7 +27,10 @@ import urllib3.connectionpool
 import urllib3.exceptions
 from docker.transport import UnixHTTPAdapter
 
-from .reaper import open_unix
+from .answers import QUESTION, Call, Kind, call_of, kind_of
+from .calling import Asks, Found, Refusal, caller, is_json, persist
+from .reaper import message, open_unix
+from .words import NO_SUCH_PATH
 
 _IDLE_CONNECTIONS = 32
 
@@ -33,17 +40,119 @@ ERRORS = (*BROKEN, docker.errors.DockerException)
 """Everything it raises of its own."""
 
 
-def connect(path: str | None, timeout: int) -> tuple[docker.APIClient, ssl.SSLContext | None]:
+class Client(docker.APIClient):
+    """A client each of whose calls is made until it is known what came of it.
+
+    Args:
+        engine: Whose client it is.
+    """
+
+    def __init__(self, engine: Asks, **options: Any) -> None:
+        self._engine = engine
+        super().__init__(**options)
+
+    def send(self, request: requests.PreparedRequest, **kwargs: Any) -> requests.Response:
+        """Send a request; see `calling.persist` for what it raises."""
+        known = call_of(str(request.method), str(request.path_url))
+        if known is None:
+            return super().send(request, **kwargs)
+        call, subject = known
+
+        def perform() -> requests.Response:
+            # A file, which may have been sent once.
+            if isinstance(position := getattr(request, "_body_position", None), int):
+                cast("IO[bytes]", request.body).seek(position)
+            return self.once(request, **kwargs)
+
+        whole = not kwargs.get("stream")
+        answer = persist(
+            self._engine, call, subject, perform, lambda it: _refusal(call, it, whole=whole), _sent(request)
+        )
+        return _made_up(request, answer) if isinstance(answer, Found) else answer
+
+    def ask(self, path: str, timeout: float) -> tuple[int, bytes]:
+        """Return status and body of a GET that is made once.
+
+        Raises:
+            OSError: nobody answers.
+        """
+        request = self.prepare_request(requests.Request("GET", f"{self.base_url}{path}"))
+        answer = self.once(request, timeout=timeout)
+        return answer.status_code, _content(answer)
+
+    def once(self, request: requests.PreparedRequest, **kwargs: Any) -> requests.Response:
+        """Send a request a single time.
+
+        Raises:
+            TimeoutError: there was no answer in time.
+            ConnectionError: the connection broke.
+        """
+        try:
+            return super().send(request, **kwargs)
+        except requests.Timeout as error:
+            raise TimeoutError(f"no answer within {kwargs.get('timeout')} s") from error
+        except BROKEN as error:
+            raise ConnectionError(str(error)) from error
+
+
+def _refusal(call: Call, answer: requests.Response, *, whole: bool) -> Refusal | None:
+    status = answer.status_code
+    if answer.ok or status == 101:
+        in_json = whole and status == 200 and "json" in answer.headers.get("Content-Type", "")
+        return Refusal(Kind.CUT, None, "half an answer") if in_json and not is_json(answer.content) else None
+    words = message(_content(answer))
+    if call is QUESTION and status != 404 and status < 500:
+        return None
+    if call.asks and call.of_files and words in NO_SUCH_PATH and _file(answer.request) in words:
+        return None  # the fault of nobody
+    return Refusal(kind_of(status), status, words)
+
+
+def _file(request: requests.PreparedRequest) -> str:
+    """Return the name of the file that is asked for."""
+    query = dict(urllib.parse.parse_qsl(str(request.path_url).partition("?")[2]))
+    return posixpath.basename(query.get("path", "").rstrip("/"))
+
+
+def _content(answer: requests.Response) -> bytes:
+    """Return the words of a refusal, which may be cut off, too."""
+    try:
+        return answer.content
+    except BROKEN:
+        return b""
+
+
+def _sent(request: requests.PreparedRequest) -> Mapping[str, Any]:
+    """Return what a call says of the thing that it makes or joins."""
+    query = str(request.path_url).partition("?")[2]
+    named = {"name": name} if (name := dict(urllib.parse.parse_qsl(query)).get("name")) else {}
+    if isinstance(request.body, str | bytes):
+        with contextlib.suppress(ValueError):
+            if isinstance(body := json.loads(request.body), dict):
+                return {**body, **named}
+    return named
+
+
+def _made_up(request: requests.PreparedRequest, found: Found) -> requests.Response:
+    """Return what the engine would have answered to a call that was done already."""
+    answer = requests.Response()
+    answer.status_code, answer.request, answer.url = 201, request, str(request.url)
+    answer.raw = io.BytesIO(json.dumps({"Id": found.about.get("Id"), "Warnings": None}).encode())
+    return answer
+
+
+def connect(
+    engine: Asks, path: str | None, version: str, timeout: int
+) -> tuple[Client, ssl.SSLContext | None]:
     """A client of the engine that the environment names, and how its connections are encrypted. Seconds.
 
-    `path` is that of its unix socket, if it has one.
+    `path` is that of its unix socket, if it has one; `version` that of its interface, or `auto`.
 
     Raises:
         ERRORS, OSError: it does not answer, or its certificates cannot be read.
     """
     options = docker.utils.kwargs_from_env()
-    # version="auto" is one call; it is the first sign of life.
-    client = docker.APIClient(**options, version="auto", timeout=timeout)
+    client = Client(engine, **options, version=version, timeout=timeout)
     if path is not None:
         client.close()
         client.mount("http+docker://", UnixAdapter(path, timeout))
@@ -72,10 +181,24 @@ class _Connection(urllib3.connection.HTTPConnection):
     def __init__(self, path: str, timeout: float, opened: weakref.WeakSet[socket.socket]) -> None:
         super().__init__("localhost", timeout=timeout)
         self._path, self._opened = path, opened
+        self._holder = caller()
 
     def connect(self) -> None:
         self.sock = open_unix(self._path, self.timeout)
         self._opened.add(self.sock)
+
+    def request(self, *args: Any, **kwargs: Any) -> None:
+        """Send a request; whoever it is sent for can break it off until its answer was read."""
+        if self.sock is None:
+            self.connect()
+        self._holder = caller()
+        self._holder.hold(self.sock)
+        super().request(*args, **kwargs)
+
+    def let_go(self) -> None:
+        """The answer was read."""
+        if self.sock is not None:
+            self._holder.let_go(self.sock)
 
 
 class _Pool(urllib3.connectionpool.HTTPConnectionPool):
@@ -83,6 +206,11 @@ class _Pool(urllib3.connectionpool.HTTPConnectionPool):
         super().__init__("localhost", timeout=timeout, maxsize=_IDLE_CONNECTIONS)
         self._path, self._connect_timeout = path, timeout
         self.opened: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+
+    def _put_conn(self, conn: Any) -> None:
+        if conn is not None:
+            conn.let_go()
+        super()._put_conn(conn)
 
     def _new_conn(self) -> _Connection:
         return _Connection(self._path, self._connect_timeout, self.opened)

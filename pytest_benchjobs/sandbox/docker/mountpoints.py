@@ -11,11 +11,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 
 import docker
-import docker.errors
 
 from ...model.errors import Ungradable
 from ..protocol import Mount
-from .original import LINK, kind_of, stat_of
+from .original import DIRECTORY, LINK, kind_of, stat_of
 
 
 def check_mount_points(
@@ -27,7 +26,7 @@ def check_mount_points(
 
     Raises:
         Ungradable: a mount would come back elsewhere.
-        docker.errors.APIError: the engine refuses, among other things because a mount could not come back.
+        InfrastructureError: the engine refuses.
     """
     targets = [PurePosixPath(mount.target) for mount in mounts]
     on_the_way = {str(path) for target in targets for path in (target, *target.parents)}
@@ -44,7 +43,16 @@ def moved(what: str) -> Ungradable:
     )
 
 
-def lost(why: str, mounts: Iterable[Mount]) -> bool:
-    """Return True if the engine refuses, in these words, because the container has no place for its mounts any more."""
-    signs = ("not a directory", "is a directory", "could not find the file")
-    return any(sign in why.lower() for sign in signs) and all(mount.source.exists() for mount in mounts)
+def misplaced(client: docker.APIClient, container: str, mounts: Iterable[Mount]) -> str | None:
+    """Return what stands where a mount has to be, if the container has no place for it any more."""
+    for mount in mounts:
+        path = PurePosixPath(mount.target)
+        for at in (path, *path.parents):
+            kind = kind_of(stat_of(client, container, str(at)))
+            if kind is None:
+                continue  # it is made anew
+            if kind != DIRECTORY and (at != path or mount.source.is_dir()):
+                return f"{at} is no directory now"
+            if at == path and kind == DIRECTORY and not mount.source.is_dir():
+                return f"{at} is a directory now"
+    return None

@@ -7,6 +7,7 @@ A trial with services has networks of its own beside it, which lead to its servi
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import errno
 import ipaddress
@@ -18,17 +19,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import docker.errors
 from docker.types import IPAMConfig, IPAMPool, LogConfig
 
-from ...model.errors import ContainerStartFailed, EngineError, InfrastructureError
+from ...model.errors import ContainerStartFailed, EngineRefused, InfrastructureError
 from ...model.job import Owner
 from ...model.scenario import Network
 from ..archive import pack
 from ..protocol import File
 from ..stream import Demultiplexer, drain
+from .calling import SubnetTaken
 from .engine import LABEL, Engine
-from .library import BROKEN
+from .library import ERRORS
 from .rules import Rule, hold, refused, rules_here, rules_of, rules_program
 
 NETWORK_VARIABLE = "BENCHJOBS_NETWORK"
@@ -46,7 +47,7 @@ LOOKS = 3
 """How many times the public network is looked for again where others removed it: `benchjobs gc` of another job."""
 _PROGRAM = "/bench-rules"
 _TIMEOUT = 60
-_TAKEN = "overlaps with other one"
+_CONFLICT = 409
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -122,7 +123,7 @@ def remove_public_network(engine: Engine, owner: Owner, machine: str) -> int:
         if images and not gone:
             _apply(engine, owner, machine, images[0]["Id"], rules, remove=True)
         try:
-            with engine.guard(running=False):
+            with engine.guard():
                 engine.client.remove_network(found["Id"])
             removed += 1
         except InfrastructureError:
@@ -142,21 +143,17 @@ def make_trial_network(engine: Engine, name: str, labels: Mapping[str, str]) -> 
     subnets = list(_OF_TRIALS)
     random.shuffle(subnets)  # others look for one at the same time
     for subnet in subnets:
-        try:
-            with engine.guard():
-                return str(
-                    engine.client.create_network(
-                        name,
-                        driver="bridge",
-                        internal=True,
-                        options={f"{_BRIDGE}.inhibit_ipv4": "true"},
-                        ipam=IPAMConfig(pool_configs=[IPAMPool(subnet=str(subnet))]),
-                        labels=dict(labels),
-                    )["Id"]
-                )
-        except EngineError as error:
-            if _TAKEN not in str(error):
-                raise
+        with contextlib.suppress(SubnetTaken), engine.guard():
+            return str(
+                engine.client.create_network(
+                    name,
+                    driver="bridge",
+                    internal=True,
+                    options={f"{_BRIDGE}.inhibit_ipv4": "true"},
+                    ipam=IPAMConfig(pool_configs=[IPAMPool(subnet=str(subnet))]),
+                    labels=dict(labels),
+                )["Id"]
+            )
     raise ContainerStartFailed("no network for the services of a trial: 198.18.0.0/16 has no free subnet")
 
 
@@ -184,16 +181,16 @@ def _make(engine: Engine) -> Mapping[str, Any]:
                 driver="bridge",
                 options=options,
                 ipam=IPAMConfig(pool_configs=[IPAMPool(subnet=str(subnet))]),
+                # One that somebody else makes at the same time, or whose answer is lost, is found as made.
                 check_duplicate=True,
                 labels={NETWORK_LABEL: "public"},
             )["Id"]
-            break
-        except docker.errors.APIError as error:
-            said = str(error.explanation)
-            if "already exists" in said:
-                break
-            if _TAKEN not in said:
+        except SubnetTaken:
+            continue
+        except EngineRefused as error:
+            if error.status != _CONFLICT:
                 raise
+        break
     found = next(iter(_ours(engine)), None)
     if found is None:
         raise ContainerStartFailed(
@@ -272,7 +269,6 @@ def _apply(
             client.remove_container(created, force=True, v=True)
     except KeyError:
         return f"the machine type {machine} is not supported"
-    except (docker.errors.APIError, *BROKEN) as error:
-        said = error.explanation if isinstance(error, docker.errors.APIError) else error
-        return " ".join(str(said).split())[:300]
+    except (InfrastructureError, *ERRORS) as error:
+        return " ".join(str(error).split())[:300]
     return refused(printed, rules, accepted=errno.ENOENT if remove else errno.EEXIST)

@@ -16,6 +16,7 @@ from docker.types import LogConfig
 
 from ..archive import open_stream
 from .images import ResolvedImage
+from .library import BROKEN
 
 DIRECTORY, LINK, FILE, SPECIAL = "directory", "link", "file", "special"
 _LINK_MODE, _DIRECTORY_MODE = 1 << 27, 1 << 31
@@ -27,15 +28,21 @@ _kinds: dict[tuple[str, str], str | None] = {}
 
 def stat_of(client: docker.APIClient, container: str, path: str) -> Mapping[str, Any] | None:
     """Return what the engine says of a path, itself not followed; None: it is not there. One call without content."""
-    answer = client.head(
-        f"{client.base_url}/v{client.api_version}/containers/{container}/archive",
-        params={"path": path},
-        timeout=client.timeout,
-    )
-    if not answer.ok:
+    with contextlib.suppress(*BROKEN):
+        answer = client.head(
+            f"{client.base_url}/v{client.api_version}/containers/{container}/archive",
+            params={"path": path},
+            timeout=client.timeout,
+        )
+        if answer.ok:
+            return dict(json.loads(base64.b64decode(answer.headers["X-Docker-Container-Path-Stat"])))
+    # Without words nobody knows why: the archive of it comes with them.
+    try:
+        chunks, stat = client.get_archive(container, path)
+    except docker.errors.APIError:
         return None
-    found: dict[str, Any] = json.loads(base64.b64decode(answer.headers["X-Docker-Container-Path-Stat"]))
-    return found
+    chunks.close()
+    return dict(stat)
 
 
 def kind_of(stat: Mapping[str, Any] | None) -> str | None:
@@ -89,7 +96,7 @@ class Original:
         """Yield what is in a file or directory, and the content of regular files. Nothing: it is not there."""
         try:
             chunks, _ = self._client.get_archive(self._created, path)
-        except docker.errors.NotFound:
+        except docker.errors.APIError:
             return
         with contextlib.closing(chunks):
             tar = open_stream(iter(chunks))

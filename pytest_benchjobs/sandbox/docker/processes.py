@@ -10,25 +10,17 @@ import contextlib
 import dataclasses
 import re
 import time
+from typing import Any
 
 import docker
-import docker.errors
 
-from ...model.errors import InfrastructureError
+from ...model.errors import ContainerEnded, InfrastructureError
 from . import first
+from .calling import Caller
 from .engine import Engine
 from .library import ERRORS
 
 _COLUMNS = "-eo pid,ppid,stat,comm,args"
-# All but the first while it ends. The last is of its task; a container that is gone is "No such container".
-_ENDED = (
-    "is not running",
-    "ttrpc: closed",
-    "process does not exist",
-    "container does not exist",
-    "not found: not found",
-)
-"""Words of the engine and its runtime for a container that has ended, or is about to."""
 PATIENCE, _LOOKING = 15.0, 6.0
 _SIGNAL_AGAIN = 3.0
 FIRST_LOOK = 0.5
@@ -91,8 +83,16 @@ class Process:
         return self.state.startswith("Z") and "l" not in self.state
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pids:
+    """Numbers of processes."""
+
+    count: int
+    limit: int
+
+
 class Processes:
-    """Of one container. Every method raises `docker.errors.APIError` when the engine refuses."""
+    """Of one container. Every method raises `InfrastructureError` when the engine refuses."""
 
     def __init__(self, client: docker.APIClient, container: str) -> None:
         self._client = client
@@ -113,9 +113,7 @@ class Processes:
         """Everything in the container, its first process first; nothing where it has ended."""
         try:
             rows: list[list[str]] = self._client.top(self._container, ps_args=_COLUMNS)["Processes"] or []
-        except docker.errors.APIError as error:
-            if not any(sign in str(error.explanation) for sign in _ENDED):
-                raise
+        except ContainerEnded:
             self._seen = []
             return []
         table = [Process(int(row[0]), int(row[1]), row[2], row[3], row[4]) for row in rows]
@@ -180,22 +178,29 @@ class Processes:
                     return now_called["untouched"] is not None
                 time.sleep(pause)
                 pause = min(2 * pause, _POLL[1])
-        except docker.errors.APIError as error:
-            if not any(sign in str(error.explanation) for sign in _ENDED):
-                raise
+        except ContainerEnded:
+            pass
         return None
 
     def cpu_seconds(self) -> float:
         """Return what all of them have used so far."""
+        return float(self._stats()["cpu_stats"]["cpu_usage"]["total_usage"]) / 1e9
+
+    def count(self) -> Pids | None:
+        """Return how many there are, and may be; None: the engine does not know."""
+        pids = self._stats().get("pids_stats") or {}
+        if not pids.get("current") or not pids.get("limit"):
+            return None
+        return Pids(int(pids["current"]), int(pids["limit"]))
+
+    def _stats(self) -> dict[str, Any]:
         client = self._client
         answer = client.get(
             f"{client.base_url}/v{client.api_version}/containers/{self._container}/stats",
             params={"stream": "0", "one-shot": "1"},
             timeout=client.timeout,
         )
-        if not answer.ok:
-            return 0.0
-        return float(answer.json()["cpu_stats"]["cpu_usage"]["total_usage"]) / 1e9
+        return dict(answer.json())
 
 
 def send(engine: Engine, container: str, pid: int, name: str) -> None:
@@ -208,7 +213,7 @@ def send(engine: Engine, container: str, pid: int, name: str) -> None:
     if pid <= 1 or name not in ("INT", "TERM"):
         return
     command = ["/bin/sh", "-c", f"kill -s {name} -- -{pid}"]
-    with contextlib.suppress(InfrastructureError, *ERRORS, OSError):
+    with contextlib.suppress(InfrastructureError, *ERRORS, OSError), engine.guard(Caller(patience=0.0)):
         created = engine.post(f"/containers/{container}/exec", {"Cmd": command, "User": "0"}, _SIGNAL_TIMEOUT)
         # Detached: a shell that somebody replaced cannot hold us up.
         engine.post(f"/exec/{created['Id']}/start", {"Detach": True}, _SIGNAL_TIMEOUT)

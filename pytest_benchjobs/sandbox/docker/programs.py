@@ -22,9 +22,8 @@ from collections.abc import Iterable, Mapping
 from typing import IO
 
 import docker
-import docker.errors
 
-from ..archive import archive_of
+from ..archive import archive_of, open_stream
 from ..loading import (
     ACCOUNTS,
     LOADER_CACHE,
@@ -99,7 +98,7 @@ def restore(
     `labels` go on the container that is made for it; `changes` is what `changes_of` says.
 
     Raises:
-        docker.errors.APIError: the engine refuses.
+        InfrastructureError: the engine refuses.
     """
     # Before anything is asked: most agents touch no such place.
     if not any(_matters(places, path, kind) for path, kind in changes.items()):
@@ -338,7 +337,7 @@ class _Restoring:
         if stat is None or kind_of(stat) != "file" or stat["size"] > _SMALL:
             return None
         chunks, _ = self.client.get_archive(self.container, path)
-        with contextlib.closing(chunks), tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as tar:
+        with contextlib.closing(chunks), open_stream(iter(chunks)) as tar:
             content = next((tar.extractfile(member) for member in tar if member.isreg()), None)
             return None if content is None else content.read()
 

@@ -17,6 +17,7 @@ from ...model.job import JobConfig, Owner
 from ...model.scenario import Environment, Scenario
 from ...system.keeping import taken
 from ..protocol import File, Kept, Sandbox, SandboxSpec
+from .calling import Caller, NetworkGone
 from .engine import Engine
 from .images import ResolvedImage
 from .network import LOOKS
@@ -113,12 +114,20 @@ class DockerProvider:
             )
         spec = _mountable(spec, self.engine, sees_files=self._sees_files)
         on_phase("image")
-        with self.engine.guard(running=False):
+        now = "image"
+        # Asking for the phase again is what tells that the trial is to stop.
+        who = Caller(lambda: on_phase(now))
+
+        def enter(phase: str) -> None:
+            nonlocal now
+            now = phase
+            on_phase(phase)
+
+        with self.engine.guard(who):
             events = self.services.events
             if spec.kept is not None:
                 image = kept_image(self.engine, spec.kept)
             else:
-                # Asking for the phase again is what tells that the trial is to stop.
                 image = self.images.resolve(
                     spec.environment,
                     spec.image_map,
@@ -127,8 +136,11 @@ class DockerProvider:
                     Urgency.GRADING if spec.grading else Urgency.TRIAL,
                 )
             if spec.environment.compose is not None:
-                return self._start_with_services(spec, image, events, on_phase)
-            return self._start_alone(spec, image, events, on_phase)
+                sandbox = self._start_with_services(spec, image, events, enter)
+            else:
+                sandbox = self._start_alone(spec, image, events, enter)
+        who.settle()
+        return sandbox
 
     def _start_alone(
         self,
@@ -189,8 +201,6 @@ class DockerProvider:
         self, spec: SandboxSpec, image: ResolvedImage, events: Events, beside: TrialServices | None = None
     ) -> DockerSandbox:
         """Start a container. The network is looked for again where others removed it: `benchjobs gc` of another job."""
-        from .container import NetworkGone
-
         for _ in range(LOOKS):
             with contextlib.suppress(NetworkGone):
                 return self._started(spec, image, events, beside)
@@ -246,14 +256,14 @@ class DockerProvider:
         """The workdir, user and limits of the trial that something was kept of; no variables, no network."""
         from .keeping import environment_of
 
-        with self.engine.guard(running=False):
+        with self.engine.guard():
             return environment_of(self.engine, reference)
 
     def kept(self) -> list[Kept]:
         """Return what was kept of trials on this engine, the oldest first."""
         from .keeping import kept
 
-        with self.engine.guard(running=False):
+        with self.engine.guard():
             return kept(self.engine)
 
     def forget_kept(self, reference: str) -> bool:

@@ -12,6 +12,7 @@ machine without a network waits once, and no image is given up because of anothe
 from __future__ import annotations
 
 import contextlib
+import math
 import queue
 import threading
 import time
@@ -25,9 +26,10 @@ from docker.utils import parse_repository_tag
 
 from ...model.errors import DiskFull
 from .dockerfile import canonical
-from .engine import Engine, disk_is_full
-from .library import ERRORS
+from .engine import Engine
+from .library import BROKEN, ERRORS
 from .registry import asked_to_wait
+from .words import DISK_FULL, NOT_GIVEN, TOO_OFTEN
 
 Check = Callable[[], object]
 """Called several times a second by whatever waits for an image; it raises where nobody wants that any more."""
@@ -40,22 +42,7 @@ _LONGEST_WISH = 900.0
 """Seconds that a registry may ask for before it is asked again."""
 # A registry that is out of reach must not hold up what can be built instead; one that is slow may take its time.
 _FIRST_WORD = 30.0
-_WHOLE_PULL = 1800.0
-_UNREACHABLE = (
-    "no such host", "dial tcp", "i/o timeout", "timeout exceeded", "connection refused", "network is unreachable",
-    "tls handshake", "temporary failure", "server misbehaving", "connection reset", "unexpected eof", ": eof",
-    "deadline exceeded", "broken pipe", "request canceled", "no route to host", "internal server error",
-    "bad gateway", "service unavailable", "gateway timeout", "status: 5", "http status 5", "did not answer",
-    "filesystem layer verification failed", "unexpected end of", "connection closed", "stream error",
-    "byte range request",
-)  # fmt: skip
-_TOO_OFTEN = (
-    "toomanyrequests",
-    "too many requests",
-    "status: 429",
-    "http response code 429",
-    "parsing http 429",
-)
+_NO_PROGRESS = 300.0
 
 
 class Refused(Exception):
@@ -90,7 +77,6 @@ class Registries:
             Unreachable: the registry stays out of reach.
             Refused: it does not have the image, or does not give it.
             DiskFull: there is no room for it.
-            library.BROKEN: the connection to the engine broke.
         """
         registry = canonical(name).partition("/")[0]
         tried = 0
@@ -101,10 +87,10 @@ class Registries:
             if why is None:
                 self._note_answer(registry)
                 return
-            if disk_is_full(why):
+            if why in DISK_FULL:
                 raise DiskFull(f"image {name} cannot be pulled, the Docker Engine's disk is full: {why}")
-            too_often = _says(why, _TOO_OFTEN)
-            if not too_often and not _says(why, _UNREACHABLE):
+            too_often = why in TOO_OFTEN
+            if not too_often and why in NOT_GIVEN:
                 self._note_answer(registry)
                 raise Refused(why)
             pauses = self._pauses(registry, patient=patient, too_often=too_often)
@@ -149,15 +135,16 @@ def hear(
     call: Callable[[docker.APIClient], Iterator[dict[str, Any]]],
     check: Check,
     *,
-    deadline: float,
+    deadline: float = math.inf,
     first: float | None = None,
+    silent: float = math.inf,
 ) -> Generator[dict[str, Any], None, None]:
     """Yield what the engine says while it works on `call`. Whoever stops listening hangs up, and it gives up.
 
-    `first` is how many seconds there may be until the first line.
+    `first` is how many seconds there may be until the first line, `silent` until each further one.
 
     Raises:
-        TimeoutError: it did not end by `deadline`, or said nothing at all.
+        TimeoutError: it did not end by `deadline`, or said nothing for too long.
         library.ERRORS, OSError: the engine refuses, or the connection broke.
     """
     news: queue.SimpleQueue[dict[str, Any] | BaseException | None] = queue.SimpleQueue()
@@ -173,7 +160,7 @@ def hear(
                 news.put(error)
 
         threading.Thread(target=listen, name="bench-engine", daemon=True).start()
-        limit = deadline if first is None else min(deadline, time.monotonic() + first)
+        limit = min(deadline, time.monotonic() + (silent if first is None else first))
         while True:
             check()
             try:
@@ -185,7 +172,7 @@ def hear(
             if isinstance(line, BaseException):
                 raise line
             if line:
-                limit = deadline
+                limit = min(deadline, time.monotonic() + silent)
                 yield line
             if time.monotonic() >= limit:
                 raise TimeoutError
@@ -198,7 +185,7 @@ def _pull(engine: Engine, name: str, check: Check) -> str | None:
         engine,
         lambda client: client.pull(repository, tag=tag or "latest", stream=True, decode=True),
         check,
-        deadline=time.monotonic() + _WHOLE_PULL,
+        silent=_NO_PROGRESS,
         first=_FIRST_WORD,
     )
     try:
@@ -207,12 +194,9 @@ def _pull(engine: Engine, name: str, check: Check) -> str | None:
                 if "error" in line:
                     return str(line["error"])
     except TimeoutError:
-        return f"the registry did not answer within {_FIRST_WORD:g} s"
+        return f"the registry did not answer within {_FIRST_WORD:g} s, or not for {_NO_PROGRESS:g} s"
     except docker.errors.DockerException as error:
         return str(getattr(error, "explanation", None) or error)
+    except (*BROKEN, OSError) as error:
+        return f"the connection with the Docker Engine broke: {error}"
     return None
-
-
-def _says(reason: str, signs: tuple[str, ...]) -> bool:
-    low = reason.lower()
-    return any(sign in low for sign in signs)

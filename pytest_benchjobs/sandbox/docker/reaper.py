@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 import urllib.parse
+from collections.abc import Callable
 from typing import Any
 
 _QUIT = b"q"
@@ -105,27 +106,45 @@ def open_unix(path: str, timeout: float | None) -> socket.socket:
 
 
 class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: str, timeout: float) -> None:
+    def __init__(self, path: str, timeout: float, opened: Callable[[socket.socket], object]) -> None:
         super().__init__("localhost", timeout=timeout)
         self._path = path
+        self._opened = opened
 
     def connect(self) -> None:
         self.sock = open_unix(self._path, self.timeout)
+        self._opened(self.sock)
 
 
-def ask_unix(path: str, method: str, target: str, timeout: float) -> tuple[int, bytes]:
+def ask_unix(
+    path: str,
+    method: str,
+    target: str,
+    timeout: float,
+    opened: Callable[[socket.socket], object] = lambda _: None,
+) -> tuple[int, bytes]:
     """Send a request without a body to the engine behind the unix socket at `path`: status and body. Seconds.
+
+    `opened` gets the connection, and may break it off.
 
     Raises:
         OSError, http.client.HTTPException: it does not answer.
     """
-    connection = _UnixConnection(path, timeout)
+    connection = _UnixConnection(path, timeout, opened)
     try:
         connection.request(method, target)
         answer = connection.getresponse()
         return answer.status, answer.read()
     finally:
         connection.close()
+
+
+def message(body: bytes) -> str:
+    """Return the engine's own words in the body of a refusal, which may be chunked."""
+    text = body.decode("utf-8", "replace")
+    with contextlib.suppress(ValueError, TypeError, KeyError):
+        return str(json.loads(text[text.index("{") : text.rindex("}") + 1])["message"])
+    return text[:500]
 
 
 class _UnixEngine:

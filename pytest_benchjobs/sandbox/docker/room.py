@@ -333,7 +333,7 @@ class Room:
                     book.images.pop(image, None)
 
     def _is_removed(self, image: str, name: str) -> bool:
-        with contextlib.suppress(InfrastructureError), self._engine.guard(running=False):
+        with contextlib.suppress(InfrastructureError), self._engine.guard():
             found = self._engine.get(f"/images/{name}/json")
             if found is not None and found["Id"] == image and len(found.get("RepoTags") or ()) <= 1:
                 self._engine.client.remove_image(name)

@@ -11,9 +11,54 @@ from ..protocol import Sink, Stopping
 from ..stream import LOOK, Demultiplexer, Drained, drain
 
 _EXIT_POLL = (0.005, 0.5)
+_EARLY = 2.0
+"""Seconds: the engine may take some of them to tell that a command ended whose output has."""
+_HEAD = 2000
 
 Inspect = Callable[[], tuple[int, int] | None]
 """Exit status and process id of the command; None while it runs."""
+
+
+class Held:
+    """Holds back the first output of a command, until it is known to be the command's own.
+
+    What the engine says of a command that it cannot start comes the same way.
+    """
+
+    def __init__(self, sink: Sink, stdout: Sink | None) -> None:
+        self._sink, self._stdout = sink, stdout
+        self._pieces: list[tuple[Sink, bytes]] | None = []
+        self._head = bytearray()
+        self.stdout_sink = None if stdout is None else self._hear_stdout
+
+    @property
+    def text(self) -> str:
+        """The beginning of the output."""
+        return self._head.decode("utf-8", "replace").strip()
+
+    def sink(self, data: bytes) -> None:
+        """Take a piece of output. The engine says all that it has to say in the first one."""
+        if self._pieces and self._head:
+            self.release()
+        if len(self._head) < _HEAD:
+            self._head.extend(data[:_HEAD])
+        self._pass_on(self._sink, data)
+
+    def _hear_stdout(self, data: bytes) -> None:
+        assert self._stdout is not None  # noqa: S101  it is not used otherwise
+        self._pass_on(self._stdout, data)
+
+    def _pass_on(self, sink: Sink, data: bytes) -> None:
+        if self._pieces is None:
+            sink(data)
+        else:
+            self._pieces.append((sink, data))
+
+    def release(self) -> None:
+        """Pass everything on, now and from now on."""
+        pieces, self._pieces = self._pieces, None
+        for sink, data in pieces or ():
+            sink(data)
 
 
 class Running:
@@ -39,6 +84,10 @@ class Running:
         self._output = Demultiplexer(self._hear, stdout)
         self._heard = time.monotonic()
         self._streaming = True
+        self.cut = False
+        """True if the output ended within a piece of it."""
+        self.early = False
+        """True if the output ended well before the command: it has closed it, or the connection broke."""
 
     def feed(self, data: bytes) -> None:
         """Take output that has come already."""
@@ -53,6 +102,7 @@ class Running:
             if why is not Drained.ENDED:
                 return why
             self._streaming = False
+            self.cut = self._output.is_within
         return self._wait_for_status(deadline, silent, asked)
 
     def stop(self, stopping: Stopping) -> None:
@@ -69,12 +119,14 @@ class Running:
         # One that closed its output has no way to break its silence.
         quiet = deadline if silent is None else min(deadline, self._heard + silent)
         pause, longest = _EXIT_POLL
+        ended = time.monotonic()
         if asked is not None:
             longest = LOOK
         while not self._killed.is_set():
             self.status = self._inspect()
             if self.status is not None:
                 break
+            self.early = time.monotonic() > ended + _EARLY
             if time.monotonic() >= quiet:
                 return Drained.LATE if quiet == deadline else Drained.SILENT
             if asked is not None and asked():

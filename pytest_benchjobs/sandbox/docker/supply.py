@@ -35,7 +35,7 @@ class DockerSupply:
     def bring(self, environment: Environment, check: Callable[[], object]) -> bool:
         """Have an image here before its trial needs it; False: there is no room for it now."""
         try:
-            with self._engine.guard(running=False):
+            with self._engine.guard():
                 config = self._config
                 self._images.resolve(
                     environment, config.image_map, config.build_args, check, urgency=Urgency.AHEAD

@@ -64,7 +64,7 @@ def _remove(engine: Engine, names: Iterable[str], remove: Callable[[str], object
     removed = 0
     for name in names:
         # Somebody else may be sweeping at the same time.
-        with contextlib.suppress(EngineError, ContainerLost, DiskFull), engine.guard(running=False):
+        with contextlib.suppress(EngineError, ContainerLost, DiskFull), engine.guard():
             remove(name)
             removed += 1
     return removed

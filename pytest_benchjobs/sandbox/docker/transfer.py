@@ -6,24 +6,31 @@ import abc
 import contextlib
 import os
 import posixpath
+import shutil
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import docker.errors
 
-from ...model.errors import EngineLost
+from ...model.errors import EngineLost, FilesRefused
 from ..archive import open_stream, pack, unpack
 from ..carrying import take
 from ..protocol import Fetched, File, Taken
+from .answers import PAUSES
+from .calling import caller
 from .engine import Engine
+from .library import BROKEN
 
 # Bits of Go's os.FileMode, which the engine describes files with.
 _LINK = 1 << 27
 _NOT_REGULAR = 1 << 31 | _LINK | 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19
-# There is something on the way to a path that nobody gets past: a file, or a loop of links.
-_NO_WAY = ("not a directory", "too many links", "too many levels of symbolic links")
+T = TypeVar("T")
+
+
+class HalfArchive(EngineLost):
+    """The connection broke while an archive came."""
 
 
 class ContainerFiles(abc.ABC):
@@ -45,33 +52,60 @@ class ContainerFiles(abc.ABC):
 
     def read(self, path: str, *, limit: int) -> bytes | None:
         """One regular file, or None when there is none. More than `limit` bytes is a ValueError."""
+        return self._whole(path, lambda: self._read(path, limit))
+
+    def _read(self, path: str, limit: int) -> bytes | None:
         with self._archive(path) as found:
             if found is None or found[0]["mode"] & _NOT_REGULAR:
                 return None
             stat, opened = found
             if stat["size"] > limit:
                 raise ValueError(f"{path} has {stat['size']} bytes, more than {limit}")
+            content = None
             tar = opened()
             for member in tar:
-                if member.isreg():
+                if member.isreg() and content is None:
                     if member.size > limit:
                         raise ValueError(f"{path} has {member.size} bytes, more than {limit}")
-                    content = tar.extractfile(member)
-                    return content.read() if content is not None else None
-        return None
+                    reader = tar.extractfile(member)
+                    content = reader.read() if reader is not None else None
+            return content
 
     def fetch(
         self, path: str, destination: Path, *, limit: int, exclude: tuple[str, ...] = ()
     ) -> Fetched | None:
         """Copy a file or directory out, safely. None: not there."""
-        with self._open(path) as found:
-            return None if found is None else unpack(found[1], destination, limit=limit, exclude=exclude)
+
+        def attempt() -> Fetched | None:
+            with self._open(path) as found:
+                return None if found is None else unpack(found[1], destination, limit=limit, exclude=exclude)
+
+        return self._whole(path, attempt, lambda: _discard(destination))
 
     def take(
         self, paths: Mapping[str, tuple[str, ...]], *, limit: int, only: frozenset[str] | None = None
     ) -> Taken:
         """Take files and directories (path -> patterns of what is left out of it), to give them to another sandbox."""
-        return take(self._open, paths, limit=limit, only=only)
+        return self._whole(", ".join(paths), lambda: take(self._open, paths, limit=limit, only=only))
+
+    def _whole(self, what: str, attempt: Callable[[], T], undo: Callable[[], object] = lambda: None) -> T:
+        """Return what `attempt` read of archives; one that was cut off is fetched again.
+
+        Raises:
+            FilesRefused: that happens each time, as for files that shrink while they are read.
+        """
+        for pause in (*PAUSES, None):
+            try:
+                return attempt()
+            except (HalfArchive, tarfile.TarError) as error:
+                text = f"the Docker Engine sent half an archive of {what}: {error}"
+                if pause is None:
+                    raise FilesRefused(f"{text}, each time") from error
+                undo()
+                with self._calling():
+                    caller().again.append(text)
+                    caller().rest(pause)
+        raise AssertionError("unreachable")
 
     def give(self, taken: Taken) -> None:
         """Put in what was taken from another sandbox."""
@@ -103,19 +137,22 @@ class ContainerFiles(abc.ABC):
         with self._calling():
             try:
                 chunks, stat = self._engine.client.get_archive(self.id, path)
-            except docker.errors.APIError as error:
-                text = str(error.explanation).lower()
-                gone = isinstance(error, docker.errors.NotFound) and "no such container" not in text
-                if not gone and not any(way in text for way in _NO_WAY):
-                    raise
+            except docker.errors.APIError:
+                # What is a fault of the engine has been raised: this says that nothing is there.
                 yield None
                 return
         try:
-            yield stat, lambda: open_stream(_guarded(self._engine, chunks))
-        except tarfile.TarError as error:
-            raise EngineLost(f"the Docker Engine sent half an archive of {path}: {error}") from error
+            yield stat, lambda: open_stream(_guarded(chunks))
         finally:
             chunks.close()
+
+
+def _discard(path: Path) -> None:
+    """Remove a file or directory that was written in part."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def paths_of(files: Iterable[File], workdir: str) -> Iterator[str]:
@@ -129,11 +166,13 @@ def paths_of(files: Iterable[File], workdir: str) -> Iterator[str]:
                 yield from (posixpath.join(inside, name) for name in (*directories, *names))
 
 
-def _guarded(engine: Engine, chunks: Iterator[bytes]) -> Iterator[bytes]:
+def _guarded(chunks: Iterator[bytes]) -> Iterator[bytes]:
     """The same chunks; what breaks is the engine's, not the writer's on our side."""
     while True:
-        with engine.guard():
+        try:
             chunk = next(chunks, None)
+        except (*BROKEN, OSError) as error:
+            raise HalfArchive(str(error)) from error
         if chunk is None:
             return
         yield chunk

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import re
 import secrets
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import docker.errors
-
 from ....model.errors import EngineError, EnvironmentFailed, InfrastructureError
 from ....model.escape import escaped
 from ....model.scenario import MAIN, Environment
 from ....sources.compose import variables
 from ...protocol import SandboxSpec
+from ..calling import NetworkGone
 from ..engine import LABEL, Engine
 from ..images import ResolvedImage
 from ..library import ERRORS
@@ -33,7 +31,6 @@ SERVICE = f"{LABEL}service"
 _OF_COMPOSE = "com.docker.compose.service"
 _SAID = 1000
 _TRIES = 3
-_NETWORK_GONE = re.compile(r"network \S+ not found")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -209,13 +206,19 @@ class TrialServices:
             try:
                 self._start_once(names)
                 break
-            except (EnvironmentFailed, EngineError) as error:
-                if looks == LOOKS or not _NETWORK_GONE.search(str(error)):
+            except (EnvironmentFailed, EngineError, NetworkGone):
+                if looks == LOOKS or not self._public_network_is_gone():
                     raise
             self._services.network.forget()
             for one in self._containers():
                 if _service_of(one) in names:
                     self._engine.client.remove_container(one["Id"], force=True, v=True)
+
+    def _public_network_is_gone(self) -> bool:
+        if self._network != "public":
+            return False
+        found = self._services.network.of("public", self._image)
+        return self._engine.get(f"/networks/{found.name}") is None
 
     def _start_once(self, names: Sequence[str]) -> None:
         """Create containers, put files into them, and start them in their order."""
@@ -280,7 +283,7 @@ class TrialServices:
             self._notes.append(
                 f"service {_service_of(container)} was killed: it wrote more than `storage` allows"
             )
-            with contextlib.suppress(docker.errors.APIError):
+            with contextlib.suppress(InfrastructureError, *ERRORS):
                 self._engine.client.kill(container["Id"])
 
         return end
@@ -297,14 +300,11 @@ class TrialServices:
                 if (state := self._state(one)) is not None:
                     self._notes.append(f"service {state}")
             self._services.forget(one["Id"])
-            with contextlib.suppress(docker.errors.NotFound):
-                client.remove_container(one["Id"], force=True, v=True)
+            client.remove_container(one["Id"], force=True, v=True)
         for network in self._networks.values():
-            with contextlib.suppress(docker.errors.NotFound):
-                client.remove_network(network)
+            client.remove_network(network)
         for volume in self._volumes.values():
-            with contextlib.suppress(docker.errors.NotFound):
-                client.remove_volume(volume, force=True)
+            client.remove_volume(volume, force=True)
 
 
 def combined_key(own: str, keys: Mapping[str, str]) -> str:

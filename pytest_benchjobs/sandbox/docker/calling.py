@@ -1,0 +1,399 @@
+"""Calling the engine until the state of things tells what came of it: see `answers` for what an answer means.
+
+A refusal that a state explains costs one look at that state; one that nothing explains is tried again a few times, and
+an engine that answers nobody is waited for. What a call is made for may end that at any moment: a trial that is
+cancelled, a session that ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import ipaddress
+import json
+import socket
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol, TypeVar
+from urllib.parse import quote
+
+from ...model.errors import (
+    ContainerEnded,
+    ContainerLost,
+    ContainerStartFailed,
+    DiskFull,
+    EngineLost,
+    EngineRefused,
+    FilesRefused,
+    InfrastructureError,
+    OutputLost,
+)
+from .answers import PAUSES, Call, Kind, Meaning, State, Subject, meaning
+from .words import DISK_FULL
+
+T = TypeVar("T")
+
+OUTAGE = 90.0
+"""Seconds that an engine which answers nobody is waited for."""
+_REMOVAL = 30.0
+_LOOK = 0.2
+_SHOWN = 500
+_ABSENT = 404
+_EQUAL_ANSWERS = 2
+_CONTAINER_STATES = {
+    "created": State.CREATED,
+    "running": State.RUNNING,
+    "paused": State.RUNNING,
+    "restarting": State.RUNNING,
+    "removing": State.REMOVING,
+    "exited": State.ENDED,
+    "dead": State.REMOVING,
+    "stopped": State.ENDED,  # Podman
+    "configured": State.CREATED,
+    "initialized": State.CREATED,
+}
+
+
+class NetworkGone(ContainerStartFailed):
+    """The network of a container was removed meanwhile."""
+
+
+class SubnetTaken(EngineRefused):
+    """Another network has the subnet that a new one was to have."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Refusal:
+    """An answer that is no success."""
+
+    kind: Kind
+    status: int | None
+    words: str
+
+    def __str__(self) -> str:
+        told = " ".join(self.words.split())[:_SHOWN] or "no reason given"
+        return told if self.status is None else f"{self.status}: {told}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Found:
+    """The thing that a call is about, as it is now."""
+
+    state: State
+    about: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """The engine's description of it, if there is one."""
+
+
+class Caller:
+    """Whoever the engine is called for: it can end all of that, and learns how often a call was made again.
+
+    Args:
+        check: Called several times a second while something is waited for; what it raises ends the call.
+        patience: Seconds that an engine which answers nobody is waited for.
+    """
+
+    def __init__(self, check: Callable[[], object] = lambda: None, patience: float = OUTAGE) -> None:
+        self.patience = patience
+        self.again: list[str] = []
+        """A line for each call that was made again."""
+        self._check = check
+        self._stopped = threading.Event()
+        self._open: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+
+    def stop(self) -> None:
+        """End calls that go on, in whatever thread, and allow no more."""
+        self._stopped.set()
+        for connection in list(self._open):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def settle(self) -> None:
+        """What was checked meanwhile is over."""
+        self._check = lambda: None
+
+    def check(self) -> None:
+        """Raise if it wants no more of it."""
+        if self._stopped.is_set():
+            raise ContainerLost("the container was killed to stop the trial")
+        self._check()
+
+    def rest(self, seconds: float) -> None:
+        """Wait, unless it wants no more of it."""
+        end = time.monotonic() + seconds
+        self.check()
+        while (left := end - time.monotonic()) > 0:
+            self._stopped.wait(min(_LOOK, left))
+            self.check()
+
+    def hold(self, connection: socket.socket) -> None:
+        """Have `stop` break this connection off."""
+        self._open.add(connection)
+
+    def let_go(self, connection: socket.socket) -> None:
+        """Leave it alone: it may serve somebody else now."""
+        self._open.discard(connection)
+
+
+class Asks(Protocol):
+    """An engine that can be asked once, without a second try."""
+
+    host: str
+    answered: bool
+    """True once it has answered anything in this process."""
+
+    def peek(self, path: str) -> tuple[int, bytes] | None:
+        """Return status and body of a GET; None: nobody answers."""
+
+    def unavailable(self) -> InfrastructureError:
+        """Return the error for an engine that has not answered so far."""
+
+
+_current = threading.local()
+
+
+def caller() -> Caller:
+    """Return whoever this thread calls the engine for."""
+    return getattr(_current, "caller", None) or _NOBODY
+
+
+@contextlib.contextmanager
+def on_behalf_of(who: Caller | None) -> Iterator[None]:
+    """Make calls of this thread for somebody; None: as before."""
+    before = getattr(_current, "caller", None)
+    _current.caller = who or before
+    try:
+        yield
+    finally:
+        _current.caller = before
+
+
+_NOBODY = Caller()
+
+
+def persist(
+    engine: Asks,
+    call: Call,
+    subject: str,
+    perform: Callable[[], T],
+    refusal_of: Callable[[T], Refusal | None],
+    body: Mapping[str, Any] | None = None,
+) -> T | Found:
+    """Make a call until its answer, or the state of its subject, says what came of it.
+
+    Args:
+        engine: Is asked for states.
+        call: Its kind.
+        subject: Id of what it is about.
+        perform: Makes it once. An OSError or TimeoutError that it raises is an answer, too.
+        refusal_of: Reads what `perform` returned; None: success.
+        body: What is sent.
+
+    Returns:
+        The answer; or what was found, if that is how the call wanted it.
+
+    Raises:
+        ContainerLost, ContainerEnded, NetworkGone, SubnetTaken, OutputLost: it can never succeed.
+        EngineRefused: the engine refuses it again and again, in the same state.
+        EngineLost, EngineUnavailable: the engine answers nobody, any more or at all.
+        DiskFull: it has no room.
+    """
+    who, before = caller(), dict.fromkeys(Kind, 0)
+    late = {State.AWAY: who.patience, State.REMOVING: min(who.patience, _REMOVAL)}
+    waiting: tuple[State, float] | None = None
+    while True:
+        who.check()
+        answer, refusal = _once(perform, refusal_of)
+        if refusal is None:
+            engine.answered = True
+            assert answer is not None  # noqa: S101  without one there is a refusal
+            return answer[0]
+        if refusal.words in DISK_FULL:
+            raise DiskFull(f"the Docker Engine's disk is full: {refusal.words.strip()}")
+        found = look(engine, call, subject, body or {})
+        if found.state not in late or waiting is None or waiting[0] is not found.state:
+            waiting = None if found.state not in late else (found.state, time.monotonic())
+        if found.state is not State.AWAY:
+            before[refusal.kind] += 1
+        what = meaning(call, refusal.kind, found.state, before[refusal.kind])
+        if call.asks and refusal.status == _ABSENT and what in (Meaning.AGAIN, Meaning.OURS):
+            if before[refusal.kind] < _EQUAL_ANSWERS:
+                continue
+            assert answer is not None  # noqa: S101  it has a status
+            return answer[0]
+        if what is Meaning.DONE:
+            return found
+        if what is Meaning.NOT_YET and waiting is not None:
+            if not engine.answered or time.monotonic() > waiting[1] + late[found.state]:
+                raise _lost(engine, call, refusal, found)
+            who.rest(_LOOK)
+            continue
+        if what is not Meaning.AGAIN:
+            raise _error(call, refusal, found, before[refusal.kind])
+        who.again.append(f"{call.does}: {refusal}")
+        who.rest(PAUSES[min(sum(before.values()), len(PAUSES)) - 1])
+
+
+def _once(
+    perform: Callable[[], T], refusal_of: Callable[[T], Refusal | None]
+) -> tuple[tuple[T] | None, Refusal | None]:
+    """Return the answer to one call, and what is wrong with it."""
+    try:
+        answer = perform()
+    except TimeoutError as error:
+        return None, Refusal(Kind.SILENT, None, str(error) or "no answer in time")
+    except OSError as error:
+        return None, Refusal(Kind.CUT, None, _reason(error))
+    return (answer,), refusal_of(answer)
+
+
+def look(engine: Asks, call: Call, subject: str, body: Mapping[str, Any]) -> Found:
+    """Return the state of what a call is about, without a second try."""
+    looks = {
+        Subject.CONTAINER: _container,
+        Subject.COMMAND: _command,
+        Subject.NETWORK: _network,
+        Subject.MEMBER: _member,
+        Subject.VOLUME: _volume,
+    }
+    seen = looks[call.subject](engine, call, subject, body) if call.subject in looks else None
+    if seen is not None:
+        return seen
+    answer = engine.peek("/_ping")
+    # Anything that answers a ping with a fault of its own is no engine that could be asked.
+    return Found(State.AWAY if answer is None or answer[0] >= 500 else State.UNKNOWN)
+
+
+def _container(engine: Asks, call: Call, subject: str, body: Mapping[str, Any]) -> Found | None:
+    name = subject or str(body.get("name", ""))
+    if not name:
+        return None
+    status, about = _json(engine, f"/containers/{quote(name)}/json")
+    if status == 200 and isinstance(about, dict):
+        state = _CONTAINER_STATES.get(about["State"].get("Status"), State.UNKNOWN)
+        if state is State.CREATED and call.path.endswith("/start") and _without_network(engine, about):
+            state = State.NO_NETWORK
+        return Found(state, about)
+    if status == 404:
+        by = {"name": [f"^/{name}$"]} if not subject else {"id": [name]}
+        status, listed = _json(engine, f"/containers/json?all=1&filters={quote(json.dumps(by))}")
+        if status == 200 and listed == []:
+            return Found(State.ABSENT)
+    return None
+
+
+def _without_network(engine: Asks, about: Mapping[str, Any]) -> bool:
+    networks = (about.get("NetworkSettings") or {}).get("Networks") or {}
+    names = {str(one.get("NetworkID") or name) for name, one in networks.items()}
+    return any(_is_absent(engine, "networks", name) for name in names - {"none", "host", "bridge", "default"})
+
+
+def _is_absent(engine: Asks, kind: str, name: str) -> bool:
+    """Return True if the engine says twice that it has no such thing."""
+    return all(_json(engine, f"/{kind}/{quote(name)}")[0] == 404 for _ in range(2))
+
+
+def _command(engine: Asks, call: Call, subject: str, body: Mapping[str, Any]) -> Found | None:  # noqa: ARG001
+    for _ in range(2):
+        status, about = _json(engine, f"/exec/{subject}/json")
+        if status == 200 and isinstance(about, dict):
+            if about["Running"]:
+                return Found(State.RUNNING, about)
+            return Found(State.CREATED if about["ExitCode"] is None else State.ENDED, about)
+        if status != 404:
+            return None
+    return Found(State.ABSENT)
+
+
+def _network(engine: Asks, call: Call, subject: str, body: Mapping[str, Any]) -> Found | None:
+    if call.method != "POST":
+        return Found(State.ABSENT) if _is_absent(engine, "networks", subject) else None
+    status, networks = _json(engine, "/networks")
+    if status != 200:
+        return None
+    ours = (body.get("Name"), body.get("Labels") or {})
+    for one in networks:
+        if (one["Name"], one.get("Labels") or {}) == ours:
+            return Found(State.THERE, one)
+    wanted = _subnets(body)
+    taken = any(new.overlaps(old) for one in networks for old in _subnets(one) for new in wanted)
+    return Found(State.TAKEN) if taken else None
+
+
+def _subnets(network: Mapping[str, Any]) -> list[ipaddress.IPv4Network]:
+    configured = (network.get("IPAM") or {}).get("Config") or ()
+    found = [str(one.get("Subnet") or "") for one in configured]
+    return [ipaddress.IPv4Network(subnet) for subnet in found if subnet and ":" not in subnet]
+
+
+def _member(engine: Asks, call: Call, subject: str, body: Mapping[str, Any]) -> Found | None:  # noqa: ARG001
+    status, about = _json(engine, f"/containers/{quote(str(body.get('Container')))}/json")
+    if status != 200:
+        return None
+    networks = (about.get("NetworkSettings") or {}).get("Networks") or {}
+    if any(subject in (name, one.get("NetworkID")) for name, one in networks.items()):
+        return Found(State.JOINED, about)
+    return Found(State.ABSENT if _is_absent(engine, "networks", subject) else State.APART)
+
+
+def _volume(engine: Asks, call: Call, subject: str, body: Mapping[str, Any]) -> Found | None:  # noqa: ARG001
+    return Found(State.ABSENT) if subject and _is_absent(engine, "volumes", subject) else None
+
+
+def _json(engine: Asks, path: str) -> tuple[int | None, Any]:
+    answer = engine.peek(path)
+    if answer is None:
+        return None, None
+    with contextlib.suppress(ValueError):
+        return answer[0], json.loads(answer[1])
+    return (answer[0] if answer[0] == 404 else None), None
+
+
+def is_json(body: bytes) -> bool:
+    """Return True if an answer in JSON is whole."""
+    try:
+        json.loads(body)
+    except ValueError:
+        return False
+    return True
+
+
+def _error(call: Call, refusal: Refusal, found: Found, times: int) -> Exception:
+    """Return the error for a call that cannot succeed."""
+    if found.state in call.gone:
+        return _gone(call, refusal, found)
+    often = f", {times} times in a row" if times > 1 else ""
+    text = f"the Docker Engine refused to {call.does}{often} ({refusal})"
+    return (FilesRefused if call.of_files else EngineRefused)(
+        text, status=refusal.status, words=refusal.words
+    )
+
+
+def _gone(call: Call, refusal: Refusal, found: Found) -> Exception:
+    """Return the error for a call whose subject is gone."""
+    if call.subject is Subject.COMMAND:
+        return OutputLost(f"the connection with a command in the container broke ({refusal})")
+    if call.subject is Subject.MEMBER or found.state is State.NO_NETWORK:
+        return NetworkGone(f"the network of the container is gone: {refusal}")
+    if found.state is State.TAKEN:
+        return SubnetTaken(f"another network has the subnet: {refusal}")
+    if found.state is State.ENDED:
+        status = found.about["State"].get("ExitCode")
+        return ContainerEnded(f"the container has ended, with status {status}")
+    return ContainerLost("the container was killed or removed by something else")
+
+
+def _lost(engine: Asks, call: Call, refusal: Refusal, found: Found) -> Exception:
+    if not engine.answered:
+        return engine.unavailable()
+    if found.state is State.REMOVING:
+        return ContainerLost("the container is being removed by something else")
+    return EngineLost(f"the Docker Engine at {engine.host} does not answer any more ({call.does}: {refusal})")
+
+
+def _reason(error: BaseException) -> str:
+    """The innermost cause, which is the one that tells something."""
+    while (cause := error.__cause__ or error.__context__) is not None:
+        error = cause
+    return str(error) or type(error).__name__
