@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_benchjobs.agents.described import packaged_agents
-from pytest_benchjobs.agents.providers import PROVIDERS, missing_key, target_of
+from pytest_benchjobs.agents.providers import missing_key, target_of
 from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.endpoint import Endpoint, Wire
 from pytest_benchjobs.model.errors import InputError
@@ -84,18 +84,6 @@ def test_the_base_url_is_the_agents_else_the_parameters_else_the_variables_else_
     assert url("a:m", environ=environ, params=params) == "http://parameter/v1"
     assert url("a:m", environ=environ) == "http://variable/v1"
     assert url("a:m") == "http://127.0.0.1:8001/v1"
-
-
-@pytest.mark.parametrize("name", sorted(PROVIDERS))
-def test_each_provider_has_a_variable_for_its_base_url(name: str) -> None:
-    environ = {PROVIDERS[name].url_variable: "http://elsewhere:1"}
-    assert _endpoint(_spec("a:m", name), ALL, None, environ).base_url.startswith("http://elsewhere:1")
-
-
-def test_a_provider_we_do_not_know_has_variables_of_its_name() -> None:
-    endpoint = _endpoint(_spec("a:m", "my-cloud"), ALL, None, {"MY_CLOUD_BASE_URL": "https://c.example/v2"})
-    assert (endpoint.base_url, endpoint.key_variables) == ("https://c.example/v2", ("MY_CLOUD_API_KEY",))
-    assert endpoint.key_required is False
 
 
 @pytest.mark.parametrize(

@@ -335,12 +335,6 @@ def test_stray_brackets_do_not_hide_the_last_grid(reply: str) -> None:
     assert score(params, f'{reply}\nANSWER: [{{"attempt_1": [[1, 2], [3, 4]]}}] in (0, 5]') == 1
 
 
-def test_a_hostile_number_of_brackets_takes_no_time() -> None:
-    params = {"match": "grid", "expected": [GRID]}
-    for text in ("[" * 500_000, "]" * 500_000, "[" * 200_000 + "]" * 200_000, "[[1]" * 100_000):
-        assert score(params, text) == 0
-
-
 @pytest.mark.parametrize("cell", ["1.0", "true", '"1"', "null", "[1]"])
 def test_a_grid_is_of_integers_whatever_it_is_in(cell: str) -> None:
     grid = f"[[{cell}, 2], [3, 4]]"

@@ -105,21 +105,6 @@ def test_discard_after_commit_keeps_the_result(bundle: JobBundle) -> None:
     assert list(bundle.results()) == [committed]
 
 
-def test_files_of_failed_tries_are_set_aside(bundle: JobBundle) -> None:
-    directory = bundle.begin(trial())
-    for number in (1, 2):
-        directory.layout.agent_log.write_text(f"try {number}")
-        directory.set_aside(number)
-    directory.layout.agent_log.write_text("try 3")
-    committed = directory.commit(result(tries=3))
-    place = bundle.root / committed.path
-    assert {path.relative_to(place).as_posix(): path.read_text() for path in place.rglob("agent.log")} == {
-        "agent.log": "try 3",
-        "try-1/agent.log": "try 1",
-        "try-2/agent.log": "try 2",
-    }
-
-
 def test_a_newer_result_of_the_same_trial_replaces_the_older(bundle: JobBundle) -> None:
     first = bundle.begin(trial())
     first.layout.agent_log.write_text("old")

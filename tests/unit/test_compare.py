@@ -23,7 +23,7 @@ from pytest_benchjobs.report.comparison import comparison_lines
 from pytest_benchjobs.report.gate_markdown import shown_change
 from pytest_benchjobs.settings.high_scores import read_high_scores
 from pytest_benchjobs.settings.rules import parse_rule
-from pytest_benchjobs.store.comparisons import find_comparison, new_comparison_id
+from pytest_benchjobs.store.comparisons import find_comparison
 from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.reader import HistoryReader
 
@@ -305,38 +305,6 @@ def test_two_agents_of_one_job(jobs: Path, capsys: pytest.CaptureFixture[str]) -
     assert (row.a_agent, row.b_agent, row.a, row.b) == ("oracle", "codex:gpt-5.5", 1.0, 0.5)
     assert run("compare", "last", "--dir", jobs) == 2
     assert "takes two agents, and there is 1: oracle" in capsys.readouterr().err
-
-
-def test_agents_of_each_side_by_themselves(jobs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for option, agents in (
-        ("--a-agent", ("codex:gpt-5.5", "oracle")),
-        ("--b-agent", ("oracle", "codex:gpt-5.5")),
-    ):
-        sides = ["nightly", "last"] if option == "--a-agent" else ["last", "nightly"]
-        printed = _printed(capsys, "compare", *sides, option, "codex*", "--dir", jobs, "-o", "json")
-        (row,) = Comparison.model_validate_json(printed).rows
-        assert (row.a_agent, row.b_agent) == agents
-
-
-def test_level_and_high_scores_of_a_comparison_are_as_asked(
-    jobs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    highs = jobs.parent / "highs.toml"
-    highs.write_text("[texts]\nscore = 0.8\n", "utf-8")
-    found = [
-        Comparison.model_validate_json(
-            _printed(capsys, "compare", "nightly", "--dir", jobs, "-o", "json", *more)
-        )
-        for more in ([], ["--level", "80"], ["--high-scores", highs])
-    ]
-    assert [one.level for one in found] == [0.95, 0.8, 0.95]
-    assert [one.rows[0].a_to_high for one in found] == [None, None, pytest.approx(0.2)]
-
-
-def test_ids_are_in_order_of_time() -> None:
-    ids = [new_comparison_id(AT + datetime.timedelta(seconds=seconds)) for seconds in range(3)]
-    assert ids == sorted(ids)
-    assert len({new_comparison_id(AT) for _ in range(50)}) == 50
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ import pytest
 
 from pytest_benchjobs.model.errors import InputError, ResultsUnwritable
 from pytest_benchjobs.model.job import JobStatus, Totals
-from pytest_benchjobs.model.known_failure import Known, KnownMode
 from pytest_benchjobs.model.result import Failure, Outcome, ScorerResult, TrialResult
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.store import database
@@ -212,19 +211,6 @@ def test_an_older_history_that_cannot_be_written_says_what_to_do(
     assert path.read_bytes() == before
 
 
-def test_an_upgraded_history_knows_of_no_known_failures_and_takes_new_ones(path: Path) -> None:
-    trials = results()
-    make_v1(path, trials)
-    known = Known(mode=KnownMode.QUARANTINE, reason="r")
-    with History(path) as history:
-        assert {row.known for row in (*history.trials(JOB), *history.paired_rows(JOB))} == {None}
-        history.save_trials([trials[0].model_copy(update={"known": known})])
-        assert [row.known for row in history.paired_rows(JOB)].count("quarantine") == 1
-        assert {row.node_id: row.known for row in history.trials(JOB)}[trials[0].node_id] == "quarantine"
-        history.save_trials(trials[:1])  # taken up again, without the entry
-        assert {row.known for row in history.trials(JOB)} == {None}
-
-
 @pytest.mark.parametrize("readonly", [False, True])
 @pytest.mark.parametrize("journal", ["WAL", "DELETE"])
 def test_a_history_from_the_future_is_refused_and_not_a_byte_is_touched(
@@ -381,33 +367,6 @@ def test_a_log_that_others_have_open_stays_until_they_are_gone(
     with History(path) as history:
         assert [job.id for job in history.job_page()] == [JOB]
     assert journal_of(path) == "delete"
-
-
-class _Closing(Clock):
-    """Closes a connection at the third pause."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        super().__init__()
-        self._connection = connection
-
-    def sleep(self, seconds: float) -> None:
-        super().sleep(seconds)
-        if len(self.pauses) == 3:
-            self._connection.close()
-
-
-def test_whoever_has_a_log_open_is_given_a_moment_to_close_it(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    History(path).close()
-    other = sqlite3.connect(path)
-    other.execute("SELECT * FROM jobs").fetchall()
-    clock = _Closing(other)
-    monkeypatch.setattr(database, "time", clock)
-    monkeypatch.setattr(database, "on_network", lambda directory: True)
-    History(path).close()
-    assert journal_of(path) == "delete"
-    assert len(clock.pauses) == 3
 
 
 @pytest.mark.parametrize("moments", [3, None])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -170,21 +169,3 @@ def test_the_end_of_the_log_is_shown_without_what_is_empty_or_harmful(job: Watch
     assert following.log(9) == ("first",)
     log.write_bytes(b"first\n" + b"\n" * (16_384 - 5))
     assert following.log(9) == ("irst",)
-
-
-def test_a_record_is_read_again_only_when_it_was_written(
-    job: WatchedJob, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    following = Following(job.directory, JOB)
-    following.look()
-    reads = []
-    read = following.bundle.read
-    monkeypatch.setattr(following.bundle, "read", lambda: reads.append(1) or read())
-    following.look()
-    assert reads == []
-    job.change(message="new")
-    following.look()
-    assert (reads, following.record.message) == ([1], "new")
-    os.utime(job.bundle.layout.record, ns=(1, 1))
-    following.look()
-    assert reads == [1, 1]

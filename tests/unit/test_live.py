@@ -116,12 +116,6 @@ def test_a_trial_that_runs_again_counts_as_it_ended_last() -> None:
     assert found.flying == {}
 
 
-def test_only_the_last_trials_are_kept() -> None:
-    found = live(*(ended(f"s{number}") for number in range(1000)))
-    assert found.all.done == 1000
-    assert [event.scenario for event in found.lately] == [f"s{number}" for number in range(900, 1000)]
-
-
 def test_nobody_knows_the_end_before_two_trials_have_landed() -> None:
     found = live(planned(oracle=4), phase("a", "agent", 0.0))
     assert found.seconds_left(10.0) is None
@@ -143,25 +137,6 @@ def test_the_end_is_near_when_the_youngest_trial_is_old() -> None:
     found.take(ended("b", 10.0))
     found.take(phase("d", "agent", 10.0))
     assert found.seconds_left(14.0) == pytest.approx(6.0)
-
-
-def test_nobody_knows_the_end_of_a_trial_that_is_older_than_any_was() -> None:
-    found = live(planned(oracle=3), *(phase(name, "agent", 0.0) for name in "abc"))
-    found.take(ended("a", 1.0, seconds=1.0))
-    found.take(ended("b", 20.0, seconds=20.0))
-    assert found.seconds_left(20.0) is None
-    # What took one second says nothing of a trial that has taken five.
-    assert found.seconds_left(5.0) == pytest.approx(15.0)
-
-
-def test_a_quick_agent_says_nothing_of_a_slow_one() -> None:
-    found = live(planned(oracle=2, slow=2), *(phase(name, "agent", 0.0) for name in "ab"))
-    for name in "ab":
-        found.take(phase(name, "agent", 0.0, "slow"))
-        found.take(ended(name, 1.0, seconds=1.0))
-    assert found.seconds_left(20.0) is None
-    found.take(ended("a", 45.0, "slow", seconds=45.0))
-    assert found.seconds_left(20.0) == pytest.approx(25.0)
 
 
 def test_reused_trials_say_nothing_of_how_fast_trials_land() -> None:

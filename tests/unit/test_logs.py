@@ -7,8 +7,6 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import pytest_benchjobs as benchjobs
 from pytest_benchjobs.model.errors import InputError
@@ -16,7 +14,7 @@ from pytest_benchjobs.model.result import Origin
 from pytest_benchjobs.report.documents.jobs import TrialLog
 from pytest_benchjobs.report.export import rows
 from pytest_benchjobs.store.bundle import JobBundle
-from pytest_benchjobs.store.copying import Staging, directory_name, inside
+from pytest_benchjobs.store.copying import Staging, inside
 from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.reader import HistoryReader
 
@@ -149,14 +147,6 @@ def test_an_unknown_run_or_scenario_is_one_line(
     assert (text, talk.count("\n")) == ("", 1)
     assert talk.startswith(f"benchjobs: {message}")
     assert not out.exists()
-
-
-def test_a_job_without_trials_copies_nothing(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, out: Path
-) -> None:
-    make_job(tmp_path, JOB, [])
-    assert run("logs", "last", "-o", out, "--dir", tmp_path) == 0
-    assert capsys.readouterr() == (f"Copied logs of 0/0 trials to {out}\n", f"job {JOB} has no trials yet\n")
 
 
 def test_what_was_reused_has_the_logs_of_its_origin(
@@ -373,16 +363,6 @@ def test_only_an_empty_directory_makes_room_for_logs(tmp_path: Path, kind: str) 
     assert (place / "results.json").exists() is (kind == "directory")
 
 
-def test_a_place_that_is_a_file_is_one_line(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, out: Path
-) -> None:
-    make_job(tmp_path, JOB, {"oracle": {"count": "P"}})
-    out.write_text("")
-    assert run("logs", "last", "-o", out, "--dir", tmp_path) == 2
-    text, talk = capsys.readouterr()
-    assert (text, talk.count("\n")) == ("", 1)
-
-
 def test_a_damaged_result_does_not_keep_the_logs(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, out: Path
 ) -> None:
@@ -425,17 +405,6 @@ def test_files_of_agents_keep_their_size_and_lose_special_modes(
     assert copy.stat().st_mode & 0o7777 & ~0o22 == 0o755 & ~0o22
 
 
-@given(st.text(max_size=400))
-def test_a_name_of_a_directory_is_one_name(text: str) -> None:
-    name = directory_name(text)
-    assert name
-    assert name not in (".", "..")
-    assert not set('/\\:*?"<>|\0\n\t ') & set(name)
-    assert not name.startswith(".")
-    assert not name.endswith(".")
-    assert len(name.encode()) <= 160
-
-
 @pytest.mark.parametrize("path", ["", ".", "..", "a/../b", "/a", "a/../../b"])
 def test_a_path_that_leads_out_is_refused(tmp_path: Path, path: str) -> None:
     with pytest.raises(InputError, match="leads out of the bundle"):
@@ -446,11 +415,6 @@ def test_a_path_inside_is_found_through_links_above_the_bundle(tmp_path: Path) -
     (tmp_path / "real" / "trials").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "real")
     assert inside(tmp_path / "link", "trials") == tmp_path / "link" / "trials"
-
-
-def test_a_name_of_a_directory_is_cut_where_file_systems_would_refuse_it() -> None:
-    assert [len(directory_name("é" * number).encode()) for number in (75, 76)] == [150, 150]
-    assert [directory_name(text) for text in ("", ".git", "a  b. ", "a/b")] == ["_", "_.git", "a-b", "a_b"]
 
 
 @pytest.mark.parametrize("there", [False, True])

@@ -387,29 +387,6 @@ def test_an_empty_file_is_a_history_where_there_are_no_jobs(
     assert capsys.readouterr().out == "No benchmark jobs found\n"
 
 
-def test_lists_as_json_and_yaml_obey_their_schema(capsys: pytest.CaptureFixture[str], jobs: Path) -> None:
-    document = documents(capsys, "list", "list", "--all", "--dir", jobs)
-    assert [job["id"] for job in document["jobs"]] == [FIRST, SECOND, THIRD]
-    second = document["jobs"][1]
-    assert second["mean_score"] == pytest.approx(2 / 3)
-    assert {
-        key: second[key] for key in ("status", "trials", "passed", "failed", "error", "agents", "benchmarks")
-    } == {
-        "status": "failed",
-        "trials": 4,
-        "passed": 2,
-        "failed": 1,
-        "error": 1,
-        "agents": ["oracle", CODEX],
-        "benchmarks": ["texts"],
-    }
-    assert documents(capsys, "list", "list", "--dir", jobs / "nowhere") == {
-        "schema_version": 1,
-        "jobs": [],
-        "earlier_selections": 0,
-    }
-
-
 @pytest.mark.parametrize(
     ("back", "text"),
     [

@@ -172,24 +172,6 @@ def test_only_one_process_recovers_at_a_time(tmp_path: Path, dead: Owner) -> Non
     assert sorted(line.split()[1] for line in lines) == [f"job{number}" for number in range(10)]
 
 
-def test_many_ended_jobs_cost_nothing(
-    tmp_path: Path, history: History, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for number in range(1000):
-        ended = record(tmp_path, id=f"job{number}", status=JobStatus.COMPLETED)
-        history.save_job(ended)
-        (tmp_path / "jobs" / ended.id).mkdir(parents=True)
-        (tmp_path / "jobs" / ended.id / "junit.xml").touch()
-    monkeypatch.setattr(JobBundle, "read", lambda self: pytest.fail("the bundle of an ended job was read"))
-    assert recover(tmp_path, history) == []
-
-
-def test_nothing_is_made_where_there_are_no_jobs(tmp_path: Path) -> None:
-    with History.of(tmp_path / "elsewhere") as history:
-        assert recover(tmp_path / "reports", history) == []
-    assert not (tmp_path / "reports").exists()
-
-
 def removed_while_it_ran(directory: Path, history: History, **changes: object) -> JobBundle:
     """A job whose process wrote another trial after somebody had removed its directory."""
     running = record(directory, planned=2, **changes)

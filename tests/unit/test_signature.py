@@ -374,14 +374,6 @@ def test_a_scorer_of_somebody_else_is_its_code(world: World) -> None:
     assert world.parts()["scorers"] != first["scorers"]
 
 
-def test_a_scorer_that_overrides_a_built_in_one_is_its_code(world: World) -> None:
-    before = world.parts()["scorers"]
-    world.scorers["bash"] = custom
-    overridden = world.parts()["scorers"]
-    world.scorers["bash"] = another
-    assert len({before, overridden, world.parts()["scorers"]}) == 3
-
-
 @pytest.mark.parametrize(
     "change", [{"metrics": {"s": MetricSpec()}}, {"requirements": ("x",)}, {"python_version": ">=3"}]
 )

@@ -237,15 +237,6 @@ def test_a_timeout_of_one_step_fails_the_trial_and_independent_steps_go_on(steps
     assert result.agent_end.timed_out
 
 
-def test_each_step_has_its_own_timeouts_and_the_sandbox_lives_for_all(bench: Bench) -> None:
-    config = JobConfig(directory=bench.root)
-    steps = (step("first", "x", agent_timeout=1000.0), TWO[1])
-    one = trial_of(steps).scenario
-    assert Limits(one.at_step(0), config).agent_timeout == 1000.0
-    assert Limits(one.at_step(1), config).agent_timeout == 7200.0
-    assert Limits(one, config).deadline({}) > 8200 + 4 * 1800
-
-
 def test_a_scorer_that_breaks_makes_the_trial_an_error_and_nothing_follows(steps: Run) -> None:
     result = steps("oracle", steps=tuple(
         one.model_copy(update={"reference": Reference(script=one.instruction)}) for one in TWO

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import io
 import json
-import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
-from pytest_benchjobs.model.job import Invocation, JobRecord
+from pytest_benchjobs.model.job import Invocation
 from pytest_benchjobs.model.metric import Metric
 from pytest_benchjobs.model.result import Origin, ScorerResult, Signature
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.report.documents import schema_of
-from pytest_benchjobs.report.training import LeftOut, training_rows
 from pytest_benchjobs.sources import open_source
 from pytest_benchjobs.store.bundle import JobBundle
-from pytest_benchjobs.store.reader import HistoryReader
 from pytest_benchjobs.trial.signature import task_digest
 
 from .jobs import ended, make_job, run
@@ -237,25 +233,3 @@ def test_columns_have_one_type_on_every_line(capsys: pytest.CaptureFixture[str],
         for message in row["messages"]:
             assert {type(value) for name, value in message.items() if name != "tool_calls"} == {str}
             assert list(message) == ["role", "content", "reasoning", "tool_calls", "tool_call_id"]
-
-
-@pytest.mark.extended
-def test_memory_does_not_grow_with_the_number_of_attempts(tmp_path: Path) -> None:
-    def peak(job_id: str, count: int) -> int:
-        trials = [ended("P", f"s{number}") for number in range(count)]
-        job: JobRecord = make_job(tmp_path, job_id, trials)
-        for one in trials:
-            place = JobBundle(tmp_path, job.id).root / f"trials/oracle/{one.scenario}/1/trajectory.jsonl"
-            place.write_text("".join(f"{json.dumps(line)}\n" for line in [*STEPS, *STEPS * 20]))
-        with HistoryReader.of(tmp_path) as history, io.StringIO() as sink:
-            tracemalloc.start()
-            for row in training_rows(tmp_path, history, job_id, LeftOut()):
-                sink.seek(0)
-                sink.write(json.dumps(row))
-            most = tracemalloc.get_traced_memory()[1]
-            tracemalloc.stop()
-        return most
-
-    peak("20261120-000000-aaaaaa", 5)  # what is loaded once
-    few, many = peak("20261120-000000-bbbbbb", 20), peak("20261120-000000-cccccc", 400)
-    assert many < few + 2_000_000

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.viewer import app, plain
 
-from .jobs import ended, make_job
+from .jobs import make_job
 from .records import JOB
 from .viewing import HIDDEN, NOW_JOB, Made, make, running
 
@@ -166,26 +166,3 @@ def test_a_comparison_says_what_is_not_compared(client: TestClient) -> None:
     assert [row[1] for row in found["Not compared: no score on a side"]] == ["other"]
     assert selects(text)["kind"] == ["", *plain.comparison.KINDS]
     assert "*nop" in selects(text)["a_agent"]
-
-
-def test_pairs_go_on_on_the_next_page(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plain, "_SHOWN", 3)
-    text = opened(client, "compare", a=MANY, b=LATER)
-    first = tables(text)["Scenarios of both 1 to 3 of 4"]
-    second = tables(client.get(linked(text, "Next page")).text)["Scenarios of both 4 to 4 of 4"]
-    kinds = [row[-1] for row in first + second]
-    assert kinds == sorted(kinds, key=plain.comparison.KINDS.index)
-    assert len({tuple(row[1:4]) for row in first + second}) == 4
-
-
-def test_agents_have_the_counts_of_the_terminal(tmp_path: Path) -> None:
-    trials = [ended("F", "fix", "x", number, score=score) for number, score in enumerate((0.0, 0.5, 0.25), 1)]
-    make_job(tmp_path, JOB, trials)
-    with TestClient(app(tmp_path), base_url="http://localhost") as client:
-        page = client.get("/", params={"page": "job", "job": JOB, "plain": 1}).text
-    table = page[page.index("<caption>Agents") :]
-    head = re.findall(r"<th scope='col'>([^<]*)", table[: table.index("</thead>")])
-    cells = re.findall(r"<td>([^<]*)", table[table.index("<tbody>") : table.index("</table>")])
-    found = dict(zip(head, cells, strict=True))
-    counts = [found[name] for name in ("passed", "partial", "failed (0.0)", "failed (error)", "total")]
-    assert counts == ["0", "2", "1", "0", "3"]

@@ -17,10 +17,9 @@ from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.report.documents import schema_of
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.reader import HistoryReader
-from pytest_benchjobs.viewer import details, report
+from pytest_benchjobs.viewer import details
 from pytest_benchjobs.viewer.export import export_of, write_directory
 from pytest_benchjobs.viewer.inline import page_of_files, script_of, style_of
-from pytest_benchjobs.viewer.packing import encoded
 from pytest_benchjobs.viewer.results import Results
 from pytest_benchjobs.viewer.static import static_files
 
@@ -114,37 +113,6 @@ def test_agents_of_different_jobs_are_compared(made: Made, tmp_path: Path) -> No
     assert order.index(f"{BEFORE}\n{NOW_JOB}\n{CODEX}\n{CODEX}") < order.index(across)
 
 
-def test_comparisons_have_a_limit_which_is_told(
-    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = elements(written(made, tmp_path / "whole.html"))["data-main"]["compare"]
-    pairs = sum(len(one["pairs"]["scenario"]) for one in list(whole.values())[:3])
-    for name, value in (("_COMPARISONS", 3), ("_PAIRS", pairs)):
-        with monkeypatch.context() as patched:
-            patched.setattr(report, name, value)
-            main = elements(written(made, tmp_path / "some.html"))["data-main"]
-        assert len(main["compare"]) == 3
-        assert re.search(r"\d+ comparisons beyond the first \d+ left out", " ".join(main["meta"]["cut"]))
-
-
-def test_a_report_has_trends_of_each_branch(made: Made, tmp_path: Path) -> None:
-    trend = elements(written(made, tmp_path / "report.html"))["data-main"]["trend"]
-    assert {f"{by}\n{branch}" for by in ("commit", "day") for branch in ("", "main", "try")} == set(trend)
-    assert {point["key"] for point in trend["commit\ntry"]["points"]} == {"ffff1111"}
-    assert {point["key"] for point in trend["commit\n"]["points"]} == {"ffff1111", "0a1b2c3d"}
-
-
-def test_rows_of_a_report_have_models_and_tags(made: Made, tmp_path: Path) -> None:
-    main = elements(written(made, tmp_path / "report.html"))["data-main"]
-    jobs = {job["id"]: (job["models"], job["tags"]) for job in main["jobs"]}
-    assert jobs[NOW_JOB] == (["gpt-5"], ["1", "easy"])
-    assert jobs[BEFORE] == (["gpt-5"], [])
-    assert {run["agent"]: run["tags"] for run in main["runs"] if run["job"] == NOW_JOB} == {
-        "oracle": [],
-        CODEX: ["1", "easy"],
-    }
-
-
 def test_a_report_of_one_job_has_nothing_of_others(made: Made, tmp_path: Path) -> None:
     page = written(made, tmp_path / "report.html", BEFORE)
     data = elements(page)
@@ -153,12 +121,6 @@ def test_a_report_of_one_job_has_nothing_of_others(made: Made, tmp_path: Path) -
     assert HIDDEN not in texts
     assert data["data-main"]["overview"]["jobs"] == 1
     assert data["data-main"]["meta"]["choices"]["branches"] == ["main"]
-
-
-def test_a_scenario_of_a_report_was_seen_in_its_jobs(made: Made, tmp_path: Path) -> None:
-    found = elements(written(made, tmp_path / "report.html", BEFORE))["data-main"]["scenario"]["texts\ncount"]
-    times = {one["at"] for one in found["results"]}
-    assert {found["first_seen"], found["last_seen"]} <= times
 
 
 def test_what_a_report_lacks_has_its_reason(tmp_path: Path) -> None:
@@ -289,25 +251,6 @@ def test_a_large_trial_costs_the_others_nothing(
     assert any(large in line["trial"] for line in chunks)
     (line,) = [line for line in data["data-main"]["meta"]["cut"] if "for want of room" in line]
     assert line.startswith("steps, logs and files of 1 trial, the largest first")
-
-
-def test_without_room_for_documents_of_all_trials_some_have_no_details(
-    made: Made, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(details, "_CHUNK", 1)
-    with HistoryReader.of(made.directory) as history:
-        ids = {job: [row.node_id for row in history.trials(job)] for job in (NOW_JOB, BEFORE)}
-        whole = details.Details(Results(made.directory), history, ids, 1_000_000, 1_000)
-        assert {*whole.places[NOW_JOB], *whole.places[BEFORE]} == set(range(8))
-        room = 5_000
-        some = details.Details(Results(made.directory), history, ids, room, 1_000)
-        none = details.Details(Results(made.directory), history, ids, 10, 1_000)
-    assert 0 < sum(map(encoded, some.chunks)) <= room
-    missing = [*some.places[NOW_JOB], *some.places[BEFORE]].count(None)
-    assert 0 < missing < 8
-    assert f"all details of {missing} trial" in list(some.cut())[-1]
-    assert none.places == {job: [None] * 4 for job in ids}
-    assert list(none.cut()) == ["all details of 8 trials left out for want of room: see --max-size"]
 
 
 def test_a_report_that_cannot_fit_is_refused(made: Made, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import importlib
-import io
 import json
 import os
 import signal
@@ -23,12 +22,10 @@ from pytest_benchjobs.cli import main
 from pytest_benchjobs.cli.watch import _Choice
 from pytest_benchjobs.job.follow import Following
 from pytest_benchjobs.model.job import JobStatus, Owner
-from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.model.policy import parse_policy
 from pytest_benchjobs.model.result import Failure, Outcome, ScorerResult
 from pytest_benchjobs.report.documents import schema_of
 
-from .records import NOW
 from .watched import JOB, WatchedJob
 
 Step = Callable[[], object]
@@ -134,24 +131,6 @@ def test_a_trial_whose_event_went_with_the_job_gets_its_line_too(
     ]
 
 
-def test_before_the_first_trial_it_waits_and_shows_what_pytest_says(
-    tmp_path: Path, steps: list[Step], capsys: pytest.CaptureFixture[str]
-) -> None:
-    job = WatchedJob(tmp_path, begun=False)
-    log = job.bundle.root / "pytest.log"
-    steps += [
-        lambda: log.write_text("=== test session starts ===\ncollecting \x1b[31mmany\x1b[0m\x07 things\n\n"),
-        lambda: job.end(JobStatus.FAILED, "there is nothing to run"),
-    ]
-    assert watch("last", "--dir", tmp_path, "--interval", 1) == 1
-    out, err = capsys.readouterr()
-    assert out.partition("\n\n")[0].splitlines() == [
-        "Waiting for the first trial",
-        "Waiting for the first trial: collecting many things",
-    ]
-    assert err == f"job {JOB} failed: there is nothing to run\npytest's output is in {log}\n"
-
-
 def test_what_has_ended_already_is_shown_at_once(
     job: WatchedJob, steps: list[Step], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -230,15 +209,6 @@ def test_whoever_runs_the_job_may_die(
     )
 
 
-def test_a_process_of_another_machine_is_judged_by_its_heartbeat(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    job = WatchedJob(tmp_path, owner=current_owner().model_copy(update={"host": "elsewhere"}))
-    os.utime(job.bundle.root / "job.json", (0, 0))
-    assert watch("--dir", tmp_path) == 1
-    assert "of elsewhere is gone" in capsys.readouterr().err
-
-
 def test_a_job_that_is_taken_up_again_tells_everything_anew(
     job: WatchedJob, steps: list[Step], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -290,16 +260,6 @@ def test_documents_are_valid_and_all_there_is_on_stdout(
     assert documents[2]["lately"][-1]["class"] == "engine_lost"
     assert [document["status"] for document in documents] == ["running"] * 3 + ["cancelled"]
     assert f"job {JOB} cancelled: stopped by `benchjobs cancel`" in err
-
-
-def test_a_job_that_has_ended_is_one_document(job: WatchedJob, capsys: pytest.CaptureFixture[str]) -> None:
-    job.land("one", usage={"cost_usd": 0.5, "input_tokens": 7})
-    job.end()
-    assert watch("--dir", job.directory, "-o", "json") == 0
-    (line,) = capsys.readouterr().out.splitlines()
-    totals = json.loads(line)["totals"]
-    assert (totals["done"], totals["passed"], totals["cost_usd"], totals["input_tokens"]) == (1, 1, 0.5, 7)
-    assert totals["output_tokens"] is None
 
 
 def test_hostile_text_reaches_no_terminal(
@@ -359,39 +319,6 @@ def test_lines_are_written_at_once(job: WatchedJob) -> None:
         job.end()
         process.communicate(timeout=60)
     assert process.returncode == 0
-
-
-def test_a_terminal_that_is_dumb_or_not_ours_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pytest_benchjobs.cli import _screen as screen
-
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-        def fileno(self) -> int:
-            return 1
-
-    monkeypatch.setattr(sys, "stdout", Terminal())
-    monkeypatch.setattr(os, "tcgetpgrp", lambda descriptor: os.getpgrp())
-    monkeypatch.setenv("TERM", "xterm")
-    assert screen.is_possible()
-    monkeypatch.setenv("TERM", "dumb")
-    assert not screen.is_possible()
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(os, "tcgetpgrp", lambda descriptor: os.getpgrp() + 1)
-    assert not screen.is_possible()
-
-
-def test_the_time_that_has_passed_counts_from_the_last_start(job: WatchedJob) -> None:
-    from pytest_benchjobs.report.documents.watch import elapsed
-
-    hour = datetime.timedelta(hours=1)
-    once = job.record.model_copy(update={"created_at": NOW})
-    assert elapsed(once, NOW + hour) == 3600
-    twice = once.model_copy(update={"resumed_at": (NOW + hour,)})
-    assert elapsed(twice, NOW + 3 * hour) == 7200
-    assert elapsed(twice.model_copy(update={"finished_at": NOW + 2 * hour}), NOW + 9 * hour) == 3600
-    assert elapsed(once, NOW - hour) == 0
 
 
 def test_silence_counts_only_while_somebody_should_speak(tmp_path: Path) -> None:
