@@ -49,18 +49,10 @@ def trial(
 def result(of: Trial | None = None, job: str = JOB, **changes: Any) -> TrialResult:
     of = of or trial()
     values: dict[str, Any] = {
-        "job": job,
-        "node_id": of.node_id,
-        "benchmark": of.scenario.benchmark,
-        "scenario": of.scenario.id,
-        "agent": of.agent,
-        "attempt": of.attempt,
-        "outcome": Outcome.PASSED,
-        "threshold": 1.0,
-        "started_at": NOW,
-        "finished_at": NOW + datetime.timedelta(seconds=2),
-        "seconds": 2.0,
-    }
+        "job": job, "node_id": of.node_id, "benchmark": of.scenario.benchmark, "scenario": of.scenario.id,
+        "agent": of.agent, "attempt": of.attempt, "outcome": Outcome.PASSED, "threshold": 1.0,
+        "started_at": NOW, "finished_at": NOW + datetime.timedelta(seconds=2), "seconds": 2.0,
+    }  # fmt: skip
     values.update(changes)
     scored = values["outcome"] in (Outcome.PASSED, Outcome.FAILED)
     values.setdefault("score", 1.0 if scored else None)

@@ -73,9 +73,7 @@ def item(kind: str, *, event: str = "item.completed", **more: Any) -> dict[str, 
         (
             "mcp_tool_call",
             {
-                "server": "s",
-                "tool": "t",
-                "arguments": {"a": 1},
+                "server": "s", "tool": "t", "arguments": {"a": 1},
                 "result": {"content": [{"text": "b"}, {"text": "c"}]},
             },
             ("s.t", {"a": 1}, "b\nc"),
@@ -83,9 +81,7 @@ def item(kind: str, *, event: str = "item.completed", **more: Any) -> dict[str, 
         (
             "mcp_tool_call",
             {
-                "tool": "t",
-                "arguments": [1],
-                "error": {"message": "no"},
+                "tool": "t", "arguments": [1], "error": {"message": "no"},
                 "result": {"content": [{"text": "b"}]},
             },
             ("t", {"input": [1]}, "no"),

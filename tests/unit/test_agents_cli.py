@@ -64,14 +64,9 @@ def test_agents_are_listed_with_what_they_need(
     document = _read(capsys, output, "agents")
     agents = {agent["name"]: agent for agent in document["agents"]}
     assert agents["mini"] == {
-        "name": "mini",
-        "needs_model": True,
-        "about": "Small",
-        "version": "1.0.0",
-        "fetched": True,
-        "key_variables": ["OPENAI_API_KEY"],
-        "keys_set": ["OPENAI_API_KEY"],
-    }
+        "name": "mini", "needs_model": True, "about": "Small", "version": "1.0.0", "fetched": True,
+        "key_variables": ["OPENAI_API_KEY"], "keys_set": ["OPENAI_API_KEY"],
+    }  # fmt: skip
     assert agents["codex"]["fetched"] is False
     assert agents["claude-code"]["keys_set"] == []
     assert agents["oracle"]["fetched"] is None

@@ -47,32 +47,16 @@ def test_an_integer_alone_is_a_file_and_a_reply(text: str, reply: bool) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "So it is 3 + 22.\n\nANSWER: 25",
-        "ANSWER: 25.",
-        "**ANSWER: 25**",
-        "**Answer:** 25\n\nI hope that helps, whatever your answer is.",
-        "answer : $25$",
-        r"ANSWER: $\boxed{025}$",
-        r"Hence \boxed{25}.",
-        r"\[\boxed{ 25 }\]",
-        r"The angle is \boxed{25^\circ}",
-        "ANSWER: 24\nNo, I was wrong.\nANSWER: 25",
-        r"\boxed{24} is what I first had. ANSWER: 25",
-        "The answer is 25.",
-        "The answer is **25**",
-        "ANSWER: m + n = 25",
-        "ANSWER: 25 = 5^2",
-        "ANSWER:\n25",
-        r"ANSWER: \textbf{25}",
-        r"ANSWER: $\mathrm{25}$",
-        r"ANSWER: \boxed{\mathbf{25}}",
-        r"ANSWER: \boxed{\,25}",
-        r"ANSWER: \boxed{\;\boldsymbol{25}\,}",
-        r"ANSWER: \(\displaystyle 25\)",
-        r"ANSWER: $\left( 25 \right)$",
-        "ANSWER: ~25",
+        "So it is 3 + 22.\n\nANSWER: 25", "ANSWER: 25.", "**ANSWER: 25**",
+        "**Answer:** 25\n\nI hope that helps, whatever your answer is.", "answer : $25$",
+        r"ANSWER: $\boxed{025}$", r"Hence \boxed{25}.", r"\[\boxed{ 25 }\]", r"The angle is \boxed{25^\circ}",
+        "ANSWER: 24\nNo, I was wrong.\nANSWER: 25", r"\boxed{24} is what I first had. ANSWER: 25",
+        "The answer is 25.", "The answer is **25**", "ANSWER: m + n = 25", "ANSWER: 25 = 5^2", "ANSWER:\n25",
+        r"ANSWER: \textbf{25}", r"ANSWER: $\mathrm{25}$", r"ANSWER: \boxed{\mathbf{25}}",
+        r"ANSWER: \boxed{\,25}", r"ANSWER: \boxed{\;\boldsymbol{25}\,}", r"ANSWER: \(\displaystyle 25\)",
+        r"ANSWER: $\left( 25 \right)$", "ANSWER: ~25",
     ],
-)
+)  # fmt: skip
 def test_an_integer_is_what_is_behind_the_last_mark_of_a_reply(text: str) -> None:
     assert score(AIME, text) == 1
     assert score(AIME, text, reply=False) == 0

@@ -34,12 +34,8 @@ def request(
     directory: Path, *, chosen: tuple[str, ...] = (), config: dict[str, Any] | None = None, **said: Any
 ) -> Request:
     values = {
-        "resume": None,
-        "job_id": None,
-        "parent": None,
-        "rescore": None,
-        "baseline_origin": "the ini file",
-    }
+        "resume": None, "job_id": None, "parent": None, "rescore": None, "baseline_origin": "the ini file",
+    }  # fmt: skip
     wanted: Any = SimpleNamespace(job=JobConfig(directory=directory, **(config or {})), **{**values, **said})
     return Request(
         wanted=wanted, planned={"oracle": 2, "nop": 1}, arguments=("a.bench.yaml",), directory=directory, root=directory,

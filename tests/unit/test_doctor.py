@@ -39,18 +39,9 @@ GB = 1 << 30
 
 def _facts(**changes: object) -> EngineFacts:
     facts = {
-        "version": "28.1",
-        "api": "1.49",
-        "storage_driver": "overlay2",
-        "root": "/",
-        "local": True,
-        "cpus": 1,
-        "memory": 2 * GB,
-        "unsupported": (),
-        "skew": 0.1,
-        "abandoned": 0,
-        "images": (),
-    }
+        "version": "28.1", "api": "1.49", "storage_driver": "overlay2", "root": "/", "local": True, "cpus": 1,
+        "memory": 2 * GB, "unsupported": (), "skew": 0.1, "abandoned": 0, "images": (),
+    }  # fmt: skip
     return EngineFacts(**{**facts, **changes})  # type: ignore[arg-type]
 
 

@@ -80,16 +80,11 @@ ASKED = GateConfig(baseline="main", rules=(Rule(text="mean", metric="mean"),))
 def test_what_settings_say() -> None:
     config = gate_config(
         {
-            "baseline": "main",
-            "min_score": {"*": "60%", "codex*": 0.5},
-            "max_error_rate": {"*": 0.1, "b": 0.2},
-            "min_samples": {"*": 20},
-            "policy": "strict",
-            "exit": "both",
-            "regress_warn": "2pp",
-            "noise": {"b": 0.02},
+            "baseline": "main", "min_score": {"*": "60%", "codex*": 0.5},
+            "max_error_rate": {"*": 0.1, "b": 0.2}, "min_samples": {"*": 20}, "policy": "strict",
+            "exit": "both", "regress_warn": "2pp", "noise": {"b": 0.02},
         }
-    )
+    )  # fmt: skip
     assert (config.policy, config.exit, config.warn, config.noise) == (
         GatePolicy.STRICT, GateExit.BOTH, 0.02, {"b": 0.02},
     )  # fmt: skip

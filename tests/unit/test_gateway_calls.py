@@ -92,17 +92,11 @@ def test_each_wire_reaches_its_endpoint_with_the_real_key_only(
 ) -> None:
     model.says(Said(200, json.dumps(answer, indent=2).encode(), {"X-Request-Id": "r1", "Set-Cookie": "a=b"}))
     mine = {
-        "X-Api-Key": "placeholder",
-        "Authorization": "Bearer placeholder",
-        "X-Goog-Api-Key": "placeholder",
-        "Cookie": "c=d",
-        "OpenAI-Organization": "somebody",
-        "Accept-Encoding": "gzip, br",
-        "anthropic-version": "2023-06-01",
-        "User-Agent": "agent/1",
-        "Connection": "keep-alive, X-Hop",
+        "X-Api-Key": "placeholder", "Authorization": "Bearer placeholder", "X-Goog-Api-Key": "placeholder",
+        "Cookie": "c=d", "OpenAI-Organization": "somebody", "Accept-Encoding": "gzip, br",
+        "anthropic-version": "2023-06-01", "User-Agent": "agent/1", "Connection": "keep-alive, X-Hop",
         "X-Hop": "1",
-    }
+    }  # fmt: skip
     body = {"model": name, "messages": [{"role": "user", "content": "é"}]}
     with agent(gateway, model) as one:
         said = one.call(path, body, mine)

@@ -54,16 +54,11 @@ def _silent(handler: Any) -> None:
 
 
 GARBAGE = {
-    "html": Said(200, HTML, {"Content-Type": "text/html"}),
-    "html that calls itself JSON": Said(200, HTML),
-    "half of a JSON": Said(200, b'{"id": "1", "choices": ['),
-    "empty": Said(200, b""),
-    "empty stream": Said(200, b"", SSE),
-    "another JSON": Said(200, b'{"status": "ok"}'),
-    "a list": Said(200, b"[]"),
-    "a text": Said(200, b'"fine"'),
-    "nothing": Said(200, b"null"),
-}
+    "html": Said(200, HTML, {"Content-Type": "text/html"}), "html that calls itself JSON": Said(200, HTML),
+    "half of a JSON": Said(200, b'{"id": "1", "choices": ['), "empty": Said(200, b""),
+    "empty stream": Said(200, b"", SSE), "another JSON": Said(200, b'{"status": "ok"}'),
+    "a list": Said(200, b"[]"), "a text": Said(200, b'"fine"'), "nothing": Said(200, b"null"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("what", GARBAGE)

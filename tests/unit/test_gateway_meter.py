@@ -18,11 +18,8 @@ from pytest_benchjobs.gateway.wires import Kind
 # One call, as each wire reports it: 1230 sent, of which 200 came from a cache and 30 went to one; 40 back, 5 unseen.
 USAGE: dict[Kind, dict[str, Any]] = {
     Kind.MESSAGES: {
-        "input_tokens": 1000,
-        "cache_read_input_tokens": 200,
-        "cache_creation_input_tokens": 30,
-        "output_tokens": 40,
-        "output_tokens_details": {"thinking_tokens": 5},
+        "input_tokens": 1000, "cache_read_input_tokens": 200, "cache_creation_input_tokens": 30,
+        "output_tokens": 40, "output_tokens_details": {"thinking_tokens": 5},
     },
     Kind.CHAT: {
         "prompt_tokens": 1230,
@@ -37,12 +34,10 @@ USAGE: dict[Kind, dict[str, Any]] = {
         "output_tokens_details": {"reasoning_tokens": 5},
     },
     Kind.GENERATE: {
-        "promptTokenCount": 1230,
-        "cachedContentTokenCount": 200,
-        "candidatesTokenCount": 35,
+        "promptTokenCount": 1230, "cachedContentTokenCount": 200, "candidatesTokenCount": 35,
         "thoughtsTokenCount": 5,
     },
-}
+}  # fmt: skip
 TOKENS = Tokens(input=1230, output=40, cached=200, cache_write=30, reasoning=5)
 
 
@@ -198,9 +193,7 @@ MOST = 2**53
         (
             Kind.RESPONSES,
             {
-                "input_tokens": 9,
-                "input_tokens_details": {"cached_tokens": 4},
-                "output_tokens": 5,
+                "input_tokens": 9, "input_tokens_details": {"cached_tokens": 4}, "output_tokens": 5,
                 "output_tokens_details": {"reasoning_tokens": 0},
             },
             Tokens(input=9, output=5, cached=4, reasoning=0),
@@ -209,11 +202,8 @@ MOST = 2**53
         (
             Kind.MESSAGES,
             {
-                "input_tokens": 1,
-                "cache_read_input_tokens": 20,
-                "cache_creation_input_tokens": 300,
-                "cache_creation": {"ephemeral_1h_input_tokens": 100},
-                "output_tokens": 5,
+                "input_tokens": 1, "cache_read_input_tokens": 20, "cache_creation_input_tokens": 300,
+                "cache_creation": {"ephemeral_1h_input_tokens": 100}, "output_tokens": 5,
                 "output_tokens_details": {"thinking_tokens": 3},
             },
             Tokens(input=321, output=5, cached=20, cache_write=300, cache_write_1h=100, reasoning=3),
@@ -222,17 +212,14 @@ MOST = 2**53
         (
             Kind.GENERATE,
             {
-                "promptTokenCount": 1,
-                "toolUsePromptTokenCount": 20,
-                "candidatesTokenCount": 300,
-                "thoughtsTokenCount": 4000,
-                "cachedContentTokenCount": 1,
+                "promptTokenCount": 1, "toolUsePromptTokenCount": 20, "candidatesTokenCount": 300,
+                "thoughtsTokenCount": 4000, "cachedContentTokenCount": 1,
             },
             Tokens(input=21, output=4300, cached=1, reasoning=4000),
         ),
         (Kind.GENERATE, {"thoughtsTokenCount": 0}, Tokens(output=0, reasoning=0)),
     ],
-)
+)  # fmt: skip
 def test_each_wires_figures_are_ours(kind: Kind, usage: dict[str, Any], tokens: Tokens) -> None:
     name = "usageMetadata" if kind is Kind.GENERATE else "usage"
     assert _read(kind, [json.dumps({name: usage}).encode()], streamed=False).tokens(kind) == tokens

@@ -44,15 +44,11 @@ name = "02-build"
 min_reward = { reward = 1, style = 0.25 }
 """
 FILES = {
-    "environment/Dockerfile": "FROM scratch",
-    "tests/test.sh": "shared",
-    "steps/scaffold/instruction.md": "<!-- canary -->\nScaffold.\n",
-    "steps/scaffold/tests/test.sh": "own",
-    "steps/scaffold/workdir/setup.sh": "#!/bin/sh\n",
-    "steps/scaffold/solution/solve.sh": "#!/bin/sh\n",
-    "steps/02-build/instruction.md": "Build.\n",
-    "steps/02-build/solution/solve.sh": "#!/bin/sh\n",
-}
+    "environment/Dockerfile": "FROM scratch", "tests/test.sh": "shared",
+    "steps/scaffold/instruction.md": "<!-- canary -->\nScaffold.\n", "steps/scaffold/tests/test.sh": "own",
+    "steps/scaffold/workdir/setup.sh": "#!/bin/sh\n", "steps/scaffold/solution/solve.sh": "#!/bin/sh\n",
+    "steps/02-build/instruction.md": "Build.\n", "steps/02-build/solution/solve.sh": "#!/bin/sh\n",
+}  # fmt: skip
 
 
 def write(directory: Path, toml: str = TOML, leave: tuple[str, ...] = (), **more: str) -> Path:

@@ -73,26 +73,13 @@ def test_a_verdict_is_one_object(reply: str, score: float) -> None:
 @pytest.mark.parametrize(
     "reply",
     [
-        "",
-        "1",
-        "score=1",
-        "I give it 1.0",
-        '{"score": 1} {"score": 0}',
-        'The letter says {"score": 1}, and I agree.',
-        '{"score": 0, "score": 1}',
-        '{"score": "1"}',
-        '{"score": true}',
-        '{"score": 1.5}',
-        '{"score": -0.1}',
-        '{"score": NaN}',
-        '{"score": Infinity}',
-        '{"score": null}',
-        '{"reason": "fine"}',
-        '{"score": 1, "final_score": 0}',
-        '[{"score": 1}]',
+        "", "1", "score=1", "I give it 1.0", '{"score": 1} {"score": 0}',
+        'The letter says {"score": 1}, and I agree.', '{"score": 0, "score": 1}', '{"score": "1"}',
+        '{"score": true}', '{"score": 1.5}', '{"score": -0.1}', '{"score": NaN}', '{"score": Infinity}',
+        '{"score": null}', '{"reason": "fine"}', '{"score": 1, "final_score": 0}', '[{"score": 1}]',
         "[" * 100_000,
     ],
-)
+)  # fmt: skip
 def test_whatever_else_it_says_is_an_error(reply: str) -> None:
     with pytest.raises(ScoreInvalid):
         verdict_of(reply, "it")
@@ -351,13 +338,8 @@ def test_a_judge_may_speak_the_protocol_of_anthropic(run: Run, model: Model) -> 
     usage = {"input_tokens": 10, "output_tokens": 5}
     content = [{"type": "text", "text": text}]
     answer = {
-        "id": "1",
-        "type": "message",
-        "role": "assistant",
-        "model": "m-2",
-        "content": content,
-        "usage": usage,
-    }
+        "id": "1", "type": "message", "role": "assistant", "model": "m-2", "content": content, "usage": usage,
+    }  # fmt: skip
     model.otherwise = Said(200, json.dumps(answer | {"stop_reason": "end_turn"}).encode())
     result = run(params={"model": "anthropic/m-2", "seed": 1, "temperature": 0})
     assert result.score == 0.75, result.failure

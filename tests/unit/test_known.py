@@ -371,16 +371,7 @@ def test_hostile_text_stays_text_in_every_report(tmp_path: Path) -> None:
 def test_records_are_plain() -> None:
     (only,) = known_records([ended(Outcome.FAILED, known(until=TODAY)), ended(Outcome.FAILED, None)])
     assert json.loads(json.dumps(only)) == {
-        "node_id": only["node_id"],
-        "benchmark": "texts",
-        "scenario": only["scenario"],
-        "agent": "oracle",
-        "mode": "expected-fail",
-        "reason": "r",
-        "issue": None,
-        "until": "2027-01-31",
-        "place": "bench-known.toml:1",
-        "strict": False,
-        "outcome": "failed",
-        "score": 0.0,
-    }
+        "node_id": only["node_id"], "benchmark": "texts", "scenario": only["scenario"], "agent": "oracle",
+        "mode": "expected-fail", "reason": "r", "issue": None, "until": "2027-01-31",
+        "place": "bench-known.toml:1", "strict": False, "outcome": "failed", "score": 0.0,
+    }  # fmt: skip

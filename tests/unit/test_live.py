@@ -27,18 +27,10 @@ def phase(scenario: str, name: str, at: float, agent: str = "oracle") -> PhaseBe
 
 def ended(scenario: str, at: float = 0.0, agent: str = "oracle", **changes: object) -> Ended:
     values: dict[str, object] = {
-        "at": at,
-        "node_id": f"a::{scenario}[{agent}]",
-        "scenario": scenario,
-        "agent": agent,
-        "attempt": 1,
-        "outcome": Outcome.PASSED,
-        "score": 1.0,
-        "seconds": 10.0,
-        "class_": None,
-        "cost_usd": None,
+        "at": at, "node_id": f"a::{scenario}[{agent}]", "scenario": scenario, "agent": agent, "attempt": 1,
+        "outcome": Outcome.PASSED, "score": 1.0, "seconds": 10.0, "class_": None, "cost_usd": None,
         "reused": False,
-    }
+    }  # fmt: skip
     return Ended.model_validate({**values, **changes})
 
 

@@ -59,15 +59,10 @@ def test_each_trial_gets_a_directory(capsys: pytest.CaptureFixture[str], tmp_pat
     )
     assert results["scorers"] == [
         {
-            "name": "right",
-            "type": "bash",
-            "weight": 1.0,
-            "score": 0.25,
-            "status": "complete",
-            "output": "said so\n",
-            "error": None,
+            "name": "right", "type": "bash", "weight": 1.0, "score": 0.25, "status": "complete",
+            "output": "said so\n", "error": None,
         }
-    ]
+    ]  # fmt: skip
 
 
 def test_without_a_place_they_go_to_logs(

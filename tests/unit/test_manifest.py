@@ -433,21 +433,12 @@ def test_collecting_a_manifest_imports_no_engine(manifest: Manifest) -> None:
 
 def test_templates_fill_whole_values_only() -> None:
     env = {
-        "A": "${HOME}",
-        "B": "${NO:-d e}",
-        "C": "x${HOME}",
-        "D": "${EMPTY:-d}",
-        "E": "${NO:-}",
+        "A": "${HOME}", "B": "${NO:-d e}", "C": "x${HOME}", "D": "${EMPTY:-d}", "E": "${NO:-}",
         "F": "${EMPTY}",
-    }
+    }  # fmt: skip
     assert fill(env, {"HOME": "/h", "EMPTY": ""}) == {
-        "A": "/h",
-        "B": "d e",
-        "C": "x${HOME}",
-        "D": "d",
-        "E": "",
-        "F": "",
-    }
+        "A": "/h", "B": "d e", "C": "x${HOME}", "D": "d", "E": "", "F": "",
+    }  # fmt: skip
 
 
 def test_templates_name_every_variable_that_is_missing() -> None:

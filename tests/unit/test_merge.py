@@ -184,12 +184,8 @@ def test_what_is_new_in_a_job_is_added_and_nothing_is_lost(
     outcomes = {row.scenario: row.outcome for row in history.trials(JOB)}
     # The newest that passed or failed counts; an error hides no result, however new it is.
     assert outcomes == {
-        "a": "failed",
-        "only-here": "passed",
-        "only-there": "passed",
-        "c": "passed",
-        "d": "passed",
-    }
+        "a": "failed", "only-here": "passed", "only-there": "passed", "c": "passed", "d": "passed",
+    }  # fmt: skip
     bundle = JobBundle.open(here, JOB)
     assert {of.scenario: of.outcome for of in bundle.results()} == outcomes
     closed = bundle.read()

@@ -134,14 +134,8 @@ def test_whatever_is_reported_is_metrics_or_a_clear_error(reported: dict[str, An
 
 def test_metrics_of_a_harbor_reward_are_its_numbers() -> None:
     told = {
-        "security": 1,
-        "speed": 0.5,
-        "text": "x",
-        "yes": True,
-        "nan": math.nan,
-        "a b": 1,
-        "deep": {"a": 1},
-    }
+        "security": 1, "speed": 0.5, "text": "x", "yes": True, "nan": math.nan, "a b": 1, "deep": {"a": 1},
+    }  # fmt: skip
     assert numbers_among(told) == {"security": 1.0, "speed": 0.5}
     assert len(numbers_among({f"m{n}": n for n in range(1000)})) == MOST
 

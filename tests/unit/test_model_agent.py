@@ -282,13 +282,9 @@ def test_it_ends_when_its_time_is_up(tmp_path: Path, shell: FakeShell) -> None:
 def test_parameters_of_models_are_forwarded_and_others_are_not(tmp_path: Path) -> None:
     shell = FakeShell([says("ok")])
     given_ = {
-        "temperature": 0,
-        "top_p": 0.5,
-        "seed": 7,
-        "max_tokens": 99,
-        "reasoning_effort": "low",
+        "temperature": 0, "top_p": 0.5, "seed": 7, "max_tokens": 99, "reasoning_effort": "low",
         "stop": ["END"],
-    }
+    }  # fmt: skip
     worked(tmp_path, shell, **given_, max_turns=4, effort="of somebody else")
     body = shell.bodies[0]
     assert {

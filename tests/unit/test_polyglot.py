@@ -131,14 +131,10 @@ def test_each_language_has_its_image(language: str, tmp_path: Path, entry: Entry
 
 def test_what_builds_an_exercise_is_given_and_put_back(tmp_path: Path, entry: Entry) -> None:
     files = {
-        ".docs/instructions.md": "x",
-        ".meta/proof.ci.js": "export const add = (a, b) => a + b;\n",
-        "add-up.js": "",
-        "add-up.spec.js": "xtest('adds', () => {});\n",
-        "package.json": '{"scripts": {"test": "jest ./*"}}',
-        "babel.config.js": "",
-        "data/words.txt": "",
-    }
+        ".docs/instructions.md": "x", ".meta/proof.ci.js": "export const add = (a, b) => a + b;\n",
+        "add-up.js": "", "add-up.spec.js": "xtest('adds', () => {});\n",
+        "package.json": '{"scripts": {"test": "jest ./*"}}', "babel.config.js": "", "data/words.txt": "",
+    }  # fmt: skip
     lists = {"solution": ["add-up.js"], "test": ["add-up.spec.js"], "example": [".meta/proof.ci.js"]}
     exercise(tmp_path / "fetched", "javascript", "add-up", files, lists)
     _, directory = loaded(tmp_path / "fetched", entry, "javascript-add-up")
@@ -151,13 +147,9 @@ def test_a_model_edits_no_build_file_even_where_the_exercise_has_it_as_its_solut
     tmp_path: Path, entry: Entry
 ) -> None:
     files = {
-        ".docs/instructions.md": "x",
-        ".meta/example.rs": "",
-        "src/lib.rs": "",
-        "Cargo.toml": "",
-        "tests/add.rs": "",
-        "tests/more/x.rs": "",
-    }
+        ".docs/instructions.md": "x", ".meta/example.rs": "", "src/lib.rs": "", "Cargo.toml": "",
+        "tests/add.rs": "", "tests/more/x.rs": "",
+    }  # fmt: skip
     lists = {
         "solution": ["src/lib.rs", "Cargo.toml"],
         "test": ["tests/add.rs"],

@@ -142,15 +142,11 @@ def test_requirements_are_wheels_for_the_python_of_the_container(tmp_path: Path,
 def other_python(version: str, libc: str | None = "glibc 2.36", machine: str = "x86_64") -> Interpreter:
     python = Interpreter.of(
         {
-            "executable": "/usr/bin/python3",
-            "libc": libc,
-            "implementation_name": "cpython",
-            "python_full_version": version,
-            "python_version": version.rpartition(".")[0],
-            "platform_machine": machine,
-            "sys_platform": "linux",
+            "executable": "/usr/bin/python3", "libc": libc, "implementation_name": "cpython",
+            "python_full_version": version, "python_version": version.rpartition(".")[0],
+            "platform_machine": machine, "sys_platform": "linux",
         }
-    )
+    )  # fmt: skip
     assert python is not None
     return python
 
@@ -228,20 +224,16 @@ def test_a_python_that_does_not_fit_is_told_before_an_agent_starts(
         {"executable": "python3"},
         {"executable": "/x", "implementation_name": "cpython", "python_full_version": "3.11.2; rm -rf /"},
         {
-            "executable": "/x",
-            "implementation_name": "cpython",
-            "python_full_version": "3.11.2",
+            "executable": "/x", "implementation_name": "cpython", "python_full_version": "3.11.2",
             "platform_machine": "../x",
         },
         {
-            "executable": "/x",
-            "implementation_name": "pypy",
-            "python_full_version": "3.11.2",
+            "executable": "/x", "implementation_name": "pypy", "python_full_version": "3.11.2",
             "platform_machine": "x",
         },
         {"executable": ["/x"], "implementation_name": 7, "python_full_version": None},
     ],
-)
+)  # fmt: skip
 def test_a_program_that_says_it_is_a_python_is_believed_little(lie: dict[str, Any]) -> None:
     assert Interpreter.of(lie) is None
 

@@ -765,13 +765,9 @@ def test_a_summary_as_json_and_yaml_tells_runs_and_trials(
     make_job(tmp_path, FIRST, trials, name="nightly", config={"metadata": {"branch": "main"}}, planned=5)
     document = documents(capsys, "summary", "summary", "nightly", "-e", "--dir", tmp_path)
     assert {key: document[key] for key in ("id", "name", "status", "metadata", "planned", "in_flight")} == {
-        "id": FIRST,
-        "name": "nightly",
-        "status": "completed",
-        "metadata": {"branch": "main"},
-        "planned": 5,
+        "id": FIRST, "name": "nightly", "status": "completed", "metadata": {"branch": "main"}, "planned": 5,
         "in_flight": [],
-    }
+    }  # fmt: skip
     (found,) = document["runs"]
     expected = {
         "id": f"{FIRST}.1", "agent": "oracle", "benchmark": "texts", "total": 4, "passed": 2, "failed": 1, "error": 1,

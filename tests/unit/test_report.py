@@ -192,26 +192,13 @@ def test_properties_are_flat_and_plain() -> None:
         }
     )
     assert dict(properties(one)) == {
-        "bench_job": JOB,
-        "bench_benchmark": "texts",
-        "bench_scenario": "bad",
-        "bench_agent": "codex:gpt-5.5",
-        "bench_model": "gpt-5.5",
-        "bench_attempt": 1,
-        "bench_tries": 1,
-        "bench_outcome": "failed",
-        "bench_class": "below_threshold",
-        "bench_score": 0.25,
-        "bench_score_turn_1": 0.0,
-        "bench_score_turn_2": 0.25,
-        "bench_threshold": 1.0,
-        "bench_seconds": 2.0,
-        "bench_seconds_start": 1.5,
-        "bench_seconds_scorer_x": 1.0,
-        "bench_input_tokens": 3,
-        "bench_cost_usd": 0.5,
+        "bench_job": JOB, "bench_benchmark": "texts", "bench_scenario": "bad", "bench_agent": "codex:gpt-5.5",
+        "bench_model": "gpt-5.5", "bench_attempt": 1, "bench_tries": 1, "bench_outcome": "failed",
+        "bench_class": "below_threshold", "bench_score": 0.25, "bench_score_turn_1": 0.0,
+        "bench_score_turn_2": 0.25, "bench_threshold": 1.0, "bench_seconds": 2.0, "bench_seconds_start": 1.5,
+        "bench_seconds_scorer_x": 1.0, "bench_input_tokens": 3, "bench_cost_usd": 0.5,
         "bench_path": "trials/x",
-    }
+    }  # fmt: skip
 
 
 def test_junit_holds_every_trial_with_its_outcome(results: list[TrialResult], tmp_path: Path) -> None:

@@ -90,13 +90,9 @@ def test_a_score_at_its_threshold_is_not_below_it() -> None:
 
 def comparison(*rows: ComparedRow, **changes: Any) -> Comparison:
     values: dict[str, Any] = {
-        "id": "cmp_20261121T120000Z_a1b2c3d4",
-        "at": NOW,
-        "a": ComparedSide(spec="main"),
-        "b": ComparedSide(spec="last"),
-        "level": 0.95,
-        "rows": rows,
-    }
+        "id": "cmp_20261121T120000Z_a1b2c3d4", "at": NOW, "a": ComparedSide(spec="main"),
+        "b": ComparedSide(spec="last"), "level": 0.95, "rows": rows,
+    }  # fmt: skip
     return Comparison.model_validate({**values, **changes})
 
 

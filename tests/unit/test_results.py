@@ -13,13 +13,9 @@ from pytest_benchjobs.store.results import find_job
 from .records import NOW, record
 
 JOBS = {
-    "20261121-054712-4f9a2c": "nightly",
-    "20261121-054712-4f9b00": None,
-    "20261121-060000-aaaaaa": "nightly",
-    "20261122-010203-bbbbbb": "2026112",
-    "20261123-010203-cccccc": "last-week",
-    "percent%_id": "50%",
-}
+    "20261121-054712-4f9a2c": "nightly", "20261121-054712-4f9b00": None, "20261121-060000-aaaaaa": "nightly",
+    "20261122-010203-bbbbbb": "2026112", "20261123-010203-cccccc": "last-week", "percent%_id": "50%",
+}  # fmt: skip
 
 
 @pytest.fixture

@@ -252,11 +252,8 @@ RUNLOOP = {
         "blueprint_id": "bp_1",
         "working_directory": "/home/user/app",
         "launch_parameters": {
-            "resource_size_request": "MEDIUM",
-            "custom_disk_size": 20,
-            "launch_commands": ["apt-get update"],
-            "user_parameters": {"username": "user", "uid": 1000},
-            "keep_alive_time_seconds": 3600,
+            "resource_size_request": "MEDIUM", "custom_disk_size": 20, "launch_commands": ["apt-get update"],
+            "user_parameters": {"username": "user", "uid": 1000}, "keep_alive_time_seconds": 3600,
             "architecture": "arm64",
         },
     },
@@ -278,9 +275,7 @@ RUNLOOP = {
                 "name": "g",
                 "weight": 0.2,
                 "scorer": {
-                    "type": "ast_grep_scorer",
-                    "pattern": "eval($$$)",
-                    "lang": "python",
+                    "type": "ast_grep_scorer", "pattern": "eval($$$)", "lang": "python",
                     "search_directory": "src",
                 },
             },
@@ -311,15 +306,14 @@ RUNLOOP = {
                 "name": "p",
                 "weight": 0.1,
                 "scorer": {
-                    "type": "python_script_scorer",
-                    "python_script": "print(1.0)\n",
+                    "type": "python_script_scorer", "python_script": "print(1.0)\n",
                     "python_version_constraint": "==3.12.10",
                     "requirements_contents": "# for tables\nnumpy==2.1.0\n\n",
                 },
             },
         ]
     },
-}
+}  # fmt: skip
 
 
 def test_a_scenario_of_runloop_is_a_manifest(project: Path) -> None:

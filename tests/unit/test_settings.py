@@ -94,24 +94,12 @@ def test_a_job_file_in_the_words_of_everybody(tmp_path: Path) -> None:
     ]
     assert str(values.pop("attempt_policy")) == "rate:0.5"
     assert values == {
-        "name": "nightly",
-        "benchmarks": ["toy"],
-        "scenarios": ["a", "b*"],
-        "attempts": 3,
-        "concurrency": 50,
-        "agent_timeout": 60.0,
-        "provider": "groq",
-        "env": {"DEBUG": "1", "FLAG": "true"},
-        "secrets": {"TOKEN": "MY_TOKEN"},
-        "filters": [("area", "files")],
-        "metadata": {"team": "core"},
-        "sample": "10%",
-        "reuse": True,
-        "max_examples": 5,
-        "params": {"headless": True},
-        "parameters": {"temperature": [0, 1]},
-        "exclude": [{"agent": "mini", "temperature": 1}],
-    }
+        "name": "nightly", "benchmarks": ["toy"], "scenarios": ["a", "b*"], "attempts": 3, "concurrency": 50,
+        "agent_timeout": 60.0, "provider": "groq", "env": {"DEBUG": "1", "FLAG": "true"},
+        "secrets": {"TOKEN": "MY_TOKEN"}, "filters": [("area", "files")], "metadata": {"team": "core"},
+        "sample": "10%", "reuse": True, "max_examples": 5, "params": {"headless": True},
+        "parameters": {"temperature": [0, 1]}, "exclude": [{"agent": "mini", "temperature": 1}],
+    }  # fmt: skip
     assert layer.per_benchmark == {
         "toy": {"max_examples": 2, "threshold": 0.5, "params": {"dataset": "large"}}
     }

@@ -68,14 +68,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_who_is_over_the_limit_is_told_of_once_and_the_others_go_on_being_measured() -> None:
     sizes = {
-        "over": {"SizeRw": 101},
-        "stubborn": {"SizeRw": 1000},
-        "at": {"SizeRw": 100},
-        "unknown": {},
-        "null": {"SizeRw": None},
-        "gone": OSError("gone"),
-        "odd": ValueError("no JSON"),
-    }
+        "over": {"SizeRw": 101}, "stubborn": {"SizeRw": 1000}, "at": {"SizeRw": 100}, "unknown": {},
+        "null": {"SizeRw": None}, "gone": OSError("gone"), "odd": ValueError("no JSON"),
+    }  # fmt: skip
     engine, told = _Engine(sizes), list[str]()
     guard = StorageGuard(engine)  # type: ignore[arg-type]
     for name in ("stubborn", "gone", "odd", "unknown", "null", "over", "at"):

@@ -212,12 +212,8 @@ def test_a_verdict_counts_and_names_what_fails() -> None:
 
 def test_a_name_that_was_cut_is_found_by_its_beginning_if_all_such_agree() -> None:
     statuses = {
-        "t[a b]": "PASSED",
-        "t[a c]": "XFAIL",
-        "u[a b]": "PASSED",
-        "u[a c]": "FAILED",
-        "v b": "PASSED",
-    }
+        "t[a b]": "PASSED", "t[a c]": "XFAIL", "u[a b]": "PASSED", "u[a c]": "FAILED", "v b": "PASSED",
+    }  # fmt: skip
     assert judge(statuses, ["t[a"], ["t[a"]).is_resolved
     assert judge(statuses, ["u[a", "v", "w["], []).failing == ("u[a", "v", "w[")
     assert judge({"t[a b]": "SKIPPED", "t[a c]": "FAILED"}, [], ["t[a"]).is_resolved  # the first one counts

@@ -94,13 +94,9 @@ def test_a_row_is_a_scenario_with_the_scripts_of_its_instance(tmp_path: Path) ->
     assert (scorer.type, scorer.timeout) == ("swebench-pro", 3600)
     assert scorer.params == {
         "environment": ["export A=1 B=2", "export C=3", "export D=4"],
-        "checkout": "git checkout abc -- tests/t.py",
-        "run_script": "echo tests\n",
-        "parser": "print()\n",
-        "test_files": ["tests/t.py", "tests/u.py"],
-        "fail_to_pass": ["t::a"],
-        "pass_to_pass": [],
-    }
+        "checkout": "git checkout abc -- tests/t.py", "run_script": "echo tests\n", "parser": "print()\n",
+        "test_files": ["tests/t.py", "tests/u.py"], "fail_to_pass": ["t::a"], "pass_to_pass": [],
+    }  # fmt: skip
 
 
 def test_lists_beside_the_scripts_are_newer_than_the_row(tmp_path: Path) -> None:

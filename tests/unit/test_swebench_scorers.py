@@ -34,14 +34,10 @@ ROW = {
     "pass_to_pass": ["t::b"],
 }
 INSTANCE = {
-    "environment": ["export A=1"],
-    "checkout": "git checkout abc -- t.py",
-    "run_script": "echo ran",
-    "parser": "print()",
-    "test_files": ["t.py", "u[x y].py"],
-    "fail_to_pass": ["t::a"],
+    "environment": ["export A=1"], "checkout": "git checkout abc -- t.py", "run_script": "echo ran",
+    "parser": "print()", "test_files": ["t.py", "u[x y].py"], "fail_to_pass": ["t::a"],
     "pass_to_pass": ["t::b"],
-}
+}  # fmt: skip
 
 
 @dataclasses.dataclass

@@ -195,25 +195,10 @@ def test_scorers_go_in_only_after_every_process_of_the_agent_is_dead(bench: Benc
     )
     assert _kind(result) == ("passed", None, 1.0)
     assert bench.provider.calls == [
-        "start",
-        "exec true",
-        "adopt_processes",
-        "settle",
-        "limit_hit",
-        "exec echo right > out.txt",
-        "limit_hit",
-        "processes",
-        "end_processes",
-        "restore_programs",
-        "elsewhere",
-        "read",
-        "fetch",
-        "put /logs/verifier /tests /tests/test.sh",
-        "exec /tests/test.sh",
-        "read",
-        "read",
-        "remove",
-    ]
+        "start", "exec true", "adopt_processes", "settle", "limit_hit", "exec echo right > out.txt",
+        "limit_hit", "processes", "end_processes", "restore_programs", "elsewhere", "read", "fetch",
+        "put /logs/verifier /tests /tests/test.sh", "exec /tests/test.sh", "read", "read", "remove",
+    ]  # fmt: skip
     assert not any("/tests" in file.path for file in bench.provider.started[0].files)
     assert [phase.name for phase in result.phases] == [
         "prepare", "image", "start", "setup", "agent", "end", "artifacts", "score:tests", "remove",
@@ -653,15 +638,11 @@ def test_a_broken_scorer_is_an_error_and_the_others_are_kept(
             raise ValueError("not even that")
 
     bench.scorers = {
-        "raises": _raise(ZeroDivisionError("x")),
-        "fails": _raise(pytest.fail.Exception("no")),
-        "exits": _raise(SystemExit(0)),
-        "mute": _raise(Mute()),
-        "none": lambda context: None,
-        "huge": lambda context: 10**400,
-        "refuses": _raise(ScoreInvalid("no such thing")),
-        "odd": lambda context: Graded(1.0, "", None),  # type: ignore[arg-type]
-    }
+        "raises": _raise(ZeroDivisionError("x")), "fails": _raise(pytest.fail.Exception("no")),
+        "exits": _raise(SystemExit(0)), "mute": _raise(Mute()), "none": lambda context: None,
+        "huge": lambda context: 10**400, "refuses": _raise(ScoreInvalid("no such thing")),
+        "odd": lambda context: Graded(1.0, "", None),
+    }  # fmt: skip
     before, after = RIGHT, RIGHT.model_copy(update={"name": "after", "weight": 3.0})
     result = bench.run(scorers=(before, spec, after))
     assert _kind(result) == ("error", error, None)

@@ -158,13 +158,9 @@ def test_plain_pages_know_what_the_other_pages_ask_for(client: TestClient) -> No
             assert "<caption>Latest scores</caption>" in answer.text
             assert "<caption>Totals</caption>" in answer.text
     both = {
-        "benchmark": "texts",
-        "scenario": "fix",
-        "a_job": BEFORE,
-        "b_job": NOW_JOB,
-        "a_agent": CODEX,
+        "benchmark": "texts", "scenario": "fix", "a_job": BEFORE, "b_job": NOW_JOB, "a_agent": CODEX,
         "b_agent": CODEX,
-    }
+    }  # fmt: skip
     for page, parameters in (("steps", both), ("scenario", {"benchmark": "texts", "scenario": "fix"})):
         answer = client.get("/", params={"page": page, "plain": "1", **parameters})
         assert answer.status_code == 200, answer.text
@@ -193,13 +189,9 @@ def test_meta_has_the_choices_of_the_filters(client: TestClient) -> None:
     found = asked(client, "/api/meta", "viewer-meta")
     assert found["live"] is True
     assert found["choices"] == {
-        "benchmarks": ["texts"],
-        "agents": [CODEX, "oracle"],
-        "models": ["gpt-5"],
-        "statuses": ["completed"],
-        "branches": ["main", "try"],
-        "tags": ["1", "easy"],
-    }
+        "benchmarks": ["texts"], "agents": [CODEX, "oracle"], "models": ["gpt-5"], "statuses": ["completed"],
+        "branches": ["main", "try"], "tags": ["1", "easy"],
+    }  # fmt: skip
     assert set(SEED_COLUMNS) <= set(found["columns"]["runs"])
 
 
@@ -308,15 +300,10 @@ def test_a_trial_has_its_result_files_logs_and_commands(client: TestClient, made
     assert {one["name"] for one in found["logs"]} == {"agent.log", "scorers/right/output.log"}
     kinds = {one["path"]: one["kind"] for one in found["files"]}
     assert kinds == {
-        "scorers/right/output.log": "text",
-        "artifacts/page.html": "html",
-        "artifacts/drawing.svg": "html",
-        "artifacts/pixel.png": "image",
-        "artifacts/change.patch": "diff",
-        "artifacts/data.bin": "binary",
-        "artifacts/käse 100%.txt": "text",
-        "artifacts/out.txt": "text",
-    }
+        "scorers/right/output.log": "text", "artifacts/page.html": "html", "artifacts/drawing.svg": "html",
+        "artifacts/pixel.png": "image", "artifacts/change.patch": "diff", "artifacts/data.bin": "binary",
+        "artifacts/käse 100%.txt": "text", "artifacts/out.txt": "text",
+    }  # fmt: skip
     assert any(one["command"].startswith("pytest ") for one in found["commands"])
     assert [one["agent"] for one in found["siblings"]] == ["oracle"]
 
@@ -427,13 +414,9 @@ def test_a_baseline_is_a_side_and_no_file_is(client: TestClient, made: Made, tmp
 
 def test_two_trajectories_are_aligned_step_by_step(client: TestClient) -> None:
     given = {
-        "a_job": BEFORE,
-        "b_job": NOW_JOB,
-        "benchmark": "texts",
-        "scenario": "fix",
-        "a_agent": CODEX,
+        "a_job": BEFORE, "b_job": NOW_JOB, "benchmark": "texts", "scenario": "fix", "a_agent": CODEX,
         "b_agent": CODEX,
-    }
+    }  # fmt: skip
     found = asked(client, "/api/align", "viewer-align", **given)
     assert [row["kind"] for row in found["rows"]] == ["identical", "different", "identical"]
     assert found["counts"] == {"identical": 2, "different": 1}

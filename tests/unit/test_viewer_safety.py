@@ -298,13 +298,9 @@ def test_of_a_confidential_benchmark_neither_prompts_nor_tests_are_shown(
     ):
         assert client.get(f"{base}/{path}", params={"id": node_id, **more}).status_code == 403, (path, more)
     sides = {
-        "a_job": HIDDEN,
-        "b_job": HIDDEN,
-        "benchmark": "texts",
-        "scenario": "count",
-        "a_agent": CODEX,
+        "a_job": HIDDEN, "b_job": HIDDEN, "benchmark": "texts", "scenario": "count", "a_agent": CODEX,
         "b_agent": CODEX,
-    }
+    }  # fmt: skip
     assert client.get("/api/align", params=sides).json()["rows"] == []
     for text in (
         client.get("/", params={"page": "trial", "job": HIDDEN, "id": node_id, "plain": "1"}).text,

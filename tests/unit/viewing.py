@@ -25,37 +25,15 @@ from .watched import WatchedJob
 BEFORE, NOW_JOB, HIDDEN = "20261120-080000-aaaaaa", "20261121-080000-bbbbbb", "20261122-080000-cccccc"
 CODEX = "codex:gpt-5"
 HOSTILE = (
-    "<script>alert(1)</script>",
-    "</script><script>alert(1)</script>",
-    "<img src=x onerror=alert(1)>",
-    "<svg onload=alert(1)>",
-    "'\"><b>bold</b>",
-    "javascript:alert(1)",
-    "data:text/html,<script>alert(1)</script>",
-    "&lt;script&gt;",
-    "{{7*7}}",
-    "${7*7}",
-    "`x`",
-    "<!--",
-    "]]>",
-    "<style>*{display:none}</style>",
-    "<iframe src='//example.org'></iframe>",
-    "<base href='//example.org/'>",
-    "<meta http-equiv=refresh content='0;url=//example.org'>",
-    "<a href=javascript:alert(1)>x</a>",
-    "<textarea></textarea>",
-    "</td></tr></table><h1>out</h1>",
-    "=cmd|' /C calc'!A0",
-    "+1+1",
-    "@SUM(1+1)",
-    "\u202egnp.exe\u202c",
-    "\x1b[31mred\x1b[0m",
-    "\x1b]0;title\x07",
-    "a\u2028b",
-    "\ufeffbom",
-    "__proto__",
+    "<script>alert(1)</script>", "</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>",
+    "<svg onload=alert(1)>", "'\"><b>bold</b>", "javascript:alert(1)",
+    "data:text/html,<script>alert(1)</script>", "&lt;script&gt;", "{{7*7}}", "${7*7}", "`x`", "<!--", "]]>",
+    "<style>*{display:none}</style>", "<iframe src='//example.org'></iframe>", "<base href='//example.org/'>",
+    "<meta http-equiv=refresh content='0;url=//example.org'>", "<a href=javascript:alert(1)>x</a>",
+    "<textarea></textarea>", "</td></tr></table><h1>out</h1>", "=cmd|' /C calc'!A0", "+1+1", "@SUM(1+1)",
+    "\u202egnp.exe\u202c", "\x1b[31mred\x1b[0m", "\x1b]0;title\x07", "a\u2028b", "\ufeffbom", "__proto__",
     "constructor",
-)
+)  # fmt: skip
 """Texts that an agent may leave anywhere."""
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
