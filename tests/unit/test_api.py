@@ -20,10 +20,8 @@ from pytest_benchjobs.model.result import Origin, ScorerResult, TrialResult
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.store import reader
 from pytest_benchjobs.store.history import History
-from pytest_benchjobs.store.layout import Layout
 
 from .records import JOB, NOW, record, result, trial
-from .test_database import make_v1, results
 from .test_merge import OTHER, failed, made, make
 
 SECOND = datetime.timedelta(seconds=1)
@@ -183,12 +181,6 @@ def test_where_there_is_nothing_it_says_so_at_once(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no history yet; run a benchmark first"):
         benchjobs.open(tmp_path)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_an_older_history_is_brought_up_to_date(tmp_path: Path) -> None:
-    make_v1(Layout(tmp_path).history, results())
-    (job,) = benchjobs.open(str(tmp_path)).jobs()
-    assert len(list(job.runs())) == 4
 
 
 def test_nothing_stays_open(store: Store, tmp_path: Path) -> None:

@@ -115,22 +115,6 @@ def test_a_newer_result_of_the_same_trial_replaces_the_older(bundle: JobBundle) 
     assert not (bundle.root / newer.path / "agent.log").exists()
 
 
-def test_two_may_make_the_directory_of_a_result_at_once(
-    bundle: JobBundle, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mkdir = os.mkdir
-
-    def late(path: str, mode: int = 0o777) -> None:
-        """Another process makes the same, just after this one has found nothing above it."""
-        monkeypatch.setattr(os, "mkdir", mkdir)
-        Path(path).mkdir(parents=True)
-        raise FileNotFoundError(2, "gone")
-
-    monkeypatch.setattr(os, "mkdir", late)
-    put = bundle.put(trial(), result())
-    assert list(bundle.results()) == [put]
-
-
 def test_scenarios_of_one_name_in_different_files_both_keep_their_results(bundle: JobBundle) -> None:
     committed = [
         bundle.begin(of).commit(result(of))

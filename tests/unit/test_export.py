@@ -2,13 +2,10 @@ from __future__ import annotations
 
 import csv
 import io
-import itertools
 import json
 import os
 import re
 import threading
-import tracemalloc
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +17,10 @@ from hypothesis import strategies as st
 from pytest_benchjobs.model.result import Origin, ScorerResult
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.report.documents import schema_of
-from pytest_benchjobs.report.export import COLUMNS, csv_lines, json_lines, rows
+from pytest_benchjobs.report.export import COLUMNS, csv_lines, rows
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.reader import HistoryReader
-from pytest_benchjobs.store.rows import TrialRow
 
 from .jobs import ended, make_job, run
 from .records import NOW
@@ -242,39 +238,6 @@ def test_a_pipe_is_written_to_and_a_link_followed(tmp_path: Path) -> None:
     assert run("export", "last", "--out", link, "--dir", tmp_path) == 0
     assert link.is_symlink()
     assert target.read_text() == read[0]
-
-
-class Endless:
-    """A history of a job with any number of trials, none of which is kept."""
-
-    def __init__(self, directory: Path, count: int) -> None:
-        self._count = count
-        with HistoryReader.of(directory) as history:
-            self._record = history.job(JOB)
-            (self._row,) = history.trials(JOB)
-
-    def job(self, job_id: str) -> Any:
-        return self._record
-
-    def each_trial(self, job_id: str) -> Iterator[TrialRow]:
-        return itertools.repeat(self._row, self._count)
-
-    def scores(self, job_id: str, node_id: str) -> list[Any]:
-        return []
-
-
-@pytest.mark.parametrize("form", [csv_lines, json_lines])
-@pytest.mark.extended
-def test_memory_does_not_grow_with_the_number_of_trials(tmp_path: Path, form: Any) -> None:
-    make_job(tmp_path, JOB, {"oracle": {"count": "P"}})
-    peaks = []
-    for count in (100, 5_000):
-        history: Any = Endless(tmp_path, count)
-        tracemalloc.start()
-        assert sum(1 for _ in form(rows(tmp_path, history, JOB))) >= count
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
-    assert peaks[1] < 2 * peaks[0] + 50_000
 
 
 def test_a_row_that_names_no_place_has_no_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

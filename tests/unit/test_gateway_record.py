@@ -310,22 +310,6 @@ def test_an_answer_to_another_prompt_is_noted_or_refused(tmp_path: Path, model: 
     assert report.usage.calls == 1
 
 
-def test_what_is_too_deep_to_be_written_in_lines_is_written_as_a_text(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    deep: list[Any] = []
-    for _ in range(5000):  # as deep as Python from 3.12 on reads it
-        deep = [deep]
-    monkeypatch.setattr("pytest_benchjobs.gateway.record._written", lambda redactor, body: deep)
-    recording = Recording(tmp_path, "t", {"KEY": "some-secret"})
-    recording.write(
-        recording.number(), "POST", "/x", b"[[some-secret]]", Recorded(200, {}, (b"ok",), cut=False)
-    )
-    written = json.loads((tmp_path / "t" / "0001.json").read_text())
-    assert written["request"]["body"] == "[[[redacted:KEY]]]"
-    assert written["response"]["chunks"] == ["ok"]
-
-
 def test_each_turn_of_a_trial_has_a_place_of_its_own(tmp_path: Path, model: Model) -> None:
     records = tmp_path / "records"
     model.otherwise = chat_answer()

@@ -69,17 +69,6 @@ def test_a_job_whose_directory_was_renamed_is_named_with_the_cure(tmp_path: Path
     assert warnings[0].message == f"is the record of job {JOB}: rename {tmp_path / 'jobs/mine'} to {JOB}"
 
 
-def test_the_command_names_the_copy_and_counts_the_job_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    make_job(tmp_path, JOB, TWO)
-    shutil.copytree(tmp_path / "jobs" / JOB, tmp_path / "jobs/copy")
-    assert run("db", "rebuild", "--dir", tmp_path) == 0
-    out, err = capsys.readouterr()
-    assert out == "indexed 1 job with 2 trials\n"
-    assert err.startswith(f"warning: {tmp_path / 'jobs/copy/job.json'}: is the record of job {JOB}")
-
-
 EDITED = {
     "passed without a score": ({"score": None}, "its outcome is passed, but it has no score"),
     "passed below its threshold": (
