@@ -129,10 +129,7 @@ BODY = json.dumps({"error": {"message": "prompt is too long"}})
         ([TURN], (Ending.SUCCESS, None)),
         ([FAILED], (Ending.CRASHED, "its turn failed")),
         ([error("status 429"), FAILED], (Ending.RATE_LIMITED, "status 429")),
-        (
-            [error("status 429"), {**FAILED, "error": {"message": "status 503"}}],
-            (Ending.ENDPOINT_DOWN, "status 503"),
-        ),
+        ([error("status 429"), {**FAILED, "error": {"message": "status 503"}}], (Ending.ENDPOINT_DOWN, "status 503")),
         ([{**FAILED, "error": {"message": BODY}}], (Ending.REFUSED, "prompt is too long")),
         ([{**FAILED, "error": {"message": "[" * 99_999}}], (Ending.CRASHED, None)),
         ([{**FAILED, "error": {"message": "{}"}}], (Ending.CRASHED, "{}")),
@@ -143,7 +140,7 @@ BODY = json.dumps({"error": {"message": "prompt is too long"}})
         ([TURN, item("agent_message", text="x")], (Ending.SUCCESS, None)),
         ([{**FAILED, "item": {"type": "agent_message"}}, TURN], (Ending.SUCCESS, None)),
     ],
-)
+)  # fmt: skip
 def test_codex_ends_with_its_last_turn(
     tmp_path: Path, events: Events, ending: tuple[Ending, str | None]
 ) -> None:
@@ -242,13 +239,10 @@ def test_gemini_tells_calls_and_errors(tmp_path: Path) -> None:
         ([error("first"), {"error": {"message": "last"}}], (Ending.CRASHED, "last")),
         ([error("status 503"), {"status": "error"}], (Ending.ENDPOINT_DOWN, "status 503")),
         ([{"status": "error"}], (Ending.CRASHED, "its result is an error")),
-        (
-            [{"error": {"type": "FatalTurnLimitedError", "message": "so many"}}],
-            (Ending.TURN_LIMIT, "so many"),
-        ),
+        ([{"error": {"type": "FatalTurnLimitedError", "message": "so many"}}], (Ending.TURN_LIMIT, "so many")),
         ([{"error": {"type": "FatalError", "message": "fell"}}], (Ending.CRASHED, "fell")),
     ],
-)
+)  # fmt: skip
 def test_gemini_ends_with_its_result(
     tmp_path: Path, events: Events, ending: tuple[Ending, str | None]
 ) -> None:
@@ -259,17 +253,14 @@ def test_gemini_ends_with_its_result(
 @pytest.mark.parametrize(
     ("stats", "figures"),
     [
-        (
-            {"input_tokens": 10, "total_tokens": 17, "cached": 3},
-            {"prompt_tokens": 10, "completion_tokens": 7, "cached_tokens": 3},
-        ),
+        ({"input_tokens": 10, "total_tokens": 17, "cached": 3}, {"prompt_tokens": 10, "completion_tokens": 7, "cached_tokens": 3}),
         ({"input_tokens": 10, "total_tokens": 10}, {"prompt_tokens": 10, "completion_tokens": 0}),
         ({"input_tokens": 10, "total_tokens": 9}, {"prompt_tokens": 10}),
         ({"input_tokens": 10}, {"prompt_tokens": 10}),
         ({"total_tokens": 10}, {}),
         ("none", {}),
     ],
-)
+)  # fmt: skip
 def test_gemini_has_written_what_it_did_not_send(tmp_path: Path, stats: Any, figures: dict[str, int]) -> None:
     assert totals_of(tmp_path, "gemini-cli", [{"type": "result", "stats": stats}]) == figures
 

@@ -53,13 +53,10 @@ def test_nothing_is_nothing(content: bytes) -> None:
         (b'{"cost_usd": -0.1}', "cost_usd: must be"),
         (b'{"tokens": 5}', "tokens: "),
         (b'{"source": "gateway", "cost_usd": 1}', "source: unknown key"),
-        (
-            b'{"input_tokens": 5, "cached_tokens": 6}',
-            "cached_tokens: is more than input_tokens, which it is a part of",
-        ),
+        (b'{"input_tokens": 5, "cached_tokens": 6}', "cached_tokens: is more than input_tokens, which it is a part of"),
         (b'{"output_tokens": 5, "reasoning_tokens": 6}', "reasoning_tokens: is more than output_tokens"),
     ],
-)
+)  # fmt: skip
 def test_anything_else_is_refused_in_a_line(content: bytes, why: str) -> None:
     with pytest.raises(ValueError, match=why) as caught:
         said_usage(content)

@@ -122,12 +122,9 @@ def test_parameters_are_laid_over_the_rest_with_their_types(mini: DescribedAgent
         ({"steps": 1.5}, "mini: parameter steps is not a whole number: '1.5'"),
         ({"effort": "most"}, "mini: parameter effort is not one of low, high: 'most'"),
         ({"effort": 1}, "mini: parameter effort is no text: '1'"),
-        (
-            {"temperature": 0},
-            "mini takes no parameter temperature (it takes: effort, steps); leave it out, or use another agent",
-        ),
+        ({"temperature": 0}, "mini takes no parameter temperature (it takes: effort, steps); leave it out, or use another agent"),
     ],
-)
+)  # fmt: skip
 def test_a_parameter_it_cannot_take_is_refused_and_not_dropped(
     mini: DescribedAgent, params: dict[str, Any], message: str
 ) -> None:
@@ -323,12 +320,9 @@ def test_a_model_name_cannot_break_out_of_settings() -> None:
     [
         ("goose:claude-x", {"GOOSE_PROVIDER": "anthropic", "ANTHROPIC_HOST": GATEWAY_URL["anthropic"]}),
         ("goose:gemini-x", {"GOOSE_PROVIDER": "google", "GOOGLE_HOST": GATEWAY_URL["google"]}),
-        (
-            "goose:groq/q/w",
-            {"GOOSE_PROVIDER": "openai", "GOOSE_MODEL": "q/w", "OPENAI_HOST": "http://127.0.0.1:4180/openai"},
-        ),
+        ("goose:groq/q/w", {"GOOSE_PROVIDER": "openai", "GOOSE_MODEL": "q/w", "OPENAI_HOST": "http://127.0.0.1:4180/openai"}),
     ],
-)
+)  # fmt: skip
 @pytest.mark.usefixtures("fetched")
 def test_goose_is_told_by_whom_its_model_is_served(spec: str, variables: dict[str, str]) -> None:
     command = _command(FIVE["goose"], spec)
@@ -352,16 +346,12 @@ def test_gemini_cli_brings_its_node_and_settings() -> None:
 @pytest.mark.parametrize(
     ("name", "params", "argv"),
     [
-        (
-            "claude-code",
-            {"max_turns": 5, "reasoning_effort": "high"},
-            ("--max-turns", "5", "--effort", "high"),
-        ),
+        ("claude-code", {"max_turns": 5, "reasoning_effort": "high"}, ("--max-turns", "5", "--effort", "high")),
         ("codex", {"reasoning_effort": "low"}, ("-c", 'model_reasoning_effort="low"')),
         ("goose", {"max_turns": 5}, ("--max-turns", "5")),
         ("opencode", {"reasoning_effort": "max"}, ("--variant", "max")),
     ],
-)
+)  # fmt: skip
 @pytest.mark.usefixtures("fetched")
 def test_parameters_of_models_are_forwarded(name: str, params: dict[str, Any], argv: tuple[str, ...]) -> None:
     model = {"claude-code": "claude-x", "codex": "gpt-x"}.get(name, "gpt-x")

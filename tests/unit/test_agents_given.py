@@ -49,14 +49,11 @@ def _command(written: str, directory: Path) -> AgentCommand:
     [
         ("mybot=./agent", {"name": "mybot", "path": "./agent"}),
         ("mybot=../a/b.py:gpt-5.5", {"name": "mybot", "path": "../a/b.py", "model": "gpt-5.5"}),
-        (
-            "mybot=/x:a/b@http://h/v1",
-            {"name": "mybot", "path": "/x", "model": "a/b", "base_url": "http://h/v1"},
-        ),
+        ("mybot=/x:a/b@http://h/v1", {"name": "mybot", "path": "/x", "model": "a/b", "base_url": "http://h/v1"}),
         ("mybot=command:echo a:b=c", {"name": "mybot", "command": "echo a:b=c"}),
         ("command:A=1 ./x", {"name": "command", "model": "A=1 ./x"}),
     ],
-)
+)  # fmt: skip
 def test_a_name_and_a_path_or_a_command(written: str, parts: dict[str, str]) -> None:
     assert AgentSpec.parse(written).model_dump(exclude_defaults=True) == parts
 

@@ -668,18 +668,13 @@ def test_whatever_bytes_are_no_baseline(tmp_path: Path, content: bytes) -> None:
         ('"passed": 1', '"passed": 3', 5, "passed is 3, but there are 2 scores"),
         ('"passed": 1', f'"errors": {"9" * 5000}', 5, "Exceeds the limit"),
         ('"s"', '"s\\u001b[31m"', 5, "characters that are no text"),
-        (
-            "1}\n",
-            '1},\n {"benchmark": "b", "scenario": "s", "agent": "oracle"}\n',
-            6,
-            "line 5 is about the same",
-        ),
+        ("1}\n", '1},\n {"benchmark": "b", "scenario": "s", "agent": "oracle"}\n', 6, "line 5 is about the same"),
         ('"schema_version": 1', '"schema_version": 2', 2, "schema_version"),
         ('"scenarios": [', '"scenarios": {', 5, "JSON"),
         ("]}\n", "]} x\n", 6, "nothing is expected"),
         ('"agent": "oracle"', f'"agent": {"[" * 100_000}', 5, "nested too deeply"),
     ],
-)
+)  # fmt: skip
 def test_what_is_wrong_in_a_file_is_told_with_its_line(
     old: str, new: str, line: int, why: str, tmp_path: Path
 ) -> None:

@@ -159,11 +159,7 @@ def test_gates_that_are_given_anew_override_the_ones_it_had(tmp_path: Path, star
     ("changes", "config", "says"),
     [
         ({"status": JobStatus.RUNNING, "owner": current_owner()}, {}, f"job {JOB} is running"),
-        (
-            {},
-            {"attempts": 2},
-            "--bench-attempt-policy each; it cannot be resumed with --bench-attempts 2 --bench",
-        ),
+        ({}, {"attempts": 2}, "--bench-attempt-policy each; it cannot be resumed with --bench-attempts 2 --bench"),
         (
             {},
             {"per_benchmark": {"b": Overrides(attempts=3), "a": Overrides(attempts=2), "c": Overrides()}},
@@ -171,7 +167,7 @@ def test_gates_that_are_given_anew_override_the_ones_it_had(tmp_path: Path, star
         ),
         ({}, {"gate": GateConfig(rules=RULES, confirm=1)}, "--bench-confirm"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_resumed_stays_as_it_is(
     tmp_path: Path, changes: dict[str, Any], config: dict[str, Any], says: str
 ) -> None:

@@ -33,11 +33,7 @@ HALF = "".join("P" if half_solves(name) else "F" for name in NAMES)
     ("agents", "status", "says"),
     [
         ({"oracle": "PPPPPP", "nop": "FFFFFF"}, "valid", "reference solutions pass (1.000)"),
-        (
-            {"baseline_perfect": "PPPPPP", "baseline_wrong": "HHHHHH", "baseline_half": HALF},
-            "valid",
-            "(0.250)",
-        ),
+        ({"baseline_perfect": "PPPPPP", "baseline_wrong": "HHHHHH", "baseline_half": HALF}, "valid", "(0.250)"),
         ({"oracle": "PPPPPP"}, "missing", "no graded trial of nop; run it with --agent nop"),
         ({"oracle": "EEEEEE", "nop": "FFFFFF"}, "missing", "no graded trial of oracle"),
         ({"codex_a": "PPPPPP"}, "missing", "run it with --agent oracle nop"),
@@ -51,7 +47,7 @@ HALF = "".join("P" if half_solves(name) else "F" for name in NAMES)
         ({"oracle": "PPPFFF", "baseline_perfect": "PPPPPP", "nop": "FFFPPP"}, "mismatch", "6 results"),
         ({"oracle": "PPPFFF", "nop": "FFFPPP", "baseline_wrong": "FFFFFF"}, "mismatch", "6 results"),
     ],
-)
+)  # fmt: skip
 def test_statuses(agents: dict[str, str], status: str, says: str) -> None:
     (found,) = calibrate(rows(**agents))
     assert (found.benchmark, found.status) == ("texts", status)

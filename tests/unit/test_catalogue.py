@@ -66,13 +66,9 @@ def test_an_entry_of_a_user_is_read() -> None:
         ("scenarios = 1", "scenarios = 'many'", "scenarios: "),
         ("scenarios = 1", "scenarios = 1\nscenario = 2", "scenario: unknown key"),
         ('[[files]]\nname = "rows.jsonl"', "", "its origin is missing"),
-        (
-            "datasets.aime:sources",
-            "datasets.aime",
-            "source: 'pytest_benchjobs.sources.datasets.aime' does not match",
-        ),
+        ("datasets.aime:sources", "datasets.aime", "source: 'pytest_benchjobs.sources.datasets.aime' does not match"),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_entry_says_what_and_where(old: str, new: str, message: str) -> None:
     with pytest.raises(InputError, match=r"ours\.toml: ") as caught:
         read_entry(TEXT.replace(old, new), "ours.toml")

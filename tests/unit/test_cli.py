@@ -78,20 +78,6 @@ def test_help_and_the_page_of_commands_name_every_command_there_is(
         (["nope"], "benchjobs: No such command 'nope'. See `benchjobs --help`"),
         (["summry", "last"], "benchjobs: No such command 'summry'; did you mean 'summary'? See `benchjobs --help`"),
         (["db", "rebuild", "--dir", "missing"], "benchjobs: there are no jobs in missing; choose another --dir"),
-        (
-            ["run", "toy.bench.yaml"],
-            (
-                "benchjobs: unexpected argument 'toy.bench.yaml'; for a benchmark write --benchmark toy.bench.yaml. "
-                "See `benchjobs run --help`"
-            ),
-        ),
-        (
-            ["run", "a.yaml", "b.yaml"],
-            (
-                "benchjobs: unexpected argument 'a.yaml'; for a benchmark write --benchmark a.yaml. "
-                "See `benchjobs run --help`"
-            ),
-        ),
         (["run"], "benchjobs: nothing to run; give --benchmark, --scenarios or --all. See `benchjobs run --help`"),
         (["summary", "a", "b"], "benchjobs: Got unexpected extra argument (b). See `benchjobs summary --help`"),
         (["benchmarks"], "benchjobs: there is no directory benchmarks/ here; name a PATH"),

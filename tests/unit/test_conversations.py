@@ -137,13 +137,9 @@ def test_what_others_say_comes_with_the_next_message_of_the_user(tmp_path: Path)
         (TWO, {"fresh_container": {"patch": True}}, "fresh_container: does not go with turns"),
         (TWO, {"mode": "lenient"}, "mode"),
         (TWO, {"scorers": [{"type": "turn", "params": {"expect": ["a"]}}]}, "is for turns of a conversation"),
-        (
-            TWO,
-            {"scorers": [{"name": "turn-1", "type": "command", "command": "true"}]},
-            "'turn-1' is the name of a turn",
-        ),
+        (TWO, {"scorers": [{"name": "turn-1", "type": "command", "command": "true"}]}, "'turn-1' is the name of a turn"),
     ],
-)
+)  # fmt: skip
 def test_mistakes_in_turns(turns: Any, scenario: dict[str, Any], wrong: str, tmp_path: Path) -> None:
     with pytest.raises(InputErrors) as caught:
         manifest(tmp_path, turns, **scenario).refs()
@@ -224,12 +220,9 @@ def test_forbidden_effects_are_found(talk: Run) -> None:
         ("command:echo done, one; exit 1", "agent_crashed"),
         ("command:echo done, one; sleep 60", "agent_timeout"),
         ("command:echo done, one >&2", "below_threshold"),
-        (
-            "command:for f in reply.txt ../reply.txt steps answer.txt; do echo done one > $f; done",
-            "below_threshold",
-        ),
+        ("command:for f in reply.txt ../reply.txt steps answer.txt; do echo done one > $f; done", "below_threshold"),
     ],
-)
+)  # fmt: skip
 def test_silence_crashes_and_files_earn_nothing(agent: str, failed: str, talk: Run) -> None:
     result = talk(
         agent, turns=[{"message": "Say done.", "expect": "done", "forbid": "sorry"}], agent_timeout=1

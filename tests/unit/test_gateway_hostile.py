@@ -625,15 +625,11 @@ def test_what_an_agent_has_quoted_in_an_error_does_not_end_the_job(gateway: Gate
             {"model": "m-1", "input": [{"content": [{"type": "input_file", "file_id": "none"}]}]},
             _error(404, "No such File object: none", type="invalid_request_error"),
         ),
-        (
-            _RESPONSES,
-            {"model": "m-1", "input": "", "previous_response_id": "none"},
-            _error(404, "no such response for this model"),
-        ),
+        (_RESPONSES, {"model": "m-1", "input": "", "previous_response_id": "none"}, _error(404, "no such response for this model")),
         (CHAT, {"model": "m-none-mini"}, _error(404, "no such model", code="model_not_found")),
         (CHAT, {"model": "m-none-mini"}, _error(403, "not for you")),
     ],
-)
+)  # fmt: skip
 def test_what_an_agent_names_and_is_not_there_is_its_own_doing(
     gateway: Gateway, model: Model, path: str, body: dict[str, Any], said: Said
 ) -> None:

@@ -243,14 +243,11 @@ def test_usage_may_be_where_one_provider_puts_it() -> None:
     [
         (Kind.MESSAGES, {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}),
         (Kind.CHAT, {"error": {"message": "busy"}}),
-        (
-            Kind.RESPONSES,
-            {"type": "response.failed", "response": {"error": {"code": "x", "message": "busy"}}},
-        ),
+        (Kind.RESPONSES, {"type": "response.failed", "response": {"error": {"code": "x", "message": "busy"}}}),
         (Kind.RESPONSES, {"type": "error", "code": "x", "message": "busy"}),
         (Kind.GENERATE, {"error": {"code": 503, "message": "busy"}}),
     ],
-)
+)  # fmt: skip
 def test_an_error_in_the_middle_of_an_answer_is_seen(kind: Kind, event: dict[str, Any]) -> None:
     reading = _read(kind, [STREAMS[kind][:100].rpartition(b"\n")[0], b"\n\n", _sse(event)])
     assert reading.error is not None

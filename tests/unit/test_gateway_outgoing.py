@@ -143,17 +143,14 @@ def test_a_dearer_rate_is_known_by_its_name(body: dict[str, Any], rate: str | No
     [
         ({"stream": True}, {"include_usage": True}),
         ({"stream": 1}, {"include_usage": True}),
-        (
-            {"stream": True, "stream_options": {"x": 1, "include_usage": False}},
-            {"x": 1, "include_usage": True},
-        ),
+        ({"stream": True, "stream_options": {"x": 1, "include_usage": False}}, {"x": 1, "include_usage": True}),
         ({"stream": True, "stream_options": [1]}, {"include_usage": True}),
         ({"stream": True, "stream_options": {"include_usage": True}}, None),
         ({"stream": False}, None),
         ({"stream": None}, None),
         ({}, None),
     ],
-)
+)  # fmt: skip
 def test_usage_is_asked_for_where_a_stream_would_not_say_it(
     body: dict[str, Any], options: dict[str, Any] | None
 ) -> None:

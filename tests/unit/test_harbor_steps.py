@@ -126,11 +126,7 @@ def mistakes(task: Path) -> list[str]:
     ("change", "leave", "wrong"),
     [
         (("", ""), ("steps/02-build/instruction.md",), "steps/02-build/instruction.md is missing"),
-        (
-            ("", ""),
-            ("tests/test.sh",),
-            "steps/02-build/tests/test.sh is missing, and so is tests/test.sh",
-        ),
+        (("", ""), ("tests/test.sh",), "steps/02-build/tests/test.sh is missing, and so is tests/test.sh"),
         (('"02-build"', '"Scaffold"'), (), "'Scaffold' is already the name of a step (scaffold)"),
         (('"02-build"', '"../up"'), (), "'../up' is no name of a directory"),
         (('destination = "kept"', 'destination = "/kept"'), (), "must be relative"),
@@ -138,7 +134,7 @@ def mistakes(task: Path) -> list[str]:
         (("min_reward = 0.5", 'min_reward = "much"'), (), "min_reward"),
         (('user = "root"', 'allowed_hosts = ["a.org"]'), (), "agent.allowed_hosts: has no effect without"),
     ],
-)
+)  # fmt: skip
 def test_mistakes_in_steps(
     change: tuple[str, str], leave: tuple[str, ...], wrong: str, tmp_path: Path
 ) -> None:

@@ -95,18 +95,14 @@ def test_a_quota_is_known_and_when_it_is_back(
     ("status", "headers", "body"),
     [
         (429, {"retry-after": "17"}, anthropic("slow down", "rate_limit_error")),
-        (
-            429,
-            {"anthropic-ratelimit-unified-status": "allowed_warning"},
-            anthropic("slow", "rate_limit_error"),
-        ),
+        (429, {"anthropic-ratelimit-unified-status": "allowed_warning"}, anthropic("slow", "rate_limit_error")),
         (429, {}, gemini("GenerateRequestsPerMinutePerProjectPerModel")),
         (429, {}, of_a_day("5.2s")),
         (429, {}, openai("Rate limit exceeded: free-models-per-min")),
         # An endpoint quotes what the agent sent.
         (429, {}, openai("bad tool: your credit balance is too low")),
     ],
-)
+)  # fmt: skip
 def test_a_rate_limit_is_no_quota(status: int, headers: dict[str, str], body: dict[str, Any]) -> None:
     assert of_response(status, headers, json.dumps(body).encode(), NOW).ending is Ending.RATE_LIMITED
 

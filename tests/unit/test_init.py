@@ -125,14 +125,10 @@ def test_an_agent_may_be_named(acme: Path, capsys: pytest.CaptureFixture[str]) -
     ("there", "written", "said"),
     [
         (".github/dependabot.yml", ".github/workflows/benchmark.yml", ""),
-        (
-            ".gitlab-ci.yml",
-            ".gitlab/benchmark.yml",
-            "add to .gitlab-ci.yml: include: [{local: .gitlab/benchmark.yml}]",
-        ),
+        (".gitlab-ci.yml", ".gitlab/benchmark.yml", "add to .gitlab-ci.yml: include: [{local: .gitlab/benchmark.yml}]"),
         ("Jenkinsfile", "benchmarks/Jenkinsfile", "create a pipeline in Jenkins"),
     ],
-)
+)  # fmt: skip
 def test_the_ci_system_is_seen(
     acme: Path, capsys: pytest.CaptureFixture[str], there: str, written: str, said: str
 ) -> None:

@@ -541,14 +541,11 @@ scenarios:
     ("keys", "message"),
     [
         ("", "scorers[0]: answer: is required but missing for a scorer of type 'answer'"),
-        (
-            "answer: {reference: a}, reference: b, ",
-            "answer.reference: give it or the scenario's reference, not both",
-        ),
+        ("answer: {reference: a}, reference: b, ", "answer.reference: give it or the scenario's reference, not both"),
         ("answer: {file: ../x}, ", "answer.file: '..' is not allowed in a path in the container"),
         ("answer: {reference: 42}, ", "answer.reference: text is expected, not 42"),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_answer_key_is_said_with_its_place(tmp_path: Path, keys: str, message: str) -> None:
     path = tmp_path / "b.bench.yaml"
     scorers = "scorers: [{name: a, type: answer, params: {match: exact, expected: x}}]"

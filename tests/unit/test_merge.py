@@ -484,12 +484,9 @@ def test_a_part_of_a_merged_job_is_not_brought_in_by_itself(
     [
         ({"status": JobStatus.RUNNING, "finished_at": None}, "is still running; it cannot be merged yet"),
         ({"config": JobConfig(directory=Path("x"), attempts=2)}, "differ in attempts or their policy"),
-        (
-            {"config": JobConfig(directory=Path("x"), metadata={"merged_from": "x"})},
-            "was itself merged from others; name those",
-        ),
+        ({"config": JobConfig(directory=Path("x"), metadata={"merged_from": "x"})}, "was itself merged from others; name those"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_one_job_says_why(
     there: Path, here: Path, merging: Merge, changes: dict[str, Any], message: str
 ) -> None:

@@ -367,45 +367,12 @@ def test_pairs_hold_what_comparing_needs(history: History) -> None:
         made("a", signature=SIGNED),
         made("b", attempt=2, outcome=Outcome.FAILED, score=None, reused=origin("r")),
     )
+    none = (None,) * 3
     assert history.paired_rows(JOB) == [
         PairRow(
-            "texts",
-            "a",
-            "oracle",
-            1,
-            "passed",
-            1.0,
-            None,
-            2.0,
-            None,
-            None,
-            None,
-            SIGNED.comparable,
-            None,
-            None,
-            None,
-            None,
-            None,
+            "texts", "a", "oracle", 1, "passed", 1.0, None, 2.0, *none, SIGNED.comparable, None, *none, None
         ),
-        PairRow(
-            "texts",
-            "b",
-            "oracle",
-            2,
-            "failed",
-            None,
-            None,
-            2.0,
-            None,
-            None,
-            None,
-            None,
-            "r",
-            None,
-            None,
-            None,
-            None,
-        ),
+        PairRow("texts", "b", "oracle", 2, "failed", None, None, 2.0, *none, None, "r", *none, None),
     ]
 
 

@@ -59,10 +59,7 @@ def test_a_job_is_found(history: History, text: str, job: str) -> None:
             ),
         ),
         ("nigthly", "there is no job 'nigthly'. Did you mean 'nightly'?"),
-        (
-            "20261121-060000-aaaaab",
-            "there is no job '20261121-060000-aaaaab'. Did you mean '20261121-060000-aaaaaa'",
-        ),
+        ("20261121-060000-aaaaab", "there is no job '20261121-060000-aaaaab'. Did you mean '20261121-060000-aaaaaa'"),
         ("zebra\x1b[31m", "there is no job 'zebra'; the latest are percent%_id, 20261123-010203-cccccc, "),
         ("last~6", "there is no job last~6: there are fewer jobs"),
         ("%", "there is no job '%'"),
@@ -70,7 +67,7 @@ def test_a_job_is_found(history: History, text: str, job: str) -> None:
         ("  ", "no job was named; give an id, the beginning of one, a name, or `last`"),
         ("LAST", "there is no job 'LAST'"),
     ],
-)
+)  # fmt: skip
 def test_what_is_not_found_is_one_line_that_helps(history: History, text: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         find_job(history, text)

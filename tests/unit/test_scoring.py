@@ -81,18 +81,14 @@ def test_whatever_a_script_prints_is_a_score_or_a_clear_error(output: str) -> No
         ('{"speed": 0.5, "correct": 1}', None, 0.75),
         ('{"reward": 0.25, "correct": 1}', None, 0.25),
         ('{"reward": 1, "tests_passed": 12}', None, 1.0),
-        (
-            '{"reward": 0.5, "cases": [{"name": "a", "ok": true}], "note": null, "deep": {"x": {"y": -3}}}',
-            None,
-            0.5,
-        ),
+        ('{"reward": 0.5, "cases": [{"name": "a", "ok": true}], "note": null, "deep": {"x": {"y": -3}}}', None, 0.5),
         ('\ufeff{"reward": 1}', None, 1.0),
         (None, "\ufeff0.5\n", 0.5),
         ('{"a": 1, "b": 0}', None, 0.5),
         (None, "1\n", 1.0),
         (None, " 0.5 ", 0.5),
     ],
-)
+)  # fmt: skip
 def test_harbor_reward_files(reward_json: str | None, reward_text: str | None, score: float) -> None:
     assert parse_reward(reward_json, reward_text).score == score
 
@@ -525,11 +521,7 @@ def test_signals_and_limits_are_those_the_scorer_asks_for() -> None:
         ("echo '<testsuite/>' > $BENCH_JUNIT", (None, "score_missing"), "ran no test"),
         ("echo rubbish > $BENCH_JUNIT", (None, "score_invalid"), "cannot be read"),
         ("echo rubbish > $BENCH_CTRF", (None, "score_invalid"), "cannot be read"),
-        (
-            "echo '<testsuite><testcase/></testsuite>' > $BENCH_JUNIT; echo rubbish > $BENCH_CTRF",
-            (1.0, None),
-            "",
-        ),
+        ("echo '<testsuite><testcase/></testsuite>' > $BENCH_JUNIT; echo rubbish > $BENCH_CTRF", (1.0, None), ""),
         (
             """echo '{"results": {"tests": [{"status": "passed"}, {"status": "other"}]}}' > $BENCH_CTRF""",
             (0.5, None),
@@ -537,7 +529,7 @@ def test_signals_and_limits_are_those_the_scorer_asks_for() -> None:
         ),
         ("head -c 1025 /dev/zero > $BENCH_JUNIT", (None, "score_invalid"), "larger than"),
     ],
-)
+)  # fmt: skip
 def test_what_tests_leave_is_a_score_or_says_why_it_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, said: Said, words: str
 ) -> None:

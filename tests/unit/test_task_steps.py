@@ -352,13 +352,10 @@ def test_names_of_what_is_kept() -> None:
     [
         ({"scorers": OF_TWO[:1]}, "each scorer grades one step"),
         ({"steps": (TWO[0], TWO[0])}, "two steps have the same name"),
-        (
-            {"fresh_container": FreshContainer(paths=(CarriedPath(source="."),))},
-            "a fresh_container for each step",
-        ),
+        ({"fresh_container": FreshContainer(paths=(CarriedPath(source="."),))}, "a fresh_container for each step"),
         ({"steps": tuple(one.model_copy(update={"weight": 0.0}) for one in TWO)}, "no step has a weight"),
     ],
-)
+)  # fmt: skip
 def test_steps_fit_together(changes: dict[str, Any], why: str) -> None:
     with pytest.raises(ValidationError, match=why):
         trial_of(TWO, **changes) if "steps" not in changes else trial_of(**changes)

@@ -95,15 +95,12 @@ def test_several_trials_are_listed_to_choose_from(history: History) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "texts::cuont[oracle-1]",
-            "there is no trial 'texts::cuont[oracle-1]'. Did you mean 'a.bench.yaml::count[",
-        ),
+        ("texts::cuont[oracle-1]", "there is no trial 'texts::cuont[oracle-1]'. Did you mean 'a.bench.yaml::count["),
         ("other::count[oracle-1]", "there is no trial 'other::count[oracle-1]'. Did you mean "),
         ("nothing like it", f"there is no trial 'nothing like it'; `benchjobs summary -e {NEW}` lists"),
         ("\x1b[31mx", "there is no trial 'x'; `benchjobs summary"),
     ],
-)
+)  # fmt: skip
 def test_what_names_no_trial_gets_a_hint(history: History, text: str, message: str) -> None:
     with pytest.raises(InputError) as error:
         trials_named(history, text)
