@@ -32,6 +32,11 @@ def require() -> None:
     pytest.skip(f"{problem} scripts/compose.sh gets it")
 
 
+def found() -> bool:
+    """Whether it is there."""
+    return _problem() is None
+
+
 def _problem() -> str | None:
     try:
         find_plugin(Path("docker-compose.yaml"))

@@ -13,18 +13,29 @@ from .words import CGROUP, OVERLOADED
 AGENT = "sh task.sh"
 ORACLE, NOP = "oracle", "nop"
 
+BUILT, SERVICE, SLOW = "built", "service", "slow"
 SHAPES = {
     "plain": "files: {task.sh: right.sh}",
     "changed": "files: {task.sh: changed.sh}",
-    "public": "{files: {task.sh: right.sh}, network: public, agent_network: none}",
-    "fresh": "{files: {task.sh: right.sh}, fresh_container: {paths: [out.txt, d]}}",
-    "patch": "{files: {task.sh: right.sh}, fresh_container: {patch: true}}",
-    "partial": "{files: {task.sh: partial.sh}, fresh_container: {paths: [out.txt, d]}}",
+    "public": "files: {task.sh: right.sh}, network: public, agent_network: none",
+    "fresh": "files: {task.sh: right.sh}, fresh_container: {paths: [out.txt, d]}",
+    "patch": "files: {task.sh: right.sh}, fresh_container: {patch: true}",
+    "partial": "files: {task.sh: partial.sh}, fresh_container: {paths: [out.txt, d]}",
     "wrong": "files: {task.sh: wrong.sh}",
+    SERVICE: "files: {task.sh: right.sh}, compose: compose.yaml",
 }
-"""Keys of a scenario. Together they need every call."""
+"""Keys of a scenario. Together they need every call that is made for a trial."""
+OTHER_SHAPES = {
+    BUILT: "files: {task.sh: right.sh}, dockerfile: chaos-built/Dockerfile",
+    SLOW: "files: {task.sh: slow.sh}, fresh_container: {paths: [out.txt, d]}",
+}
+"""One of an image that is built, and one of an agent that works for a while."""
 EXPECTED = {"partial": 0.25, "wrong": 0.0}
 _ARCHIVE, _STREAM = "GET /containers/{}/archive", "POST /exec/{}/start"
+_OF_A_CONTAINER = {
+    "GET /containers/{}/top", "POST /containers/{}/exec", "GET /exec/{}/json", "POST /containers/{}/kill", _STREAM,
+}  # fmt: skip
+"""Calls which can fail again and again for one container, and never by what the agent has left in it."""
 WITH_BODIES = {
     "POST /containers/create",
     "POST /containers/{}/exec",
@@ -92,11 +103,15 @@ def table(seed: int, counts: Mapping[str, Counter[str]]) -> list[Cell]:
     for number, (call, kind, times) in enumerate(wanted):
         if call.startswith("DELETE") and times == TIMES[-1]:
             continue  # nobody could remove it
-        shape = draw.choice([shape for shape in sorted(counts) if counts[shape][call]])
+        makes = [shape for shape in sorted(counts) if counts[shape][call]]
+        # What Compose asks by itself is Compose's.
+        shape = draw.choice([shape for shape in makes if shape != SERVICE] or makes)
         if kind in OF_AN_ARCHIVE:
             shape = "fresh"
         nth = draw.randint(1, counts[shape][call])
-        cells.append(Cell(f"c{number:03}", shape, Fault(call, kind, nth, times)))
+        # One container alone, so that any other shows that the engine works.
+        alone = times > 1 and call in _OF_A_CONTAINER and draw.random() < 0.5
+        cells.append(Cell(f"c{number:03}", shape, Fault(call, kind, nth, times, container=int(alone))))
     # Where in a trial an archive ends early decides what would be lost.
     for kind in OF_AN_ARCHIVE:
         for nth in range(1, counts["fresh"][_ARCHIVE] + 1):

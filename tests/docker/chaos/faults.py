@@ -36,13 +36,18 @@ class Kind:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Fault:
-    """`kind`, for matches `nth` to `nth + times - 1` of `call`, of those whose command holds `holding`."""
+    """`kind`, for matches `nth` to `nth + times - 1` of `call`.
+
+    Only those count whose command holds `holding`, and, where `container` is not 0, which are about the scenario's
+    first, second ... container.
+    """
 
     call: str
     kind: Kind
     nth: int = 1
     times: int = 1
     holding: str = ""
+    container: int = 0
 
 
 def refusal(words: Words, status: int | None = None) -> Kind:

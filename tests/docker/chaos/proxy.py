@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from .faults import Fault, Kind
 from .wire import HungUp, Message, Reader, Request, members, message, plain, relay, request, tunnel, unframed
@@ -26,6 +26,7 @@ _UPGRADED = (
     b"Connection: Upgrade\r\nUpgrade: tcp\r\n\r\n"
 )
 _LABEL = "benchjobs.trial"
+_MAKES = ("POST /containers/create", "POST /networks/create", "POST /volumes/create")
 NO_TRIAL = ""
 """Where calls are counted that are of no container."""
 
@@ -41,6 +42,14 @@ class Seen:
     """What was to run, of a call about a command."""
     harm: str
     """Name of the kind of fault that it met."""
+
+
+class _About(NamedTuple):
+    """What a call is about: a scenario, which of its containers, and what is to run there."""
+
+    scenario: str
+    container: int = 0
+    command: str = ""
 
 
 class HarmfulSocket:
@@ -63,7 +72,9 @@ class HarmfulSocket:
         self._engine, self._garbled = engine, garbled
         self._directory = Path(tempfile.mkdtemp(prefix="chaos-"))
         self._path = self._directory / "s"
-        self._scenarios: dict[str, str] = {}
+        self._made: dict[str, tuple[str, int]] = {}
+        """What was created -> its scenario, and how many containers that had then."""
+        self._containers: Counter[str] = Counter()
         self._commands: dict[str, tuple[str, str]] = {}
         """Exec -> its container, and what it runs."""
         self._never_ran: dict[str, int] = {}
@@ -153,10 +164,12 @@ class HarmfulSocket:
 
     def _handle(self, client: Reader, asked: Request) -> bool:
         """Answer one request; False: the connection is used up."""
-        scenario, command = self._about(asked)
-        kind = self._fault(scenario, asked, command)
+        about = self._about(asked)
+        scenario = about.scenario
+        kind = self._fault(about, asked)
+        harm = kind.name if kind else ""
         with self._lock:
-            self.seen.append(Seen(time.time(), scenario, asked.call, command, kind.name if kind else ""))
+            self.seen.append(Seen(time.time(), scenario, asked.call, about.command, harm))
         if asked.call == "POST /exec/{}/start" and asked.ids[0] in self._never_ran:
             client.connection.sendall(self._refusal(409, f"exec command {asked.ids[0]} has already run"))
             return True
@@ -177,27 +190,29 @@ class HarmfulSocket:
             return False
         return self._harm(client, asked, scenario, kind)
 
-    def _about(self, asked: Request) -> tuple[str, str]:
-        """Return the scenario that a call is for, and the command it is about."""
-        container, command = (asked.ids or ("",))[0], ""
-        if asked.call == "POST /containers/create":
+    def _about(self, asked: Request) -> _About:
+        named, command = (asked.ids or ("",))[0], ""
+        if asked.call in _MAKES:
             trial = str((asked.json.get("Labels") or {}).get(_LABEL, ""))
-            return trial.rpartition("::")[2].partition("[")[0], ""
+            return _About(trial.rpartition("::")[2].partition("[")[0])
         if "/exec/{}" in asked.call:
-            container, command = self._commands.get(container, ("", ""))
+            named, command = self._commands.get(named, ("", ""))
         elif asked.call == "POST /containers/{}/exec":
             command = json.dumps(asked.json.get("Cmd"))
         elif "/networks/{}" in asked.call:
-            container = str(asked.json.get("Container", ""))
+            named = str(asked.json.get("Container", named))
         elif asked.call == "POST /commit":
-            container = asked.query.get("container", [""])[0]
-        return self._scenarios.get(container, NO_TRIAL), command
+            named = asked.query.get("container", [""])[0]
+        scenario, number = self._made.get(named, (NO_TRIAL, 0))
+        return _About(scenario, number, command)
 
-    def _fault(self, scenario: str, asked: Request, command: str) -> Kind | None:
+    def _fault(self, about: _About, asked: Request) -> Kind | None:
         found = None
         with self._lock:
-            for fault in self._faults.get(scenario, ()):
-                if fault.call != asked.call or fault.holding not in command:
+            for fault in self._faults.get(about.scenario, ()):
+                if fault.call != asked.call or fault.holding not in about.command:
+                    continue
+                if fault.container not in (0, about.container):
                     continue
                 if fault.kind.how in ("not_started", "stream_cut") and not asked.upgrades:
                     continue
@@ -230,7 +245,7 @@ class HarmfulSocket:
                 text = b"".join(answer.body(answers=asked.method))
                 client.connection.sendall(self._refusal(answer.status, _words_of(text)))
                 return True
-            if answer.status == 201 and asked.call in ("POST /containers/create", "POST /containers/{}/exec"):
+            if answer.status == 201 and asked.call in (*_MAKES, "POST /containers/{}/exec"):
                 return self._remember(client, asked, answer, scenario)
             if asked.call == "GET /exec/{}/json" and asked.ids[0] in self._never_ran:
                 told = json.loads(b"".join(answer.body(answers="GET")))
@@ -247,13 +262,15 @@ class HarmfulSocket:
         return True
 
     def _learn(self, asked: Request, body: bytes, scenario: str) -> None:
-        """Keep whose a new container is, and whose a new command."""
+        """Keep whose a new container, network or volume is, and whose a new command."""
         with contextlib.suppress(ValueError, KeyError, TypeError):
-            made = json.loads(body)["Id"]
-            if asked.call == "POST /containers/create":
-                self._scenarios[made] = scenario
+            made = json.loads(body)
+            if asked.call in _MAKES:
+                self._containers[scenario] += asked.call == "POST /containers/create"
+                for name in (made.get("Id"), made.get("Name"), asked.json.get("Name")):
+                    self._made[str(name)] = scenario, self._containers[scenario]
             elif asked.call == "POST /containers/{}/exec":
-                self._commands[made] = asked.ids[0], json.dumps(asked.json.get("Cmd"))
+                self._commands[made["Id"]] = asked.ids[0], json.dumps(asked.json.get("Cmd"))
 
     def _harm(self, client: Reader, asked: Request, scenario: str, kind: Kind) -> bool:
         """Have the work done, and spoil the answer."""

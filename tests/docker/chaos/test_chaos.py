@@ -19,25 +19,37 @@ import pytest
 
 from tests.support import results, until
 
-from .cells import AGENT, Cell, kinds_of, table
+from .cells import AGENT, BUILT, SLOW, Cell, kinds_of, table
 from .faults import Fault, Kind
 from .proxy import HarmfulSocket, Seen
 from .report import markdown, share_healed, summary, told
-from .trials import HEALED, Job, calibrated, judged, run_alone, run_cells, start_job, troubles, write
+from .trials import (
+    HEALED,
+    Job,
+    calibrated,
+    judged,
+    remove_built,
+    run_alone,
+    run_cells,
+    start_job,
+    troubles,
+    write,
+)
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.extended]
 
 SEED = int(os.environ.get("CHAOS_SEED") or random.SystemRandom().randrange(10**6))
 CELLS = int(os.environ.get("CHAOS_CELLS") or 10**6)
 _AT_ONCE = 60
-_OF_NO_TRIAL = (
-    "GET /version",
-    "GET /containers/json",
-    "GET /networks",
-    "GET /images/{}/json",
-    "GET /events",
-    "GET /volumes",
-)
+_OF_NO_TRIAL = {
+    "plain": ("GET /version", "GET /containers/json", "GET /networks", "GET /images/{}/json", "GET /events", "GET /volumes"),
+    "public": (
+        "POST /containers/create", "POST /containers/{}/attach", "POST /containers/{}/start",
+        "PUT /containers/{}/archive", "DELETE /containers/{}",
+    ),
+    BUILT: ("POST /build",),
+}  # fmt: skip
+"""Calls that are made for a whole job: the shape of a scenario which needs them -> calls."""
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +108,7 @@ def test_calls_that_are_of_no_trial(tmp_path: Path) -> None:
     ]
     with ThreadPoolExecutor(3) as pool:
         jobs = list(pool.map(lambda cell: run_alone(tmp_path / cell.name, cell), _sampled(cells, CELLS)))
+    remove_built()
     _check(jobs)
 
 
@@ -129,8 +142,8 @@ def test_an_outage_of_the_engine(tmp_path: Path, seconds: int) -> None:
 def test_an_outage_while_agents_work(tmp_path: Path, seconds: int) -> None:
     """Their streams are cut, so these may end as errors of the engine; they are never graded by half."""
     names = [f"w{number}" for number in range(4)]
-    cells = [Cell(name, "slow", Fault("", Kind(f"outage of {seconds} s", "outage"))) for name in names]
-    write(tmp_path, dict.fromkeys(names, "slow"))
+    cells = [Cell(name, SLOW, Fault("", Kind(f"outage of {seconds} s", "outage"))) for name in names]
+    write(tmp_path, dict.fromkeys(names, SLOW))
     with HarmfulSocket() as socket:
         said: list[str] = []
         working = threading.Thread(target=lambda: said.append(start_job(tmp_path, socket)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import secrets
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,34 +13,36 @@ from typing import Any
 
 import docker
 
+from tests import composing
 from tests.support import IMAGE, PATIENCE, jobs, results, run, until
 
-from .cells import AGENT, EXPECTED, SHAPES, Cell
+from .cells import AGENT, BUILT, EXPECTED, OTHER_SHAPES, SERVICE, SHAPES, Cell
 from .proxy import NO_TRIAL, HarmfulSocket, Seen
 
 OF_THE_ENGINE = {
     "engine_error", "engine_lost", "engine_unavailable", "container_lost", "container_start", "disk_full",
 }  # fmt: skip
 """Classes of errors that say whose fault it is."""
+_BUILT = "chaos-built"
+"""Directory of a Dockerfile. Its images have this in their names."""
 HEALED, NOT_MET = "healed", "not met"
-MANIFEST = f"""\
+MANIFEST = """\
 benchmark: chaos
 defaults:
-  image: {IMAGE}
   workdir: /app
   network: none
   memory: 256M
   storage: 1G
   problem_statement: Write right to out.txt, and its own name to each of d/a, d/b, d/c.
   reference: sh right.sh
-  files: {{right.sh: right.sh}}
+  files: {right.sh: right.sh}
   setup: mkdir -p /srv/made; echo given > given.txt
-  healthcheck: {{command: test -e given.txt, interval: 1}}
+  healthcheck: {command: test -e given.txt, interval: 1}
   artifacts: [d]
   scorers:
     - name: files
       type: files
-      params: {{files: [{{path: out.txt, equals: right}}, {{path: d/a, equals: a}}, {{path: d/b, equals: b}}, {{path: d/c, equals: c}}]}}
+      params: {files: [{path: out.txt, equals: right}, {path: d/a, equals: a}, {path: d/b, equals: b}, {path: d/c, equals: c}]}
     - name: bash
       type: bash
       script: |
@@ -54,6 +57,12 @@ _SCRIPTS = {
     "partial.sh": "echo right > out.txt; mkdir d\n",
     "wrong.sh": "true\n",
     "slow.sh": f"sleep 8; {_RIGHT}",
+    "compose.yaml": f"""\
+services:
+  main: {{depends_on: [beside]}}
+  beside: {{image: {IMAGE}, command: [sleep, "600"], volumes: [state:/state], init: true}}
+volumes: {{state: {{}}}}
+""",
 }
 
 
@@ -86,11 +95,13 @@ def write(directory: Path, scenarios: Mapping[str, str]) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     for name, script in _SCRIPTS.items():
         (directory / name).write_text(script)
+    (directory / _BUILT).mkdir()
+    (directory / _BUILT / "Dockerfile").write_text(f"FROM {IMAGE}\nRUN echo {secrets.token_hex()}\n")
     lines = []
     for name, shape in scenarios.items():
-        keys = SHAPES.get(shape, f"files: {{task.sh: {shape}.sh}}")
-        inner = keys[1:-1] if keys.startswith("{") else keys
-        lines.append(f"  - {{id: {name}, {inner}}}\n")
+        keys = {**SHAPES, **OTHER_SHAPES}[shape]
+        image = "" if shape == BUILT else f", image: {IMAGE}"
+        lines.append(f"  - {{id: {name}{image}, {keys}}}\n")
     (directory / "chaos.bench.yaml").write_text(MANIFEST + "".join(lines))
 
 
@@ -113,13 +124,14 @@ def start_job(
 
 def calibrated(directory: Path) -> dict[str, Counter[str]]:
     """Run every shape without a fault; returns how often each made each call."""
-    write(directory, {shape: shape for shape in SHAPES})
+    shapes = [shape for shape in SHAPES if shape != SERVICE or composing.found()]
+    write(directory, {shape: shape for shape in shapes})
     with HarmfulSocket() as socket:
         output = start_job(directory, socket)
         found = {result["scenario"]: result["score"] for result in results(directory)}
-        assert found == {shape: EXPECTED.get(shape, 1.0) for shape in SHAPES}, output
-        assert not troubles(directory, len(SHAPES), output)
-        return {shape: socket.counts(shape) for shape in SHAPES}
+        assert found == {shape: EXPECTED.get(shape, 1.0) for shape in shapes}, output
+        assert not troubles(directory, len(shapes), output)
+        return {shape: socket.counts(shape) for shape in shapes}
 
 
 def run_cells(directory: Path, cells: Sequence[Cell], *args: str, garbled: bool = False) -> Job:
@@ -135,13 +147,14 @@ def run_cells(directory: Path, cells: Sequence[Cell], *args: str, garbled: bool 
 
 def run_alone(directory: Path, cell: Cell) -> Job:
     """Run a job of two trials, where a call that is of no trial goes wrong."""
-    write(directory, {"right": "plain", "wrong": "wrong"})
+    shapes = {"right": cell.shape, "wrong": "wrong"}
+    write(directory, shapes)
     with HarmfulSocket({NO_TRIAL: [cell.fault]}) as socket:
         output = start_job(directory, socket)
         wrong = troubles(directory, 2, output)
         both = [
             judged(
-                dataclasses.replace(cell, name=NO_TRIAL, shape={"right": "plain"}.get(name, name)),
+                dataclasses.replace(cell, name=NO_TRIAL, shape=shapes[name]),
                 next((one for one in results(directory) if one["scenario"] == name), None),
                 socket.seen,
             )
@@ -216,5 +229,15 @@ def left_of(*ids: str) -> list[str]:
         with contextlib.suppress(AssertionError):
             until(lambda: not there(), PATIENCE)
         return there()
+    finally:
+        client.close()
+
+
+def remove_built() -> None:
+    """Remove the images that cells have built."""
+    client = docker.APIClient(version="auto")
+    try:
+        for image in client.images(f"benchjobs/{_BUILT}"):
+            client.remove_image(image["Id"], force=True)
     finally:
         client.close()
