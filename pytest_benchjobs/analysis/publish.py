@@ -6,12 +6,12 @@ import datetime
 from collections import Counter
 from collections.abc import Sequence
 
+from ..model.exit_status import ExitStatus
 from ..model.gate import GateVerdict, PublishReason
 from ..model.job import JobRecord, JobStatus
 from ..model.result import Outcome, TrialResult
 from .gate import words
 from .gate.job import Judged
-from .gate.judge import EXIT_INVALID
 
 CODES = {
     "not_completed": "the job did not complete",
@@ -42,7 +42,7 @@ def with_publishing(
     if report.verdict is not GateVerdict.OK:
         listed = f"{listed}; and {report.why}"
     why = f"invalid: not to be published: {listed}"
-    return Judged(report.model_copy(update={"verdict": GateVerdict.INVALID, "why": why}), EXIT_INVALID)
+    return Judged(report.model_copy(update={"verdict": GateVerdict.INVALID, "why": why}), ExitStatus.INVALID)
 
 
 def reasons_against(

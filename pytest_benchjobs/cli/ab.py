@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..model.errors import InputError
+from ..model.exit_status import ExitStatus
 from ..model.gate import SIDE_A, GateConfig
 from ..report.table import width
 from ..settings.gates import gate_config
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from ..analysis.gate.job import Judged
     from ..model.comparison import Comparison
 
-_RAN = (0, 1, 10, 11, 12)
+_RAN = (0, 1, ExitStatus.REGRESSED, ExitStatus.INCONCLUSIVE, ExitStatus.INVALID)
 """Exit statuses of a job that ran to its end, with or without gates in an ini file."""
 
 

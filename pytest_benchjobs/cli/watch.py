@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..model.exit_status import ExitStatus
 from ..store.project import directory_argument
 from ..store.text import one_line, plain
 from ._directory import directory_option
@@ -33,7 +34,6 @@ _ENTER = frozenset("\r\n")
 _BACK = frozenset({"\x1b", "\x7f", "\b", "\x1b[D", "\x1bOD"})
 _MOVES = {"\x1b[A": -1, "\x1bOA": -1, "k": -1, "\x1b[B": 1, "\x1bOB": 1, "j": 1}
 _INTERRUPTED = 130
-_PAUSED = 75
 
 
 @click.command()
@@ -236,7 +236,7 @@ def _status(directory: Path, following: Following, fail_on_unsolved: bool) -> in
         say(f"`{_command('resume', record, directory)}` runs the missing trials", err=True)
     elif (log := following.log_file) is not None:
         say(f"pytest's output is in {log}", err=True)
-    return _PAUSED if record.status is JobStatus.PAUSED and not following.died else 1
+    return ExitStatus.PAUSED if record.status is JobStatus.PAUSED and not following.died else 1
 
 
 def _view(following: Following, choice: _Choice | None = None) -> View:

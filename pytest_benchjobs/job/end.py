@@ -63,6 +63,8 @@ class Ended:
 
     record: JobRecord | None = None
     """The final record; None: `job.json` cannot be read any more."""
+    is_written: bool = False
+    """True if `job.json` is the final record."""
     trials: int = 0
     """Number of results of the job."""
     removed: int = 0
@@ -107,6 +109,7 @@ def end(
         ended.record = record = _ended(bundle, record, ending, results)
         ended.trials = len(results)
         _write(bundle, record)
+        ended.is_written = True
         ledger.close(bundle.root)  # the ending is in the record from here on
         with noting("history"):
             _index(bundle, history, record, results, saved, event)

@@ -74,6 +74,8 @@ class RunningJob(Generic[T]):
         """Results of all trials, once the job has ended."""
         self.ended: JobRecord | None = None
         """The record of the job, once it has ended; None if it cannot be read any more."""
+        self.is_whole = False
+        """True once the job has ended, all planned trials have run, and `job.json` says so."""
         self.judged: Judged | None = None
         """The verdict of the gates, once the job has ended; None: there are none."""
         self._begun = begun
@@ -182,6 +184,7 @@ class RunningJob(Generic[T]):
             noting=self.problems.noting,
         )
         self.ended, self.judged = ended.record, ended.judged
+        self.is_whole = ended.is_written and status is JobStatus.COMPLETED
         with self.problems.noting("history"):
             begun.history.close()
         begun.release()

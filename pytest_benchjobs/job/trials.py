@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 _WAKE_SECONDS = 0.2
 _PREPARED_SECONDS = 5.0
 """Seconds for which a prepared trial is cached."""
+_NOT_RUN = "not run: "
 
 T = TypeVar("T", bound=Ticket)
 
@@ -301,8 +302,7 @@ class Trials(Generic[T]):
                 message=clean(f"{error or type(error).__name__}", 2000),
             )
             result = self._unwritable(ticket, trial, clock, why)
-        if self.full is None and result.failure is not None and result.failure.class_ in NO_ROOM:
-            self.full = result.failure.message
+        self.note_full(result)
         self.taken.pop(result.path, None)  # a rerun by a plugin replaces it
         self.events.ended(result, now=result.reused is None)
         return result
@@ -341,7 +341,7 @@ class Trials(Generic[T]):
         """Return why a trial does not run, with `--bench-on-quota pause`."""
         quotas = () if self.quotas.on_quota is not OnQuota.PAUSE else self.quotas.of(self._accounts_of(trial))
         for quota in quotas:
-            return Failure(class_=QuotaReached.code, message=clean(f"not run: {describe(quota)}", 2000))
+            return Failure(class_=QuotaReached.code, message=clean(f"{_NOT_RUN}{describe(quota)}", 2000))
         return None
 
     def _note_cut(self, trial: Trial, counted: Mapping[str, Any] | None) -> bool:
@@ -390,15 +390,20 @@ class Trials(Generic[T]):
         """Run no more trials: a limit of the whole job is reached."""
         self.spent = self.spent or clean(why, 500)
 
+    def note_full(self, result: TrialResult) -> None:
+        """Run no more trials if the disk was full for this one, in this process or in a worker."""
+        if self.full is None and result.failure is not None and result.failure.class_ in NO_ROOM:
+            self.full = result.failure.message.removeprefix(_NOT_RUN)
+
     def _no_more(self) -> Failure | None:
         """Return why no further trial runs, if the budget is spent or the disk is full."""
         if self.spent is not None:
-            return Failure(class_=BudgetSpent.code, message=f"not run: {self.spent}")
+            return Failure(class_=BudgetSpent.code, message=f"{_NOT_RUN}{self.spent}")
         try:
             self._check_room()
         except DiskFull as error:
             self.full = self.full or str(error)
-            return Failure(class_=DiskFull.code, message=clean(f"not run: {self.full}", 2000))
+            return Failure(class_=DiskFull.code, message=clean(f"{_NOT_RUN}{self.full}", 2000))
         return None
 
     def _check_room(self) -> None:

@@ -131,6 +131,7 @@ class Controller:
             except (InputError, ValueError) as error:
                 self.job.problems.lines.append(f"history: {error}")
             else:
+                self.job.trials.note_full(result)
                 self.job.record(result)
 
     @pytest.hookimpl(trylast=True)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ..model.exit_status import ExitStatus
 from ..model.gate import GateExit
 from ..model.job import JobStatus
 from ..store.text import harmless
@@ -16,11 +17,6 @@ if TYPE_CHECKING:
 
     from .state import Job
 
-BUDGET_SPENT = 13
-"""Exit status of a job stopped by a limit on money, tokens or calls."""
-PAUSED = 75
-"""Exit status of a job that waits for the quota of a provider."""
-_INVALID = 12
 _FIRST = frozenset(
     {
         pytest.ExitCode.INTERRUPTED,
@@ -53,24 +49,30 @@ def set_exit_status(job: Job, session: pytest.Session) -> None:
 
 
 def _exit_status(job: Job, session: pytest.Session) -> int:
-    """Return the exit status of an ended session: 2, 3, 4 and 5 of pytest, then 75, 12, 13, 10, 11, then 1 or 0.
+    """Return the exit status of an ended session: 2, 3, 4 and 5 of pytest, then 75, 12, 13, 10, 11, then 1, 2 or 0.
 
-    Other failures, such as of ordinary tests, always count.
+    Other failures, such as of ordinary tests, always count. 0 means that all planned trials have run.
     """
     status = int(session.exitstatus)
     if status in _FIRST:
         return status
     if job.ended is not None and job.ended.status is JobStatus.PAUSED:
-        return PAUSED
+        return ExitStatus.PAUSED
+    return _of_gates(job, session) or (0 if job.is_whole else pytest.ExitCode.INTERRUPTED)
+
+
+def _of_gates(job: Job, session: pytest.Session) -> int:
+    """Return the exit status by the gates, the budget and the failures."""
+    status = int(session.exitstatus)
     gated = job.gate.judges
     asked = job.gate.exit or (GateExit.GATE if gated else GateExit.TESTS)
     # A job whose results could not be written has no verdict, and counts as invalid.
-    found = _INVALID if job.judged is None else job.judged.status
+    found = ExitStatus.INVALID if job.judged is None else job.judged.status
     gates = found if gated and asked is not GateExit.TESTS else 0
-    if gates == _INVALID:
+    if gates == ExitStatus.INVALID:
         return gates
     if job.trials.spent is not None:
-        return BUDGET_SPENT
+        return ExitStatus.BUDGET_SPENT
     if gates:
         return gates
     if status == pytest.ExitCode.TESTS_FAILED and asked is GateExit.GATE:
@@ -92,4 +94,4 @@ def summarise(job: Job, terminal: TerminalReporter) -> None:
         for text, colour in gate_lines(job.judged.report):
             terminal.write_line(harmless(text), **({} if colour is None else {colour: True}))
     status = state_of(terminal.config).exit_status
-    terminal.write_line(f"exit status {_INVALID if status is None else status}")
+    terminal.write_line(f"exit status {ExitStatus.INVALID if status is None else status}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,6 +51,23 @@ def test_a_full_results_disk(bench: Bench, disk: Path) -> None:
     (record,) = disk.glob("reports/jobs/*/job.json")
     kept = [json.loads(path.read_text()) for path in record.parent.glob("trials/*/*/*/result.json")]
     assert {result["outcome"] for result in kept} >= {"passed"}, "what had ended is kept"
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_a_job_that_ran_nothing_does_not_end_with_0(bench: Bench, disk: Path, workers: str) -> None:
+    room = os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize
+    (disk / "filler").write_bytes(bytes(room - 900 * 1024))  # enough for the job, too little for a trial
+    options = _options(bench, "true", workers)
+    done = bench.run(*options, "--bench-dir", str(disk / "reports"))
+    assert done.parseoutcomes() == {"skipped": AGENTS}
+    assert (done.ret, _agents(bench)) == (pytest.ExitCode.INTERRUPTED, 0)
+    done.stdout.fnmatch_lines(
+        [f"*job cancelled: {AGENTS} trials did not run: *no space left*benchjobs resume *"]
+    )
+    resume = ("resume", "last", "--dir", str(disk / "reports"))
+    assert bench.benchjobs(*resume).returncode == pytest.ExitCode.INTERRUPTED
+    (disk / "filler").unlink()
+    assert bench.benchjobs(*resume).returncode == pytest.ExitCode.OK
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])

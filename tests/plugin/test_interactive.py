@@ -199,7 +199,7 @@ def test_all(bench_trial):
     assert "test_all[partial]" in collected.stdout.str()
     assert "solved" not in collected.stdout.str()
     cancelled = bench.run("test_it.py", "-k", "test_all and solved")
-    assert cancelled.ret == 0
+    assert cancelled.ret == pytest.ExitCode.INTERRUPTED
     assert (bench.job()["job"]["status"], bench.results()) == ("cancelled", [])
 
 

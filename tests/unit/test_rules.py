@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pytest_benchjobs.analysis.gate import judge as gate
 from pytest_benchjobs.model.errors import InputError
+from pytest_benchjobs.model.exit_status import ExitStatus
 from pytest_benchjobs.model.gate import GateExit, GatePolicy, GateVerdict, Rule, Unit
 from pytest_benchjobs.settings.rules import FLOORS, METRICS, RATES, SINGLE, SPENT, floor, parse_rule
 
@@ -204,7 +204,7 @@ def test_the_page_names_everything_there_is() -> None:
         assert f"`{name}`" in PAGE
     for name in FLOORS:
         assert f"`--bench-{name.replace('_', '-')} " in PAGE
-    for status in (0, gate.EXIT_REGRESSED, gate.EXIT_INCONCLUSIVE, gate.EXIT_INVALID):
+    for status in (0, ExitStatus.REGRESSED, ExitStatus.INCONCLUSIVE, ExitStatus.INVALID):
         assert re.search(rf"^\| {status} \|", PAGE, re.MULTILINE)
 
 

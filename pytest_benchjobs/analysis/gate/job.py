@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ...model.errors import InputError
+from ...model.exit_status import ExitStatus
 from ...model.gate import GateConfig, GateReport, GateVerdict
 from ...model.job import JobRecord, JobStatus
 from ...model.numbers import mean
@@ -16,12 +17,8 @@ from ...store.text import one_line
 from ..baseline.resolve import Resolved
 from ..pairing import match_agents
 from ..sides import Key, Side, doubled, side, two_tasks
-from .judge import EXIT_INVALID, exit_status, judge
+from .judge import exit_status, judge
 
-BUDGET_SPENT = 13
-"""Exit status of a job stopped by a limit on money, tokens or calls."""
-PAUSED = 75
-"""Exit status of a job that waits for the quota of a provider: the one of `sysexits.h` for "try again later"."""
 _CHANCE = "baseline:random"
 """Beginning of the label of an agent whose score is the chance score."""
 
@@ -97,10 +94,10 @@ def judge_job(
     if whole:
         return Judged(report, status, config.any)
     # A job stopped by a limit has its own exit status, unless something else is wrong too.
-    out_of_budget = record.status is JobStatus.BUDGET and status != EXIT_INVALID
-    status = BUDGET_SPENT if out_of_budget else EXIT_INVALID
+    out_of_budget = record.status is JobStatus.BUDGET and status != ExitStatus.INVALID
+    status = ExitStatus.BUDGET_SPENT if out_of_budget else ExitStatus.INVALID
     if record.status is JobStatus.PAUSED:
-        status = PAUSED  # whatever is wrong may be right after the resume
+        status = ExitStatus.PAUSED  # whatever is wrong may be right after the resume
     why = f"invalid: {two_tasks(twice)}" if twice else _why_not_whole(record, missing)
     return Judged(_invalid(report, why), status, config.any)
 
@@ -115,7 +112,7 @@ def broken_gate(record: JobRecord, config: GateConfig, error: Exception, *, at: 
         verdict=GateVerdict.INVALID,
         why=f"invalid: the job could not be judged: {one_line(str(error) or type(error).__name__, 500)}",
     )
-    return Judged(report, EXIT_INVALID)
+    return Judged(report, ExitStatus.INVALID)
 
 
 def _sides(record: JobRecord, rows: Iterable[PairRow]) -> tuple[Side, Side | None]:

@@ -6,6 +6,7 @@ import datetime
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from ...model.exit_status import ExitStatus
 from ...model.gate import (
     ClusterRef,
     GateConfig,
@@ -34,7 +35,6 @@ from .rounds import MEAN, by_rounds, confirm, with_fresh
 from .scenario_rules import critical, each
 from .validity import validity
 
-EXIT_REGRESSED, EXIT_INCONCLUSIVE, EXIT_INVALID = 10, 11, 12
 _SEVERITY = (
     GateVerdict.OK,
     GateVerdict.NO_BASELINE,
@@ -117,11 +117,11 @@ def judge(
 def exit_status(report: GateReport) -> int:
     """Return 0, 10 for a regression, 11 for an inconclusive verdict under `strict`, or 12 for an invalid job."""
     if report.verdict is GateVerdict.INVALID:
-        return EXIT_INVALID
+        return ExitStatus.INVALID
     if report.verdict is GateVerdict.REGRESSED:
-        return EXIT_REGRESSED
+        return ExitStatus.REGRESSED
     strict = report.policy is GatePolicy.STRICT
-    return EXIT_INCONCLUSIVE if strict and report.verdict is GateVerdict.INCONCLUSIVE else 0
+    return ExitStatus.INCONCLUSIVE if strict and report.verdict is GateVerdict.INCONCLUSIVE else 0
 
 
 _RULES: dict[str, Callable[[Rule, Sequence[Group], GateConfig], list[Found]]] = {
