@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from .faults import FOR_EVERY_CALL, OF_A_STREAM, OF_AN_ARCHIVE, WITH_A_BODY, Fault, Kind, refusal
-from .words import CGROUP, OVERLOADED
+from .words import CGROUP, NO_CONTAINER, OVERLOADED, PAGE
 
 AGENT = "sh task.sh"
 ORACLE, NOP = "oracle", "nop"
@@ -51,9 +51,20 @@ WITH_BODIES = {
     "GET /version",
     "GET /volumes",
 }
-LASTING = (refusal(CGROUP), refusal(OVERLOADED), Kind("cut before the work", "cut_before"))
+LASTING = (
+    refusal(CGROUP), refusal(OVERLOADED), refusal(PAGE), refusal(NO_CONTAINER), Kind("cut before the work", "cut_before"),
+)  # fmt: skip
 """Kinds which are also tried many times over."""
 TIMES = (2, 4, 500)
+
+
+_FEW = {
+    "POST /containers/create": 1, "POST /containers/{}/start": 1, "PUT /containers/{}/archive": 1,
+    "DELETE /containers/{}": 1, "GET /containers/{}/changes": 1, "POST /containers/{}/kill": 2,
+    "GET /containers/{}/top": 4, "POST /containers/{}/exec": 4, _STREAM: 4, "GET /exec/{}/json": 4, _ARCHIVE: 3,
+}  # fmt: skip
+FEW = {shape: Counter(_FEW) for shape in ("plain", "fresh", "patch", "partial", "wrong")}
+"""How often calls are made at least, for a few cells without counting first."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
