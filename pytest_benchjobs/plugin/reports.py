@@ -154,6 +154,7 @@ def brief(result: TrialResult, landed: Sequence[TrialResult], job: Job | None) -
         "score": result.score,
         "class": clean(result.failure.class_) if result.failure else None,
         "reused": result.reused is not None,
+        "engine_retries": result.engine_retries,
         "changed": {
             clean(trial.node_id): job.trials.fates.changed[trial.node_id]
             for trial in landed
@@ -173,7 +174,7 @@ def brief(result: TrialResult, landed: Sequence[TrialResult], job: Job | None) -
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_report_teststatus(report: pytest.TestReport) -> _Status | None:
+def pytest_report_teststatus(report: pytest.TestReport, config: pytest.Config) -> _Status | None:
     """Return category, letter and word of a trial; None for anything else.
 
     A failed trial is *unsolved*: in the category `failed`, 10,000 of them would bury the errors, and the time of
@@ -184,6 +185,8 @@ def pytest_report_teststatus(report: pytest.TestReport) -> _Status | None:
         return None
     score = "" if bench["score"] is None else f" score={number(bench['score'])}"
     score += " reused" if bench["reused"] else ""
+    if config.option.verbose > 1 and bench["engine_retries"]:
+        score += f" engine_retries={bench['engine_retries']}"
     if report.when == "call" and bench["outcome"] != "error":
         if report.passed:
             return "passed", ".", f"PASSED{score}"

@@ -1,0 +1,49 @@
+"""docs/engines.md shows the tables by which answers of an engine are judged."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from pytest_benchjobs.sandbox.docker.answers import CALLS, SIGNAL, TRIES, Call, State
+from pytest_benchjobs.sandbox.docker.words import TABLE
+
+PAGE = Path(__file__).parents[2] / "docs" / "engines.md"
+
+
+def test_the_page_has_every_call_and_every_sentence() -> None:
+    page = PAGE.read_text("utf-8")
+    for name, rows in (("calls", _calls()), ("words", _words())):
+        begin = re.search(rf"<!-- {name}: .* -->\n", page)
+        assert begin is not None
+        end = page.index(f"<!-- /{name} -->")
+        page = page[: begin.end()] + "\n" + "\n".join(rows) + "\n\n" + page[end:]
+    if os.environ.get("BENCHJOBS_WRITE_TABLES") == "1":
+        PAGE.write_text(page, "utf-8")
+    assert PAGE.read_text("utf-8") == page, "run with BENCHJOBS_WRITE_TABLES=1 to write it"
+
+
+def _calls() -> Iterable[str]:
+    yield "| call | to | is done where the state is | cannot succeed where it is |"
+    yield "|---|---|---|---|"
+    for call in (*CALLS, SIGNAL):
+        yield f"| `{call.method} {call.path}` | {call.does}{_about(call)} | {_states(call.done)} | {_states(call.gone)} |"
+    yield ""
+    yield f"Made at most {', '.join(f'{times} times ({kind.value})' for kind, times in TRIES.items())}."
+
+
+def _about(call: Call) -> str:
+    return " (files of the agent can be the cause)" if call.of_files else ""
+
+
+def _states(states: tuple[State, ...]) -> str:
+    return ", ".join(state.value for state in states)
+
+
+def _words() -> Iterable[str]:
+    yield "| means | sentences with | seen in |"
+    yield "|---|---|---|"
+    for words in TABLE:
+        yield f"| {words.means} | {', '.join(f'`{sign}`' for sign in words.signs)} | {words.seen} |"
