@@ -215,6 +215,7 @@ def persist(
         if found.state not in late or waiting is None or waiting[0] is not found.state:
             waiting = None if found.state not in late else (found.state, time.monotonic())
         if found.state is not State.AWAY:
+            engine.answered = True
             before[refusal.kind] += 1
         what = meaning(call, refusal.kind, found.state, before[refusal.kind])
         if call.asks and refusal.status == _ABSENT and what in (Meaning.AGAIN, Meaning.OURS):
@@ -226,7 +227,10 @@ def persist(
             return found
         if what is Meaning.NOT_YET and waiting is not None:
             if not engine.answered or time.monotonic() > waiting[1] + late[found.state]:
-                raise _lost(engine, call, refusal, found)
+                error = _lost(engine, call, refusal, found)
+                # Nobody waits as long again, until it answers.
+                engine.answered &= who.patience < OUTAGE or found.state is not State.AWAY
+                raise error
             who.rest(_LOOK)
             continue
         if what is not Meaning.AGAIN:
