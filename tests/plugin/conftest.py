@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -76,19 +76,27 @@ class Bench:
     def toy(self) -> None:
         self.write("toy.bench.yaml", TOY)
 
-    def manifest(self, scenarios: dict[str, str], name: str = "many.bench.yaml") -> None:
-        """One scenario for each id; the value is what its only scorer, a shell script, does."""
-        listed = [
-            {
-                "id": scenario,
+    def manifest(
+        self, scenarios: Mapping[str, str | Mapping[str, Any]], name: str = "many.bench.yaml", **more: Any
+    ) -> None:
+        """One scenario for each id. Its value is what its only scorer, a shell script, does; or keys that it has.
+
+        With keys it passes, unless they say otherwise: `script` is that of the scorer, `type` its type; what is empty is
+        left out. What there is more is for the whole manifest.
+        """
+        listed = []
+        for scenario, keys in scenarios.items():
+            own = {"script": keys} if isinstance(keys, str) else dict(keys)
+            kind = own.pop("type", None)
+            scorer = {"type": kind} if kind else {"type": "bash", "script": own.pop("script", "echo score=1")}
+            usual = {
                 "problem_statement": "Try.",
                 "reference": "true",
-                "scorers": [{"name": "score", "type": "bash", "script": script}],
+                "scorers": [{"name": "score", **scorer}],
             }
-            for scenario, script in scenarios.items()
-        ]
-        manifest = {"benchmark": name.split(".")[0], "defaults": {"image": "none"}, "scenarios": listed}
-        self.write(name, json.dumps(manifest))
+            listed.append({key: value for key, value in {"id": scenario, **usual, **own}.items() if value})
+        about = {"benchmark": Path(name).name.split(".")[0], "defaults": {"image": "none"}, **more}
+        self.write(name, json.dumps({**about, "scenarios": listed}))
 
     def run(self, *arguments: str) -> pytest.RunResult:
         # The warnings of other people's plugins are not what these tests are about.

@@ -76,34 +76,14 @@ def test_they_are_counted_or_listed(needy: Bench, workers: tuple[str, ...]) -> N
     assert listed == [f"skipped: needy {name}[blind]: {INCOMPATIBLE}" for name in ("both", "look")]
 
 
-def test_a_verdict_over_attempts_that_were_all_skipped_is_skipped(needy: Bench) -> None:
-    arguments = ("--bench-agent", "blind", "--bench-attempts", "2", "--bench-attempt-policy", "any")
-    done = needy.run("needy.bench.yaml", *arguments)
-    done.assert_outcomes(passed=1, skipped=2)
-
-
-@pytest.mark.parametrize("said", ["line", "ini", "extra"])
-def test_with_strict_capabilities_it_is_an_error(needy: Bench, said: str) -> None:
-    arguments = ["needy.bench.yaml", "--bench-agent", "blind"]
-    if said == "line":
-        arguments.append("--bench-strict-capabilities")
-    elif said == "ini":
-        needy.write("pytest.ini", "[pytest]\nbench_sandbox = fake\nbench_strict_capabilities = true\n")
-    else:
-        arguments += [
-            "--bench-extra",
-            json.dumps({"per_benchmark": {"needy": {"strict_capabilities": True}}}),
-        ]
-    assert needy.run(*arguments).ret == pytest.ExitCode.TESTS_FAILED
+def test_with_strict_capabilities_it_is_an_error(needy: Bench) -> None:
+    extra = json.dumps({"per_benchmark": {"needy": {"strict_capabilities": True}}})
+    # Of strict and ignored, strict holds.
+    arguments = ("--bench-agent=blind", "--bench-ignore-capabilities", f"--bench-extra={extra}")
+    assert needy.run("needy.bench.yaml", *arguments).ret == pytest.ExitCode.TESTS_FAILED
     [failure] = [result["failure"] for result in needy.results() if result["node_id"] == BLIND]
     assert (failure["class"], failure["message"]) == ("agent_setup", INCOMPATIBLE)
     assert sorted(needy.outcomes().values()) == ["error", "error", "passed"]
-
-
-def test_the_console_command_has_the_option(needy: Bench) -> None:
-    run = ("run", "--benchmarks", "needy.bench.yaml", "--agent", "blind", "--", "--bench-sandbox=fake")
-    assert needy.benchjobs(*run).returncode == 0
-    assert needy.benchjobs("run", "--strict-capabilities", *run[1:]).returncode == 1
 
 
 def test_a_result_of_before_the_agent_said_so_is_not_reused(needy: Bench) -> None:
@@ -114,20 +94,6 @@ def test_a_result_of_before_the_agent_said_so_is_not_reused(needy: Bench) -> Non
     needy.write("blind.agent.yaml", AGENT.format(name="blind", more="capabilities: [shell]"))
     needy.run(*arguments)
     assert needy.outcomes()[BLIND] == "skipped"
-
-
-def test_a_mark_comes_first(needy: Bench) -> None:
-    needy.conftest(
-        """
-        import pytest
-
-        def pytest_collection_modifyitems(items):
-            for item in items:
-                item.add_marker(pytest.mark.skip(reason="not today"))
-        """
-    )
-    needy.run("needy.bench.yaml", "--bench-agent", "blind")
-    assert {result["failure"]["class"] for result in needy.results()} == {"marked"}
 
 
 def test_the_console_command_shows_what_agents_say(needy: Bench) -> None:
@@ -155,69 +121,13 @@ def test_a_plan_tells_beforehand(needy: Bench) -> None:
     assert planned(needy, *strict)["problems"] == 2
 
 
-def test_a_plan_of_pytest_tells_it_too(needy: Bench) -> None:
-    done = needy.run("needy.bench.yaml", "--bench-agent", "blind", "--bench-plan")
-    done.stdout.fnmatch_lines(
-        [
-            f"skipped: {BLIND.replace('[', '[[]')}: {INCOMPATIBLE}",
-            "1 trials would run, 0 would be reused, 2 would be skipped",
-        ]
-    )
-
-
-def test_a_class_that_says_nonsense_is_refused(needy: Bench) -> None:
-    needy.conftest(
-        """
-        class Odd:
-            name = "odd"
-            needs_model = False
-            trusted = False
-            capabilities = "vision"
-
-            def prepare(self, call):
-                return None
-
-        def pytest_benchjobs_agents():
-            return [Odd()]
-        """
-    )
-    done = needy.run("needy.bench.yaml")
-    assert done.ret == pytest.ExitCode.USAGE_ERROR
-    done.stderr.fnmatch_lines(
-        ["ERROR: *agent 'odd': `capabilities` must be a set of lower-case strings such as 'vision'*"]
-    )
-
-
-def test_a_capability_that_is_no_name_is_refused(needy: Bench) -> None:
-    needy.write("needy.bench.yaml", NEEDY.replace("[shell, vision]", "[shell, 'Sharp eyes']"))
-    done = needy.run("needy.bench.yaml")
-    assert done.ret == pytest.ExitCode.INTERRUPTED
-    done.stdout.fnmatch_lines(
-        ["*requires.capabilities*'Sharp eyes' is not a capability: lower-case letters*"]
-    )
-
-
-@pytest.mark.parametrize("said", ["line", "extra"])
-def test_for_diagnosis_they_run_all_the_same(needy: Bench, said: str) -> None:
-    arguments = ["needy.bench.yaml", "--bench-agent", "blind"]
-    if said == "line":
-        arguments.append("--bench-ignore-capabilities")
-    else:
-        arguments += [
-            "--bench-extra",
-            json.dumps({"per_benchmark": {"needy": {"ignore_capabilities": True}}}),
-        ]
-    assert needy.run(*arguments).ret == 0
+def test_for_diagnosis_they_run_all_the_same(needy: Bench) -> None:
+    extra = json.dumps({"per_benchmark": {"needy": {"ignore_capabilities": True}}})
+    assert needy.run("needy.bench.yaml", "--bench-agent=blind", f"--bench-extra={extra}").ret == 0
     assert set(needy.outcomes().values()) == {"passed"}
     notes = {result["scenario"]: result["notes"] for result in needy.results()}
     note = f"{INCOMPATIBLE}; it ran all the same, because of --bench-ignore-capabilities"
     assert notes == {"look": [note], "both": [note], "any": []}
-
-
-def test_of_strict_and_ignored_strict_holds(needy: Bench) -> None:
-    both = ("--bench-strict-capabilities", "--bench-ignore-capabilities")
-    needy.run("needy.bench.yaml", "--bench-agent", "blind", *both)
-    assert sorted(needy.outcomes().values()) == ["error", "error", "passed"]
 
 
 def test_the_summary_has_the_mean_over_agents(needy: Bench) -> None:

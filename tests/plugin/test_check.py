@@ -37,25 +37,11 @@ VERDICTS = {
 
 
 def _manifest(bench: Bench, names: tuple[str, ...], name: str = "seven") -> None:
-    listed = []
-    for scenario in names:
-        about = SCENARIOS.get(scenario, {})
-        one = {
-            "id": scenario,
-            "problem_statement": "Write yes.",
-            "validation": about.get("validation", "forward"),
-            "scorers": [
-                {
-                    "name": "s",
-                    "type": "bash",
-                    "script": about.get("script", "grep -qx yes out.txt && echo score=1 || echo score=0"),
-                }
-            ],
-        }
-        reference = about.get("reference", "echo yes > out.txt")
-        listed.append({**one, "reference": reference} if reference else one)
-    manifest = {"benchmark": name, "defaults": {"image": "none", "workdir": "/app"}, "scenarios": listed}
-    bench.write(f"benchmarks/{name}.bench.yaml", json.dumps(manifest))
+    solved = "grep -qx yes out.txt && echo score=1 || echo score=0"
+    usual = {"problem_statement": "Write yes.", "reference": "echo yes > out.txt", "script": solved}
+    scenarios = {scenario: {**usual, **SCENARIOS.get(scenario, {})} for scenario in names}
+    defaults = {"image": "none", "workdir": "/app"}
+    bench.manifest(scenarios, f"benchmarks/{name}.bench.yaml", defaults=defaults)
 
 
 def check(bench: Bench, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -224,19 +210,14 @@ def test_settings_of_the_project_do_not_spoil_it(bench: Bench) -> None:
     assert checked(done)["attempts"] == 2
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((), "nothing to check; name a path or a benchmark"),
-        (("nope",), "there is no benchmark 'nope'"),
-        (("seven", "--scenario", "nope"), "nope"),
-        (("seven", "--attempts", "0"), "--attempts"),
-    ],
-)
-def test_a_mistake_is_one_clear_line(bench: Bench, arguments: tuple[str, ...], message: str) -> None:
+def test_a_mistake_is_one_clear_line(bench: Bench) -> None:
     _manifest(bench, ("sound",))
-    done = check(bench, *arguments)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert done.stderr.startswith("benchjobs: ")
-    assert message in done.stderr
-    assert _left() == []
+    for arguments, message in (
+        ((), "nothing to check; name a path or a benchmark"),
+        (("seven", "--scenario", "nope"), "no scenario is called 'nope'"),
+    ):
+        done = check(bench, *arguments)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+        assert done.stderr.startswith("benchjobs: ")
+        assert message in done.stderr
+        assert _left() == []

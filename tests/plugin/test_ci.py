@@ -170,20 +170,3 @@ def test_off_and_other_systems(github: Bench, monkeypatch: pytest.MonkeyPatch) -
     assert place is not None
     assert (github.path.parent / place[1]).is_file()
     assert json.loads((github.bundle() / "job.json").read_text("utf-8"))["status"] == "completed"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            ["--bench-ci=travis"],
-            "*--bench-ci: 'travis' is not a known CI system; known are: auto, off, github, gitlab, jenkins",
-        ),
-        (["--bench-markdown="], "*--bench-markdown: it is empty; give a value, or leave it out"),
-    ],
-)
-def test_mistakes_are_said_early(bench: Bench, arguments: list[str], message: str) -> None:
-    bench.toy()
-    result = bench.run(*arguments)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([message])

@@ -109,19 +109,6 @@ def test_a_changed_check_makes_a_new_trial(talk: Bench) -> None:
     assert result["score"] == 0.75
 
 
-def test_mistakes_are_one_error_with_a_line(bench: Bench) -> None:
-    bench.write("talk.bench.yaml", MANIFEST.replace("expect: one", "expect: {matches: '('}"))
-    done = bench.run("talk.bench.yaml")
-    done.stdout.fnmatch_lines(
-        ["talk.bench.yaml:14: *turns[[]1].expect[[]0]: matches: * is not a valid regular expression*"]
-    )
-    bench.write(
-        "talk.bench.yaml", "benchmark: a\nscenarios:\n  - {id: b, image: none, turns: [{message: Hi.}]}\n"
-    )
-    done = bench.run("talk.bench.yaml")
-    done.stdout.fnmatch_lines(["*turns: no turn has a check, so there is nothing to score*"])
-
-
 def test_a_function_may_hold_the_conversation(talk: Bench) -> None:
     talk.write(
         "test_talk.py",

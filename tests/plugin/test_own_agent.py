@@ -65,21 +65,6 @@ def test_a_path_in_the_ini_file_is_from_the_rootdir(mine: Bench, monkeypatch: py
     assert result.ret == pytest.ExitCode.OK
 
 
-@pytest.mark.parametrize(
-    ("agent", "message"),
-    [
-        ("mybot=./nowhere", "ERROR: agent mybot: there is no */nowhere; give the path of a program*"),
-        ("mybot=bot", "ERROR: --bench-agent: invalid agent 'mybot=bot': after '=' a path is expected*"),
-        ("nop=./bot", "ERROR: 'nop' is the name of a built-in agent; choose another: my-nop=..."),
-    ],
-)
-def test_a_mistake_is_told_before_anything_runs(mine: Bench, agent: str, message: str) -> None:
-    result = mine.run("--bench-agent", agent)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([message])
-    assert not (mine.path / "reports").exists()
-
-
 def test_a_program_that_cannot_be_started_ends_the_run_before_the_first_trial(mine: Bench) -> None:
     mine.write("mybot.agent.toml", 'name = "mybot"\nsource = { path = "bot" }\nargv = ["{agent}/run.sh"]\n')
     (mine.path / "bot" / "run.sh").chmod(0o644)

@@ -86,8 +86,6 @@ def test_a_conftest_is_collected_where_it_lies_and_known_by_name(bench: Bench) -
     assert ids(bench.run("tests", "--collect-only", "-q")) == ["tests/test_other.py::test_other"]
     assert ids(bench.run("--bench", "words", "--collect-only", "-q")) == IDS
     assert ids(bench.run("--bench", "words@3", "--collect-only", "-q")) == IDS
-    refused = bench.run("--bench", "words@4")
-    refused.stderr.fnmatch_lines(["*words is known in version 3, not '4'*"])
     bench.run("--bench", "words", "-n2").assert_outcomes(passed=3)
     assert bench.run("words::half[oracle]", "--bench-force").parseoutcomes() == {"passed": 1}
 
@@ -119,41 +117,38 @@ def test_a_directory_stands_for_its_python_files(bench: Bench) -> None:
     assert "write.1" not in found.stdout
 
 
-def test_one_that_is_imported_runs_once(bench: Bench) -> None:
-    bench.write("test_a.py", WORDS)
-    bench.write("test_b.py", "from test_a import words")
-    bench.run("--bench-force").assert_outcomes(passed=3)
-    assert ids(bench.run("test_b.py", "--collect-only", "-q")) == [f"test_b.py::{one}" for one in IDS]
+def test_one_that_is_imported_runs_once_and_names_are_those_of_their_benchmark(bench: Bench) -> None:
+    other = "\nother = Benchmark('others', defaults={'image': 'none'}, scenarios=[write])\n"
+    bench.write("test_a.py", WORDS + other)
+    bench.write("test_b.py", "from test_a import other, words")
+    bench.run("--bench-force").assert_outcomes(passed=5)
+    found = ids(bench.run("test_b.py", "--collect-only", "-q", "-k", "words"))
+    assert found == [f"test_b.py::{one}" for one in IDS]
 
 
-def test_mistakes_are_one_error_of_collection_with_file_and_line(bench: Bench) -> None:
-    bench.write("test_words.py", WORDS.replace("threshold=0.5", "treshold=0.5"))
+def test_mistakes_are_errors_of_collection_with_file_and_line(bench: Bench) -> None:
+    bench.conftest(
+        "\nfrom pytest_benchjobs import scorer\n\n@scorer('share')\ndef other(context): return 1.0\n"
+    )
+    bench.write("test_key.py", WORDS.replace("threshold=0.5", "treshold=0.5").replace('"share"', '"key"'))
+    bench.write(
+        "test_twice.py",
+        WORDS.replace('"share"', '"twice"') + "\nother = Benchmark('words', scenarios=[write])\n",
+    )
+    bench.write("test_scorer.py", WORDS)
     result = bench.run()
     assert result.ret == pytest.ExitCode.INTERRUPTED
-    result.stdout.fnmatch_lines(
+    for lines in (
         [
-            "test_words.py:24: scenarios[[]2[]].treshold: unknown key; did you mean 'threshold'?",
+            "test_key.py:24: scenarios[[]2[]].treshold: unknown key; did you mean 'threshold'?",
             "*^^^^^^^^ column *",
-        ]
-    )
+        ],
+        ["*test_twice.py:*: other and words (line *) are benchmarks with one name, 'words'*"],
+        ["test_scorer.py:*@scorer('share')*there is another scorer of this name*"],
+    ):
+        result.stdout.fnmatch_lines(lines)
+    result.assert_outcomes(errors=3)
     assert "Traceback" not in result.stdout.str()
-
-
-def test_two_of_one_name_in_a_file_are_refused(bench: Bench) -> None:
-    bench.write("test_words.py", WORDS + "\nother = Benchmark('words', scenarios=[write])\n")
-    result = bench.run()
-    result.stdout.fnmatch_lines(
-        ["*test_words.py:*: other and words (line *) are benchmarks with one name, 'words'*"]
-    )
-
-
-def test_two_in_a_file_may_have_scenarios_of_one_name(bench: Bench) -> None:
-    bench.write(
-        "test_words.py",
-        WORDS + "\nother = Benchmark('others', defaults={'image': 'none'}, scenarios=[write])\n",
-    )
-    bench.write("test_more.py", "from test_words import other")
-    bench.run().assert_outcomes(passed=5)
 
 
 def test_an_interactive_test_takes_the_object_the_name_or_the_file(bench: Bench) -> None:
@@ -188,16 +183,6 @@ def test_by_object(bench_trial):
     )
     result = bench.run("test_own.py")
     assert result.parseoutcomes() == {"passed": 4}, result.stdout.str()
-
-
-def test_a_scorer_with_the_name_of_another_is_refused(bench: Bench) -> None:
-    bench.conftest(
-        "\nfrom pytest_benchjobs import scorer\n\n@scorer('share')\ndef other(context): return 1.0\n"
-    )
-    bench.write("test_words.py", WORDS)
-    bench.run().stdout.fnmatch_lines(
-        ["test_words.py:*@scorer('share')*there is another scorer of this name*"]
-    )
 
 
 def test_results_are_reused_until_the_content_changes(bench: Bench) -> None:

@@ -25,36 +25,25 @@ def needy(bench: Bench, requires: str) -> None:
 
 
 @pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["one process", "xdist"])
-@pytest.mark.parametrize(
-    ("requires", "what"),
-    [
-        ("{env: [NO_SUCH_VARIABLE, HOME]}", "the variable NO_SUCH_VARIABLE"),
-        ("{secrets: [NO_SUCH_KEY]}", "the secret NO_SUCH_KEY"),
-        ("{commands: [no-such-program, sh]}", "the program no-such-program"),
-    ],
-)
-def test_what_is_missing_is_one_error_and_nothing_runs(
-    bench: Bench, requires: str, what: str, workers: tuple[str, ...]
-) -> None:
-    needy(bench, requires)
-    result = bench.run(*workers)
+def test_what_is_missing_is_one_error_and_nothing_runs(bench: Bench, workers: tuple[str, ...]) -> None:
+    more = "  - {id: key, requires: {secrets: [NO_SUCH_KEY]}}\n  - {id: program, requires: {commands: [no-such, sh]}}\n"
+    more += "".join(f"  - {{id: s{number}, requires: {{env: [NOT_HERE]}}}}\n" for number in range(9))
+    bench.write("needy.bench.yaml", NEEDY.format(requires="{env: [NO_SUCH_VARIABLE, HOME]}") + more)
+    agents = ("--bench-agent", "oracle", "--bench-agent", "nop", "--bench-attempts", "2")
+    result = bench.run(*agents, *workers)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
         [
             "*nothing was run, since something is missing that scenarios require:",
-            f"needy.bench.yaml:10: 'needy' requires {what}",
+            "needy.bench.yaml:10: 'needy' requires the variable NO_SUCH_VARIABLE",
+            "needy.bench.yaml:12: 'key' requires the secret NO_SUCH_KEY",
+            "needy.bench.yaml:13: 'program' requires the program no-such",
+            "*... and 2 more*",
             "*leave these scenarios out with -k or --bench-scenario*",
         ]
     )
+    assert result.stderr.str().count("requires the variable NOT_HERE") == 7
     assert not (bench.path / "reports/jobs").exists()
-
-
-def test_every_scenario_that_lacks_something_is_named_once(bench: Bench) -> None:
-    listed = "".join(f"  - {{id: s{number}, requires: {{env: [NOT_HERE]}}}}\n" for number in range(12))
-    bench.write("needy.bench.yaml", NEEDY.format(requires="{}") + listed)
-    said = bench.run("--bench-agent", "oracle", "--bench-agent", "nop", "--bench-attempts", "2").stderr.str()
-    assert said.count("requires the variable NOT_HERE") == 10
-    assert "... and 2 more" in said
 
 
 def test_it_is_no_obstacle_to_the_others_nor_to_looking(bench: Bench) -> None:

@@ -194,39 +194,6 @@ def test_agents_take_turns(bench: Bench) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (("--bench-until-decided",), "--bench-until-decided: it needs a baseline"),
-        (("--bench-confirm", "3"), "--bench-confirm: it needs a baseline"),
-        (("--bench-confirm", "-1"), "--bench-confirm: -1 is not a number of attempts"),
-        (
-            ("--bench-until-decided", "--bench-baseline", "last", "--bench-attempts", "3", "-n", "2"),
-            "--bench-until-decided needs a single process; leave out -n",
-        ),
-        (
-            (
-                "--bench-confirm",
-                "3",
-                "--bench-baseline",
-                "last",
-                "--bench-attempts",
-                "3",
-                "--bench-attempt-policy",
-                "any",
-            ),
-            "--bench-confirm needs the attempt policy `each`, not `any`",
-        ),
-    ],
-)
-def test_what_does_not_fit_together(bench: Bench, arguments: tuple[str, ...], says: str) -> None:
-    bench.toy()
-    result = bench.run("toy.bench.yaml", *arguments)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert says in result.stderr.str() + result.stdout.str()
-    assert not (bench.path / "reports" / "jobs").exists()
-
-
 def test_two_agents_against_each_other(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.conftest(AGENTS.replace('"BROKEN"', "self.name.upper()"))
     bench.manifest(dict.fromkeys(NAMES[:8], "cat out.txt"), "suite.bench.yaml")
@@ -247,12 +214,3 @@ def test_two_agents_against_each_other(bench: Bench, monkeypatch: pytest.MonkeyP
     assert status == 0, errors
     report = json.loads(printed)
     assert (report["verdict"], report["baseline"]) == ("ok", "A")
-    for arguments, says in {
-        ("told", "--baseline", "last"): "side A is the baseline of side B",
-        ("told", "--agent", "x"): "--a and --b name the agents",
-        ("told", "--until-decided"): "need a baseline that exists when the job begins",
-        ("other",): "--a and --b are the same: other",
-    }.items():
-        status, printed, errors = ab(*arguments)
-        assert status == 2, printed
-        assert says in " ".join(errors.split())

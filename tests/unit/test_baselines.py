@@ -189,6 +189,19 @@ def test_any_words_are_a_spec_or_an_error(text: str) -> None:
         assert spec.kind in ("last", "none") or spec.value
 
 
+def test_a_file_that_is_not_there_may_be_misspelt(tmp_path: Path, history: History) -> None:
+    (tmp_path / "baseline.json").touch()
+    assert str(found("baseline.json", history, root=tmp_path).missing).endswith(
+        "Did you mean 'file:baseline.json'?"
+    )
+    for spec, hint in (
+        ("file:baselin.json", f". Did you mean '{tmp_path}/baseline.json'?"),
+        ("file:no/pe", ""),
+    ):
+        path = tmp_path / spec.removeprefix("file:")
+        assert found(spec, history, root=tmp_path).missing == f"there is no file {path}{hint}"
+
+
 def test_a_job_is_named_as_anywhere_and_last_is_never_itself(reports: Path, history: History) -> None:
     make_job(reports, ONE, LETTERS, hours_ago=3, name="first")
     make_job(reports, TWO, LETTERS, hours_ago=2)

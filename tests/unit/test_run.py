@@ -190,6 +190,7 @@ def test_whatever_is_typed_is_quoted_so_that_a_shell_gives_it_back(words: list[s
         (["--benchmarks", ","], "--benchmarks is empty; name a benchmark"),
         (["--benchmark", "a", "--agent", ":m"], "--agent: invalid agent ':m': no name before ':'. Use format: agent:model"),
         (["--benchmark", "a", "--env-vars", "NOVALUE"], "--env-vars: 'NOVALUE' is not of the form KEY=VALUE"),
+        (["--benchmark", "a", "--metadata", "x=1", "--metadata", "x=2"], "--metadata: x is given twice"),
         (["--benchmark", "a", "--secrets", "TOKEN="], "--secrets: TOKEN= names no secret; write VARIABLE=NAME"),
         (["--benchmark", "a", "--n-attempts", "3.9"], "--n-attempts: a whole number is expected, not 3.9"),
         (["--benchmark", "a", "--n-attempts"], "Option '--n-attempts' needs a value"),
