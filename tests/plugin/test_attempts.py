@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -25,37 +24,20 @@ def varied(bench: Bench) -> Bench:
     """The outcome of an attempt depends on its number, which only the node id of the trial tells."""
     counter = bench.path / "count"
     counter.mkdir()
-    listed = []
-    for name, outcomes in ATTEMPTS.items():
-        # A number of its own for whoever comes next: attempts of a scenario run one after the other here.
-        script = (
-            f"n=$(ls {counter} | grep -c '^{name}-'); touch {counter}/{name}-$n; o=$(echo {outcomes} | cut -c$((n+1)));"
-            " [ $o = e ] && exit 3; echo score=$o"
-        )
-        listed.append(
-            {
-                "id": name,
-                "problem_statement": "Try.",
-                "reference": "true",
-                "scorers": [{"name": "s", "type": "bash", "script": script}],
-            }
-        )
-    bench.write(
-        "v.bench.yaml", json.dumps({"benchmark": "v", "defaults": {"image": "none"}, "scenarios": listed})
+    # A number of its own for whoever comes next: attempts of a scenario run one after the other here.
+    bench.manifest(
+        {
+            name: f"n=$(ls {counter} | grep -c '^{name}-'); touch {counter}/{name}-$n; "
+            f"o=$(echo {outcomes} | cut -c$((n+1))); [ $o = e ] && exit 3; echo score=$o"
+            for name, outcomes in ATTEMPTS.items()
+        },
+        "v.bench.yaml",
     )
     return bench
 
 
 def options(policy: str) -> tuple[str, ...]:
-    return (
-        "v.bench.yaml",
-        "--bench-attempts",
-        "3",
-        "--bench-attempt-policy",
-        policy,
-        "--bench-concurrency",
-        "1",
-    )
+    return ("v.bench.yaml", "--bench-attempts=3", "--bench-attempt-policy", policy, "--bench-concurrency=1")
 
 
 def cases(path: Path) -> dict[str, str]:
@@ -97,18 +79,14 @@ def test_everybody_says_the_same(varied: Bench, policy: str) -> None:
     assert selected == {name for name, outcome in expected.items() if outcome != "passed"}
 
 
-def test_every_attempt_has_its_files(varied: Bench) -> None:
-    varied.run(*options("any"), "--bench-scenario", "once")
+def test_x_stops_at_a_verdict_and_every_attempt_has_its_files(varied: Bench) -> None:
+    assert varied.run(*options("any"), "-x", "--bench-scenario", "once,always").ret == 0
+    outcomes = {"once": ("failed", "passed", "failed"), "always": ("passed",) * 3}
     assert {result["node_id"]: result["outcome"] for result in varied.results()} == {
-        "v.bench.yaml::once[oracle-1]": "failed",
-        "v.bench.yaml::once[oracle-2]": "passed",
-        "v.bench.yaml::once[oracle-3]": "failed",
+        f"v.bench.yaml::{name}[oracle-{number}]": outcome
+        for name, all_of_them in outcomes.items()
+        for number, outcome in enumerate(all_of_them, 1)
     }
-
-
-def test_a_good_verdict_is_status_0(varied: Bench) -> None:
-    assert varied.run(*options("any"), "--bench-scenario", "once").ret == 0
-    assert varied.run(*options("all"), "--bench-scenario", "always").ret == 0
 
 
 def test_each_attempt_is_a_test_unless_told(varied: Bench) -> None:
@@ -122,11 +100,6 @@ def test_under_xdist(varied: Bench) -> None:
     done = varied.run(*options("any"), "-n", "2", "--bench-scenario", "always,never,once")
     done.stdout.fnmatch_lines(["*2 passed, 1 unsolved*"])
     assert len(varied.results()) == 9
-
-
-def test_x_stops_at_the_verdict_and_not_at_an_attempt(varied: Bench) -> None:
-    done = varied.run(*options("any"), "-x", "--bench-scenario", "once,always")
-    assert done.ret == 0
 
 
 def test_a_worker_that_dies_with_some_attempts_ended(bench: Bench) -> None:
@@ -150,28 +123,15 @@ def test_a_worker_that_dies_with_some_attempts_ended(bench: Bench) -> None:
             return {{"kill": kill}}
         """
     )
-    listed = [
-        {
-            "id": "one",
-            "problem_statement": "Try.",
-            "reference": "true",
-            "scorers": [{"name": "k", "type": "kill"}],
-        }
-    ]
-    bench.write(
-        "k.bench.yaml", json.dumps({"benchmark": "k", "defaults": {"image": "none"}, "scenarios": listed})
-    )
+    bench.manifest({"one": {"type": "kill"}}, "k.bench.yaml")
     done = bench.run(
         "k.bench.yaml",
         "-n",
         "1",
         "--junit-xml=theirs.xml",
-        "--bench-attempts",
-        "3",
-        "--bench-attempt-policy",
-        "all",
-        "--bench-concurrency",
-        "1",
+        "--bench-attempts=3",
+        "--bench-attempt-policy=all",
+        "--bench-concurrency=1",
     )
     assert done.ret == 1
     outcomes = bench.outcomes()

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +19,7 @@ from pytest_benchjobs.model.job import JobStatus
 from pytest_benchjobs.report.documents import schema_of
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.reader import HistoryReader
-from tests.support import RESULTS, paths
+from tests.support import RESULTS, paths, until
 
 from .conftest import Bench
 
@@ -39,17 +38,8 @@ def slow(bench: Bench) -> Iterator[Bench]:
     """Two trials that end at once, then four that would not end before the test does."""
     stay = bench.path / "stay"
     stay.touch()
-    listed = [
-        {
-            "id": f"t{number}",
-            "problem_statement": "Try.",
-            "reference": "true" if number < 2 else f"while test -e {stay}; do sleep 0.2; done",
-            "scorers": [{"name": "s", "type": "bash", "script": "echo score=1"}],
-        }
-        for number in range(6)
-    ]
-    manifest = {"benchmark": "slow", "defaults": {"image": "none"}, "scenarios": listed}
-    bench.write("slow.bench.yaml", json.dumps(manifest))
+    waits = {"reference": f"while test -e {stay}; do sleep 0.2; done"}
+    bench.manifest({f"t{number}": {} if number < 2 else waits for number in range(6)}, "slow.bench.yaml")
     yield bench
     # Nobody ends what ran in a fake sandbox whose session was killed.
     stay.unlink()
@@ -68,11 +58,8 @@ def running(bench: Bench) -> Iterator[subprocess.Popen[bytes]]:
         start_new_session=True,
     ) as process:  # fmt: skip
         try:
-            deadline = time.monotonic() + PATIENCE
-            while len(paths(bench.path, RESULTS)) < 2:
-                assert time.monotonic() < deadline
-                assert process.poll() is None
-                time.sleep(0.05)
+            until(lambda: process.poll() is not None or len(paths(bench.path, RESULTS)) >= 2)
+            assert process.poll() is None
             yield process
         finally:
             if process.poll() is None:

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from .conftest import Bench
 
-MANIFEST = {
-    "benchmark": "ops",
-    "defaults": {"image": "none", "workdir": "/app"},
-    "scenarios": [
-        {
-            "id": name,
-            "problem_statement": "Try.",
-            "reference": "echo 1 > out.txt",
-            "scorers": [{"name": "right", "type": "command", "command": "grep -q 1 out.txt"}],
-        }
-        for name in ("fix-script", "other")
-    ],
-}
+SCORER = {"name": "right", "type": "command", "command": "grep -q 1 out.txt"}
+
+
+def manifest(bench: Bench, name: str) -> None:
+    keys = {"reference": "echo 1 > out.txt", "scorers": [SCORER]}
+    defaults = {"image": "none", "workdir": "/app"}
+    bench.manifest(dict.fromkeys(("fix-script", "other"), keys), name, defaults=defaults)
 
 
 @pytest.fixture
 def ops(bench: Bench) -> Bench:
-    bench.write("benchmarks/ops.bench.yaml", json.dumps(MANIFEST))
+    manifest(bench, "benchmarks/ops.bench.yaml")
     return bench
 
 
@@ -77,7 +69,7 @@ def test_attempts_and_policy_are_those_of_then(ops: Bench) -> None:
 
 
 def test_a_version_in_a_name_does_not_end_an_id(bench: Bench) -> None:
-    bench.write("manifest/ops.bench.yaml", json.dumps({**MANIFEST, "benchmark": "dots"}))
+    manifest(bench, "manifest/dots.bench.yaml")
     bench.conftest(
         """
         def pytest_benchjobs_benchmarks(config):
@@ -92,7 +84,7 @@ def test_a_version_in_a_name_does_not_end_an_id(bench: Bench) -> None:
 
 
 def test_a_directory_with_colons_can_be_pasted_as_it_is_shown(bench: Bench) -> None:
-    bench.write("dots::v1/ops.bench.yaml", json.dumps(MANIFEST))
+    manifest(bench, "dots::v1/ops.bench.yaml")
     (trial, _) = _ran(bench, ".")
     assert trial == r"dots\x3a:v1/ops.bench.yaml::fix-script[oracle]"
     assert _ran(bench, trial) == [trial]
@@ -105,15 +97,6 @@ def test_what_is_no_benchmark_is_an_error_of_pytest(ops: Bench) -> None:
     result = ops.run("ops::fix-scrap[oracle]")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*not found: ops::fix-scrap[[]oracle]*"])
-
-
-def test_ordinary_tests_are_left_alone(bench: Bench) -> None:
-    bench.write(
-        "test_it.py", "import pytest\n\n\n@pytest.mark.parametrize('x', ['oracle'])\ndef test_it(x): pass\n"
-    )
-    result = bench.run("test_it.py::test_it[oracle]")
-    assert result.parseoutcomes() == {"passed": 1}
-    assert not (bench.path / "reports").exists()
 
 
 def test_commands_about_trials_take_the_id(ops: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ import pytest
 
 from pytest_benchjobs.store.liveness import ask_to_cancel
 from pytest_benchjobs.store.reader import HistoryReader
-from tests.support import RESULTS, paths
+from tests.support import RESULTS, paths, until
 
 from .conftest import Bench
 
@@ -35,19 +34,14 @@ def slow(bench: Bench) -> Bench:
         f"echo >> {began}; "
         f"while test -e {bench.path / 'hold'} && test $(wc -l < {began}) -gt {HELD}; do sleep 0.1; done"
     )
-    listed = [
-        {
-            "id": f"t{number:02}",
-            "problem_statement": "Try.",
+    scenarios = {
+        f"t{number:02}": {
             "reference": f"{wait}; sleep 0.2; echo t{number:02} >> {notes}",
-            "scorers": [{"name": "s", "type": "bash", "script": f"echo score={0 if number % 7 == 0 else 1}"}],
+            "script": f"echo score={0 if number % 7 == 0 else 1}",
         }
         for number in range(TRIALS)
-    ]
-    bench.write(
-        "slow.bench.yaml",
-        json.dumps({"benchmark": "slow", "defaults": {"image": "none"}, "scenarios": listed}),
-    )
+    }
+    bench.manifest(scenarios, "slow.bench.yaml")
     return bench
 
 
@@ -74,10 +68,7 @@ def committed(bench: Bench) -> dict[str, tuple[str, str]]:
 
 
 def wait_for(bench: Bench, count: int) -> None:
-    deadline = time.monotonic() + 180
-    while len(committed(bench)) < count:
-        assert time.monotonic() < deadline, "too few trials have ended"
-        time.sleep(0.05)
+    until(lambda: len(committed(bench)) >= count, what="too few trials have ended")
 
 
 def job(bench: Bench) -> dict[str, Any]:
@@ -130,25 +121,6 @@ def test_the_last_job_and_its_errors(bench: Bench) -> None:
     assert done.ret == 1
 
 
-def test_one_that_runs_is_left_alone(held: Bench) -> None:
-    slow = held
-    process = slow.start("-p", "no:cacheprovider", "slow.bench.yaml", "--bench-concurrency", "1")
-    try:
-        wait_for(slow, 1)
-        done = slow.run("slow.bench.yaml", "--bench-resume", job(slow)["id"])
-        assert done.ret == pytest.ExitCode.USAGE_ERROR
-        done.stderr.fnmatch_lines([f"ERROR: job {job(slow)['id']} is running; see `benchjobs watch *`"])
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def test_one_that_is_not_there(slow: Bench) -> None:
-    done = slow.run("slow.bench.yaml", "--bench-resume", "nonsense")
-    assert done.ret == pytest.ExitCode.USAGE_ERROR
-    done.stderr.fnmatch_lines(["ERROR: *nonsense*"])
-
-
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "xdist"])
 def test_a_request_to_cancel(held: Bench, workers: tuple[str, ...]) -> None:
     slow = held
@@ -188,17 +160,6 @@ def test_ctrl_c_and_x_leave_a_job_to_finish(slow: Bench) -> None:
     assert len(slow.path.joinpath("ran.txt").read_text().split()) == TRIALS
 
 
-def test_sigterm_ends_the_heart_too(held: Bench) -> None:
-    slow = held
-    process = slow.start("-p", "no:cacheprovider", "slow.bench.yaml", "--bench-concurrency", "2")
-    wait_for(slow, 2)
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=180)
-    (bundle,) = (path for path in (slow.path / "reports" / "jobs").iterdir() if path.is_dir())
-    assert not (bundle / ".heartbeat").exists()
-    assert job(slow)["message"] == "interrupted"
-
-
 def test_events_tell_the_same_as_the_results(slow: Bench) -> None:
     from pytest_benchjobs.model.event import Ended, PhaseBegan, Planned
     from pytest_benchjobs.store.events import EventReader
@@ -209,7 +170,7 @@ def test_events_tell_the_same_as_the_results(slow: Bench) -> None:
     reader, events = EventReader(bundle), []
     while process.poll() is None:
         events += reader.poll()
-        time.sleep(0.02)
+        time.sleep(0.02)  # between two looks, as long as the job runs
     process.communicate()
     assert isinstance(events[0], Planned)
     assert events[0].agents == {"oracle": TRIALS}
@@ -220,7 +181,7 @@ def test_events_tell_the_same_as_the_results(slow: Bench) -> None:
     assert ended.items() <= outcomes.items()
     phases = [event.phase for event in events if isinstance(event, PhaseBegan) and "t01" in event.node_id]
     assert phases[0] == "prepare"
-    assert {"agent", "score:s"} <= set(phases)
+    assert {"agent", "score:score"} <= set(phases)
 
 
 def test_two_take_it_up_at_once(held: Bench) -> None:
@@ -269,12 +230,11 @@ def test_those_that_are_missing_are_counted_beside_those_that_stay(bench: Bench)
     done.stdout.fnmatch_lines(["1 trial not run; `benchjobs resume 20*"])
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["one process", "xdist"])
-def test_what_changed_meanwhile_is_told(bench: Bench, workers: tuple[str, ...]) -> None:
+def test_what_changed_meanwhile_is_told(bench: Bench) -> None:
     bench.manifest({"a": "echo score=1", "b": "echo score=1"})
     bench.run("many.bench.yaml")
     bench.manifest({"a": "echo score=0", "b": "echo score=1"})
-    done = bench.run("many.bench.yaml", "--bench-resume", "last", *workers)
+    done = bench.run("many.bench.yaml", "--bench-resume", "last", "-n", "1")
     assert bench.outcomes()["many.bench.yaml::a[oracle]"] == "passed"
     done.stdout.fnmatch_lines(
         [
@@ -309,6 +269,9 @@ def test_only_with_the_same_attempts(bench: Bench) -> None:
         ["ERROR: job * has --bench-attempts 2 --bench-attempt-policy each; it cannot be resumed with *"]
     )
     assert job(bench)["status"] == "completed"
+    done = bench.run("many.bench.yaml", "--bench-resume", "nonsense")
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    done.stderr.fnmatch_lines(["ERROR: there is no job 'nonsense'*"])
 
 
 def test_reports_of_before_do_not_outlive_a_second_death(held: Bench) -> None:
@@ -390,7 +353,9 @@ def test_sigterm_while_results_are_written_waits(bench: Bench) -> None:
     assert bench.job()["job"]["status"] == "completed"
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["one process", "xdist"])
+@pytest.mark.parametrize(
+    "workers", [(), pytest.param(("-n", "1"), marks=pytest.mark.extended)], ids=["one process", "xdist"]
+)
 def test_a_time_limit_does_not_hit_what_comes_after_the_trials(
     bench: Bench, workers: tuple[str, ...]
 ) -> None:
@@ -418,10 +383,7 @@ def test_a_time_limit_ends_ordinary_tests_too(bench: Bench) -> None:
     assert (job(bench)["status"], job(bench)["totals"]["trials"]) == ("timeout", 0)
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "xdist"])
-def test_what_was_paid_for_stays_where_no_engine_answers_when_the_job_is_taken_up(
-    bench: Bench, workers: tuple[str, ...]
-) -> None:
+def test_what_was_paid_for_stays_where_no_engine_answers_when_the_job_is_taken_up(bench: Bench) -> None:
     bench.toy()
     bench.run("toy.bench.yaml")
     before = {result["scenario"]: result for result in bench.results()}
@@ -438,7 +400,7 @@ def test_what_was_paid_for_stays_where_no_engine_answers_when_the_job_is_taken_u
             return {"fake": Down}
         """
     )
-    bench.run("toy.bench.yaml", "--bench-resume", "last", *workers)
+    bench.run("toy.bench.yaml", "--bench-resume", "last", "-n", "2")
     after = {result["scenario"]: result for result in bench.results()}
     assert (after["solved"], after["partial"]) == (before["solved"], before["partial"])
     assert after["unscored"]["failure"]["class"] == "engine_unavailable"
