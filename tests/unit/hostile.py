@@ -39,14 +39,9 @@ def _result(number: int, text: str, letter: str) -> TrialResult:
         elsewhere=(f"7 {text}",),
     )
     scorer = ScorerResult(
-        name="right",
-        type="bash",
-        weight=1,
-        score=1.0 if letter == "P" else 0.0,
-        output=f"8 {text}",
-        details={f"9 {text}": [f"10 {text}"]},
-        metrics=(metric,),
-    )
+        name="right", type="bash", weight=1, score=1.0 if letter == "P" else 0.0, output=f"8 {text}",
+        details={f"9 {text}": [f"10 {text}"]}, metrics=(metric,),
+    )  # fmt: skip
     return ended(
         letter,
         f"s{number:02}",

@@ -90,32 +90,10 @@ def test_the_curve_is_the_formula_at_every_k(case: tuple[int, int]) -> None:
         assert point.scenarios == 1
 
 
-@given(st.lists(st.integers(0, 8).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n)))))
-def test_more_attempts_never_lower_pass_at_k_nor_raise_pass_hat_k_of_the_same_scenarios(
-    cases: list[tuple[int, int]],
-) -> None:
-    for before, after in itertools.pairwise(at_k(cases, 8)):
-        if before.scenarios != after.scenarios or not after.scenarios:
-            continue
-        assert before.pass_at_k is not None
-        assert after.pass_at_k is not None
-        assert before.pass_hat_k is not None
-        assert after.pass_hat_k is not None
-        assert before.pass_at_k <= after.pass_at_k + 1e-12
-        assert before.pass_hat_k >= after.pass_hat_k - 1e-12
-
-
 def test_a_scenario_with_fewer_than_k_attempts_has_no_estimate_and_does_not_count() -> None:
     assert pass_at_k(2, 1, 3) is None
     assert pass_hat_k(2, 1, 3) is None
     assert at_k([(1, 1), (2, 1)], 3) == [AtK(1, 0.75, 0.75, 2), AtK(2, 1.0, 0.0, 1), AtK(3, None, None, 0)]
-
-
-@pytest.mark.parametrize("wrong", [(1, 2, 1), (1, -1, 1), (1, 1, 0)])
-def test_impossible_counts_are_refused(wrong: tuple[int, int, int]) -> None:
-    for function in (pass_at_k, pass_hat_k):
-        with pytest.raises(ValueError, match="needs 0 <= c <= n"):
-            function(*wrong)
 
 
 def test_a_table_shows_a_few_of_many_k() -> None:

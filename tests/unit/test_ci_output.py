@@ -76,14 +76,9 @@ def told(
     host: Host, *, gate: Any = None, summary: str = "# x\n", status: int = 0
 ) -> tuple[list[str], list[str]]:
     return publish(
-        host,
-        record=record(Path("/repo/reports")),
-        results=[result(), failed("count")],
-        gate=gate,
-        summary=summary,
-        status=status,
-        places=Places(Path("/repo")),
-    )
+        host, record=record(Path("/repo/reports")), results=[result(), failed("count")], gate=gate,
+        summary=summary, status=status, places=Places(Path("/repo")),
+    )  # fmt: skip
 
 
 def _rule_lines(**changes: Any) -> list[tuple[str, str | None]]:

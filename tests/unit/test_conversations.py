@@ -20,11 +20,10 @@ from pytest_benchjobs.agents.protocol import (
     DrivenShell,
     Exchange,
 )
-from pytest_benchjobs.model.errors import InputError, InputErrors
+from pytest_benchjobs.model.errors import InputErrors
 from pytest_benchjobs.model.job import Keep
 from pytest_benchjobs.model.result import TrialResult
-from pytest_benchjobs.model.scenario import TURN, ScorerSpec
-from pytest_benchjobs.scoring.turn import check_turn
+from pytest_benchjobs.model.scenario import TURN
 from pytest_benchjobs.sources.manifest import Manifest
 from pytest_benchjobs.trial.run import run_trial
 
@@ -408,21 +407,3 @@ def test_how_an_agent_resumes_is_part_of_the_signature(talk: Run, bench: Bench) 
     assert before is not None
     assert after is not None
     assert [name for name in before.parts if before.parts[name] != after.parts[name]] == ["agent"]
-
-
-# The scorer alone
-
-
-def test_checks_of_a_scorer_are_checked() -> None:
-    def spec(**params: Any) -> ScorerSpec:
-        return ScorerSpec(name="turn-1", type=TURN, params=params)
-
-    check_turn(spec(expect=[{"contains": "a"}]))
-    for wrong, why in (
-        (spec(), "has no checks"),
-        (spec(expect=[{"matches": "("}]), "is not a valid regular expression"),
-        (spec(forbid=[{"contains": " "}]), "is empty, so it would check nothing"),
-        (spec(forbid=["a"]), "a check is a text"),
-    ):
-        with pytest.raises(InputError, match=why):
-            check_turn(wrong)

@@ -229,12 +229,6 @@ def test_a_machine_that_gives_no_more_threads_for_a_while_delays_trials_and_lose
         flight.close()
 
 
-def test_closing_an_idle_flight_leaves_no_thread(tmp_path: Path) -> None:
-    for _ in range(20):
-        Flight(Runs(), Tokens(tmp_path / "tokens", 1)).close()
-    assert _threads() == []
-
-
 # Tokens
 
 HOLD = textwrap.dedent("""

@@ -107,19 +107,10 @@ def test_every_key_reaches_the_scenario(tmp_path: Path) -> None:
         tags=("c", "hard", "games"),
         metadata={"difficulty": "hard", "category": "games", "tags": ["c", "hard", 7], "author_name": "A"},
         environment=Environment(
-            image="registry.example/fix-it:1",
-            dockerfile=task / "environment/Dockerfile",
-            context=task / "environment",
-            build_timeout=60,
-            cpus=1.5,
-            memory=2 << 30,
-            storage=10 << 30,
-            workdir="/app",
-            env={"A": "b"},
-            keep_entrypoint=True,
-            grading=Grading.CONTRACT,
-            healthcheck=HealthCheck(command="true", interval=1, retries=9),
-            skills_if_there="/harbor/skills",
+            image="registry.example/fix-it:1", dockerfile=task / "environment/Dockerfile",
+            context=task / "environment", build_timeout=60, cpus=1.5, memory=2 << 30, storage=10 << 30,
+            workdir="/app", env={"A": "b"}, keep_entrypoint=True, grading=Grading.CONTRACT,
+            healthcheck=HealthCheck(command="true", interval=1, retries=9), skills_if_there="/harbor/skills",
         ),
         reference=Reference(solution=task / "solution", env={"S": "t"}),
         agent_timeout=900,
@@ -143,7 +134,7 @@ def test_every_key_reaches_the_scenario(tmp_path: Path) -> None:
         ),
         source=task,
         line=1,
-    )
+    )  # fmt: skip
 
 
 def test_old_tasks_are_read_with_the_keys_of_their_time(tmp_path: Path) -> None:
@@ -154,15 +145,10 @@ def test_old_tasks_are_read_with_the_keys_of_their_time(tmp_path: Path) -> None:
     assert [(ref.id, source.warnings) for ref in source.refs()] == [("t", ())]
     scenario = source.load("t")
     assert scenario.environment == Environment(
-        dockerfile=task / "environment/Dockerfile",
-        context=task / "environment",
-        memory=2 << 30,
-        storage=512 << 20,
-        network="none",
-        keep_entrypoint=True,
-        grading=Grading.CONTRACT,
+        dockerfile=task / "environment/Dockerfile", context=task / "environment", memory=2 << 30,
+        storage=512 << 20, network="none", keep_entrypoint=True, grading=Grading.CONTRACT,
         skills_if_there="/harbor/skills",
-    )
+    )  # fmt: skip
     assert (scenario.benchmark, scenario.agent_timeout, scenario.reference) == ("old", None, None)
     assert scenario.scorers[0].timeout == 600
 

@@ -126,16 +126,9 @@ def test_every_key_reaches_the_scenario(manifest: Manifest) -> None:
         archived=True,
         validation=Validation.REVERSE,
         environment=Environment(
-            image="debian:bookworm-slim",
-            workdir="/app",
-            env={"A": "1", "B": "3", "C": "${HOME}"},
-            cpus=1,
-            memory=512 << 20,
-            storage=1 << 30,
-            pids=64,
-            network="allowlist",
-            allowed_hosts=("pypi.org", "*.debian.org", "10.0.0.0/8"),
-            setup=("apt-get update",),
+            image="debian:bookworm-slim", workdir="/app", env={"A": "1", "B": "3", "C": "${HOME}"}, cpus=1,
+            memory=512 << 20, storage=1 << 30, pids=64, network="allowlist",
+            allowed_hosts=("pypi.org", "*.debian.org", "10.0.0.0/8"), setup=("apt-get update",),
             healthcheck=HealthCheck(command="true", retries=5),
         ),
         files={"in.txt": base / "fixtures/in.txt"},
@@ -163,22 +156,17 @@ def test_every_key_reaches_the_scenario(manifest: Manifest) -> None:
         requires=Requires(env=("HOME",), secrets=("KEY",), commands=("git",)),
         source=manifest.path,
         line=14,
-    )
+    )  # fmt: skip
 
 
 def test_a_dockerfile_takes_the_place_of_a_default_image(manifest: Manifest) -> None:
     base = manifest.path.parent
     build = manifest.load("build")
     assert build.environment == Environment(
-        dockerfile=base / "env/Dockerfile",
-        context=base / "env",
-        build_args={"V": "1"},
-        keep_entrypoint=True,
-        workdir="/app",
-        env={"A": "1", "B": "2"},
-        network="none",
+        dockerfile=base / "env/Dockerfile", context=base / "env", build_args={"V": "1"}, keep_entrypoint=True,
+        workdir="/app", env={"A": "1", "B": "2"}, network="none",
         healthcheck=HealthCheck(command="true", retries=5),
-    )
+    )  # fmt: skip
     assert (build.problem_statement, build.reference) == (
         "From a file.\n",
         Reference(patch=base / "gold.patch"),

@@ -28,15 +28,9 @@ def ended(
     result = ExecResult(None if timed_out else status, timed_out=timed_out, seconds=seconds, stopped=stopped)
     reading = None if said is None else AgentReading(ending=said)
     report = RouteReport(
-        usage=Usage(),
-        ending=seen,
-        message="the endpoint says",
-        models=(),
-        unpriced=(),
-        job_stopped=None,
-        job_message=None,
-        waited=waited,
-    )
+        usage=Usage(), ending=seen, message="the endpoint says", models=(), unpriced=(), job_stopped=None,
+        job_message=None, waited=waited,
+    )  # fmt: skip
     return ending_of(result, reading, report)[0]
 
 

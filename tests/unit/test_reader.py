@@ -182,22 +182,15 @@ def test_runs_are_numbered_as_they_first_appear_and_summed_up(history: History, 
         ),
         result(trial("a").model_copy(update={"agent": groq, "node_id": "x::a[groq]"}), score=0.5),
         made(
-            "b",
-            reused=origin(),
-            seconds=100.0,
-            started_at=NOW - 1000 * SECOND,
+            "b", reused=origin(), seconds=100.0, started_at=NOW - 1000 * SECOND,
             usage=Usage(input_tokens=9, cost_usd=9),
         ),
         made(
-            "c",
-            rescored=origin(),
-            seconds=3.0,
-            score=None,
-            outcome=Outcome.ERROR,
+            "c", rescored=origin(), seconds=3.0, score=None, outcome=Outcome.ERROR,
             usage=Usage(input_tokens=9, cost_usd=9),
         ),
         name="nightly",
-    )
+    )  # fmt: skip
     first, second = history.runs(JOB)
     assert (first.id, first.job, first.job_name, first.benchmark, first.benchmark_version) == (
         f"{JOB}.1", JOB, "nightly", "texts", "1.0",

@@ -65,31 +65,14 @@ def test_totals_never_take_an_error_for_a_zero(results: list[TrialResult]) -> No
 def test_a_row_for_each_agent(results: list[TrialResult]) -> None:
     oracle, codex = by_agent([*results, failed("zero", 0.0)])
     assert oracle == AgentRow(
-        "oracle",
-        passed=1,
-        skipped=1,
-        total=2,
-        mean_scored=1.0,
-        mean_all=1.0,
-        seconds=4.0,
-        unpriced=1,
-        p50_seconds=2.0,
-        p95_seconds=2.0,
-    )
+        "oracle", passed=1, skipped=1, total=2, mean_scored=1.0, mean_all=1.0, seconds=4.0, unpriced=1,
+        p50_seconds=2.0, p95_seconds=2.0,
+    )  # fmt: skip
     assert codex == AgentRow(
-        "codex:gpt-5.5",
-        failed=2,
-        partial=1,
-        errors=1,
-        total=3,
-        mean_scored=0.125,
-        mean_all=0.25 / 3,
-        seconds=6.0,
-        unpriced=3,
-        p50_seconds=2.0,
-        p95_seconds=2.0,
+        "codex:gpt-5.5", failed=2, partial=1, errors=1, total=3, mean_scored=0.125, mean_all=0.25 / 3,
+        seconds=6.0, unpriced=3, p50_seconds=2.0, p95_seconds=2.0,
         classes={"below_threshold": 2, "engine_lost": 1},
-    )
+    )  # fmt: skip
     assert (oracle.pass_rate, codex.pass_rate, AgentRow("x").pass_rate) == (1.0, 0.0, None)
 
 

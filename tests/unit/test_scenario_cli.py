@@ -133,17 +133,9 @@ def test_of_several_manifests_one_is_chosen(project: Path) -> None:
 
 def test_scenarios_are_listed_and_shown_but_their_answers_are_not(project: Path) -> None:
     run(
-        "new",
-        "one",
-        "--statement",
-        "Do it.",
-        "--reference",
-        "echo XYZZY",
-        "--check",
-        "grep XYZZY out",
-        "--tag",
-        "t",
-    )
+        "new", "one", "--statement", "Do it.", "--reference", "echo XYZZY", "--check", "grep XYZZY out",
+        "--tag", "t",
+    )  # fmt: skip
     (project / "helpers.py").write_text(
         "from pytest_benchjobs import Benchmark, Scenario\n"
         "ours = Benchmark('ours', confidential=True, scenarios=[Scenario('two', image='none', problem_statement='Secret.',\n"

@@ -454,14 +454,9 @@ def test_a_scenario_has_its_results_over_time(client: TestClient) -> None:
     pages, after = [], ""
     while after is not None:
         page = asked(
-            client,
-            "/api/scenario",
-            "viewer-scenario",
-            benchmark="texts",
-            scenario="count",
-            limit=2,
+            client, "/api/scenario", "viewer-scenario", benchmark="texts", scenario="count", limit=2,
             after=after,
-        )
+        )  # fmt: skip
         pages += page["results"]
         after = page["next"]
     assert pages == found["results"]

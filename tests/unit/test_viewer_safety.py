@@ -420,16 +420,10 @@ def test_hostile_texts_in_every_field_are_only_shown(tmp_path: Path) -> None:
         scorer = ScorerResult(name="x", type="bash", weight=1, score=0.0, output=text, details={text: text})
         results = [
             ended(
-                "F",
-                f"s{place}",
-                failure=failure,
-                notes=(text,),
-                tags=(text,),
-                models={text: 1},
-                scorers=(scorer,),
-                metrics=(Metric(name=text[:200], value=place, unit=text[:200]),),
+                "F", f"s{place}", failure=failure, notes=(text,), tags=(text,), models={text: 1},
+                scorers=(scorer,), metrics=(Metric(name=text[:200], value=place, unit=text[:200]),),
             )
-        ]
+        ]  # fmt: skip
         make_job(
             directory, f"20261121-0800{place:02}-aaaaaa", results, name=text, config={"metadata": {"x": text}}
         )

@@ -90,30 +90,14 @@ def gate(job: str) -> GateReport:
     """A verdict."""
     rule = Rule(text="mean:5pp", metric="mean", amount=0.05)
     found = RuleReport(
-        rule=rule,
-        benchmark="texts",
-        agent=CODEX,
-        verdict=GateVerdict.REGRESSED,
-        why=f"it fell {HOSTILE[2]}",
-        before=1.0,
-        now=0.0,
-        change=-1.0,
-        low=-1.0,
-        high=-0.5,
-        tolerance=0.05,
-        p_value=0.01,
-        detectable=0.4,
+        rule=rule, benchmark="texts", agent=CODEX, verdict=GateVerdict.REGRESSED, why=f"it fell {HOSTILE[2]}",
+        before=1.0, now=0.0, change=-1.0, low=-1.0, high=-0.5, tolerance=0.05, p_value=0.01, detectable=0.4,
         scenarios=2,
-    )
+    )  # fmt: skip
     return GateReport(
-        job=job,
-        at=NOW,
-        policy=GatePolicy.EVIDENCE,
-        baseline="nightly",
-        verdict=GateVerdict.REGRESSED,
-        why="regressed: mean:5pp",
-        rules=(found,),
-    )
+        job=job, at=NOW, policy=GatePolicy.EVIDENCE, baseline="nightly", verdict=GateVerdict.REGRESSED,
+        why="regressed: mean:5pp", rules=(found,),
+    )  # fmt: skip
 
 
 def reused(of: TrialResult, job: str) -> TrialResult:
