@@ -1,7 +1,8 @@
-"""How many examples are tried of each property; gateways, and an endpoint for them."""
+"""How many examples are tried of each property; nothing waits for a disk; gateways, and an endpoint for them."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -16,6 +17,14 @@ from tests.unit.gateways import Model, running
 settings.register_profile("thorough", settings(), deadline=None, max_examples=100, print_blob=True)
 settings.register_profile("daily", settings(), deadline=None, max_examples=25, print_blob=True)
 settings.load_profile("daily")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_disk_is_waited_for() -> Iterator[None]:
+    """Processes are killed here, machines are not."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -5,14 +5,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from tests.performance import calibration
 
 pytestmark = pytest.mark.slow
+SIZES = [(20, 1), (20, 3), (20, 5), (89, 1), (89, 3), (89, 5)]
 
 
-@pytest.mark.parametrize(("scenarios", "attempts"), [(20, 1), (20, 3), (20, 5), (89, 1), (89, 3), (89, 5)])
+def _daily(cases: Sequence[Any]) -> list[Any]:
+    """One in three every day; `make extended` tries the others."""
+    return [
+        pytest.param(one, marks=pytest.mark.extended) if place % 3 else one for place, one in enumerate(cases)
+    ]
+
+
+@pytest.mark.parametrize(("scenarios", "attempts"), SIZES)
 def test_no_change_is_called_a_regression_in_one_of_twenty_at_most(scenarios: int, attempts: int) -> None:
     assert calibration.alarms(scenarios, attempts, attempts, 0.0, 1000) <= calibration.MOST_ALARMS
 
@@ -23,7 +34,9 @@ def allowed(most: float, repetitions: int) -> float:
 
 
 @pytest.mark.parametrize(
-    "setting", calibration.UNEQUAL, ids=lambda one: f"{one.name}, {one.scenarios}, {one.now}-{one.before}"
+    "setting",
+    _daily(calibration.UNEQUAL),
+    ids=lambda one: f"{one.name}, {one.scenarios}, {one.now}-{one.before}",
 )
 def test_unequal_attempts_and_skewed_scores_make_no_more_false_alarms(setting: calibration.Setting) -> None:
     assert calibration.alarms_in(setting, 200) <= allowed(1 - setting.level, 200)
@@ -31,7 +44,7 @@ def test_unequal_attempts_and_skewed_scores_make_no_more_false_alarms(setting: c
 
 @pytest.mark.parametrize(
     "setting",
-    calibration.CLUSTERED,
+    _daily(calibration.CLUSTERED),
     ids=lambda one: f"{one.scenarios} by {one.size}, {one.shared}, {one.now}-{one.before}",
 )
 def test_scenarios_that_depend_on_each_other_make_no_more_false_alarms(setting: calibration.Setting) -> None:
@@ -63,9 +76,10 @@ def test_rounds_save_attempts_and_keep_the_false_alarms(scenarios: int) -> None:
 
 
 @pytest.mark.parametrize("shape", calibration.SHAPES)
-@pytest.mark.parametrize(("scenarios", "attempts"), [(20, 1), (20, 3), (20, 5), (89, 1), (89, 3), (89, 5)])
+@pytest.mark.parametrize("size", _daily(SIZES), ids=str)
 def test_a_drop_that_is_printed_is_found_four_times_of_five(
-    scenarios: int, attempts: int, shape: calibration.Shape
+    size: tuple[int, int], shape: calibration.Shape
 ) -> None:
+    scenarios, attempts = size
     found, _ = calibration.found_at_printed(scenarios, attempts, shape, 150)
     assert found >= calibration.LEAST_FOUND - 0.04  # of 150 it is within four points nine times of ten
