@@ -11,6 +11,7 @@ import dataclasses
 import http.client
 import json
 import os
+import re
 import socket
 import ssl
 import threading
@@ -36,6 +37,8 @@ _CALL_TIMEOUT = 120
 _PEEK_TIMEOUT = 30
 _NOT_FOUND = 404
 _HEAD_LIMIT = 64 * 1024
+_LENGTH = re.compile(rb"(?i)\r\ncontent-length: *(\d{1,9})")
+_LAST_CHUNK = b"0\r\n\r\n"
 _KEEPALIVE = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4))
 
 
@@ -200,10 +203,11 @@ class Engine:
         caller().hold(connection)
         try:
             connection.sendall(request)
-            status, rest = _read_head(connection)
+            status, length, rest = _read_head(connection)
             if status in (101, 200):
                 return _Hijacked(status, rest, connection)
-            while len(rest) < _HEAD_LIMIT and (more := connection.recv(4096)):
+            # The engine keeps the connection open for further requests.
+            while len(rest) < length and not rest.endswith(_LAST_CHUNK) and (more := connection.recv(4096)):
                 rest += more
         except BaseException:
             connection.close()
@@ -290,7 +294,8 @@ def _broken(answer: _Hijacked) -> Refusal | None:
     return Refusal(kind_of(answer.status), answer.status, message(answer.first))
 
 
-def _read_head(connection: socket.socket) -> tuple[int, bytes]:
+def _read_head(connection: socket.socket) -> tuple[int, int, bytes]:
+    """Return status, length of the body (at most a limit; that where it is unknown), and what came of the body."""
     data = b""
     while b"\r\n\r\n" not in data:
         more = connection.recv(4096)
@@ -298,7 +303,9 @@ def _read_head(connection: socket.socket) -> tuple[int, bytes]:
             raise ConnectionError("the connection ended before an answer")
         data += more
     head, _, rest = data.partition(b"\r\n\r\n")
+    found = _LENGTH.search(head)
+    length = _HEAD_LIMIT if found is None else min(int(found[1]), _HEAD_LIMIT)
     try:
-        return int(head.split(None, 2)[1]), rest
+        return int(head.split(None, 2)[1]), length, rest
     except (IndexError, ValueError):
         raise ConnectionError(f"not an HTTP answer: {head[:80]!r}") from None
