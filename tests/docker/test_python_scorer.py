@@ -11,8 +11,8 @@ import pytest
 
 from tests.support import IMAGE, command, results, run
 
+from .hostile.job import DOCKERFILE
 from .test_bigcodebench import TAG, image  # noqa: F401  the image of the fixture has Python and nothing else
-from .test_planted_scores import DOCKERFILE
 
 pytestmark = pytest.mark.docker
 

@@ -1,0 +1,287 @@
+"""One job of all that agents do for a score they have not earned, or to turn their failure into an error.
+
+The problem statement of a scenario is the script of its agent. Many trials in one job wait for the engine together.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.support import IMAGE
+
+from .attacks import APT, ATTACKS, LOCAL, OUT, RIGHT, SEARCH, SPOILERS, Attack
+
+AGENT = '--bench-agent=command:bash "$BENCH_PROBLEM_FILE"'
+# Built once for all runs: an image is kept by its content.
+DOCKERFILE = f"""\
+FROM {IMAGE}
+RUN apt-get update \\
+ && apt-get install -y --no-install-recommends git nodejs node-acorn perl python3-pytest \\
+ && rm -rf /var/lib/apt/lists/*
+RUN git init -q /repo && mkdir /check && echo 'require("acorn")' > /check/check.js
+WORKDIR /app
+"""
+PROGRAMS = """\
+bash -lc 'grep -q x /dev/null' >/dev/null 2>&1
+perl -Mstrict -MList::Util=first -e 1
+git -C /repo status >/dev/null 2>&1
+awk 'BEGIN { exit 0 }'
+echo x | iconv -f UTF-8 -t UTF-16 >/dev/null
+node /check/check.js
+su nobody -s /bin/sh -c true
+apt-get check >/dev/null 2>&1
+"""
+CHECK = f"""\
+def test_right():
+    with open("{OUT}") as file:
+        assert file.read() == "right\\n"
+"""
+HARBOR_TEST = """\
+#!/bin/bash
+perl -Mstrict -e 1; awk 'BEGIN { exit 0 }'
+cd /app
+reward=0
+python3 -P -m pytest -q /tests/test_out.py && grep -qx right /app/out.txt && reward=1
+echo $reward > /logs/verifier/reward.txt
+"""
+REWARD = "#!/bin/bash\ngrep -qx right /app/out.txt && reward=1 || reward=0; echo $reward > /logs/verifier/reward.txt\n"
+THERE = {"name": "there", "type": "command", "command": f"grep -qx right {OUT}"}
+BUILT = {"image": None, "dockerfile": "env/Dockerfile"}
+
+
+class Case(NamedTuple):
+    """A scenario, and what has to become of its agent."""
+
+    script: str
+    keys: Mapping[str, Any] = {}
+    """Keys of the scenario."""
+    outcome: str = "failed"
+    score: float = 0.0
+    named: tuple[str, ...] | None = ()
+    """Paths of which at least one is named as tampered with. None of all: it does not matter."""
+
+
+def slug(name: str) -> str:
+    return re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+PLANTED: dict[str, Any] = {
+    **BUILT,
+    "scorers": [
+        {
+            "name": "programs",
+            "type": "bash",
+            "script": f"{PROGRAMS}grep -qx right {OUT} && echo 1 || echo 0\n",
+        },
+        {"name": "tests", "type": "tests", "path": "tests/"},
+        THERE,
+    ],
+}
+REWARDED = {
+    **PLANTED,
+    "scorers": [{"name": "reward", "type": "harbor", "path": "reward/"}, *PLANTED["scorers"]],
+}
+SPOILED = {
+    "memory": "64M",
+    "pids": 128,
+    "agent_timeout": 40,
+    "scorer_timeout": 6,
+    "artifacts": ["out.txt", "*.txt"],
+    "scorers": [
+        {"name": "right", "type": "bash", "script": "grep -qx right out.txt && echo 1 || echo 0"},
+    ],
+}
+# Not before grading has begun: until then, it would be the agent's answer.
+LATE = "setsid sh -c 'while :; do test -e begun && echo right > out.txt; sleep 0.1; done' >/dev/null 2>&1 & sleep 0.2"
+GRADED_LATE = {"scorers": [{**THERE, "command": "touch begun; sleep 0.5; grep -qx right out.txt"}]}
+ESCAPES = "printf '\\033]0;owned\\007\\033[2J<script>alert(1)</script> ]]> \\377\\376 \\355\\240\\200 | **bold**\\n'; exit 3"
+TWO = {
+    "scorers": [{"name": "runs-it", "type": "command", "command": "sh made"}, {**THERE, "name": "reads-it"}]
+}
+PLANT = "printf '#!/bin/sh\\nexit 0\\n' > /usr/bin/grep"
+SINGLE = {
+    "honest": Case(RIGHT, PLANTED, "passed", 1.0),
+    "honest within limits": Case(RIGHT, SPOILED, "passed", 1.0),
+    "a process left behind": Case(LATE, GRADED_LATE),
+    "forks": Case("bomb() { bomb | bomb & }; bomb; sleep 60", {"pids": 64, "agent_timeout": 8}, named=None),
+    "fills the disk": Case(
+        "dd if=/dev/zero of=/app/big bs=1M count=3000 2>&1; sleep 60", {"storage": "64M"}, named=None
+    ),
+    "escapes": Case(ESCAPES, named=None),
+    "two scorers": Case(f"cat > made <<'END'\n{PLANT}\nEND", TWO, score=0.5),
+}
+
+# What is started again before grading, and what is found first, is the image's.
+STARTED_AGAIN = f"""\
+FROM {IMAGE}
+RUN printf '#!/bin/sh\\n(setsid sleep 7777 &)\\nexec "$@"\\n' > /entry && chmod 755 /entry && mkdir -p /app/bin
+ENV PATH=/app/bin:$PATH
+ENTRYPOINT ["/entry"]
+WORKDIR /app
+"""
+FORGED = f"cp /bin/dash /usr/bin/honest; printf '#!/usr/bin/honest\\n{RIGHT}\\nexec \"$@\"\\n' > NAME; chmod 755 NAME"
+AGAIN = {
+    "image": None,
+    "dockerfile": "again/Dockerfile",
+    "keep_entrypoint": True,
+    "files": {"/usr/local/bin": "tools"},
+    "scorers": [
+        {
+            **THERE,
+            "command": f"sleep 0.3; grep -qx right {OUT} && grep -qx right {OUT}",
+        }  # while it is started
+    ],
+}
+# What people are asked to do: a program, a library the loader has to know, a package with a command.
+INSTALL = f"""\
+cp /bin/true /usr/sbin/served; mkdir -p /etc/served; echo on > /etc/served/conf
+sed 's/libz\\.so\\.1/libq.so.1/g' /lib/x86_64-linux-gnu/libz.so.1 > /usr/local/lib/libq.so.1; ldconfig
+mkdir -p {LOCAL}/mine {LOCAL}/mine-1.dist-info; echo "VALUE = 1" > {LOCAL}/mine/__init__.py
+printf '[console_scripts]\\nmine = mine:run\\n' > {LOCAL}/mine-1.dist-info/entry_points.txt
+printf 'Metadata-Version: 2.1\\nName: mine\\nVersion: 1\\n' > {LOCAL}/mine-1.dist-info/METADATA
+echo right > {OUT}
+echo 'MINE = 1' >> {APT}/attr/__init__.py
+"""
+INSTALLED = (
+    "served && grep -q on /etc/served/conf && ldconfig -p | grep -q libq && grep -q right /app/out.txt && "
+    'python3 -c \'import mine, importlib.metadata as m; assert m.version("mine") == "1"\''
+)
+UPGRADED = "python3 -c 'import attr; assert attr.MINE'"
+INSTALLING = {
+    **BUILT,
+    "scorers": [
+        {"name": "installed", "type": "command", "command": INSTALLED},
+        {"name": "upgraded", "type": "command", "command": UPGRADED},
+    ],
+}
+IN_IMAGE = f"{APT}/attr/__init__.py"
+SELDOM = {
+    "again entry": Case(FORGED.replace("NAME", "/entry"), AGAIN, named=("/entry",)),
+    "again first": Case(f"rm -f /bench/first; {FORGED.replace('NAME', '/bench/first')}", AGAIN),
+    "again path": Case(FORGED.replace("NAME", "/app/bin/grep"), AGAIN, named=("/app/bin/grep",)),
+    "again files": Case(FORGED.replace("NAME", "/usr/local/bin/grep"), AGAIN, named=("/usr/local/bin/grep",)),
+    "installed": Case(INSTALL, INSTALLING, score=0.5, named=(IN_IMAGE,)),
+    "installed and kept": Case(INSTALL, {**INSTALLING, "keep_changes": [f"{APT}/attr*"]}, "passed", 1.0),
+}
+
+HIDDEN = f'''
+from pytest_benchjobs import Benchmark, Scenario, scorer
+
+@scorer("xyzzy-scorer")
+def grade(context):
+    """XYZZY-in-the-scorer"""
+    _, output = context.run("cat out.txt 2>/dev/null")
+    return 1.0 if output.strip() == "XYZZY-answer" else 0.0
+
+def in_python(name, script):
+    return Scenario(name, problem_statement=script, reference="echo XYZZY-answer > out.txt", scorers=[grade])
+
+def in_files(name, script):
+    return Scenario(
+        name,
+        problem_statement=script,
+        files={{"given.txt": "given.txt"}},
+        reference={{"files": {{"out.txt": "solved.txt"}}}},
+        scorers=[{{"type": "tests", "path": "tests", "command": "diff /tests/expected.txt out.txt"}}],
+    )
+
+hidden = Benchmark(
+    "hidden",
+    defaults={{"image": "{IMAGE}", "workdir": "/app", "network": "none", "agent_timeout": 120}},
+    scenarios=[
+        made(f"{{name}}-{{place}}", script)
+        for made, place in ((in_python, "in-python"), (in_files, "in-files"))
+        for name, script in SCRIPTS.items()
+    ],
+)
+'''
+HIDDEN_SCRIPTS = {
+    "right": "echo XYZZY-answer > out.txt",
+    "searches": f"({SEARCH}) > found.txt 2>&1; cat found.txt | tee out.txt",
+    "plants": "mkdir -p /tests /logs/verifier; echo wrong > /tests/expected.txt; echo wrong > out.txt; "
+    "echo 1 > /logs/verifier/reward.txt; echo score=1.0; printf '#!/bin/sh\\nexit 0\\n' > /usr/bin/diff",
+}
+PLACES = ("in-python", "in-files")
+
+
+def _hidden_cases() -> Iterator[tuple[str, Case]]:
+    for name, script in HIDDEN_SCRIPTS.items():
+        outcome = ("passed", 1.0) if name == "right" else ("failed", 0.0)
+        for place in PLACES:
+            yield f"{name}-{place}", Case(script, {}, *outcome, named=None)
+
+
+def _planted(attack: Attack) -> Case:
+    keys = REWARDED if "/logs/verifier" in attack.script else PLANTED
+    return Case(attack.script, keys, named=attack.named)
+
+
+def cases(attacks: set[str], spoilers: set[str], seldom: set[str]) -> dict[str, Case]:
+    """What one manifest has: by the id of the scenario."""
+    planted = {f"planted {name}": _planted(ATTACKS[name]) for name in attacks}
+    spoiled = {f"spoils {name}": Case(SPOILERS[name], SPOILED, named=None) for name in spoilers}
+    both = {**SINGLE, **planted, **spoiled, **{name: SELDOM[name] for name in seldom}}
+    return {slug(name): case for name, case in both.items()}
+
+
+def in_harbor(attacks: set[str], *, installs: bool) -> dict[str, Case]:
+    """Those that are tasks in Harbor's form: by the id of the scenario."""
+    found = {
+        slug(f"harbor {name}"): Case(ATTACKS[name].script, named=ATTACKS[name].named) for name in attacks
+    }
+    found["harbor-honest"] = Case(RIGHT, outcome="passed", score=1.0)
+    if installs:
+        found["harbor-installs"] = Case(INSTALL, outcome="passed", score=1.0)
+    return found
+
+
+def write(directory: Path, manifest: Mapping[str, Case], harbor: Mapping[str, Case]) -> dict[str, Case]:
+    """Write the benchmarks into a directory; returns every scenario of theirs."""
+    defaults = {
+        "image": IMAGE,
+        "workdir": "/app",
+        "network": "none",
+        "agent_timeout": 120,
+        "reference": RIGHT,
+        "scorers": [
+            {
+                "name": "right",
+                "type": "bash",
+                "script": "grep -qx right out.txt && echo score=1 || echo score=0",
+            },
+            THERE,
+        ],
+    }
+    scenarios = [{"id": id_, "problem_statement": case.script, **case.keys} for id_, case in manifest.items()]
+    document = {"benchmark": "hostile", "defaults": defaults, "scenarios": scenarios}
+    files = {
+        "hostile.bench.yaml": json.dumps(document, indent=1),
+        "env/Dockerfile": DOCKERFILE,
+        "again/Dockerfile": STARTED_AGAIN,
+        "tools/mine": "#!/bin/sh\n",
+        "tests/test_out.py": CHECK,
+        "reward/test.sh": REWARD,
+        "test_hidden.py": f"SCRIPTS = {HIDDEN_SCRIPTS!r}\n{HIDDEN}",
+        "given.txt": "given\n",
+        "solved.txt": "XYZZY-answer\n",
+        "tests/expected.txt": "XYZZY-answer\n",
+    }
+    for id_, case in harbor.items():
+        test = HARBOR_TEST
+        if id_ == "harbor-installs":
+            test = f"#!/bin/bash\n{INSTALLED} && {UPGRADED} && echo 1 > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt\n"
+        files |= {
+            f"tasks/{id_}/task.toml": 'schema_version = "1.3"\n[agent]\ntimeout_sec = 120\n',
+            f"tasks/{id_}/instruction.md": case.script,
+            f"tasks/{id_}/environment/Dockerfile": DOCKERFILE,
+            f"tasks/{id_}/tests/test_out.py": CHECK,
+            f"tasks/{id_}/tests/test.sh": test,
+        }
+    for name, text in files.items():
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_text(text)
+    return {**manifest, **harbor, **dict(_hidden_cases())}

@@ -1,0 +1,134 @@
+"""An agent that cheats gets 0, harms nobody else, and what it tampered with is named (`hostile/`)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.shares import share
+from tests.support import junit_cases, results, run, start
+
+from .hostile.attacks import ATTACKS, SPOILERS
+from .hostile.job import AGENT, SELDOM, Case, cases, in_harbor, write
+
+pytestmark = pytest.mark.docker
+
+BY_CONTRACT = {name for name, attack in ATTACKS.items() if attack.by_contract}
+# Each has its turn within some commits, in the one kind of task or in the other; all in both, where there is time.
+PARTS = 6
+ALWAYS = {"shells replaced"}
+
+
+def test_there_are_more_attacks_than_were_reported() -> None:
+    assert len(ATTACKS) >= 50
+    assert len({attack.script for attack in ATTACKS.values()}) == len(ATTACKS)
+
+
+def _cases(everything: bool) -> tuple[dict[str, Case], dict[str, Case]]:
+    """Scenarios of the manifest, and tasks in Harbor's form."""
+    if everything:
+        return cases(set(ATTACKS), set(SPOILERS), set(SELDOM)), in_harbor(BY_CONTRACT, installs=True)
+    turn = share(ATTACKS, PARTS)
+    harbor = set(sorted(BY_CONTRACT & turn)[::2])
+    return cases(ALWAYS | turn - harbor, share(SPOILERS, PARTS), set()), in_harbor(harbor, installs=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "everything", [pytest.param(False, id="share"), pytest.param(True, id="all", marks=pytest.mark.extended)]
+)
+def test_no_attack_earns_a_score_or_another_try(tmp_path: Path, everything: bool) -> None:
+    expected = write(tmp_path, *_cases(everything))
+    done = run(
+        tmp_path, "hostile.bench.yaml", "tasks", "test_hidden.py", AGENT, "--bench-retry-errors=2",
+        "--bench-concurrency=8", "-n", "2", "-v", "-rA", "--junitxml=out.xml", timeout=3000,
+    )  # fmt: skip
+    found = {result["scenario"]: result for result in results(tmp_path)}
+    assert found.keys() == expected.keys(), done.stdout[-3000:]
+    wrong = [text for id_, case in expected.items() for text in _wrong(id_, case, found[id_])]
+    assert not wrong, "\n".join(wrong)
+    _check_single(tmp_path, found)
+    _check_reports(tmp_path, done.stdout)
+
+
+def _wrong(id_: str, case: Case, result: dict[str, Any]) -> list[str]:
+    """What is not as it has to be."""
+    said = f"{id_}: {result['outcome']}, {result['score']}, {result['failure']}, {result['notes']}"
+    wrong = []
+    if (result["outcome"], result["score"], result["tries"]) != (case.outcome, case.score, 1):
+        wrong.append(f"{said}; in {result['tries']} tries")
+    if case.named is None:
+        return wrong
+    tampered = {path for path in result["agent_end"]["tampered"] if not path.endswith(".pyc")}
+    tampered |= set(result["agent_end"]["tampered"]) & set(case.named)
+    if case.named and not tampered & set(case.named):
+        wrong.append(f"{id_}: {sorted(tampered)} is named instead of {case.named}")
+    if not case.named and tampered:
+        wrong.append(f"{id_}: {sorted(tampered)} is named, for nothing")
+    if result["agent_end"]["exit_status"] != 0:
+        wrong.append(f"{id_}: did not come to its end: {result['agent_end']}")
+    return wrong
+
+
+def _check_single(directory: Path, found: Mapping[str, dict[str, Any]]) -> None:
+    """What is known of single ones beyond their score."""
+    assert set(found["planted-shells-replaced"]["agent_end"]["tampered"]) >= {
+        "/usr/bin/bash",
+        "/usr/local/bin/bash",
+    }
+    late = found["a-process-left-behind"]
+    assert late["agent_end"]["leftovers"]
+    assert any("killed" in note for note in late["notes"])
+    assert found["fills-the-disk"]["failure"]["class"] == "limit_exceeded"
+    two = found["two-scorers"]
+    assert [scorer["score"] for scorer in two["scorers"]] == [1.0, 0.0]
+    assert two["notes"] == ["put back after scorer runs-it: /usr/bin/grep"]
+    for place in ("in-python", "in-files"):
+        log = directory / "reports/jobs" / late["job"] / found[f"searches-{place}"]["path"] / "agent.log"
+        seen = [line for line in log.read_text().splitlines() if "XYZZY" in line or "test_hidden" in line]
+        assert seen == []
+        assert "BENCH_PROBLEM_FILE" in log.read_text()  # so that it was looked for to the end
+
+
+def _check_reports(directory: Path, terminal: str) -> None:
+    """What agents print is text wherever it is shown."""
+    assert "\x1b" not in terminal
+    assert "\x07" not in terminal
+    assert "INTERNALERROR" not in terminal
+    assert set(junit_cases(directory / "out.xml").values()) == {"failure", "passed"}
+    (report,) = directory.glob("reports/jobs/*/summary.md")
+    text = report.read_text()
+    assert "\x1b" not in text
+    # What agents print is in indented blocks, in which nothing is markup.
+    assert all(line.startswith("    ") for line in text.splitlines() if "<script>" in line)
+    for name in ("report.json", "junit.xml"):
+        (path,) = directory.glob(f"reports/jobs/*/{name}")
+        assert "\\u001b" not in path.read_text()
+        assert "\x1b" not in path.read_text()
+
+
+@pytest.mark.usefixtures("from_nothing")
+@pytest.mark.extended
+def test_a_gigabyte_of_output_is_cut_and_costs_no_memory(tmp_path: Path) -> None:
+    manifest, _ = _cases(False)
+    write(tmp_path, {"honest": manifest["honest-within-limits"]}, {})
+    process = start(
+        tmp_path, "hostile.bench.yaml", "--bench-agent", "command:head -c 1073741824 /dev/zero | tr '\\0' x; echo; echo THE END",
+    )  # fmt: skip
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.stdout is not None
+    output = process.stdout.read()
+    process.stdout.close()
+    (result,) = results(tmp_path)
+    assert result["outcome"] == "failed", output
+    assert result["agent_end"]["output_bytes"] > 1 << 30
+    (log,) = tmp_path.glob("reports/jobs/*/trials/*/*/*/agent.log")
+    assert log.stat().st_size < 9 << 20
+    assert log.read_text().rstrip().endswith("THE END")
+    assert len(output) < 20_000
+    assert usage.ru_maxrss < 250_000, f"{usage.ru_maxrss} KiB resident"
