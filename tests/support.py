@@ -132,7 +132,7 @@ def containers_left(*of: str) -> list[str]:
     """Ids of containers of these jobs that stay. On a busy machine the engine, or the reaper, may need a moment."""
     deadline = time.monotonic() + PATIENCE
     while (left := containers(*of)) and time.monotonic() < deadline:
-        time.sleep(0.1)
+        time.sleep(0.1)  # between two looks
     return left
 
 
@@ -153,10 +153,14 @@ PATIENCE = 180.0
 """Seconds. Only against hanging, so they are as many as a slow machine may need."""
 
 
-def until(condition: Callable[[], T], seconds: float = PATIENCE, what: str = "it did not come to that") -> T:
-    """What `condition` says once it is something."""
+def until(
+    condition: Callable[[], T],
+    seconds: float = PATIENCE,
+    what: str | Callable[[], str] = "it did not come to that",
+) -> T:
+    """What `condition` says once it is something; else the test fails with `what`."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
+        assert time.monotonic() < deadline, what if isinstance(what, str) else what()
+        time.sleep(0.05)  # between two looks
     return found

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 from urllib.parse import urlencode
 
 from playwright.sync_api import Dialog, Error
 from playwright.sync_api import Page as BrowserPage
+
+from tests.support import PATIENCE, until
 
 _CHANGED = "net::ERR_NETWORK_CHANGED"
 
@@ -63,7 +64,7 @@ class Page:
 
     def drawn(self) -> None:
         """Wait until the page shows what its address says, and asks nothing more."""
-        self.page.wait_for_selector("html[data-ready]", timeout=15_000)
+        self.page.wait_for_selector("html[data-ready]", timeout=PATIENCE * 1000)
         self.page.wait_for_selector("main:not([aria-busy])")
 
     @property
@@ -77,10 +78,7 @@ class Page:
 
     def until(self, script: str) -> None:
         """Wait until a script is true. By hand, as the policy of the page lets nobody wait inside it."""
-        deadline = time.monotonic() + 20
-        while not self.run(script):
-            assert time.monotonic() < deadline, f"never true: {script}"
-            time.sleep(0.05)
+        until(lambda: self.run(script), what=lambda: f"never true: {script}\n{self.text[:2000]}")
 
     def check(self) -> None:
         """Fail if anything went wrong."""

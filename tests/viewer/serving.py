@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import uvicorn
 
 from pytest_benchjobs.viewer import app
+from tests.support import until
 
 
 @contextlib.contextmanager
@@ -22,10 +22,7 @@ def serving(directory: Path, port: int = 0) -> Iterator[str]:
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
     try:
-        deadline = time.monotonic() + 20
-        while not server.started:
-            assert time.monotonic() < deadline, "the server did not start"
-            time.sleep(0.02)
+        until(lambda: server.started, what="the server did not start")
         yield f"http://127.0.0.1:{listening.getsockname()[1]}/"
     finally:
         server.should_exit = True

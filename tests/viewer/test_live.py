@@ -105,6 +105,18 @@ def test_a_tab_that_nobody_sees_holds_no_connection(page: Page, tmp_path: Path) 
 SAID = "document.querySelector('main [role=status]').textContent"
 
 
+def later(page: Page) -> list[str]:
+    """What a page has asked for some seconds later, by its clock."""
+    asked = len(page.asked)
+    page.page.clock.run_for(4000)
+    # What was asked before this has been told before this.
+    page.run("fetch('?last').then((answer) => answer.text())")
+    *others, last = page.asked[asked:]
+    assert last.endswith("?last")
+    return others
+
+
+@pytest.mark.extended
 def test_it_says_that_too_many_pages_follow_jobs(
     page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,6 +130,7 @@ def test_it_says_that_too_many_pages_follow_jobs(
     page.wrong = []
 
 
+@pytest.mark.extended
 def test_it_says_that_the_job_was_removed(page: Page, tmp_path: Path) -> None:
     job = WatchedJob(tmp_path)
     job.fly("alpha")
@@ -130,6 +143,7 @@ def test_it_says_that_the_job_was_removed(page: Page, tmp_path: Path) -> None:
     page.wrong = []
 
 
+@pytest.mark.extended
 def test_it_says_that_the_server_has_stopped(
     page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,6 +161,7 @@ def test_it_says_that_the_server_has_stopped(
 def test_the_log_of_a_trial_that_runs_is_followed_to_its_end(page: Page, tmp_path: Path) -> None:
     job = running(tmp_path)
     (log,) = job.bundle.root.glob("trials/**/agent.log")
+    page.page.clock.install()
     with serving(tmp_path) as address:
         node_id = job.fly("count").node_id
         page.open(address, "trial", job=JOB, id=node_id)
@@ -165,9 +180,7 @@ def test_the_log_of_a_trial_that_runs_is_followed_to_its_end(page: Page, tmp_pat
         job.end()
         page.until(f"{SAID} === 'The trial has ended. See its result and steps'")
         page.page.wait_for_load_state("networkidle")
-        asked = len(page.asked)
-        page.page.wait_for_timeout(4000)
-        assert page.asked[asked:] == []
+        assert later(page) == []
         page.page.click("text=See its result and steps")
         page.page.wait_for_selector("main .lead .is-passed")
         page.page.wait_for_load_state("networkidle")
@@ -178,33 +191,30 @@ def test_the_log_of_a_trial_that_runs_is_followed_to_its_end(page: Page, tmp_pat
 def test_a_page_that_is_left_no_longer_asks(page: Page, tmp_path: Path) -> None:
     job = running(tmp_path)
     node_id = job.fly("count").node_id
+    page.page.clock.install()
     with serving(tmp_path) as address:
         page.open(address, "trial", job=JOB, id=node_id)
         page.until("document.querySelector('pre.log').textContent === 'so far\\n'")
         page.page.click("nav >> text=Jobs")
         page.until("document.documentElement.dataset.ready === 'jobs'")
-        asked = len(page.asked)
-        page.page.wait_for_timeout(4000)
-        assert not [address for address in page.asked[asked:] if "/trial?" in address]
+        assert not [address for address in later(page) if "/trial?" in address]
 
 
 def test_a_page_that_nobody_sees_does_not_ask(page: Page, tmp_path: Path) -> None:
     job = running(tmp_path)
     node_id = job.fly("count").node_id
     seen = "Object.defineProperty(document, 'visibilityState', {value: '%s', configurable: true})"
+    page.page.clock.install()
     with serving(tmp_path) as address:
         page.open(address, "trial", job=JOB, id=node_id)
         page.until("document.querySelector('pre.log').textContent === 'so far\\n'")
         page.run(seen % "hidden")
-        asked = len(page.asked)
-        page.page.wait_for_timeout(4000)
-        assert page.asked[asked:] == []
+        assert later(page) == []
         page.run(seen % "visible")
-        page.until(
-            "performance.getEntriesByType('resource').filter((one) => one.name.includes('/trial?')).length > 1"
-        )
+        assert [address for address in later(page) if "/trial?" in address]
 
 
+@pytest.mark.extended
 def test_a_trial_without_output_gets_its_log_when_there_is_one(page: Page, tmp_path: Path) -> None:
     job = WatchedJob(tmp_path)
     trial = job.fly("count")
