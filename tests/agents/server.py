@@ -137,7 +137,11 @@ class ModelServer:
     @property
     def usage(self) -> Usage:
         """What complete answers reported, added up."""
-        counted = [call for call in self.calls if call.counted]
+        return self.usage_below("/")
+
+    def usage_below(self, path: str) -> Usage:
+        """The same of calls whose path begins so, as those of an agent that was given such a base URL do."""
+        counted = [call for call in self.calls if call.counted and call.path.startswith(path)]
         wires = {call.wire for call in counted}
         calls = len(counted)
         return Usage(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ while (<STDIN>) {
             . '"inputSchema":{"type":"object","properties":{}}}]}';
     } elsif ($method eq "tools/call") {
         open(my $trace, ">>", "/tmp/called") or die; print $trace "$ARGV[0]\n"; close $trace;
-        $result = '{"content":[{"type":"text","text":"it is frobnicated"}]}';
+        $result = '{"content":[{"type":"text","text":"it is frobnicated by ' . $ARGV[0] . '"}]}';
     }
     print '{"jsonrpc":"2.0","id":' . $id
         . ($result ? ',"result":' . $result : ',"error":{"code":-32601,"message":"no such method"}') . "}\n";
@@ -75,79 +76,73 @@ Write hi to made.txt.
 _SKILLS = 'mkdir -p "/opt/my skills/greet-kindly" && cp /app/skill.md "/opt/my skills/greet-kindly/SKILL.md"'
 
 
-def _scenario(job: Job, prompt: str, **keys: object) -> None:
-    job.scenarios({"handed": prompt})
+def _scenarios(job: Job, scenarios: dict[str, dict[str, Any]]) -> None:
+    job.scenarios({name: keys.pop("prompt") for name, keys in scenarios.items()})
     given = {"mcp.pl": _SERVER, "http.pl": _HTTP_SERVER, "skill.md": _SKILL}
     for name, text in given.items():
         (job.path / name).write_text(text)
     manifest = json.loads((job.path / "made.bench.yaml").read_text())
-    manifest["defaults"] |= {"files": {name: name for name in given}, **keys}
+    manifest["defaults"]["files"] = {name: name for name in given}
+    for scenario in manifest["scenarios"]:
+        scenario |= scenarios[scenario["id"]]
     (job.path / "made.bench.yaml").write_text(json.dumps(manifest))
 
 
-@pytest.mark.parametrize("agent", EACH)
-def test_a_tool_of_a_server_is_called(job: Job, agent: str) -> None:
-    called = 'test "$(cat /tmp/called)" = "an argument" && test "$(cat made.txt)" = hi && echo 1 || echo 0'
-    _scenario(
-        job,
-        f"{'<<<FIND: ' + _TOOL + '>>>' if agent in _SEARCHING else ''} <<<CALL: {_TOOL}>>> <<<RUN: echo hi > made.txt>>> <<<SAY: all done>>>",
-        mcp_servers=[{"name": "probe", "command": "perl", "args": ["/app/mcp.pl", "an argument"]}],
-        scorers=[{"name": "made", "type": "bash", "script": called}],
-    )
-    (result,) = job.run("--bench-agent", job.spec(agent))
-    bodies = [json.dumps(call.body) for call in job.server.calls]
-    assert any("it is frobnicated" in body for body in bodies), job.output
-    assert (result["outcome"], result["score"]) == ("passed", 1.0), job.output
+def _called(by: str) -> list[dict[str, str]]:
+    """A scorer that sees whether a server was called, and the rest done."""
+    script = f'test "$(cat /tmp/called)" = "{by}" && test "$(cat made.txt)" = hi && echo 1 || echo 0'
+    return [{"name": "made", "type": "bash", "script": script}]
 
 
 @pytest.mark.parametrize("agent", EACH)
-def test_a_tool_of_a_server_elsewhere_is_called(job: Job, agent: str) -> None:
-    _scenario(
+def test_an_agent_uses_what_it_is_handed(job: Job, agent: str) -> None:
+    """Tools of servers here and elsewhere, skills, and its model beside the proxy of an allowlist."""
+    find = f"<<<FIND: {_TOOL}>>>" if agent in _SEARCHING else ""
+    call = f"{find} <<<CALL: {_TOOL}>>> <<<RUN: echo hi > made.txt>>> <<<SAY: all done>>>"
+    _scenarios(
         job,
-        f"{'<<<FIND: ' + _TOOL + '>>>' if agent in _SEARCHING else ''} <<<CALL: {_TOOL}>>> <<<RUN: echo hi > made.txt>>>",
-        mcp_servers=[{"name": "probe", "url": "http://127.0.0.1:8321/mcp"}],
-        setup=["setsid perl /app/http.pl there </dev/null >/dev/null 2>&1"],
+        {
+            "here": {
+                "prompt": call,
+                "mcp_servers": [{"name": "probe", "command": "perl", "args": ["/app/mcp.pl", "an argument"]}],
+                "scorers": _called("an argument"),
+            },
+            "elsewhere": {
+                "prompt": call,
+                "mcp_servers": [{"name": "probe", "url": "http://127.0.0.1:8321/mcp"}],
+                "setup": ["setsid perl /app/http.pl there </dev/null >/dev/null 2>&1"],
+                "scorers": _called("there"),
+            },
+            "skills": {
+                "prompt": "<<<RUN: echo hi > made.txt>>> <<<SAY: all done>>>",
+                "setup": [_SKILLS],
+                "skills_dir": "/opt/my skills",
+            },
+            "allowlist": {
+                "prompt": "<<<RUN: printenv https_proxy > proxy.txt; echo hi > made.txt>>> <<<SAY: all done>>>",
+                "network": "allowlist",
+                "allowed_hosts": ["nobody.example"],
+                "artifacts": ["proxy.txt"],
+            },
+        },
     )
-    (result,) = job.run("--bench-agent", job.spec(agent))
-    bodies = [json.dumps(call.body) for call in job.server.calls]
-    assert any("it is frobnicated" in body for body in bodies), job.output
-    assert (result["outcome"], result["score"]) == ("passed", 1.0), job.output
-
-
-@pytest.mark.parametrize("agent", EACH)
-def test_an_agent_knows_the_skills(job: Job, agent: str) -> None:
-    _scenario(
-        job,
-        "<<<RUN: echo hi > made.txt>>> <<<SAY: all done>>>",
-        setup=[_SKILLS],
-        skills_dir="/opt/my skills",
-    )
-    (result,) = job.run("--bench-agent", job.spec(agent))
-    assert result["outcome"] == "passed", job.output
-    bodies = [json.dumps(call.body) for call in job.server.calls]
-    assert any("in the way of quuxland" in body for body in bodies), job.output
-
-
-@pytest.mark.parametrize("agent", EACH)
-def test_an_agent_reaches_its_model_beside_the_proxy_of_an_allowlist(job: Job, agent: str) -> None:
-    _scenario(
-        job,
-        "<<<RUN: printenv https_proxy > proxy.txt; echo hi > made.txt>>> <<<SAY: all done>>>",
-        network="allowlist",
-        allowed_hosts=["nobody.example"],
-        artifacts=["proxy.txt"],
-    )
-    (result,) = job.run("--bench-agent", job.spec(agent))
-    assert (result["outcome"], result["score"]) == ("passed", 1.0), job.output
-    kept = job.path / "reports/jobs" / result["job"] / result["path"] / "artifacts/proxy.txt"
+    found = {
+        one["scenario"]: one for one in job.run("--bench-agent", job.spec(agent), "--bench-concurrency=4")
+    }
+    ends = {name: (one["outcome"], one["score"]) for name, one in found.items()}
+    assert ends == dict.fromkeys(("here", "elsewhere", "skills", "allowlist"), ("passed", 1.0)), job.output
+    bodies = " ".join(json.dumps(call.body) for call in job.server.calls)
+    for said in ("it is frobnicated by an argument", "it is frobnicated by there", "in the way of quuxland"):
+        assert said in bodies, (said, job.output)
+    listed = found["allowlist"]
+    kept = job.path / "reports/jobs" / listed["job"] / listed["path"] / "artifacts/proxy.txt"
     assert kept.read_text() == "http://127.0.0.1:4181\n"
-    assert not [note for note in result["notes"] if "refused" in note], result["notes"]
+    assert not [note for note in listed["notes"] if "refused" in note], listed["notes"]
 
 
 def test_an_agent_without_mcp_is_told_so(job: Job) -> None:
-    _scenario(
-        job, "Do it.", mcp_servers=[{"name": "probe", "transport": "sse", "url": "http://127.0.0.1:1/sse"}]
-    )
+    servers = [{"name": "probe", "transport": "sse", "url": "http://127.0.0.1:1/sse"}]
+    _scenarios(job, {"handed": {"prompt": "Do it.", "mcp_servers": servers}})
     found = job.run(
         "--bench-agent", job.spec("codex"), "--bench-agent", "model:gpt-5.5@" + job.server.url + "/v1"
     )

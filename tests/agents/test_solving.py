@@ -17,24 +17,28 @@ _SOLVE = "<<<RUN: echo hi > made.txt>>> <<<SAY: all done>>>"
 
 def test_each_makes_the_file_with_its_own_tool_and_is_metered_to_the_token(job: Job) -> None:
     job.scenarios({"make": _SOLVE})
+    specs = [job.spec(agent, url=f"{job.server.url}/{agent}") for agent in AGENTS]
+    found = job.run(*(f"--bench-agent={spec}" for spec in specs), "--bench-concurrency=5")
+    by_agent = {result["agent"]["name"]: result for result in found}
+    assert by_agent.keys() == set(AGENTS), job.output
     usages = {}
-    for agent in AGENTS:
-        job.server.reset()
-        (result,) = job.run("--bench-agent", job.spec(agent))
+    for agent, result in by_agent.items():
         assert (result["outcome"], result["score"]) == ("passed", 1.0), job.output
         assert result["agent_end"]["ending"] == "success"
-        reported = dataclasses.asdict(job.server.usage)
         usages[agent] = used(result)
-        assert usages[agent] == reported, agent
+        assert usages[agent] == dataclasses.asdict(job.server.usage_below(f"/{agent}/")), agent
         assert result["usage"]["source"] == "gateway"
-        assert len(job.server.keys) == 1
-        assert job.server.keys <= set(KEYS.values())
+        keys = {
+            key for call in job.server.requests if call.path.startswith(f"/{agent}/") for key in call.keys
+        }
+        assert len(keys) == 1
+        assert keys <= set(KEYS.values())
         trajectory = job.path / "reports/jobs" / result["job"] / result["path"] / "trajectory.jsonl"
         steps = [json.loads(line) for line in trajectory.read_text().splitlines()]
         calls = [call for step in steps for call in step.get("tool_calls") or ()]
         assert "made.txt" in json.dumps(calls), agent
     assert usages["claude-code"] == usages["codex"] == usages["goose"]
-    assert containers_left(result["job"]) == []
+    assert containers_left(found[0]["job"]) == []
 
 
 @pytest.mark.extended
