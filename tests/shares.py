@@ -6,6 +6,9 @@ import functools
 import subprocess
 from collections.abc import Collection
 from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T", int, str)
 
 
 @functools.cache
@@ -19,6 +22,6 @@ def _commit() -> int:
     return int(said.stdout.strip()[:8], 16)
 
 
-def share(names: Collection[str], parts: int) -> set[str]:
-    """The names whose turn it is: one of so many parts."""
-    return set(sorted(names)[_commit() % parts :: parts])
+def share(cases: Collection[T], parts: int) -> set[T]:
+    """The cases whose turn it is: one of so many parts."""
+    return set(sorted(cases)[_commit() % parts :: parts])
