@@ -1,4 +1,7 @@
-"""A gate over real containers: six scenarios worse are red and named, noise stays green, a sick engine is no regression."""
+"""A gate over real containers: six scenarios worse are red and named, noise stays green, a sick engine is no regression.
+
+`tests/plugin/test_gate.py` asserts the same each day, of trials in no containers.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import pytest
 
 from tests.support import IMAGE, containers_left, junit_cases, run
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow]
+pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.extended]
 
 SCENARIOS = 24
 WEAK = (20, 21, 22, 23)
@@ -79,7 +82,6 @@ def names(listed: list[dict[str, Any]]) -> list[str]:
     return sorted(one["scenario"] for one in listed)
 
 
-@pytest.mark.extended
 def test_an_agent_that_is_worse_on_six_is_red_and_the_six_are_named(project: Path) -> None:
     gate, output = judged(project, agent(*range(6), *WEAK), status=10)
     six = [f"t{number:02}" for number in range(6)]
@@ -98,7 +100,6 @@ def test_an_agent_that_is_worse_on_six_is_red_and_the_six_are_named(project: Pat
     assert list(junit_cases(project / "junit.xml").values()).count("failure") == 10
 
 
-@pytest.mark.extended
 def test_an_agent_that_differs_by_noise_stays_green(project: Path) -> None:
     gate, output = judged(project, agent(0, 21, 22, 23), status=0)
     assert (gate["verdict"], names(gate["broke"]), names(gate["fixed"])) == ("ok", ["t00"], ["t20"])

@@ -28,7 +28,7 @@ from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from pytest_benchjobs.sandbox.protocol import SandboxSpec
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.history import History
-from tests.support import IMAGE, containers, containers_left
+from tests.support import IMAGE, containers, containers_left, until
 from tests.unit.records import NOW, record, result, trial
 
 pytestmark = pytest.mark.docker
@@ -104,12 +104,6 @@ def test_a_command_runs_in_what_was_left_and_its_status_is_ours(directory: Path,
     )
 
 
-def test_what_one_shell_changes_the_next_does_not_see(directory: Path, job: str) -> None:
-    script = "cat out.txt; echo changed > out.txt"
-    for _ in range(2):
-        assert _shell(directory, job, "--agent", "oracle", "--", "sh", "-c", script)[1] == b"answer\n"
-
-
 def test_without_a_terminal_commands_come_from_standard_input(directory: Path, job: str) -> None:
     status, out, _ = _shell(directory, job, "--agent", "oracle", given=b"echo $((6 * 7))\nexit 3\n")
     assert (status, out) == (3, b"42\n")
@@ -120,34 +114,28 @@ def test_more_than_a_pipe_holds_goes_in_and_out_at_once(directory: Path, job: st
     assert _shell(directory, job, "--agent", "oracle", "--", "cat", given=much) == (0, much, b"")
 
 
-def test_it_has_the_limits_of_the_trial_but_no_network_unless_asked(directory: Path, job: str) -> None:
+def test_it_has_the_limits_of_the_trial_and_what_is_asked_for(directory: Path, job: str) -> None:
     script = (
         "cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes "
-        "/sys/fs/cgroup/pids.max /sys/fs/cgroup/pids/pids.max 2>/dev/null; ls /sys/class/net"
+        "/sys/fs/cgroup/pids.max /sys/fs/cgroup/pids/pids.max 2>/dev/null; ls /sys/class/net; id -un; echo $A"
     )
-    _, out, _ = _shell(directory, job, "--agent", "oracle", "--", "sh", "-c", script)
-    assert out.split() == [b"134217728", b"99", b"lo"]
-    _, out, _ = _shell(directory, job, "--agent", "oracle", "--network", "public", "--", "sh", "-c", script)
+    status, out, _ = _shell(directory, job, "--agent", "oracle", "--", "sh", "-c", script)
+    assert (status, out.split()) == (0, [b"134217728", b"99", b"lo", b"root"])
+    asked = ("--network", "public", "--user", "nobody", "--env", "A=1=2")
+    status, out, _ = _shell(directory, job, "--agent", "oracle", *asked, "--", "sh", "-c", script)
+    assert (status, out.split()[-2:]) == (0, [b"nobody", b"1=2"])
     assert b"eth0" in out.split()
 
 
-def test_user_and_variables_are_as_asked(directory: Path, job: str) -> None:
-    status, out, _ = _shell(
-        directory, job, "--agent", "oracle", "--user", "nobody", "--env", "A=1=2", "--", "sh", "-c",
-        "id -un; echo $A",
-    )  # fmt: skip
-    assert (status, out) == (0, b"nobody\n1=2\n")
-
-
-def test_a_trial_is_found_by_node_id_and_by_scenario_in_the_newest_job_that_kept_it(
-    directory: Path,
-) -> None:
+def test_a_trial_is_found_in_several_ways_and_each_shell_has_what_it_left(directory: Path) -> None:
+    """By node id, and by scenario in the newest job that kept it. What one shell changes the next does not see."""
     for arguments in (
         ("a.bench.yaml::count[oracle-1]",),
         ("count", "--agent", "nop"),
         ("last~1", "--scenario", "count", "--agent", "nop", "--attempt", "1"),
     ):
-        assert _shell(directory, *arguments, "--", "cat", "out.txt") == (0, b"answer\n", b"")
+        script = "cat out.txt; echo changed > out.txt"
+        assert _shell(directory, *arguments, "--", "sh", "-c", script) == (0, b"answer\n", b"")
 
 
 @pytest.mark.parametrize(
@@ -297,8 +285,8 @@ def test_a_shell_on_a_terminal_is_like_any_other(on_terminal: Callable[..., Term
     terminal.type("until stty size | grep '^40 '; do sleep 0.1; done\n")
     terminal.until(r"\r\n40 123\r\n")
     # The keys are the shell's, not ours.
-    terminal.type("sleep 1000; echo status $?\n")
-    time.sleep(0.2)
+    terminal.type("(echo under way; exec sleep 1000); echo status $?\n")
+    terminal.until(r"\r\nunder way\r\n")
     terminal.type("\x03")
     terminal.until(r"\^C")
     terminal.type("echo still $((40 + 2))\n")
@@ -334,10 +322,7 @@ def test_a_terminal_that_goes_away_leaves_no_container(
     terminal.until("# ")
     os.close(terminal.slave)
     os.close(terminal.master)
-    deadline = time.monotonic() + PATIENCE
-    while not os.waitpid(terminal.pid, os.WNOHANG)[0]:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: os.waitpid(terminal.pid, os.WNOHANG)[0], what="it does not end")
     terminal.pid = 0
 
 
@@ -346,10 +331,7 @@ def test_being_killed_leaves_no_container(on_terminal: Callable[..., Terminal], 
     terminal.until("# ")
     os.kill(terminal.pid, signal.SIGKILL)
     assert terminal.wait() == -signal.SIGKILL
-    deadline = time.monotonic() + PATIENCE
-    while containers(job):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    assert containers_left(job) == []
 
 
 def test_a_container_that_is_removed_meanwhile_is_an_error_and_the_terminal_as_it_was(

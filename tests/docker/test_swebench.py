@@ -7,19 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import docker
-import docker.errors
 import pytest
 
-from tests.support import IMAGE, by_agent, fetched, results, run
+from tests.support import by_agent, fetched, results, run
+
+from .built import GIT_AND_PYTHON, build
 
 pytestmark = pytest.mark.docker
 
 TAG = "benchjobs/swebench-test:1"
 DOCKERFILE = f"""\
-FROM {IMAGE}
-RUN apt-get update && apt-get install -y --no-install-recommends git && rm -rf /var/lib/apt/lists/*
-RUN mkdir /testbed && cd /testbed && git init -q && git config user.name t && git config user.email t@localhost \
+{GIT_AND_PYTHON}RUN mkdir /testbed && cd /testbed && git init -q && git config user.name t && git config user.email t@localhost \
  && printf '*.cache\\nbuild/\\n' > .gitignore && echo 1 > answer && echo keep > kept && echo old > gone && ln -s kept link \
  && mkdir tests real && ln -s real behind && echo x > real/x \
  && printf 'test "$(cat answer)" = 2 && echo PASSED t::answer || {{ echo FAILED t::answer - no; exit 1; }}\\n' > tests/run.sh \
@@ -79,22 +77,18 @@ def row(name: str, also: str = ":", **more: Any) -> dict[str, Any]:
 @pytest.fixture(scope="module", autouse=True)
 def image(tmp_path_factory: pytest.TempPathFactory) -> None:
     """A repository with one commit, what git ignores, and a link to a directory."""
-    context = tmp_path_factory.mktemp("image")
-    (context / "Dockerfile").write_text(DOCKERFILE)
-    client = docker.from_env()
-    try:
-        client.images.build(path=str(context), tag=TAG, rm=True, forcerm=True)
-    except docker.errors.BuildError as error:
-        pytest.skip(f"an image with git cannot be built here: {str(error)[:300]}")
-    finally:
-        client.close()
+    build(tmp_path_factory.mktemp("image"), DOCKERFILE, TAG)
 
 
 def run_rows(directory: Path, rows: Sequence[dict[str, Any]], *agents: str) -> str:
     """Put rows where those of the catalogue are, and run them; returns what pytest printed."""
     (directory / "given").mkdir()
     (directory / "given" / "rows.json").write_text(json.dumps(rows))
-    options = ("--bench=swe-bench-verified", *(f"--bench-agent={agent}" for agent in agents))
+    options = (
+        "--bench=swe-bench-verified",
+        "--bench-concurrency=6",
+        *(f"--bench-agent={agent}" for agent in agents),
+    )
     return run(directory, *options, BENCHJOBS_CACHE=fetched("swe-bench-verified", directory)).stdout
 
 
@@ -127,43 +121,39 @@ WORK = (
 )
 
 
-@pytest.mark.extended
-def test_what_is_graded_is_what_a_diff_would_have(tmp_path: Path) -> None:
-    """New files, modes, deletions, links and what is binary; nothing that git ignores, and commits make no difference."""
-    tests = '["t::answer"]'
-    rows = [row(f"our__tiny-{n}", check, FAIL_TO_PASS=tests) for n, check in enumerate(CHECKS)]
-    said = run_rows(tmp_path, rows, f"command:{WORK}")
-    found = results(tmp_path)
-    assert [result["outcome"] for result in found] == ["passed"] * len(CHECKS), said
-    for result in found:
-        assert "FAILED" not in result["scorers"][0]["output"].partition("Start Test Output")[2], result
-
-
 HOSTILE = {
     "it prints what it wants to see": "printf 'echo PASSED t::answer\\nexit 1\\n' > tests/run.sh; echo 'PASSED t::answer' > answer",
     "it has the tests killed": "printf 'kill -9 $PPID\\n' > .git/hooks/post-checkout; rm -rf .git",
     "a pipe in place of what is read": "rm answer; mkfifo answer",
 }
+KILL = "kill -9 $PPID"
+OFFLINE = SCRIPT.replace("bash tests/run.sh", "echo 'fatal: Could not resolve host: example.org'") % ":"
+FAILED, ERROR = ("failed", 0.0), ("error", None)
 
 
-@pytest.mark.parametrize("work", HOSTILE.values(), ids=HOSTILE)
-def test_no_work_of_an_agent_is_worth_more_than_0_or_an_error(tmp_path: Path, work: str) -> None:
-    said = run_rows(tmp_path, [row("our__tiny-1")], f"command:{work}")
-    (result,) = results(tmp_path)
-    assert (result["outcome"], result["score"]) == ("failed", 0.0), said
+def test_work_is_graded_as_a_diff_would_be_and_none_is_worth_more_than_it_is(tmp_path: Path) -> None:
+    """New files, modes, deletions, links and what is binary; nothing that git ignores, and commits make no difference."""
+    tests = '["t::answer"]'
+    cases: dict[str, tuple[dict[str, Any], Any]] = {}
 
+    def case(work: str, end: tuple[str, float | None], also: str = ":", **more: Any) -> None:
+        name = f"our__tiny-{len(cases)}"
+        cases[name] = row(name, also, problem_statement=work, **more), end
 
-@pytest.mark.extended
-def test_a_script_that_breaks_is_an_error_unless_it_is_the_agents_doing(tmp_path: Path) -> None:
-    ends = "kill -9 $PPID"
-    broken, spoiled = row("our__tiny-1", ends), row("our__tiny-2", f"grep -q 1 answer || {ends}")
-    said = run_rows(tmp_path, [broken, spoiled], "command:echo 3 > answer")
-    found = {result["scenario"]: (result["outcome"], result["score"]) for result in results(tmp_path)}
-    assert found == {"our__tiny-1": ("error", None), "our__tiny-2": ("failed", 0.0)}, said
-
-
-def test_a_network_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    script = SCRIPT.replace("bash tests/run.sh", "echo 'fatal: Could not resolve host: example.org'") % ":"
-    said = run_rows(tmp_path, [row("our__tiny-1", eval_script=script)], "command:echo 2 > answer")
-    (result,) = results(tmp_path)
-    assert (result["outcome"], result["score"]) == ("error", None), said
+    for check in CHECKS:
+        case(WORK, ("passed", 1.0), check, FAIL_TO_PASS=tests)
+    for work in HOSTILE.values():
+        case(work, FAILED)
+    # A script that breaks is an error unless it is the agent's doing.
+    case("echo 3 > answer", ERROR, KILL)
+    case("echo 3 > answer", FAILED, f"grep -q 1 answer || {KILL}")
+    case("echo 2 > answer", ERROR, eval_script=OFFLINE)
+    rows = [given for given, _ in cases.values()]
+    said = run_rows(tmp_path, rows, 'command:sh "$BENCH_PROBLEM_FILE"')
+    found = {result["scenario"]: result for result in results(tmp_path)}
+    ends = {name: (result["outcome"], result["score"]) for name, result in found.items()}
+    assert ends == {name: end for name, (_, end) in cases.items()}, said
+    for name in list(cases)[: len(CHECKS)]:
+        assert "FAILED" not in found[name]["scorers"][0]["output"].partition("Start Test Output")[2], found[
+            name
+        ]
