@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.shares import share
 from tests.unit.viewing import BEFORE, CODEX, HOSTILE, NOW_JOB, Made
 from tests.viewer.pages import Page
 
@@ -59,13 +60,19 @@ def readable(text: str) -> str:
     return text.split("\u2028")[0]
 
 
-def test_addresses_that_users_are_sent_run_nothing(page: Page, address: str) -> None:
+@pytest.mark.parametrize(
+    "texts",
+    [
+        pytest.param(share(HOSTILE, 6), id="share"),
+        pytest.param(set(HOSTILE), id="all", marks=pytest.mark.extended),
+    ],
+)
+def test_addresses_that_users_are_sent_run_nothing(page: Page, address: str, texts: set[str]) -> None:
     for text in HOSTILE:
-        if "\x1b" in text or "\u202e" in text:
-            continue
-        page.open(address, "runs", q=text, benchmark=text)
-        if text in HOSTILE[:3]:
-            page.open(address, text)
+        if text in texts and "\x1b" not in text and "\u202e" not in text:
+            page.open(address, "runs", q=text, benchmark=text)
+    for text in HOSTILE[:3]:
+        page.open(address, text)
     assert not [said for said in page.wrong if said.startswith(("dialog", "error"))]
     assert page.run(f'document.querySelectorAll("{FOREIGN}").length') == 0
     page.wrong = [said for said in page.wrong if not said.startswith(("4", "console: Failed to load"))]

@@ -16,6 +16,7 @@ from playwright.sync_api import Browser
 from pytest_benchjobs.store.reader import HistoryReader
 from pytest_benchjobs.viewer.export import export_of
 from pytest_benchjobs.viewer.results import Results
+from tests.shares import share
 from tests.unit.hostile import AGENT, BEFORE, JOB, SHOWN, make_hostile
 from tests.unit.jobs import run
 from tests.unit.viewing import HOSTILE
@@ -75,16 +76,17 @@ def check(page: Page, shown: str, number: int) -> None:
     assert page.run(f'document.querySelectorAll("{FOREIGN}").length') == 0, HOSTILE[number]
 
 
-# Lists have all texts at once. Of pages that are about one trial, a third is looked at each day.
+# Lists have all texts at once. Of pages that are about one trial, some are looked at each day.
+ALL = range(len(HOSTILE))
 NUMBERS = [
-    pytest.param(range(0, len(HOSTILE), 3), id="a third"),
-    pytest.param(range(len(HOSTILE)), id="all", marks=pytest.mark.extended),
+    pytest.param(share(ALL, 6), id="share"),
+    pytest.param(set(ALL), id="all", marks=pytest.mark.extended),
 ]
 
 
 @pytest.mark.parametrize("numbers", NUMBERS)
-def test_in_every_page(page: Page, served: str, place: tuple[Path, list[str]], numbers: range) -> None:
-    for number in numbers:
+def test_in_every_page(page: Page, served: str, place: tuple[Path, list[str]], numbers: set[int]) -> None:
+    for number in sorted(numbers):
         node_id = place[1][number]
         page.open(served, "trial", job=JOB, id=node_id)
         check(page, unfold(page), number)
@@ -109,12 +111,14 @@ def test_in_every_page(page: Page, served: str, place: tuple[Path, list[str]], n
 
 
 @pytest.mark.parametrize("numbers", NUMBERS)
-def test_in_a_report(browser: Browser, place: tuple[Path, list[str]], tmp_path: Path, numbers: range) -> None:
+def test_in_a_report(
+    browser: Browser, place: tuple[Path, list[str]], tmp_path: Path, numbers: set[int]
+) -> None:
     path = tmp_path / "report.html"
     with HistoryReader.of(place[0]) as history:
         export_of("html", Results(place[0]), history, [BEFORE, JOB]).write(path)
     with opened(browser, offline=True) as page:
-        for number in numbers:
+        for number in sorted(numbers):
             go(page, path.as_uri(), "trial", job=JOB, id=place[1][number])
             check(page, unfold(page), number)
 

@@ -175,6 +175,7 @@ def test_files_in_one_file_are_saved(browser: Browser, file: str, made: Made, tm
         assert page.page.query_selector('button[aria-label="Save artifacts/data.bin"]') is None
 
 
+@pytest.mark.extended
 def test_many_files_show_the_same_from_a_web_server(browser: Browser, site: str, made: Made) -> None:
     trial = ("trial", {"job": NOW_JOB, "id": made.trials["fix"]})
     with opened(browser, offline=False) as page:
