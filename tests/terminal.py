@@ -53,7 +53,7 @@ class Terminal:
         deadline = time.monotonic() + _PATIENCE
         while not condition(text := self.text()):
             assert time.monotonic() < deadline, f"it never came to that:\n{text}"
-            time.sleep(0.05)
+            time.sleep(0.05)  # between two looks
         return text
 
     def mode(self) -> dict[str, bool]:

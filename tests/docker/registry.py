@@ -6,8 +6,10 @@ import gzip
 import hashlib
 import io
 import json
+import socket
 import tarfile
 import threading
+import weakref
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 
@@ -27,6 +29,15 @@ def _layer() -> tuple[bytes, str]:
     return gzip.compress(buffer.getvalue(), mtime=0), _digest(buffer.getvalue())
 
 
+def reserved_port(owner: object) -> int:
+    """A port that nobody else is given while its owner lives. Nobody answers there until a server listens."""
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind(("127.0.0.1", 0))
+    weakref.finalize(owner, held.close)
+    return int(held.getsockname()[1])
+
+
 class Registry:
     """On a port of its own, which is closed until `start`. Images are `registry.image("name")`."""
 
@@ -40,9 +51,7 @@ class Registry:
         """Instead of a manifest."""
         self._server: ThreadingHTTPServer | None = None
         self._release = threading.Event()
-        probe = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
-        self.port = probe.server_port
-        probe.server_close()
+        self.port = reserved_port(self)
 
     def image(self, name: str) -> str:
         return f"127.0.0.1:{self.port}/{name}:1"

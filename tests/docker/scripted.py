@@ -14,7 +14,7 @@ from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 
-from .registry import MANIFEST
+from .registry import MANIFEST, reserved_port
 
 _WISH = 2
 _INDEX = "application/vnd.docker.container.image.v1+json"
@@ -53,9 +53,7 @@ class ScriptedRegistry:
         self._closed: dict[str, float] = {}
         self._lock = threading.Lock()
         self._server: ThreadingHTTPServer | None = None
-        probe = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
-        self.port = probe.server_port
-        probe.server_close()
+        self.port = reserved_port(self)
 
     def image(self, number: int) -> str:
         return f"127.0.0.1:{self.port}/task-{number}:1"
@@ -81,7 +79,7 @@ class ScriptedRegistry:
 
         def away() -> None:
             self.stop()
-            time.sleep(self.gone_seconds)
+            time.sleep(self.gone_seconds)  # as long as an outage that is scripted
             self.start()
 
         threading.Thread(target=away, daemon=True).start()

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import pytest
 
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
-from tests.support import IMAGE, containers, containers_left, results, run, start
+from tests.support import IMAGE, containers, containers_left, jobs, results, run, start, until
 
 pytestmark = pytest.mark.docker
 
@@ -110,11 +109,8 @@ def test_a_cancelled_job_leaves_no_container_and_is_finished_later(project: Path
     write(project, "grep -q 3 out.txt", reference="echo 3 > out.txt; test -f /app/never || sleep 86400")
     process = start(project, "-q")
     try:
-        deadline = time.monotonic() + PATIENCE
-        while not list(project.glob("reports/jobs/*/job.json")) or not containers(job_of(project)["id"]):
-            assert time.monotonic() < deadline
-            assert process.poll() is None
-            time.sleep(0.05)
+        until(lambda: process.poll() is not None or containers(*jobs(project)), what="no trial begins")
+        assert process.poll() is None
         cancelled = benchjobs(project, "cancel", "last")
         assert cancelled.returncode == 0, cancelled.stderr
         assert process.wait(PATIENCE) == 2

@@ -7,7 +7,6 @@ import secrets
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import pytest
 
 from pytest_benchjobs.model.endpoint import PLACEHOLDER_KEY
 from pytest_benchjobs.store.redact import PATTERNS, Redactor
-from tests.support import IMAGE, results, start
+from tests.support import IMAGE, results, start, until
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.usefixtures("from_nothing")]
 
@@ -219,15 +218,16 @@ def test_the_canaries_look_like_nothing_that_is_redacted_by_its_looks() -> None:
 
 def _holding(client: docker.APIClient, directory: Path) -> str:
     """The container of the project's only trial, once its agent waits to be let go."""
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
+
+    def waiting() -> str | None:
         for bundle in (directory / "reports" / "jobs").glob("*/job.json"):
             label = f"benchjobs.job={bundle.parent.name}"
             for found in client.containers(filters={"label": label}):
                 if any("cat go" in row[-1] for row in client.top(found["Id"], "-o pid,args")["Processes"]):
                     return str(found["Id"])
-        time.sleep(0.1)
-    raise AssertionError(f"no agent waits after {PATIENCE} s")
+        return None
+
+    return str(until(waiting, PATIENCE, "no agent waits"))
 
 
 def _exec(client: docker.APIClient, container: str, command: str) -> bytes:

@@ -292,19 +292,21 @@ def test_a_service_that_does_not_come_up_is_an_error_that_says_why(
 
 
 def test_a_service_that_dies_while_the_agent_works_is_noted(tmp_path: Path) -> None:
+    ends = "echo started > /mark; until test -e /shared/go; do sleep 0.1; done; echo broken; exit 9"
     services = {
-        "main": {"depends_on": ["db"]},
-        "db": {"image": IMAGE, "command": ["sh", "-c", "echo started > /mark; sleep 3; echo broken; exit 9"]},
+        "main": {"depends_on": ["db"], "volumes": ["shared:/shared"]},
+        "db": {"image": IMAGE, "command": ["sh", "-c", ends], "volumes": ["shared:/shared"]},
     }
+    # A name is gone with its container.
+    works = "touch /shared/go; while getent hosts db >/dev/null; do sleep 0.2; done; touch done"
     toml = """\
         artifacts = [{source = "/mark", service = "db"}, {source = "/m*", service = "db", destination = "all"}]
         [[verifier.collect]]
         command = "true"
         service = "db"
         """
-    task(
-        tmp_path / "tasks" / "dies", services, solve="sleep 6; touch done", test="[ -e /app/done ]", toml=toml
-    )
+    top = {"volumes": {"shared": {}}}
+    task(tmp_path / "tasks" / "dies", services, top=top, solve=works, test="[ -e /app/done ]", toml=toml)
     run(tmp_path, "tasks", "--bench-agent=oracle")
     result = one(tmp_path)
     assert (result["outcome"], result["score"]) == ("passed", 1.0), result["failure"]

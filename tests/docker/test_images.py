@@ -21,9 +21,12 @@ from pytest_benchjobs.sandbox.docker.engine import Engine
 from pytest_benchjobs.sandbox.docker.images import Images, ResolvedImage
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from pytest_benchjobs.sandbox.protocol import SandboxSpec
-from tests.support import IMAGE, PATIENCE, set_clock
+from tests.support import IMAGE, PATIENCE, set_clock, until
 
 pytestmark = pytest.mark.docker
+
+TASK = f"task-{os.getpid()}"
+"""Name of a directory, and so of the images that are built from it, that no other process of the tests has."""
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +50,7 @@ def _built(client: docker.APIClient) -> set[str]:
         tag
         for image in client.images(filters={"label": "benchjobs.image"})
         for tag in image["RepoTags"] or []
-        if tag.startswith("benchjobs/task:")
+        if tag.startswith(f"benchjobs/{TASK}:")
     }
 
 
@@ -87,7 +90,7 @@ def test_an_image_can_be_replaced_and_the_result_says_so(client: docker.APIClien
 
 
 def test_a_missing_image_falls_back_to_its_dockerfile(client: docker.APIClient, tmp_path: Path) -> None:
-    dockerfile = _context(tmp_path / "task", f"FROM {IMAGE}\nWORKDIR /here\nUSER nobody\n")
+    dockerfile = _context(tmp_path / TASK, f"FROM {IMAGE}\nWORKDIR /here\nUSER nobody\n")
     image = _resolve(dockerfile, image="nowhere/prebuilt:1")
     assert (image.record.reference, image.workdir, image.user) == ("Dockerfile", "/here", "nobody")
 
@@ -130,22 +133,22 @@ def test_what_goes_in_decides_the_name_and_nothing_is_built_twice(
 ) -> None:
     text = f"FROM {IMAGE}\nARG WHO=x\nCOPY a.txt /\nRUN echo $WHO > /who\n"
     dockerfile = _context(
-        tmp_path / "task", text, **{"a.txt": "1", "ignored.txt": "1", ".dockerignore": "ign*\n"}
+        tmp_path / TASK, text, **{"a.txt": "1", "ignored.txt": "1", ".dockerignore": "ign*\n"}
     )
     first = _resolve(dockerfile)
     count = len(_built(client))
-    (tmp_path / "task" / "ignored.txt").write_text("2")
+    (tmp_path / TASK / "ignored.txt").write_text("2")
     assert _resolve(dockerfile).id == first.id
     assert len(_built(client)) == count
     changed = [_resolve(dockerfile, build_args={"WHO": "y"}).id]
-    (tmp_path / "task" / "a.txt").write_text("2")
+    (tmp_path / TASK / "a.txt").write_text("2")
     changed.append(_resolve(dockerfile).id)
     assert len({first.id, *changed}) == 3
 
 
 def test_base_images_of_a_dockerfile_are_replaced(client: docker.APIClient, tmp_path: Path) -> None:
     dockerfile = _context(
-        tmp_path / "task",
+        tmp_path / TASK,
         "FROM nowhere/build:1 AS build\nRUN echo made > /made\nFROM nowhere/run\nCOPY --from=build /made /\nCOPY . /all/\n",
         **{"a.txt": "1"},
     )
@@ -166,7 +169,7 @@ def test_a_base_image_that_a_variable_names_is_part_of_what_goes_in(
 ) -> None:
     text = "ARG BASE=faults-base:1\nARG TOOLS=faults\nFROM ${TOOLS}-base:2 AS tools\nFROM ${BASE}\n"
     text += "COPY --from=tools /etc/hostname /copied\n"
-    dockerfile = _context(tmp_path / "task", text)
+    dockerfile = _context(tmp_path / TASK, text)
     found = []
     try:
         for number in ("1", "2"):
@@ -174,7 +177,7 @@ def test_a_base_image_that_a_variable_names_is_part_of_what_goes_in(
         found.append(_resolve(dockerfile).record.key)
         for number in ("1", "2"):
             (tmp_path / number).mkdir()
-            other = _context(tmp_path / number / "task", f"FROM {IMAGE}\nRUN echo {number}\n")
+            other = _context(tmp_path / number / TASK, f"FROM {IMAGE}\nRUN echo {number}\n")
             engine = Engine()
             client.tag(
                 Images(engine).resolve(Environment(dockerfile=other), {}, {}).id, "faults-base", number
@@ -196,7 +199,7 @@ def test_a_base_image_for_the_platform_is_part_of_what_goes_in(
     machine = client.version()["Arch"]
     name = f"faults-base:{machine}"
     client.tag(IMAGE, "faults-base", machine)
-    dockerfile = _context(tmp_path / "task", "FROM faults-base:${TARGETARCH}\n")
+    dockerfile = _context(tmp_path / TASK, "FROM faults-base:${TARGETARCH}\n")
     engine = Engine()
     try:
         image = _resolve(dockerfile, image_map={name: IMAGE})
@@ -210,7 +213,7 @@ def test_a_base_image_for_the_platform_is_part_of_what_goes_in(
 
 
 def test_a_base_image_that_nothing_names_gets_a_hint(client: docker.APIClient, tmp_path: Path) -> None:
-    dockerfile = _context(tmp_path / "task", "ARG BASE\nFROM ${BASE}\n")
+    dockerfile = _context(tmp_path / TASK, "ARG BASE\nFROM ${BASE}\n")
     with pytest.raises(
         ImageBuildFailed, match=r"FROM \$\{BASE\}: BASE has no value.*--bench-build-arg BASE="
     ):
@@ -219,7 +222,7 @@ def test_a_base_image_that_nothing_names_gets_a_hint(client: docker.APIClient, t
 
 
 def test_a_base_image_out_of_reach_is_missing(client: docker.APIClient, tmp_path: Path) -> None:
-    dockerfile = _context(tmp_path / "task", "FROM nowhere/base:1\n")
+    dockerfile = _context(tmp_path / TASK, "FROM nowhere/base:1\n")
     with pytest.raises(ImageMissing, match="nowhere/base:1"):
         _resolve(dockerfile)
 
@@ -228,7 +231,7 @@ def test_a_build_that_fails_shows_its_last_words_but_no_values(
     client: docker.APIClient, tmp_path: Path
 ) -> None:
     dockerfile = _context(
-        tmp_path / "task", f"FROM {IMAGE}\nARG TOKEN\nRUN echo about to fail with $TOKEN && exit 7\n"
+        tmp_path / TASK, f"FROM {IMAGE}\nARG TOKEN\nRUN echo about to fail with $TOKEN && exit 7\n"
     )
     with pytest.raises(ImageBuildFailed) as caught:
         _resolve(dockerfile, build_args={"TOKEN": "hunter2-secret"})
@@ -244,7 +247,7 @@ def test_a_build_leaves_no_container_that_knows_its_values(
     client: docker.APIClient, tmp_path: Path, status: int
 ) -> None:
     mark = f"mark-{tmp_path.name}-{os.getpid()}"
-    dockerfile = _context(tmp_path / "task", f"FROM {IMAGE}\nARG TOKEN\nRUN : {mark} $TOKEN; exit {status}\n")
+    dockerfile = _context(tmp_path / TASK, f"FROM {IMAGE}\nARG TOKEN\nRUN : {mark} $TOKEN; exit {status}\n")
     with pytest.raises(ImageBuildFailed) if status else contextlib.nullcontext():
         _resolve(dockerfile, build_args={"TOKEN": "hunter2-secret"})
     left = [found["Id"] for found in client.containers(all=True) if mark in found["Command"]]
@@ -255,29 +258,27 @@ def test_a_build_leaves_no_container_that_knows_its_values(
 
 def test_a_dockerfile_that_makes_no_sense_is_a_failed_build(client: docker.APIClient, tmp_path: Path) -> None:
     with pytest.raises(ImageBuildFailed, match=r"(?i)unknown instruction"):
-        _resolve(_context(tmp_path / "task", f"FROM {IMAGE}\nNONSENSE here\n"))
+        _resolve(_context(tmp_path / TASK, f"FROM {IMAGE}\nNONSENSE here\n"))
     with pytest.raises(ImageBuildFailed, match="cannot be read"):
         _resolve(tmp_path / "nothing" / "Dockerfile")
 
 
 def test_a_build_that_takes_too_long_is_ended(client: docker.APIClient, tmp_path: Path) -> None:
-    dockerfile = _context(tmp_path / "task", f"FROM {IMAGE}\nRUN sleep 47\n")
+    dockerfile = _context(tmp_path / TASK, f"FROM {IMAGE}\nRUN sleep 47\n")
     started = time.monotonic()
     with pytest.raises(ImageBuildFailed, match="did not end within 2 s"):
         _resolve(dockerfile, timeout=2)
     assert time.monotonic() - started < 40
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        left = [found["Id"] for found in client.containers(all=True) if "sleep 47" in found["Command"]]
-        if not left:
-            break
-        time.sleep(0.3)
-    assert left == []
+
+    def left() -> list[str]:
+        return [found["Id"] for found in client.containers(all=True) if "sleep 47" in found["Command"]]
+
+    until(lambda: not left(), what=lambda: f"{left()} still build")
 
 
 def test_processes_that_need_the_same_image_build_it_once(client: docker.APIClient, tmp_path: Path) -> None:
     dockerfile = _context(
-        tmp_path / "task", f"FROM {IMAGE}\nRUN sleep 1 && cat /proc/sys/kernel/random/uuid > /id\n"
+        tmp_path / TASK, f"FROM {IMAGE}\nRUN sleep 1 && cat /proc/sys/kernel/random/uuid > /id\n"
     )
     script = textwrap.dedent("""
         import sys
@@ -309,7 +310,7 @@ def test_the_user_and_the_entrypoint_of_an_image_are_kept_as_asked(
     client: docker.APIClient, tmp_path: Path, provider: DockerProvider
 ) -> None:
     dockerfile = _context(
-        tmp_path / "task",
+        tmp_path / TASK,
         f"FROM {IMAGE}\nRUN printf '#!/bin/sh\\necho served > /tmp/served\\nexec \"$@\"\\n' > /entry && chmod +x /entry\n"
         'WORKDIR /home\nUSER nobody\nENTRYPOINT ["/entry"]\nCMD ["never"]\n',
     )

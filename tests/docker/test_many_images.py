@@ -17,7 +17,7 @@ from typing import Any, Self
 import docker
 import pytest
 
-from tests.support import IMAGE, results, run
+from tests.support import IMAGE, results, run, until
 
 from .scripted import ScriptedRegistry
 
@@ -114,7 +114,7 @@ class Watch:
             self.most = max(self.most, sum(found.values()))
             self.samples += 1
             self.images |= set(found)
-            time.sleep(0.02)
+            time.sleep(0.02)  # between two looks
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -242,16 +242,14 @@ def test_ctrl_c_breaks_off_what_is_pulled(
     _manifest(tmp_path, registry, 6)
     registry.too_often = {f"task-{number}" for number in range(1, 6)}
     process = _listing(tmp_path, "--pull")
-    deadline = time.monotonic() + 60
-    while not (registry.refused["429"] and _images(client, registry)) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    until(lambda: registry.refused["429"] and _images(client, registry), what=lambda: str(registry.refused))
     began = time.monotonic()
     os.killpg(process.pid, signal.SIGINT)
     stdout, stderr = process.communicate(timeout=60)
     assert time.monotonic() - began < 15
     assert (process.returncode, stdout) == (130, ""), stderr
     there = set(_images(client, registry))
-    time.sleep(3)
+    time.sleep(3)  # what still went on in the engine would be there by then
     assert set(_images(client, registry)) == there
     ledgers = [json.loads(path.read_text()) for path in (tmp_path / "cache" / "images").glob("*.json")]
     recorded = {image["name"] for ledger in ledgers for image in ledger["images"].values()}

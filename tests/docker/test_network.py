@@ -19,18 +19,23 @@ from pytest_benchjobs.sandbox.docker.network import NETWORK_LABEL, NETWORK_VARIA
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from pytest_benchjobs.sandbox.docker.rules import rules_of
 from pytest_benchjobs.sandbox.protocol import Sandbox, SandboxSpec
-from tests.support import IMAGE
+from tests.support import IMAGE, until
 
 pytestmark = pytest.mark.docker
 
-# Connects to an address and a port, through whatever interface, or through the one that is named.
+# Connects to addresses and ports, all at once: each through whatever interface, or through the one that is named.
 _CONNECT = """
 use IO::Socket::INET; use Socket;
-my ($host, $port, $device) = @ARGV;
-socket(my $s, PF_INET, SOCK_STREAM, 0) or die;
-setsockopt($s, SOL_SOCKET, 25, $device . "\\0") or die "bind: $!" if $device;
-$SIG{ALRM} = sub { print "timed out"; exit }; alarm 3;
-print connect($s, sockaddr_in($port, inet_aton($host))) ? "connected" : "$!";
+for my $target (@ARGV) {
+    next if fork;
+    my ($host, $port, $device) = split /:/, $target;
+    socket(my $s, PF_INET, SOCK_STREAM, 0) or die;
+    setsockopt($s, SOL_SOCKET, 25, $device . "\\0") or die "bind: $!" if $device;
+    $SIG{ALRM} = sub { print "$target timed out\\n"; exit }; alarm 3;
+    print "$target ", connect($s, sockaddr_in($port, inet_aton($host))) ? "connected" : "$!", "\\n";
+    exit;
+}
+1 while wait != -1;
 """
 _LISTEN = """
 use IO::Socket::INET;
@@ -55,8 +60,17 @@ def _said(sandbox: Sandbox, *argv: str) -> str:
     return output.decode()
 
 
-def _connects(sandbox: Sandbox, host: str, port: int, device: str = "") -> str:
-    return _said(sandbox, "perl", "-e", _CONNECT, host, str(port), device)
+def _connect(sandbox: Sandbox, *targets: str) -> dict[str, str]:
+    """What came of connecting to each."""
+    lines = _said(sandbox, "perl", "-e", _CONNECT, *targets).splitlines()
+    said = dict(line.split(" ", 1) for line in lines)
+    assert said.keys() == set(targets), lines
+    return said
+
+
+def _connects(sandbox: Sandbox, host: str, port: int) -> str:
+    (said,) = _connect(sandbox, f"{host}:{port}").values()
+    return said
 
 
 def _address(sandbox: Sandbox) -> str:
@@ -79,37 +93,35 @@ def _gateway(name: str) -> str:
     return str(next(ipaddress.IPv4Network(subnet).hosts()))
 
 
+DEVICES = ("", "eth0")
+LINK_LOCAL = ("169.254.169.254", "168.63.129.16", "100.100.100.200")
+
+
 def test_a_public_trial_reaches_no_service_of_the_machine_and_no_link_local_address(
     provider: DockerProvider, service: int
 ) -> None:
     with _sandbox(provider) as sandbox:
         assert sandbox.notes == ()
+        open_to_others = f"{_gateway('bridge')}:{service}"
         inside = subprocess.run(
-            [
-                "docker",
-                "run",
-                "--rm",
-                "--network=bridge",
-                IMAGE,
-                "perl",
-                "-e",
-                _CONNECT,
-                _gateway("bridge"),
-                str(service),
-            ],
+            ["docker", "run", "--rm", "--network=bridge", IMAGE, "perl", "-e", _CONNECT, open_to_others],
             capture_output=True,
             text=True,
             check=True,
         )
-        assert inside.stdout == "connected"  # so it can be seen whether it is
+        assert inside.stdout == f"{open_to_others} connected\n"  # so it can be seen whether it is
+        ours = [
+            f"{_gateway(name)}:{service}:{device}" for name in ("bridge", "benchjobs") for device in DEVICES
+        ]
+        local = [f"{host}:80:{device}" for host in LINK_LOCAL for device in DEVICES]
         for _ in range(2):
-            for host in (_gateway("bridge"), _gateway("benchjobs")):
-                for device in ("", "eth0"):
-                    assert _connects(sandbox, host, service, device) == "timed out"
-            for device in ("", "eth0"):
-                for host in ("169.254.169.254", "168.63.129.16", "100.100.100.200"):
-                    said = _connects(sandbox, host, 80, device)
-                    assert said in ("No route to host", "Permission denied", "timed out")
+            said = _connect(sandbox, *ours, *local)
+            assert {said[target] for target in ours} == {"timed out"}
+            assert {said[target] for target in local} <= {
+                "No route to host",
+                "Permission denied",
+                "timed out",
+            }
             sandbox.end_processes()  # which gives it a new network
 
 
@@ -121,10 +133,7 @@ def test_public_trials_do_not_reach_each_other(provider: DockerProvider) -> None
         )
         listening.start()
         try:
-            for _ in range(50):
-                if _connects(one, address, 9999) == "connected":
-                    break
-            assert _connects(one, address, 9999) == "connected"
+            until(lambda: _connects(one, address, 9999) == "connected", what="nobody listens")
             assert _connects(other, address, 9999) == "timed out"
         finally:
             one.end_processes()
@@ -148,6 +157,7 @@ def test_a_trial_that_is_given_the_network_later_is_given_the_same(
         assert "unreachable" in _connects(sandbox, _gateway("bridge"), service)
 
 
+@pytest.mark.alone
 def test_whoever_comes_first_makes_it_and_all_have_the_same() -> None:
     providers = [DockerProvider(current_owner()) for _ in range(6)]
     image = str(providers[0].engine.get(f"/images/{IMAGE}/json")["Id"])

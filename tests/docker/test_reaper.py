@@ -58,7 +58,7 @@ def _start(job: str, ending: str) -> subprocess.Popen[str]:
 def _until_gone(client: docker.APIClient, job: str, seconds: float) -> list[str]:
     deadline = time.monotonic() + seconds
     while (left := _containers(client, job)) and time.monotonic() < deadline:
-        time.sleep(0.2)
+        time.sleep(0.2)  # between two looks
     return left
 
 

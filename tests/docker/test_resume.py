@@ -61,7 +61,7 @@ def test_a_job_that_is_killed_again_and_again(tmp_path: Path, trials: int, times
         deadline = time.monotonic() + 120
         while len(_ended(directory)) < until and process.poll() is None:
             assert time.monotonic() < deadline, "no progress"
-            time.sleep(moments.uniform(0.01, 0.1))
+            time.sleep(moments.uniform(0.01, 0.1))  # so that it is killed at any moment of its work
         assert process.poll() is None, process.communicate()[0]
         process.kill()
         process.communicate()

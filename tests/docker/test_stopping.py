@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -12,7 +11,7 @@ from pytest_benchjobs.model.scenario import Environment
 from pytest_benchjobs.sandbox.docker.container import DockerSandbox
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from pytest_benchjobs.sandbox.protocol import ExecResult, SandboxSpec, Stopping
-from tests.support import IMAGE
+from tests.support import IMAGE, until
 
 pytestmark = pytest.mark.docker
 
@@ -27,10 +26,7 @@ LONG = (("INT", 20.0), ("TERM", 20.0))
 
 def _await_nobody(sandbox: DockerSandbox) -> None:
     """Wait until nothing runs in the sandbox: one that has ended may be listed for a moment."""
-    deadline = time.monotonic() + 20
-    while (left := sandbox.processes()) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert left == ()
+    until(lambda: not sandbox.processes(), what=lambda: str(sandbox.processes()))
 
 
 @pytest.fixture(scope="module")
@@ -171,10 +167,7 @@ def test_a_shell_that_hangs_does_not_hold_a_signal_up(
         sink=lambda data: None,
     )  # fmt: skip
     sandbox.signal(4242, "INT")
-    deadline = time.monotonic() + 10
-    while "sleep 60" not in (running := sandbox.processes()) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert "sleep 60" in running
+    until(lambda: "sleep 60" in sandbox.processes(), what=lambda: str(sandbox.processes()))
     sandbox.end_processes()
     assert sandbox.restore_programs() != ()
 

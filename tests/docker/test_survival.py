@@ -70,7 +70,7 @@ def test_killing_the_main_process_at_random_moments(tmp_path: Path, times: int) 
         process = start(tmp_path, "survival.bench.yaml", "--bench-concurrency", "4", "-p", "no:cacheprovider")
         if number:  # the first time it dies on its way to its first trial
             until(partial(in_flight, tmp_path, *before))
-        time.sleep(moments.uniform(0.5, 2.0))
+        time.sleep(moments.uniform(0.5, 2.0))  # at no moment that anything waits for
         process.kill()
         process.communicate()
     _assert_nothing_is_left_or_lost(tmp_path)
@@ -87,7 +87,7 @@ def test_killing_a_worker_at_random_moments(tmp_path: Path, times: int) -> None:
         process = start(tmp_path, "survival.bench.yaml", "-n", "2", "--bench-concurrency", "4")
         # A worker that dies while xdist makes it ready ends the session, and we have no part in that.
         until(partial(in_flight, tmp_path, *before))
-        time.sleep(moments.uniform(0, 1.2))
+        time.sleep(moments.uniform(0, 1.2))  # at no moment that anything waits for
         # execnet starts its workers with this line of Python.
         workers = subprocess.run(
             ["pgrep", "-P", str(process.pid), "-f", r"exec\(eval\(sys.stdin.readline"],
@@ -129,7 +129,7 @@ def test_asking_twice_is_quicker_and_as_clean(tmp_path: Path) -> None:
     process = start(tmp_path, "survival.bench.yaml", "--bench-concurrency", "6")
     until(lambda: containers(*jobs(tmp_path)))
     process.send_signal(signal.SIGINT)
-    time.sleep(0.1)
+    time.sleep(0.1)  # two signals at once are one
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 2, output
