@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
+import re
 import socket
+import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,17 +20,34 @@ import docker.errors
 import pytest
 import requests
 
-from pytest_benchjobs.model.errors import ContainerLost, EngineError, EngineLost, EngineUnavailable
+from pytest_benchjobs.model.errors import (
+    ContainerLost,
+    EngineError,
+    EngineLost,
+    EngineRefused,
+    EngineUnavailable,
+    FilesRefused,
+    OutputLost,
+)
+from pytest_benchjobs.sandbox.docker import calling
+from pytest_benchjobs.sandbox.docker.calling import Caller
 from pytest_benchjobs.sandbox.docker.engine import Engine
 from pytest_benchjobs.sandbox.docker.library import UnixAdapter
+from pytest_benchjobs.sandbox.docker.reaper import message
+
+from ..support import until
 
 
 class Scripted:
-    """A socket that gives each caller the next answer, and keeps what they sent."""
+    """A socket that gives each caller the next answer, and keeps what they sent; `states` are answered by path."""
 
     def __init__(self, path: Path) -> None:
         self.asked: list[bytes] = []
         self.answers: list[bytes] = []
+        self.states: dict[str, bytes] = {
+            "/_ping": http(200, b"OK"),
+            "/version": http(200, {"ApiVersion": "1.47"}),
+        }
         self.connections = 0
         self.ended = 0
         self._listening = socket.socket(socket.AF_UNIX)
@@ -45,12 +65,18 @@ class Scripted:
                 threading.Thread(target=self._talk, args=[connection], daemon=True).start()
 
     def _talk(self, connection: socket.socket) -> None:
-        with contextlib.suppress(OSError), connection:
-            while data := connection.recv(65536):
-                self.asked.append(data)
-                if not self.answers:
-                    continue  # it never says anything
-                answer = self.answers.pop(0)
+        with contextlib.suppress(OSError), connection, connection.makefile("rb") as sent:
+            while head := b"".join(itertools.takewhile(lambda line: line not in (b"", b"\r\n"), sent)):
+                length = re.search(rb"Content-Length: (\d+)", head)
+                request = head + b"\r\n" + sent.read(0 if length is None else int(length[1]))
+                place = re.sub(r"^/v[0-9.]+", "", (head.split() * 2)[1].decode()).partition("?")[0]
+                if (state := self.states.get(place)) is not None:
+                    answer = state
+                else:
+                    self.asked.append(request)
+                    if not self.answers:
+                        continue  # it never says anything
+                    answer = self.answers.pop(0)
                 connection.sendall(answer)
                 if b"Connection: close" in answer or not answer:
                     return
@@ -78,12 +104,14 @@ def scripted(path: Path) -> Iterator[Scripted]:
 @pytest.fixture
 def engine(path: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
+    monkeypatch.setattr(calling, "PAUSES", (0.0,) * 4)
     return Engine()
 
 
 def http(status: int, body: object, keep: bool = False) -> bytes:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     close = "" if keep else "Connection: close\r\n"
+    close += "Content-Type: application/json\r\n" if data else ""
     return f"HTTP/1.1 {status} X\r\n{close}Content-Length: {len(data)}\r\n\r\n".encode() + data
 
 
@@ -101,18 +129,28 @@ def test_a_question_is_asked_by_its_path_and_parameters(engine: Engine, scripted
     )
 
 
-def test_what_the_engine_does_not_know_is_nothing_and_a_refusal_is_an_error(
+def test_what_the_engine_does_not_know_is_nothing_and_half_an_answer_or_a_fault_is_none(
     engine: Engine, scripted: Scripted
 ) -> None:
-    scripted.answers += [http(404, {"message": "no such image"}), http(500, {"message": "broken"})]
+    scripted.answers += [http(404, {"message": "no such image"})] * 2
     assert engine.get("/images/x/json") is None
-    with pytest.raises(EngineError, match=r"refused \(500\): broken"):
+    scripted.answers += [
+        http(200, b'{"Id":'),
+        b"",
+        b"nonsense\r\n\r\n",
+        http(500, {}),
+        http(200, {"Id": "1"}),
+    ]
+    assert engine.get("/images/x/json") == {"Id": "1"}
+    scripted.answers += [http(500, {"message": "broken"})] * 5
+    with pytest.raises(EngineRefused, match=r"refused to answer, 5 times in a row \(500: broken\)"):
         engine.get("/images/x/json")
+    assert scripted.answers == []
 
 
-@pytest.mark.parametrize("answer", [http(200, b"<html>"), b"", b"nonsense\r\n\r\nConnection: close"])
-def test_who_does_not_answer_as_an_engine_is_none(engine: Engine, scripted: Scripted, answer: bytes) -> None:
-    scripted.answers.append(answer)
+def test_who_hangs_up_whatever_is_asked_is_no_engine(engine: Engine, scripted: Scripted) -> None:
+    scripted.states = {"/_ping": b""}
+    scripted.answers.append(b"")
     with pytest.raises(EngineUnavailable, match="no Docker Engine answers at unix://"):
         engine.check()
 
@@ -122,11 +160,11 @@ def test_without_a_socket_there_is_no_engine(engine: Engine) -> None:
         engine.check()
 
 
-def test_a_user_who_may_not_is_told_what_to_do(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr("pytest_benchjobs.sandbox.docker.reaper._UnixConnection.connect", refuse)
+def test_a_user_who_may_not_is_told_what_to_do(
+    engine: Engine, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path.touch()
+    monkeypatch.setattr("os.access", lambda *_: False)
     with pytest.raises(EngineUnavailable, match="group `docker`"):
         engine.check()
 
@@ -178,29 +216,40 @@ def test_what_came_with_the_head_is_given_with_the_connection(
     assert json.loads(body) == {"Tty": False}
 
 
-def test_a_connection_that_is_refused_is_an_error_in_the_engines_words(
-    talking: Engine, scripted: Scripted
-) -> None:
-    scripted.answers.append(http(409, {"message": "container x is paused"}))
-    with pytest.raises(EngineError, match=r"refused \(409\): container x is paused"):
-        talking.hijack("/exec/1/start", {})
+def _command(*, running: bool) -> bytes:
+    return http(200, {"Running": running, "ExitCode": None})
 
 
 @pytest.mark.parametrize(
-    ("answer", "words"),
-    [(b"", "ended before an answer"), (b"what?\r\n\r\nConnection: close", "not an HTTP answer: b'what")],
+    "answer",
+    [
+        http(409, {"message": "container x is paused"}),
+        b"",
+        b"what?\r\n\r\nConnection: close",
+        # A head without an end is not read for ever.
+        b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 20_000,
+    ],
 )
-def test_a_connection_that_ends_or_is_not_http_is_lost(
-    talking: Engine, scripted: Scripted, answer: bytes, words: str
+def test_a_command_is_started_again_unless_it_may_have_begun(
+    talking: Engine, scripted: Scripted, answer: bytes
 ) -> None:
-    scripted.answers.append(answer)
-    with pytest.raises(EngineLost, match=words):
+    scripted.states["/exec/1/json"] = _command(running=False)
+    scripted.answers += [answer, b"HTTP/1.1 101 UPGRADED\r\n\r\n"]
+    talking.hijack("/exec/1/start", {})[0].close()
+    scripted.states["/exec/1/json"] = _command(running=True)
+    scripted.answers += [answer]
+    with pytest.raises(OutputLost):
         talking.hijack("/exec/1/start", {})
 
 
-def test_a_head_without_an_end_is_not_read_for_ever(talking: Engine, scripted: Scripted) -> None:
-    scripted.answers.append(b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 20_000)
-    with pytest.raises(EngineLost, match="ended before an answer"):
+def test_a_connection_that_is_refused_is_an_error_in_the_engines_words(
+    talking: Engine, scripted: Scripted
+) -> None:
+    scripted.states["/exec/1/json"] = _command(running=False)
+    scripted.answers += [http(409, {"message": "container x is paused"})] * 3
+    with pytest.raises(
+        EngineRefused, match=r"to start a command, 3 times in a row \(409: container x is paused\)"
+    ):
         talking.hijack("/exec/1/start", {})
 
 
@@ -271,7 +320,7 @@ class Client:
 def test_a_call_apart_is_broken_off_at_its_end_whatever_happened(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client = Client(object(), SimpleNamespace(hang_up=lambda: client.done.append("hung up")))
+    client: Client = Client(object(), SimpleNamespace(hang_up=lambda: client.done.append("hung up")))
     monkeypatch.setattr(engine, "_connect", lambda: client)
 
     def call() -> None:
@@ -305,18 +354,12 @@ def test_a_client_is_made_once_and_anew_after_it_was_closed(
     assert [one.done for one in made] == [["closed"], []]
 
 
-def test_what_the_client_raises_is_told_by_what_was_known_before(engine: Engine) -> None:
-    gone = requests.ConnectionError("outer")
-    gone.__cause__ = OSError("connection reset")
-    for running, kind, words in (
-        (True, EngineLost, "went away: connection reset"),
-        (False, EngineUnavailable, "no Docker Engine answers"),
-    ):
-        with pytest.raises(kind, match=words), engine.guard(running=running):
-            raise gone
+def test_what_the_client_raises_of_its_own_is_the_engines(engine: Engine) -> None:
+    with pytest.raises(EngineLost, match="went away: reset"), engine.guard():
+        raise requests.ConnectionError("reset")
     answer = SimpleNamespace(status_code=404)
-    with pytest.raises(EngineError, match=r"refused \(404\): no such image"), engine.guard():
-        raise docker.errors.APIError("x", response=answer, explanation="no such image")  # type: ignore[arg-type]
+    with pytest.raises(EngineError, match=r"refused \(404: no such image\)"), engine.guard():
+        raise docker.errors.APIError("x", response=answer, explanation=" no such image\n")  # type: ignore[arg-type]
     for other in (ValueError("ours"), ContainerLost("ours")):
         with pytest.raises(type(other), match="ours"), engine.guard():
             raise other
@@ -338,8 +381,127 @@ def test_what_a_call_with_its_own_timeout_answers_is_read(
         "http://engine/v1.44/commit", params={"tag": "a"}, json={"Cmd": ["x"]}, timeout=7.0
     )
     answer.status_code, answer._content = 409, b'{"message": "in use"}'
-    with pytest.raises(EngineError, match=r"refused \(409\): in use"):
+    with pytest.raises(EngineError, match=r"refused \(409: in use\)"):
         engine.post("/commit", {}, 7.0)
+
+
+def _state(status: str) -> bytes:
+    return http(200, {"Id": "long", "State": {"Status": status, "ExitCode": 0}})
+
+
+def test_files_are_sent_from_their_beginning_each_time(engine: Engine, scripted: Scripted) -> None:
+    scripted.states["/containers/c/json"] = _state("created")
+    scripted.answers += [http(500, {"message": "unexpected EOF"}), b"", http(200, b"")]
+    with tempfile.SpooledTemporaryFile() as archive:
+        archive.write(b"0123456789")
+        archive.seek(2)
+        engine.client.put_archive("c", "/", archive)
+    assert [request.partition(b"\r\n\r\n")[2] for request in scripted.asked] == [b"23456789"] * 3
+
+
+@pytest.mark.parametrize("answer", [b"", http(201, b'{"Id": "lo'), http(409, {"message": "name in use"})])
+def test_a_container_whose_making_was_not_told_is_found_by_its_name(
+    engine: Engine, scripted: Scripted, answer: bytes
+) -> None:
+    scripted.states["/containers/n/json"] = _state("created")
+    scripted.answers.append(answer)
+    assert engine.client.create_container("image", [], name="n")["Id"] == "long"
+    assert len(scripted.asked) == 1
+
+
+def test_what_was_done_already_is_a_success(engine: Engine, scripted: Scripted) -> None:
+    scripted.states["/containers/c/json"] = _state("running")
+    scripted.answers += [b"", b""]
+    engine.client.start("c")
+    scripted.states["/containers/c/json"] = _state("exited")
+    engine.client.kill("c")
+    assert len(scripted.asked) == 2
+
+
+def test_half_an_answer_is_asked_for_again(engine: Engine, scripted: Scripted) -> None:
+    scripted.states["/containers/c/json"] = _state("running")
+    scripted.answers += [http(200, b'{"Processes": [["1"'), http(200, {"Processes": []})]
+    assert engine.client.top("c") == {"Processes": []}
+    scripted.answers += [http(200, b"")]  # as for a file that was put in
+    with tempfile.SpooledTemporaryFile() as archive:
+        assert engine.client.put_archive("c", "/", archive)
+
+
+def test_that_a_path_leads_nowhere_is_an_answer(engine: Engine, scripted: Scripted) -> None:
+    scripted.states["/containers/c/json"] = _state("running")
+    missing = http(404, {"message": "page not found"})
+    nowhere = http(500, {"message": "lstat /app/out.txt: Not a directory"})
+    for answers in ([missing, missing], [nowhere]):
+        scripted.answers += answers
+        with pytest.raises(docker.errors.APIError):
+            engine.client.get_archive("c", "/app/out.txt")
+    # The words are about another file: it is refused.
+    scripted.answers += [nowhere] * 5
+    with pytest.raises(FilesRefused):
+        engine.client.get_archive("c", "/app/other.txt")
+    assert len(scripted.asked) == 8
+
+
+def test_a_refusal_of_a_question_is_the_clients_own_error(engine: Engine, scripted: Scripted) -> None:
+    scripted.answers.append(http(400, {"message": "bad filter"}))
+    with pytest.raises(docker.errors.APIError, match="bad filter"):
+        engine.client.images()
+    assert engine.client.ask("/_ping", 5) == (200, b"OK")
+
+
+def test_an_engine_that_is_silent_is_called_twice(engine: Engine, scripted: Scripted) -> None:
+    scripted.states["/containers/c/json"] = _state("running")
+    engine.client.timeout = 0.1  # type: ignore[assignment]
+    with pytest.raises(EngineRefused, match="2 times in a row"):
+        engine.client.top("c")
+    assert len(scripted.asked) == 2
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda engine: engine.client.top("c"),
+        lambda engine: engine.get("/images/json"),
+        lambda engine: engine.hijack("/exec/1/start", {}),
+    ],
+)
+def test_a_call_that_hangs_ends_when_the_caller_is_stopped_and_nothing_is_asked_then(
+    engine: Engine, scripted: Scripted, call: Callable[[Engine], object]
+) -> None:
+    _ = engine.client
+    scripted.states.clear()  # it hangs, whatever it is asked
+    who, ended = Caller(), []
+
+    def run() -> None:
+        try:
+            with engine.guard(who):
+                call(engine)
+        except Exception as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    until(lambda: scripted.asked, what="nothing was asked")
+    who.stop()
+    thread.join(20)
+    assert [type(error) for error in ended] == [ContainerLost]
+    assert len(scripted.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b'{"message": "no such image"}', "no such image"),
+        (b'1c\r\n{"message": "no such image"}\r\n0\r\n\r\n', "no such image"),
+        (b'{"error": "x"}', '{"error": "x"}'),
+        (b"[1]", "[1]"),
+        (b"{broken}", "{broken}"),
+        (b"x" * 600, "x" * 500),
+        (b"", ""),
+    ],
+)
+def test_the_engines_own_words_are_quoted(body: bytes, words: str) -> None:
+    assert message(body) == words
 
 
 # Its connections
@@ -363,7 +525,7 @@ def test_calls_about_several_containers_share_a_connection(path: Path, scripted:
 def test_a_client_that_is_closed_keeps_no_connection(path: Path, scripted: Scripted) -> None:
     session, _ = _session(path)
     scripted.answers.append(http(200, {}, keep=True))
-    session.get("http+docker://localhost/version")
+    session.get("http+docker://localhost/info")
     session.close()
     deadline = time.monotonic() + 10
     while not scripted.ended and time.monotonic() < deadline:

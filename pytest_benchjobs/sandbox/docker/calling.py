@@ -130,6 +130,8 @@ class Caller:
     def hold(self, connection: socket.socket) -> None:
         """Have `stop` break this connection off."""
         self._open.add(connection)
+        if self._stopped.is_set():
+            connection.shutdown(socket.SHUT_RDWR)
 
     def let_go(self, connection: socket.socket) -> None:
         """Leave it alone: it may serve somebody else now."""
@@ -209,6 +211,7 @@ def persist(
             engine.answered = True
             assert answer is not None  # noqa: S101  without one there is a refusal
             return answer[0]
+        who.check()  # an engine that hangs does not tell a state either
         if refusal.words in DISK_FULL:
             raise DiskFull(f"the Docker Engine's disk is full: {refusal.words.strip()}")
         found = look(engine, call, subject, body or {})

@@ -98,7 +98,7 @@ class Client(docker.APIClient):
 def _refusal(call: Call, answer: requests.Response, *, whole: bool) -> Refusal | None:
     status = answer.status_code
     if answer.ok or status == 101:
-        in_json = whole and status == 200 and "json" in answer.headers.get("Content-Type", "")
+        in_json = whole and status in (200, 201) and "json" in answer.headers.get("Content-Type", "")
         return Refusal(Kind.CUT, None, "half an answer") if in_json and not is_json(answer.content) else None
     words = message(_content(answer))
     if call is QUESTION and status != 404 and status < 500:
