@@ -317,12 +317,14 @@ def test_an_outage_that_does_not_end_is_the_end(who: Patient) -> None:
     ):
         persist(engine, QUESTION, "", perform, lambda _: None)
     assert module.OUTAGE <= who.clock.now - began < module.OUTAGE + 1
+    assert not engine.answered, "nobody waits as long again"
     impatient = Patient(who.clock, patience=5)
     perform, engine = _away(who, 1e6)
     began = who.clock.now
     with on_behalf_of(impatient), pytest.raises(EngineLost):
         persist(engine, QUESTION, "", perform, lambda _: None)
     assert 5 <= who.clock.now - began < 6
+    assert engine.answered
 
 
 def test_something_that_answers_a_ping_with_a_fault_is_no_engine(who: Patient) -> None:
