@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.schemas import obeys
+from tests.support import until
 
 from .conftest import PATIENCE, Bench, command
 from .test_catalogue import described
@@ -74,7 +75,7 @@ class Supply:
             note("at once", str(len(AT_ONCE)))
             while name.startswith("slow"):
                 check()
-                time.sleep(0.05)
+                time.sleep(0.05)  # between two looks
             if name == "missing":
                 raise ImageMissing(f"image {name} is not on this machine")
             if name == "odd":
@@ -355,9 +356,7 @@ def test_ctrl_c_ends_it_at_once_and_leaves_nothing_half(many: Bench, number: sig
         text=True,
         start_new_session=True,
     )
-    deadline = time.monotonic() + PATIENCE
-    while len(asked(many, "brings")) < 5 and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.05)
+    until(lambda: len(asked(many, "brings")) >= 5 or process.poll() is not None)
     os.killpg(process.pid, number) if number == signal.SIGINT else process.terminate()
     began = time.monotonic()
     stdout, _ = process.communicate(timeout=PATIENCE)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -180,10 +179,7 @@ def test_the_history_keeps_up_where_nothing_ends_for_a_while(bench: Bench) -> No
                 row = history.job_row(job)
                 return len(history.trials(job)), 0 if row is None else row.trials
 
-        deadline = time.monotonic() + 30
-        while known() != (5, 5) and time.monotonic() < deadline:
-            time.sleep(0.1)
-        assert known() == (5, 5)
+        until(lambda: known() == (5, 5), what=lambda: str(known()))
     finally:
         (bench.path / "go").touch()
         output, _ = process.communicate(timeout=60)

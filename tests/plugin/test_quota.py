@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.support import until
+
 from .completions import Completions
 from .conftest import Bench
 from .test_answering import CONFTEST
@@ -200,11 +202,9 @@ def test_a_waiting_job_is_watched_and_cancelled(sums: Bench) -> None:
     with providers(poor):
         process = sums.start(*call(poor.agent("poor")), "--bench-on-quota", "wait")
         try:
-            deadline = time.monotonic() + 60
-            while not list(sums.path.glob("reports/jobs/*/.flight/quotas.json")):
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
-            time.sleep(1)
+            until(
+                lambda: list(sums.path.glob("reports/jobs/*/.flight/quotas.json")), what="no quota is used up"
+            )
             watching = sums.benchjobs("cancel", "last", "--no-wait")
             assert watching.returncode == 0, watching.stderr
             output, _ = process.communicate(timeout=60)

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from pytest_benchjobs.model.job import JobStatus
 from pytest_benchjobs.model.owner import is_alive
 from pytest_benchjobs.report.documents import schema_of
 from pytest_benchjobs.store.bundle import JobBundle
+from tests.support import until
 
 from .conftest import PATIENCE, Bench, command
 
@@ -32,14 +32,6 @@ scenarios:
 """
 
 
-def wait_for(what: Any) -> Any:
-    deadline = time.monotonic() + PATIENCE
-    while not (found := what()):
-        assert time.monotonic() < deadline, "it never came"
-        time.sleep(0.05)
-    return found
-
-
 @pytest.fixture
 def slow(bench: Bench) -> Iterator[Bench]:
     """A benchmark whose only trial ends when the file `go` is there; it is, in the end."""
@@ -50,8 +42,8 @@ def slow(bench: Bench) -> Iterator[Bench]:
 
 def ended(bench: Bench, job: str) -> dict[str, Any]:
     bundle = JobBundle(bench.path / "reports", job)
-    wait_for(lambda: bundle.read().status.ended)
-    wait_for(lambda: not is_alive(bundle.read().owner))
+    until(lambda: bundle.read().status.ended)
+    until(lambda: not is_alive(bundle.read().owner))
     return bundle.read().model_dump(mode="json")
 
 
@@ -163,7 +155,7 @@ def test_values_of_variables_are_in_no_command_line(slow: Bench) -> None:
         stdout=subprocess.DEVNULL,
         start_new_session=True,
     )
-    wait_for((slow.path / "started").exists)
+    until((slow.path / "started").exists)
     holders = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -192,7 +184,7 @@ def test_a_signal_ends_pytest_which_cleans_up(slow: Bench, number: signal.Signal
         text=True,
         start_new_session=True,
     )
-    wait_for((slow.path / "started").exists)
+    until((slow.path / "started").exists)
     if number == signal.SIGINT:
         os.killpg(process.pid, number)  # as a terminal does
     else:
@@ -215,7 +207,7 @@ def test_a_detached_job_goes_on_by_itself(slow: Bench) -> None:
     job = first.split()[3]
     assert first == f"Benchmark job created: {job} (agent timeout = 50s)"
     assert second == f'Follow the run with "benchjobs watch {job}"'
-    wait_for((slow.path / "started").exists)
+    until((slow.path / "started").exists)
     bundle = JobBundle(slow.path / "reports", job)
     record = bundle.read()
     assert record.status is JobStatus.RUNNING
@@ -292,10 +284,10 @@ def test_a_detached_job_without_a_place_for_it(bench: Bench) -> None:
 def test_a_detached_job_can_be_killed_and_taken_up(slow: Bench) -> None:
     done = slow.benchjobs("run", "--all", "--detach")
     job = done.stdout.split()[3]
-    wait_for((slow.path / "started").exists)
+    until((slow.path / "started").exists)
     bundle = JobBundle(slow.path / "reports", job)
     os.kill(bundle.read().owner.pid, signal.SIGKILL)
-    wait_for(lambda: not is_alive(bundle.read().owner))
+    until(lambda: not is_alive(bundle.read().owner))
     (slow.path / "go").touch()
     resumed = slow.benchjobs("resume", job)
     assert resumed.returncode == 0, resumed.stderr

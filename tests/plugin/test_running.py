@@ -4,13 +4,12 @@ import json
 import signal
 import sqlite3
 import subprocess
-import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
 
-from tests.support import RESULTS, paths
+from tests.support import RESULTS, paths, until
 
 from .conftest import Bench
 
@@ -166,7 +165,7 @@ def test_what_other_trials_log_is_not_in_a_trial_s_report(bench: Bench) -> None:
         def noisy(context):
             for _ in range(20):
                 logging.getLogger("noisy").error("from %s", context.scenario.id)
-                time.sleep(0.01)
+                time.sleep(0.01)  # so that all log beside each other
             return 0.0
 
         def pytest_benchjobs_scorers(config):
@@ -272,13 +271,6 @@ def test_agent_output_cannot_break_a_report(bench: Bench) -> None:
         ET.parse(bench.path / "junit.xml")
 
 
-def wait_for(condition: object, seconds: float = 180) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.05)
-
-
 def sleepers(bench: Bench) -> list[int]:
     """Processes of trials of this test: their working directory says whose they are."""
     found = []
@@ -300,7 +292,7 @@ def test_a_signal_stops_everything_and_keeps_what_had_ended(
     bench.manifest({"quick": "echo 1", **{f"s{n}": f"touch {alive}/$$; sleep 600; echo 1" for n in range(5)}})
     process = bench.start("-v", "--bench-concurrency", "6", "-n", workers)
     try:
-        wait_for(lambda: len(sleepers(bench)) >= 2 and paths(bench.path, RESULTS))
+        until(lambda: len(sleepers(bench)) >= 2 and paths(bench.path, RESULTS))
         process.send_signal(number)
         try:
             output, _ = process.communicate(timeout=90)
@@ -310,7 +302,7 @@ def test_a_signal_stops_everything_and_keeps_what_had_ended(
     finally:
         process.kill()
     assert process.returncode == pytest.ExitCode.INTERRUPTED, output
-    wait_for(lambda: not sleepers(bench))
+    until(lambda: not sleepers(bench))
     assert bench.outcomes() == {"many.bench.yaml::quick[oracle]": "passed"}
     assert "5 trials not run" in output
     assert bench.job()["job"]["status"] == "cancelled"

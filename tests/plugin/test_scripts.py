@@ -102,10 +102,10 @@ with benchjobs.start("toy.bench.yaml", "solved", **about) as trial:
 
 with benchjobs.start("toy.bench.yaml", "solved", agent_timeout=2, **about) as trial:
     trial.pause()
-    time.sleep(3)
+    time.sleep(3)  # longer than it may take, were it not paused
     trial.resume()
     trial.exec("echo 1 > out.txt")
-    time.sleep(3)
+    time.sleep(3)  # longer than it may take
     try:
         trial.exec("true")
         raise AssertionError

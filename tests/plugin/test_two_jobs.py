@@ -35,7 +35,7 @@ directory, stop, network = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3] == 
 if network:
     database.on_network = lambda directory: True
 while not Layout(directory).history.is_file() and not stop.exists():
-    time.sleep(0.01)
+    time.sleep(0.01)  # between two looks
 seen, polls, while_running = Counter(), 0, 0
 done = False
 while not done:
@@ -55,7 +55,7 @@ while not done:
             history.paired_rows(row.id)
             history.events(row.id)
     polls += 1
-    time.sleep(0.02)
+    time.sleep(0.02)  # between two looks
 assert sorted(seen.values()) == [%d, %d], seen
 print(polls, while_running)
 """

@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -71,11 +70,13 @@ def job(bench: Bench, *more: str) -> Iterator[subprocess.Popen[str]]:
 
 def began(bench: Bench, process: subprocess.Popen[str], trials: int) -> None:
     """Wait until so many trials are in flight."""
-    deadline = time.monotonic() + 180
-    while sum(path.read_text().count('"phase":"agent"') for path in paths(bench.path, EVENTS)) < trials:
+
+    def seen() -> bool:
         assert process.poll() is None, process.communicate()[0]
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+        found = sum(path.read_text().count('"phase":"agent"') for path in paths(bench.path, EVENTS))
+        return found >= trials
+
+    until(seen, what=f"not {trials} trials at a time")
 
 
 def piped(bench: Bench, *arguments: str) -> subprocess.Popen[str]:
@@ -202,9 +203,13 @@ def test_a_killed_job_is_noticed_and_its_resumption_watched(fifty: Bench) -> Non
         "-p", "no:cacheprovider", "fifty.bench.yaml", "--bench-resume", bundle.name, "--bench-agent", "oracle"
     )
     try:
-        while json.loads((bundle / "job.json").read_text())["owner"]["pid"] != again.pid:
-            assert again.poll() is None
-            time.sleep(0.05)
+        until(
+            lambda: (
+                again.poll() is not None
+                or json.loads((bundle / "job.json").read_text())["owner"]["pid"] == again.pid
+            )
+        )
+        assert again.poll() is None
         out, _ = piped(fifty, "-o", "json", "--interval", "0.2").communicate(timeout=180)
     finally:
         again.kill()

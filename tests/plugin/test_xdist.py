@@ -21,7 +21,7 @@ def pytest_benchjobs_scorers(config):
         here.mkdir(exist_ok=True)
         mine = here / context.scenario.id
         mine.touch()
-        time.sleep(0.05)
+        time.sleep(0.05)  # so that others come meanwhile
         most = len(list(here.iterdir()))
         (root / "most").open("a").write(f"{most} {os.getpid()}\\n")
         mine.unlink()
@@ -158,10 +158,10 @@ def test_a_worker_that_dies_loses_what_it_had_in_flight_and_nothing_else(bench: 
                 others = [root / f"began-{beside}" for beside in (3, 4, 6)]
                 ended = "reports/jobs/*/trials/*/*/*/result.json"
                 while not all(path.exists() for path in others) or len(list(root.glob(ended))) < 3:
-                    time.sleep(0.05)
+                    time.sleep(0.05)  # between two looks
                 os.kill(os.getpid(), signal.SIGKILL)
             if number in (3, 4, 6):
-                time.sleep(300)
+                time.sleep(300)  # it is killed
             return 1.0
 
         def pytest_benchjobs_scorers(config):

@@ -262,7 +262,7 @@ def test_killing_a_writer_leaves_whole_results_only_and_loses_none(bundle: JobBu
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
             assert writer.stdout is not None
             reported = [writer.stdout.readline()]
-            time.sleep(random.uniform(0.01, 0.15))
+            time.sleep(random.uniform(0.01, 0.15))  # at no moment that anything waits for
             writer.send_signal(signal.SIGKILL)
             reported += writer.stdout.readlines()
         # The last line may have been cut short by the kill.

@@ -30,7 +30,7 @@ def _environment(pid: int) -> bytes:
         # While a program is being loaded, it has none yet.
         if found := Path(f"/proc/{pid}/environ").read_bytes():
             return found
-        time.sleep(0.01)
+        time.sleep(0.01)  # between two looks
     raise AssertionError(f"{pid} has no environment")
 
 

@@ -11,7 +11,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,18 +19,12 @@ import pytest
 from pytest_benchjobs.model.result import TrialResult
 from pytest_benchjobs.trial.cancellation import Cancellation, Cancelled
 from pytest_benchjobs.trial.flight import Deferred, Flight, Tokens
+from tests.support import until
 
 from .records import result, trial
 
 WAIT = 20.0
 OURS = ("bench-dispatch", "bench-trial", "bench-interrupt")
-
-
-def _until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.005)
 
 
 def _threads() -> list[str]:
@@ -76,7 +70,7 @@ def flight(runs: Runs, tmp_path: Path) -> Iterator[Flight[int]]:
     yield flight
     flight.cancel()
     flight.close()
-    _until(lambda: not _threads())
+    until(lambda: not _threads())
 
 
 def test_each_trial_lands_exactly_once_and_never_more_run_than_there_are_tokens(
@@ -84,7 +78,7 @@ def test_each_trial_lands_exactly_once_and_never_more_run_than_there_are_tokens(
 ) -> None:
     for number in range(40):
         flight.submit(number)
-    _until(lambda: len(runs.started) == 3)
+    until(lambda: len(runs.started) == 3)
     runs.let_go.set()
     landed = [flight.next(WAIT) for _ in range(40)]
     assert sorted(one[0] for one in landed if one) == list(range(40))
@@ -97,7 +91,7 @@ def test_each_trial_lands_exactly_once_and_never_more_run_than_there_are_tokens(
 def test_cancelling_withdraws_what_waits_and_stops_what_runs(flight: Flight[int], runs: Runs) -> None:
     for number in range(10):
         flight.submit(number)
-    _until(lambda: len(runs.started) == 3)
+    until(lambda: len(runs.started) == 3)
     flight.cancel()
     landed = {one[0] for one in (flight.next(WAIT) for _ in range(3)) if one}
     assert landed == set(runs.started) == set(runs.cancelled)
@@ -108,7 +102,7 @@ def test_cancelling_withdraws_what_waits_and_stops_what_runs(flight: Flight[int]
 def test_what_was_withdrawn_never_starts(flight: Flight[int], runs: Runs) -> None:
     for number in range(10):
         flight.submit(number)
-    _until(lambda: len(runs.started) == 3)
+    until(lambda: len(runs.started) == 3)
     assert sorted([*flight.withdraw(), *runs.started]) == list(range(10))
     runs.let_go.set()
     assert len([flight.next(WAIT) for _ in range(3)]) == 3
@@ -133,7 +127,7 @@ def test_instant_trials_that_pytest_lags_behind_run_one_after_another(tmp_path: 
     flight = Flight(run, Tokens(tmp_path / "tokens", 8))
     for number in range(200):
         flight.submit(number)
-    _until(lambda: len(ended) == 200)
+    until(lambda: len(ended) == 200)
     flight.close()
 
     assert set(beside_it[50:]) == {0}
@@ -146,7 +140,7 @@ def test_a_long_trial_that_follows_instant_ones_keeps_no_other_waiting(tmp_path:
     flight = Flight(run, Tokens(tmp_path / "tokens", 4))
     for number in range(9):
         flight.submit(number)
-    _until(lambda: runs.now == 4)  # and the results of the instant ones wait to be read
+    until(lambda: runs.now == 4)  # and the results of the instant ones wait to be read
     runs.let_go.set()
     flight.close()
 
@@ -178,10 +172,10 @@ def test_deferred_trials_are_withdrawn_like_waiting_ones(tmp_path: Path, runs: R
     flight = Flight[int](run, Tokens(tmp_path, 2))
     flight.submit(0)
     flight.submit(1)
-    _until(lambda: runs.started == [1])
+    until(lambda: runs.started == [1])
     assert flight.outstanding == 2
     flight.cancel()
-    _until(lambda: flight.outstanding == 0)
+    until(lambda: flight.outstanding == 0)
     assert flight.next(timeout=0.05) is None
     flight.close()
 
@@ -240,7 +234,7 @@ HOLD = textwrap.dedent("""
     while (token := tokens.take()) is not None:
         held.append(token)
     print(len(held), flush=True)
-    time.sleep(60)
+    time.sleep(60)  # it is killed
 """)
 
 SHARE = textwrap.dedent("""
@@ -251,11 +245,11 @@ SHARE = textwrap.dedent("""
     tokens = Tokens(directory / "tokens", limit)
     for _ in range(rounds):
         while (token := tokens.take()) is None:
-            time.sleep(0.001)
+            time.sleep(0.001)  # between two looks
         mark = directory / "inside" / f"{os.getpid()}"
         mark.touch()
         print(len(list((directory / "inside").iterdir())), flush=True)
-        time.sleep(random.random() / 200)
+        time.sleep(random.random() / 200)  # so that others come meanwhile
         mark.unlink()
         tokens.give_back(token)
 """)
@@ -369,7 +363,7 @@ def test_what_has_been_left_is_not_interrupted() -> None:
     with cancellation.interrupting(lambda: interrupts.append(1)):
         pass
     cancellation.request()
-    _until(lambda: "bench-interrupt" not in _threads())
+    until(lambda: "bench-interrupt" not in _threads())
     assert interrupts == []
 
 

@@ -131,5 +131,5 @@ def test_it_ends_when_it_is_told_to(begin: Begin) -> None:
     heartbeat, turns = begin(None)
     heartbeat.stop()
     before = turns.count
-    time.sleep(0.1)
+    time.sleep(0.1)  # it would have looked again
     assert turns.count == before

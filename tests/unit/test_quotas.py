@@ -75,7 +75,7 @@ def test_the_file_is_read_when_it_changes(layout: JobLayout, monkeypatch: pytest
     write(layout.quotas, {"a": quota(None)})
     first = quotas.used_up()
     assert quotas.used_up() is first
-    time.sleep(0.01)
+    time.sleep(0.01)  # the time of a file is as coarse as that
     write(layout.quotas, {})
     assert quotas.used_up() == {}
 

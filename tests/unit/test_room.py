@@ -262,7 +262,7 @@ def test_room_that_becomes_free_unnoticed_is_found_in_the_end(
     engine.containers.append("id-a")
     thread = threading.Thread(target=_bring, args=(room, engine, "b"))
     thread.start()
-    time.sleep(0.1)
+    time.sleep(0.1)  # it looks in vain meanwhile
     assert "b" not in engine.images
     engine.containers.clear()
     thread.join(5)
