@@ -7,10 +7,6 @@ PYTEST := $(PY) -m pytest -q --durations=15 --durations-min=15
 DAILY := -m "not extended"
 # Tests that start processes wait for them now and then, so there are more workers than processors.
 WORKERS := -n $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 2)))
-# What waits for processes and containers, in one go: while some wait others work, and there is one end to wait for.
-TOGETHER := tests/plugin tests/local tests/agents tests/docker tests/viewer tests/release
-# A file stays together, for what its tests share; those with what takes long come first.
-BY_FILE := --dist loadfile --no-loadscope-reorder
 
 # Tests start Python some two thousand times. Without bytecode each start compiles all it imports.
 unexport PYTHONDONTWRITEBYTECODE
@@ -24,9 +20,8 @@ help:  ## Show this
 demo: venv engine  ## Run the quickstart benchmark with two agents in real containers
 	$(PY) scripts/demo.py
 
-test: lint unit site docs engine bubblewrap chromium compose  ## Everything CI runs, except the matrix
-	$(PYTEST) $(TOGETHER) $(WORKERS) $(BY_FILE) -m "not extended and not alone"
-	$(PYTEST) tests/docker -m "not extended and alone"
+test:  ## Everything CI runs, except the matrix
+	@scripts/test.sh $(if $(MATRIX),"$(MATRIX)")
 
 lint: venv  ## ruff, mypy --strict, import-linter
 	$(PY) -m ruff check
@@ -39,17 +34,16 @@ format: venv  ## Format and fix what can be fixed
 	$(PY) -m ruff check --fix
 
 unit: venv  ## No engine, no pytest plugin
-	$(PYTEST) tests/unit $(WORKERS) --dist worksteal $(DAILY)
+	$(PYTEST) tests/unit $(WORKERS) $(DAILY)
 
 plugin: venv  ## The pytest plugin, through pytester
-	$(PYTEST) tests/plugin $(WORKERS) --dist worksteal $(DAILY)
+	$(PYTEST) tests/plugin $(WORKERS) $(DAILY)
 
 docs: venv engine compose  ## Run what the documentation shows
-	$(PYTEST) tests/docs $(WORKERS) --dist worksteal $(DAILY)
+	$(PYTEST) tests/docs $(WORKERS) $(DAILY)
 
 docker: venv engine compose  ## Real containers
-	$(PYTEST) tests/docker $(WORKERS) $(BY_FILE) -m "not extended and not alone"
-	$(PYTEST) tests/docker -m "not extended and alone"
+	$(PYTEST) tests/docker $(WORKERS) $(DAILY)
 
 local: venv engine bubblewrap  ## Sandboxes without Docker, beside real containers
 	$(PYTEST) tests/local -n auto $(DAILY)
@@ -58,11 +52,12 @@ agents: venv engine  ## Real agents, against a scripted model server
 	$(PYTEST) tests/agents -n auto $(DAILY)
 
 viewer: venv engine chromium  ## Pages of the viewer, in Chromium
-	$(PYTEST) tests/viewer $(WORKERS) $(BY_FILE) $(DAILY)
+	$(PYTEST) tests/viewer $(WORKERS) $(DAILY)
 
 extended: venv engine bubblewrap chromium compose  ## What takes long and tells little that `make test` does not
-	$(PYTEST) tests -n auto --dist loadfile -m extended
-	$(PYTEST) tests/unit -n auto -m hypothesis --hypothesis-profile thorough
+	$(PYTEST) tests $(WORKERS) -m "extended or when_changed"
+	$(PYTEST) tests/unit $(WORKERS) -m hypothesis --hypothesis-profile thorough
+	@if git diff --quiet HEAD; then git update-ref refs/benchjobs/extended HEAD; else echo "extended: with changes that are not committed, the next make test goes by an older commit"; fi
 
 chaos: venv engine  ## Every call of the engine with every fault, by a socket that does harm; CHAOS_SEED=N, CHAOS_CELLS=N, CHAOS_REPORT=FILE
 	$(PYTEST) tests/docker/chaos -s

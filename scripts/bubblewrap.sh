@@ -7,7 +7,4 @@ give_up() { printf 'bubblewrap: %s\n' "$*" >&2; exit 1; }
 command -v bwrap >/dev/null 2>&1 && exit
 command -v apt-get >/dev/null 2>&1 || give_up "it is not installed, and this is not Debian or Ubuntu: install it, and run this again."
 printf 'bubblewrap: it is not installed; installing it\n'
-export DEBIAN_FRONTEND=noninteractive
-apt-get update -q >/dev/null || give_up "apt-get update failed. Is the network there?"
-apt-get install -qy --no-install-recommends bubblewrap >/dev/null </dev/null ||
-    give_up "apt-get install bubblewrap failed. Install it by hand, and run this again."
+"$(dirname "$0")/apt.sh" bubblewrap || give_up "it cannot be installed; why is above."

@@ -20,13 +20,9 @@ install_engine() {
     command -v apt-get >/dev/null 2>&1 ||
         give_up "no Docker Engine answers, and this is not Debian or Ubuntu: install Docker, start it, and run this again."
     say "no engine is installed; installing the distribution's own (docker.io, iptables)"
-    export DEBIAN_FRONTEND=noninteractive
-    apt-get update -q >/dev/null || give_up "apt-get update failed. Is the network there?"
-    local packages=(docker.io iptables)
     # The client is a package of its own in newer releases.
-    apt-cache show docker-cli >/dev/null 2>&1 && packages+=(docker-cli)
-    apt-get install -qy --no-install-recommends "${packages[@]}" >/dev/null </dev/null ||
-        give_up "apt-get install ${packages[*]} failed. Install Docker by hand, start it, and run this again."
+    "$(dirname "$0")/apt.sh" docker.io iptables --if-known docker-cli ||
+        give_up "it cannot be installed; why is above. Install Docker by hand, start it, and run this again."
     # Installing may have started it.
 }
 

@@ -19,8 +19,8 @@ debootstrap_image() {
         command -v apt-get >/dev/null 2>&1 ||
             give_up "$image cannot be pulled, and a stand-in needs debootstrap. Install it, or load the image with docker load."
         say "installing debootstrap to make a stand-in for $image"
-        apt-get update -q >/dev/null
-        DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends debootstrap debian-archive-keyring >/dev/null </dev/null
+        "$(dirname "$0")/apt.sh" debootstrap debian-archive-keyring ||
+            give_up "debootstrap cannot be installed; why is above."
     fi
     root=$(mktemp -d)
     # shellcheck disable=SC2064  # expand now: the directory is known

@@ -64,7 +64,7 @@ def install(dist: Path, directory: Path) -> None:
     [packages] = directory.glob("lib/python*/site-packages")
     (packages / "tests.pth").write_text(f"{sysconfig.get_path('purelib')}\n", "utf-8")
     script = directory / "bin" / "pytest"
-    script.write_text(f"#!{python}\nimport pytest\nraise SystemExit(pytest.console_main())\n", "utf-8")
+    script.write_text(f"#!{python}\nimport pytest\nraise SystemExit(pytest.main())\n", "utf-8")
     script.chmod(0o755)
 
 

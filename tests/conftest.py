@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from . import building, composing, evidence, limits
+from . import building, composing, evidence, limits, rooms, scheduling
 
 _HERE = Path(__file__).parent
 _CASES = {"plugin": 2, "local": 2, "docker": 1, "agents": 1}
@@ -34,12 +34,16 @@ def pytest_configure(config: pytest.Config) -> None:
     composing.provide()
     config.pluginmanager.register(limits, "limits")
     config.pluginmanager.register(evidence, "evidence")
+    config.pluginmanager.register(scheduling.Plugin(config), "scheduling")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put first what takes long, lest at the end all wait for one; of tests with many cases, keep few for every day."""
     ours = [item for item in items if item.path.is_relative_to(_HERE)]
+    for item in ours:
+        if (mark := item.get_closest_marker("when_changed")) and not rooms.is_due(item, mark):
+            item.add_marker(pytest.mark.extended)
     _mark_further_cases(ours)
     ours.sort(key=lambda item: item.get_closest_marker("slow") is None)
     items[:] = [*ours, *(item for item in items if not item.path.is_relative_to(_HERE))]

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import random
+import re
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ ENGINE_LOG = Path(os.environ.get("BENCHJOBS_ENGINE_STATE") or "/var/tmp/benchjob
 """Log of the engine that `scripts/engine.sh` started. Another engine's is not ours to read."""
 SEED = os.environ.get("BENCHJOBS_TEST_SEED") or str(random.SystemRandom().randrange(10**9))
 _LINES = 20
+_ROUTINE = re.compile(r"level=info|msg=\"(?:cleanup warnings|cleaning up after shim)")
 _JOBS = 3
 _BEGAN = pytest.StashKey[int]()
 
@@ -84,5 +86,5 @@ def engine(began: int) -> str:
     with contextlib.suppress(OSError), ENGINE_LOG.open("rb") as log:
         log.seek(max(began, ENGINE_LOG.stat().st_size - 200_000))
         lines = log.read().decode("utf-8", "replace").splitlines()
-        return "\n".join([line for line in lines if "level=info" not in line][-_LINES:])
+        return "\n".join([line for line in lines if not _ROUTINE.search(line)][-_LINES:])
     return ""

@@ -18,8 +18,10 @@ from __future__ import annotations
 import dataclasses
 import re
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 EXAMPLES = ROOT / "conftest_examples"
@@ -66,6 +68,11 @@ class Block:
         """The example it belongs to."""
         return self.page.parent.name if self.page.parent.parent == EXAMPLES else None
 
+    def write(self, directory: Path) -> None:
+        """Write the manifests that the page shows."""
+        for name, manifest in self.manifests.items():
+            (directory / name).write_text(manifest, "utf-8")
+
     def check(self, run: Callable[[str], subprocess.CompletedProcess[str]]) -> None:
         """Run its commands, and compare what they print and their statuses with the page."""
         for command in self.commands:
@@ -76,6 +83,13 @@ class Block:
                 assert steady(line) in printed, (
                     f"{self.name} shows the line\n{line}\nbut:\n$ {command.line}\n{done.stdout}"
                 )
+
+
+def when_changed(page: Path, lines: Iterable[str]) -> pytest.MarkDecorator:
+    """Have a test of a page run when the page changed, or a room that its name or one of the lines is about."""
+    called = [word for line in lines for word in re.findall(r"benchjobs ([a-z-]+)", line)]
+    words = (page.stem.removesuffix("s"), *page.stem.split("-"), *called)
+    return pytest.mark.when_changed(*words, page=str(page.relative_to(ROOT)))
 
 
 def steady(line: str) -> str:

@@ -21,7 +21,7 @@ from pytest_benchjobs.sources import written
 from .. import forking
 from ..building import clone
 from .commands import called
-from .documents import EXAMPLES, PAGES, README, ROOT, Block, blocks
+from .documents import EXAMPLES, PAGES, README, ROOT, Block, blocks, when_changed
 
 DOCS = ROOT / "docs"
 
@@ -40,19 +40,31 @@ LONG = {
 }
 
 
+# What a newcomer reads is run every day.
+FIRST = {"guide.md", "first-session.md"}
+
+
+def marks(block: Block) -> list[pytest.MarkDecorator]:
+    """Choose what runs every day, and what when its page or a room that the page is about changed."""
+    if block.example:
+        return [pytest.mark.extended] if block.example in LONG else []
+    if block.page.name in FIRST:
+        return []
+    return [when_changed(block.page, (command.line for command in block.commands))]
+
+
 @pytest.mark.docker
 @pytest.mark.parametrize(
     "block",
     [
-        pytest.param(block, id=block.name, marks=[pytest.mark.extended] if block.example in LONG else [])
+        pytest.param(block, id=block.name, marks=marks(block))
         for block in blocks()
         if block.place is None and block.page != README
     ],
 )
 def test_commands_do_what_the_page_shows(block: Block, tmp_path: Path) -> None:
     with_examples(tmp_path)
-    for name, manifest in block.manifests.items():
-        (tmp_path / name).write_text(manifest, "utf-8")
+    block.write(tmp_path)
     directory = tmp_path / EXAMPLES.name / block.example if block.example else tmp_path
     block.check(lambda line: shell(line, directory))
 
@@ -67,10 +79,13 @@ class TestReadme:
 
     def test_in_a_clone(self, block: Block, tmp_path: Path) -> None:
         clone(tmp_path)
-        block.check(lambda line: shell(line, tmp_path))
+        block.write(tmp_path)
+        # Not forked: the processes that are have imported `tests` from elsewhere.
+        block.check(lambda line: genuine(["bash", "-c", line], tmp_path, Path(sys.executable).parent))
 
     def test_from_the_wheel(self, block: Block, tmp_path: Path, installed: Path) -> None:
         with_examples(tmp_path)
+        block.write(tmp_path)
         block.check(lambda line: genuine(["bash", "-c", line], tmp_path, installed / "bin"))
 
 

@@ -16,11 +16,10 @@ from pytest_benchjobs.model.job import JobStatus
 from . import eliza, runloop
 from .checking import BROKEN, CHECKS, CLAUDE, CODEX, Line
 from .commands import PAGE, Example, Option, Project, examples, options
+from .documents import when_changed
 
 SEEDS = os.environ.get("BENCHJOBS_SEEDS")
 """Directory with the documents of the two systems, which are not ours to hand on."""
-# What all of it runs first takes long, and is run by one worker of xdist rather than by each.
-pytestmark = pytest.mark.xdist_group("seed commands")
 FLAG = r"(?<![\w-])--?[a-z][a-z-]*"
 assert eliza, runloop  # they register what they check
 
@@ -41,7 +40,13 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return project.path
 
 
-@pytest.mark.parametrize("example", [pytest.param(example, id=example.id) for example in examples()])
+@pytest.mark.parametrize(
+    "example",
+    [
+        pytest.param(example, id=example.id, marks=when_changed(PAGE, [example.ours]))
+        for example in examples()
+    ],
+)
 def test_our_line_does_what_theirs_does(
     example: Example, tmp_path: Path, two_agents: Path, everything: Path
 ) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.performance import calibration
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.when_changed]
 SIZES = [(20, 1), (20, 3), (20, 5), (89, 1), (89, 3), (89, 5)]
 
 

@@ -41,7 +41,10 @@ from ..killing import killed_at
 from .records import JOB, NOW, record, trial
 from .test_merge import ELSEWHERE, OTHER, SECOND, broken, failed, made, make
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning"),
+    pytest.mark.when_changed("job", "store"),
+]
 Work = Callable[[Path], object]
 """Works in a directory: on results in `here`, from others in `there`."""
 

@@ -19,6 +19,7 @@ from pytest_benchjobs.gateway.wires import Kind
 from pytest_benchjobs.model.ending import Ending
 from tests.unit.gateways import Model, Said, agent, chat_answer, events, running, wait_until
 
+pytestmark = pytest.mark.when_changed
 SSE = {"Content-Type": "text/event-stream"}
 HTML = b"<html><title>Down for maintenance</title></html>"
 STREAM = {"model": "m-1", "messages": [], "stream": True}

@@ -82,6 +82,7 @@ def flips(values: Sequence[float]) -> float:
 
 
 @MANY
+@pytest.mark.when_changed
 @given(some(1, 9), st.sampled_from([0.0, 0.0, -0.05, 0.1]))
 def test_sign_flips_are_counted_as_by_their_definition(values: list[float], shift: float) -> None:
     found = ours.sign_flip(values, shift=shift)
@@ -93,6 +94,7 @@ def test_sign_flips_are_counted_as_by_their_definition(values: list[float], shif
 
 
 @MANY
+@pytest.mark.when_changed
 @given(some(1, 40), st.booleans(), st.sampled_from([0.0, -0.05]))
 def test_a_rise_is_a_drop_of_all_negated(values: list[float], rates: bool, shift: float) -> None:
     if rates:
@@ -104,6 +106,7 @@ def test_a_rise_is_a_drop_of_all_negated(values: list[float], rates: bool, shift
 
 
 @at_most(100)
+@pytest.mark.when_changed
 @given(some(2, 10, RATES))
 def test_sign_flip_is_the_permutation_test_of_scipy(values: list[float]) -> None:
     theirs = scipy.stats.permutation_test(
@@ -145,6 +148,7 @@ def deals(before: Sequence[Sequence[float]], now: Sequence[Sequence[float]]) -> 
 
 
 @MANY
+@pytest.mark.when_changed
 @given(st.integers(1, 4), SORTS, seeds)
 def test_deals_are_counted_as_by_their_definition(n: int, kind: str, seed: int) -> None:
     before, now = attempts(n, kind, seed)
@@ -156,6 +160,7 @@ def test_deals_are_counted_as_by_their_definition(n: int, kind: str, seed: int) 
 
 
 @SOME
+@pytest.mark.when_changed
 @given(st.integers(1, 4), SORTS, seeds)
 def test_random_deals_and_moments_are_near_the_exact_ones(n: int, kind: str, seed: int) -> None:
     before, now = attempts(n, kind, seed)
@@ -176,6 +181,7 @@ def test_random_deals_and_moments_are_near_the_exact_ones(n: int, kind: str, see
 
 
 @at_most(40)
+@pytest.mark.when_changed
 @given(seeds, st.integers(60, 200), st.integers(1, 15), st.integers(2, 5), st.sampled_from([0.0, 0.05, 0.1]))
 def test_the_expansion_of_many_parts_is_near_the_exact_count(
     seed: int, n: int, a: int, b: int, drop: float
@@ -230,6 +236,7 @@ def test_permutation_is_mcnemar_and_fisher_and_sign_flips() -> None:
 
 
 @SOME
+@pytest.mark.when_changed
 @given(st.integers(1, 5), seeds)
 def test_a_lower_score_now_never_makes_p_higher(n: int, seed: int) -> None:
     before, now = attempts(n, "thirds", seed)
@@ -239,6 +246,7 @@ def test_a_lower_score_now_never_makes_p_higher(n: int, seed: int) -> None:
 
 
 @SOME
+@pytest.mark.when_changed
 @given(st.integers(1, 4), seeds, st.sampled_from([attempts_of.pass_at_k, attempts_of.pass_hat_k]))
 def test_estimates_of_several_attempts_are_dealt_too(
     n: int, seed: int, estimate: Callable[..., float]
@@ -293,6 +301,7 @@ def test_of_few_clusters_all_must_have_fallen() -> None:
 
 
 @MANY
+@pytest.mark.when_changed
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=5), seeds)
 def test_attempts_of_a_cluster_keep_their_means(sizes: list[int], seed: int) -> None:
     chance = random.Random(seed)
@@ -305,6 +314,7 @@ def test_attempts_of_a_cluster_keep_their_means(sizes: list[int], seed: int) -> 
     assert found == sorted(found)
 
 
+@pytest.mark.when_changed
 @given(st.lists(st.integers(1, 5000), min_size=1, max_size=40), st.integers(0, 2**32))
 @at_most(100)
 def test_sums_added_up_bit_by_bit_are_those_of_the_drawn_magnitudes(magnitudes: list[int], seed: int) -> None:
@@ -345,6 +355,7 @@ def test_the_order_of_attempts_makes_no_difference_to_random_deals() -> None:
 
 
 @at_most(20)
+@pytest.mark.when_changed
 @given(seeds, st.integers(12, 40))
 def test_swapped_sides_get_the_same_random_deals(seed: int, n: int) -> None:
     before, now = attempts(n, "scores", seed)
@@ -373,6 +384,7 @@ def test_every_deal_of_a_pool_is_as_likely() -> None:
 
 
 @MANY
+@pytest.mark.when_changed
 @given(counts, counts)
 def test_mcnemar_is_that_of_statsmodels_and_the_sign_flip_of_ones(broke: int, fixed: int) -> None:
     found = ours.mcnemar(broke, fixed)
@@ -383,6 +395,7 @@ def test_mcnemar_is_that_of_statsmodels_and_the_sign_flip_of_ones(broke: int, fi
 
 
 @MANY
+@pytest.mark.when_changed
 @given(counts, counts, counts, counts)
 def test_fisher_is_that_of_scipy(before_n: int, now_n: int, one: int, other: int) -> None:
     before, now = one % (before_n + 1), other % (now_n + 1)
@@ -391,6 +404,7 @@ def test_fisher_is_that_of_scipy(before_n: int, now_n: int, one: int, other: int
 
 
 @SOME
+@pytest.mark.when_changed
 @given(st.builds(made_p_values, st.integers(1, 40), seeds))
 def test_adjusted_p_values_are_those_of_statsmodels(found: list[float]) -> None:
     for method, adjust in (("holm", ours.holm), ("fdr_bh", ours.benjamini_hochberg)):
@@ -401,6 +415,7 @@ def test_adjusted_p_values_are_those_of_statsmodels(found: list[float]) -> None:
 
 
 @SOME
+@pytest.mark.when_changed
 @given(st.integers(1, 2000), st.integers(0, 2000), st.floats(0.5, 0.999))
 def test_wilson_is_that_of_both(n: int, some: int, level: float) -> None:
     passed = some % (n + 1)
@@ -413,6 +428,7 @@ def test_wilson_is_that_of_both(n: int, some: int, level: float) -> None:
 
 
 @MANY
+@pytest.mark.when_changed
 @given(st.integers(1, 5000), st.floats(0.0001, 0.9999), st.floats(-30, 30))
 def test_t_is_that_of_scipy(freedom: int, share: float, t: float) -> None:
     assert math.isclose(t_cdf(t, freedom), scipy.stats.t.cdf(t, freedom), rel_tol=1e-9, abs_tol=1e-13)
@@ -421,6 +437,7 @@ def test_t_is_that_of_scipy(freedom: int, share: float, t: float) -> None:
 
 
 @SOME
+@pytest.mark.when_changed
 @given(some(2, 60), st.floats(0.5, 0.999))
 def test_the_interval_of_a_mean_is_that_of_scipy(values: list[float], level: float) -> None:
     error = scipy.stats.sem(values)
@@ -433,6 +450,7 @@ def test_the_interval_of_a_mean_is_that_of_scipy(values: list[float], level: flo
 
 
 @SOME
+@pytest.mark.when_changed
 @given(some(3, 60), st.integers(1, 9), seeds)
 def test_clustered_errors_are_those_of_statsmodels(values: list[float], most: int, seed: int) -> None:
     chance = random.Random(seed)
@@ -459,6 +477,7 @@ def test_flipped_clusters_count_once() -> None:
 
 
 @SOME
+@pytest.mark.when_changed
 @given(some(1, 20, RATES), st.floats(0, 0.5))
 def test_not_worse_is_the_other_tail_about_the_margin(values: list[float], margin: float) -> None:
     found = ours.non_inferiority(values, margin)
@@ -509,6 +528,7 @@ def test_a_drop_that_no_suite_could_show_is_not_promised() -> None:
 
 
 @MANY
+@pytest.mark.when_changed
 @given(st.floats(0.001, 0.5), st.integers(1, 500), st.integers(1, 20), st.floats(0.01, 0.5))
 def test_what_is_needed_is_enough_and_no_more(
     drop: float, scenarios: int, attempts: int, sees: float
@@ -599,6 +619,7 @@ def test_what_makes_no_sense_is_refused(use: Callable[[], object], says: str) ->
 
 @pytest.mark.parametrize("scores", [True, False])
 @at_most(60)
+@pytest.mark.when_changed
 @given(st.integers(5, 40), st.sampled_from(["passes", "scores"]), seeds, st.sampled_from([0.01, 0.05, 0.2]))
 def test_the_detectable_drop_is_where_the_test_finds_it_with_the_power_asked_for(
     scores: bool, n: int, kind: str, seed: int, alpha: float

@@ -28,6 +28,7 @@ from swebench.types import TestSpec  # noqa: E402
 TestSpec.__test__ = False
 ROWS = Path(__file__).parents[3] / "shared" / "data" / "swebench_verified" / "test.parquet"
 SEEDS = range(8)
+pytestmark = pytest.mark.when_changed
 
 
 @functools.cache

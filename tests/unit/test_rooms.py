@@ -1,0 +1,56 @@
+"""Tests of few rooms run when these changed: what tells rooms and changes."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from .. import rooms
+
+
+def test_a_test_leans_on_what_it_imports_and_on_what_that_imports_of_its_room() -> None:
+    found = rooms.leaning(rooms.ROOT / "tests/unit/test_statistics.py")
+    assert "tests/unit/test_statistics.py" in found
+    assert {rooms.room(name) for name in found if name.startswith("pytest_benchjobs/")} == {"analysis"}
+    assert "pytest_benchjobs/analysis/statistics/shuffling.py" in found
+
+
+def test_names_are_those_of_files_and_directories() -> None:
+    found = rooms.named(("gate", "no such room"))
+    assert {"pytest_benchjobs/cli/gate.py", "pytest_benchjobs/store/gates.py"} <= found
+    assert not any("gate" not in name for name in found)
+
+
+def test_what_changed_is_what_differs_from_the_reference_else_from_the_parent(tmp_path: Path) -> None:
+    def git(*arguments: str) -> None:
+        identity = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main"]
+        subprocess.run(["git", *identity, *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    def seen() -> list[str] | None:
+        rooms.changed.cache_clear()
+        found = rooms.changed(tmp_path)
+        return None if found is None else sorted(found)
+
+    assert seen() is None
+    git("init")
+    for name in ("first", "second", "third"):
+        (tmp_path / name).write_text(name)
+        git("add", ".")
+        git("commit", "-m", name)
+    (tmp_path / "first").write_text("changed")
+    (tmp_path / "new").write_text("new")
+    assert seen() == ["first", "new", "third"]
+    git("update-ref", rooms.REFERENCE, "HEAD")
+    assert seen() == ["first", "new"]
+    rooms.changed.cache_clear()
+
+
+def test_each_four_commits_run_every_test_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"docs/page.md:{number}" for number in range(50)]
+    ran = []
+    for number in range(4):
+        monkeypatch.setattr(rooms, "_turn", lambda root, number=number: 7 + number)
+        ran += [name for name in names if rooms.its_turn(name)]
+    assert sorted(ran) == sorted(names)
