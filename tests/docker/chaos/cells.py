@@ -26,7 +26,7 @@ SHAPES = {
 }
 """Keys of a scenario. Together they need every call that is made for a trial."""
 OTHER_SHAPES = {
-    BUILT: "files: {task.sh: right.sh}, dockerfile: chaos-built/Dockerfile",
+    BUILT: "files: {task.sh: right.sh}, dockerfile: DOCKERFILE",
     SLOW: "files: {task.sh: slow.sh}, fresh_container: {paths: [out.txt, d]}",
 }
 """One of an image that is built, and one of an agent that works for a while."""
@@ -51,6 +51,12 @@ WITH_BODIES = {
     "GET /version",
     "GET /volumes",
 }
+_LOOKS = (
+    "GET /containers/{}/top",
+    "GET /containers/{}/json",
+    "GET /exec/{}/json",
+    "POST /containers/{}/kill",
+)
 LASTING = (
     refusal(CGROUP), refusal(OVERLOADED), refusal(PAGE), refusal(NO_CONTAINER), Kind("cut before the work", "cut_before"),
 )  # fmt: skip
@@ -80,6 +86,11 @@ class Cell:
     def expected(self) -> float:
         """The score that an engine without faults comes to."""
         return 0.0 if self.agent == NOP else EXPECTED.get(self.shape, 1.0)
+
+    @property
+    def is_composes(self) -> bool:
+        """It is Docker Compose that asks, and gives up at once."""
+        return self.shape == SERVICE and self.fault.call.startswith("GET ")
 
     @property
     def is_single(self) -> bool:
@@ -119,7 +130,9 @@ def table(seed: int, counts: Mapping[str, Counter[str]]) -> list[Cell]:
         shape = draw.choice([shape for shape in makes if shape != SERVICE] or makes)
         if kind in OF_AN_ARCHIVE:
             shape = "fresh"
-        nth = draw.randint(1, counts[shape][call])
+        often = counts[shape][call]
+        # How often something is looked at is a matter of how long it takes.
+        nth = draw.randint(1, (often + 1) // 2 if call in _LOOKS else often)
         # One container alone, so that any other shows that the engine works.
         alone = times > 1 and call in _OF_A_CONTAINER and draw.random() < 0.5
         cells.append(Cell(f"c{number:03}", shape, Fault(call, kind, nth, times, container=int(alone))))

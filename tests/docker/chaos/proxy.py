@@ -39,13 +39,13 @@ class Seen:
     scenario: str
     call: str
     command: str
-    """What was to run, of a call about a command."""
+    """What was to run, or to be pulled."""
     harm: str
     """Name of the kind of fault that it met."""
 
 
 class _About(NamedTuple):
-    """What a call is about: a scenario, which of its containers, and what is to run there."""
+    """What a call is about: a scenario, which of its containers, and what is to run there, or to be pulled."""
 
     scenario: str
     container: int = 0
@@ -201,6 +201,8 @@ class HarmfulSocket:
             command = json.dumps(asked.json.get("Cmd"))
         elif "/networks/{}" in asked.call:
             named = str(asked.json.get("Container", named))
+        elif asked.call == "POST /images/create":
+            command = asked.query.get("fromImage", [""])[0]
         elif asked.call == "POST /commit":
             named = asked.query.get("container", [""])[0]
         scenario, number = self._made.get(named, (NO_TRIAL, 0))

@@ -9,8 +9,12 @@ from .trials import HEALED, NOT_MET, Verdict
 
 
 def share_healed(verdicts: Iterable[Verdict]) -> float:
-    """Return which part of single faults was healed, but for streams of agents at work that were cut."""
-    counted = [one for one in verdicts if one.cell.is_single and not one.works and one.said != NOT_MET]
+    """Return which part of single faults was healed, but for streams of agents at work, and for Compose's questions."""
+    counted = [
+        one
+        for one in verdicts
+        if one.cell.is_single and not one.works and not one.cell.is_composes and one.said != NOT_MET
+    ]
     return sum(one.said == HEALED for one in counted) / max(1, len(counted))
 
 

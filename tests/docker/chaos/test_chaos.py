@@ -17,18 +17,20 @@ from pathlib import Path
 
 import pytest
 
+from tests.docker.scripted import ScriptedRegistry
+from tests.docker.test_many_images import base, client, registry  # noqa: F401  fixtures
 from tests.support import results, until
 
-from .cells import AGENT, BUILT, FEW, SLOW, Cell, kinds_of, table
-from .faults import Fault, Kind
-from .proxy import HarmfulSocket, Seen
+from .cells import AGENT, BUILT, FEW, ORACLE, SLOW, Cell, kinds_of, table
+from .faults import WITH_A_BODY, Fault, Kind
+from .proxy import NO_TRIAL, HarmfulSocket, Seen
 from .report import markdown, share_healed, summary, told
 from .trials import (
     HEALED,
+    NOT_MET,
     Job,
     calibrated,
     judged,
-    remove_built,
     run_alone,
     run_cells,
     start_job,
@@ -43,13 +45,19 @@ CELLS = int(os.environ.get("CHAOS_CELLS") or 10**6)
 _AT_ONCE = 60
 _OF_NO_TRIAL = {
     "plain": ("GET /version", "GET /containers/json", "GET /networks", "GET /images/{}/json", "GET /events", "GET /volumes"),
-    "public": (
-        "POST /containers/create", "POST /containers/{}/attach", "POST /containers/{}/start",
-        "PUT /containers/{}/archive", "DELETE /containers/{}",
-    ),
     BUILT: ("POST /build",),
 }  # fmt: skip
 """Calls that are made for a whole job: the shape of a scenario which needs them -> calls."""
+
+_FEW = ("503 overloaded", "500 unexpected EOF", "404 page not found")
+_PULLED = """\
+  - id: {}
+    problem_statement: x
+    image: {}
+    network: none
+    reference: "true"
+    scorers: [{{name: s, type: command, command: "test -s /own"}}]
+"""
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +76,8 @@ def _check(jobs: Sequence[Job], *, share: float | None = 0.9) -> None:
         with Path(path).open("a") as file:
             file.write(f"## {os.environ['PYTEST_CURRENT_TEST']}, seed {SEED}\n\n{markdown(verdicts)}\n")
     said = f"seed {SEED}: {summary(verdicts)}\n"
+    if len(verdicts) >= 50:
+        assert sum(one.said == NOT_MET for one in verdicts) <= len(verdicts) / 5, said
     wrong = [told(one) for one in verdicts if one.is_wrong]
     assert not wrong, said + "\n".join(wrong)
     troubled = [trouble for job in jobs for trouble in job.troubles]
@@ -99,17 +109,52 @@ def test_words_that_mean_nothing(tmp_path: Path, counts: dict[str, Counter[str]]
 
 def test_calls_that_are_of_no_trial(tmp_path: Path) -> None:
     draw = random.Random(SEED)
+    wanted = [
+        (shape, call, kind)
+        for shape, calls in _OF_NO_TRIAL.items()
+        for call in calls
+        for kind in kinds_of(call)
+        if not kind.text or kind.name in _FEW
+    ]
     cells = [
-        Cell(f"n{number}", "plain", Fault(call, kind, draw.choice((1, 1, 2))))
-        for number, (call, kind) in enumerate(
-            (call, kind) for call in _OF_NO_TRIAL for kind in kinds_of(call)
-        )
-        if not kind.text or kind.name in ("503 overloaded", "500 unexpected EOF", "404 page not found")
+        Cell(f"n{number:03}", shape, Fault(call, kind, draw.choice((1, 1, 2)) if shape == "plain" else 1))
+        for number, (shape, call, kind) in enumerate(wanted)
     ]
     with ThreadPoolExecutor(3) as pool:
         jobs = list(pool.map(lambda cell: run_alone(tmp_path / cell.name, cell), _sampled(cells, CELLS)))
-    remove_built()
     _check(jobs)
+
+
+def test_images_that_are_pulled(tmp_path: Path, registry: ScriptedRegistry) -> None:  # noqa: F811
+    kinds = [
+        kind
+        for kind in (*kinds_of("POST /images/create"), *WITH_A_BODY)
+        if not kind.text or kind.name in _FEW
+    ]
+    cells = [
+        Cell(f"p{number}", "plain", Fault("POST /images/create", kind, holding=f"/task-{number}"), ORACLE)
+        for number, kind in enumerate(kinds)
+    ]
+    (tmp_path / "chaos.bench.yaml").write_text(
+        "benchmark: pulled\nscenarios:\n"
+        + "".join(_PULLED.format(cell.name, registry.image(number)) for number, cell in enumerate(cells))
+    )
+    with HarmfulSocket({NO_TRIAL: [cell.fault for cell in cells]}) as socket:
+        output = start_job(tmp_path, socket, ORACLE)
+        found = {result["scenario"]: result for result in results(tmp_path)}
+        verdicts = [
+            judged(
+                cell,
+                found.get(cell.name),
+                [
+                    dataclasses.replace(one, scenario=cell.name)
+                    for one in socket.seen
+                    if one.harm == cell.kind
+                ],
+            )
+            for cell in cells
+        ]
+        _check([Job(verdicts, troubles(tmp_path, len(cells), output), output, socket.seen)])
 
 
 def test_file_systems_that_are_kept(tmp_path: Path) -> None:

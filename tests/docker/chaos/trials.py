@@ -20,11 +20,11 @@ from .cells import AGENT, BUILT, EXPECTED, OTHER_SHAPES, SERVICE, SHAPES, Cell
 from .proxy import NO_TRIAL, HarmfulSocket, Seen
 
 OF_THE_ENGINE = {
-    "engine_error", "engine_lost", "engine_unavailable", "container_lost", "container_start", "disk_full",
+    "engine_error", "engine_lost", "engine_unavailable", "files_refused", "container_lost", "container_start",
 }  # fmt: skip
 """Classes of errors that say whose fault it is."""
 _BUILT = "chaos-built"
-"""Directory of a Dockerfile. Its images have this in their names."""
+"""Beginning of the name of a directory with a Dockerfile, and so of its images."""
 HEALED, NOT_MET = "healed", "not met"
 MANIFEST = """\
 benchmark: chaos
@@ -95,11 +95,12 @@ def write(directory: Path, scenarios: Mapping[str, str]) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     for name, script in _SCRIPTS.items():
         (directory / name).write_text(script)
-    (directory / _BUILT).mkdir()
-    (directory / _BUILT / "Dockerfile").write_text(f"FROM {IMAGE}\nRUN echo {secrets.token_hex()}\n")
+    built = directory / f"{_BUILT}-{directory.name}"
+    built.mkdir()
+    (built / "Dockerfile").write_text(f"FROM {IMAGE}\nRUN echo {secrets.token_hex()}\n")
     lines = []
     for name, shape in scenarios.items():
-        keys = {**SHAPES, **OTHER_SHAPES}[shape]
+        keys = {**SHAPES, **OTHER_SHAPES}[shape].replace("DOCKERFILE", f"{built.name}/Dockerfile")
         image = "" if shape == BUILT else f", image: {IMAGE}"
         lines.append(f"  - {{id: {name}{image}, {keys}}}\n")
     (directory / "chaos.bench.yaml").write_text(MANIFEST + "".join(lines))
@@ -142,6 +143,7 @@ def run_cells(directory: Path, cells: Sequence[Cell], *args: str, garbled: bool 
         wrong = troubles(directory, len(cells), output)
         found = {result["scenario"]: result for result in results(directory)}
         verdicts = [judged(cell, found.get(cell.name), socket.seen) for cell in cells]
+        _remove_images(directory)
         return Job(verdicts, wrong, output, socket.seen)
 
 
@@ -160,6 +162,7 @@ def run_alone(directory: Path, cell: Cell) -> Job:
             )
             for name in ("right", "wrong")
         ]
+        _remove_images(directory)
         # One cell, so one verdict: the worse.
         worst = max(both, key=lambda one: (one.is_wrong, one.said not in (HEALED, NOT_MET)))
         return Job([dataclasses.replace(worst, cell=cell)], wrong, output, socket.seen)
@@ -185,7 +188,7 @@ def judged(cell: Cell, result: Mapping[str, Any] | None, seen: Iterable[Seen]) -
     if result["outcome"] == "error":
         if score is not None:
             return verdict(f"WRONG: error with score {score}", wrong=True)
-        if kind not in OF_THE_ENGINE:
+        if kind not in OF_THE_ENGINE and not (kind == "environment" and cell.is_composes):
             return verdict(f"BLAMED: {kind}", wrong=True)
         return verdict(f"{kind}" if "\n" not in told.strip() else f"LONG: {kind}", wrong="\n" in told.strip())
     right = ("passed", None) if cell.expected == 1.0 else ("failed", "below_threshold")
@@ -233,11 +236,17 @@ def left_of(*ids: str) -> list[str]:
         client.close()
 
 
-def remove_built() -> None:
-    """Remove the images that cells have built."""
+def _remove_images(directory: Path) -> None:
+    """Remove the images that the jobs below a directory built and kept."""
     client = docker.APIClient(version="auto")
     try:
-        for image in client.images(f"benchjobs/{_BUILT}"):
-            client.remove_image(image["Id"], force=True)
+        kept = [
+            image["Id"]
+            for job in jobs(directory)
+            for image in client.images(filters={"label": f"benchjobs.job={job}"})
+        ]
+        built = [image["Id"] for image in client.images(f"benchjobs/{_BUILT}-{directory.name}")]
+        for image in {*kept, *built}:
+            client.remove_image(image, force=True)
     finally:
         client.close()
