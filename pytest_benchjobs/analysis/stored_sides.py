@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from ..model.errors import InputError
+from ..store.checked import checked
 from ..store.reader import HistoryReader
 from ..store.results import find_job
 from .baseline.resolve import resolve
@@ -27,7 +28,9 @@ def stored_side(history: HistoryReader, directory: Path, spec: str) -> tuple[Sid
         if resolved.side is None:
             raise InputError(f"{error}, and no baseline: {resolved.missing}") from None
         return resolved.side, resolved.notes
-    return side(spec, [(job, history.paired_rows(job))]), ()
+    found = checked(history, job)
+    notes = [found.note, found.wrong and f"job {job}: {found.wrong}"]
+    return side(spec, [(job, found.rows)]), tuple(note for note in notes if note)
 
 
 def narrowed(whole: Side, named: str, pattern: str | None, benchmarks: Sequence[str]) -> Side:

@@ -84,10 +84,12 @@ def _judged(history: Any, job: str, specs: Sequence[str], config: GateConfig) ->
     from ..analysis.comparison import compare
     from ..analysis.gate.job import judge_job
     from ..analysis.sides import side
+    from ..store.checked import checked
     from ..store.comparisons import new_comparison_id
 
-    record = history.job(job)
-    rows = history.paired_rows(job)
+    found = checked(history, job)
+    record, rows = found.record, found.rows
+    assert record is not None  # noqa: S101  it has just run
     labels = [agent.label for agent in record.config.agents]
     if len(labels) != 2:
         raise InputError(f"job {job} has {len(labels)} agents instead of two: {', '.join(labels)}")
@@ -110,6 +112,8 @@ def _judged(history: Any, job: str, specs: Sequence[str], config: GateConfig) ->
         at=at,
         only=labels[1],
         where=directory_argument(record.config.directory),
+        wrong=found.wrong,
+        notes=(found.note,) if found.note else (),
     )
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ..analysis.baseline.resolve import Resolved
     from ..analysis.gate.job import Judged
     from ..model.comparison import Comparison
+    from ..store.checked import Checked
     from ..store.reader import HistoryReader
 
 
@@ -78,6 +79,7 @@ def gate(
     11 inconclusive under --policy strict, 12 invalid, 13 stopped by a budget,
     75 paused.
     """
+    from ..store.checked import checked
     from ..store.index import rebuild
     from ..store.reader import HistoryReader
     from ..store.results import find_job
@@ -85,14 +87,15 @@ def gate(
     if not Layout(directory).history.exists() and Layout(directory).jobs.is_dir():
         rebuild(directory)  # files alone, as CI keeps them
     with HistoryReader.of(directory) as history:
-        record = history.job(find_job(history, job))
+        found = checked(history, find_job(history, job))
+        record = found.record
         assert record is not None  # noqa: S101  it was found
         if not record.status.ended and (death := death_of(directory, record.id)) is not None:
             raise click.ClickException(death)
         values = gate_settings(options)
         config = gate_config(values, flag_of, record.config.gate)
         baseline = _baseline(config, history, directory, record, here="baseline" in values)
-        judged = _judged(record, config, baseline, history, directory, profile)
+        judged = _judged(found, record, config, baseline, directory, profile)
     if judged.shown is None and not values and profile is None:
         raise click.UsageError(
             f"job {record.id} has no gate configured; give --baseline, --fail-on-regression or --min-score"
@@ -139,10 +142,10 @@ def _baseline(
 
 
 def _judged(
+    found: Checked,
     record: JobRecord,
     config: GateConfig,
     baseline: Resolved | None,
-    history: HistoryReader,
     directory: Path,
     profile: str | None,
 ) -> Judged:
@@ -151,7 +154,14 @@ def _judged(
 
     at = datetime.datetime.now(datetime.UTC)
     judged = judge_job(
-        record, history.paired_rows(record.id), config, baseline, at=at, where=directory_argument(directory)
+        record,
+        found.rows,
+        config,
+        baseline,
+        at=at,
+        where=directory_argument(directory),
+        wrong=found.wrong,
+        notes=(found.note,) if found.note else (),
     )
     judged = judged._replace(report=with_changed_parts(judged.report, directory))
     if profile is None:

@@ -22,12 +22,14 @@ from ..model.usage import Usage
 from ..report.write import write_reports
 from ..store import ledger
 from ..store.bundle import BundleWarning, JobBundle, stored
+from ..store.checksum import checksum_of
 from ..store.files import is_file, remove_leftovers, remove_tree, writing
 from ..store.history import History
 from ..store.index import index_job
 from ..store.layout import JobLayout
 from ..store.liveness import clear_heartbeat, has_beaten
 from ..store.outline import whole
+from ..store.rows import pair_row
 from ..store.totals import most, spent_by, totals
 from .judge import keep, last_verdict
 
@@ -86,6 +88,7 @@ def end(
     gate: Gate | None = None,
     host: Host | None = None,
     event: tuple[str, str] | None = None,
+    merged: bool = False,
     noting: Noting = lambda _step: contextlib.nullcontext(),
 ) -> Ended:
     """End a job, or complete an end whose process was killed. No other process may write its trials meanwhile.
@@ -93,7 +96,8 @@ def end(
     `ending` is how the job ended; None: its record says so. `record` replaces that of `job.json`, and `results` are all
     results, where the caller has them. `saved` are trials in the history, each with the end of the result there; None:
     all are indexed again. `gate` judges the job; None: it is not judged now, and the reports have its last verdict, if
-    any. Reports are written for the CI system `host`. `event` is kind and message of an event for the history. Each
+    any. Reports are written for the CI system `host`. `event` is kind and message of an event for the history. `merged`
+    is true if results came in since `record` was made; else its checksum, which is of where the job ran, stays. Each
     step runs in `noting`.
 
     Raises:
@@ -102,11 +106,13 @@ def end(
     """
     ended = Ended()
     with noting("results"):
-        record = record or bundle.read()
+        if record is None:
+            record = bundle.read()
+            merged = merged or record.checksum is not None
         if results is None:
             ended.removed = bundle.sweep()
             results = in_order(bundle.outlines(record.config, ended.warnings), record.config)
-        ended.record = record = _ended(bundle, record, ending, results)
+        ended.record = record = _ended(bundle, record, ending, results, merged=merged)
         ended.trials = len(results)
         _write(bundle, record)
         ended.is_written = True
@@ -141,9 +147,16 @@ def in_order(results: Iterable[TrialResult], config: JobConfig) -> list[TrialRes
 
 
 def _ended(
-    bundle: JobBundle, record: JobRecord, ending: Ending | None, results: Sequence[TrialResult]
+    bundle: JobBundle,
+    record: JobRecord,
+    ending: Ending | None,
+    results: Sequence[TrialResult],
+    *,
+    merged: bool,
 ) -> JobRecord:
     """Return the record of the ended job, with these results."""
+    if merged or ending is not None:
+        record = record.model_copy(update={"checksum": checksum_of(map(pair_row, results))})
     if ending is None:
         return record.model_copy(update={"totals": totals(results)})
     last = max((result.finished_at for result in results), default=record.created_at)

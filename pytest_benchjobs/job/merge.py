@@ -113,7 +113,7 @@ class Merge:
                     job, f"the history has {len(known)} more trials of it, merged without their files"
                 )
             if self._add(bundle, job):
-                return self._merged(bundle, bundle.read(), "added")
+                return self._merged(bundle, bundle.read(), "added", merged=job.root is None)
         return self._update(bundle, job)
 
     def _add(self, bundle: JobBundle, job: IncomingJob) -> bool:
@@ -172,7 +172,7 @@ class Merge:
                 base, other = other, base
             planned = [count for count in (base.planned, other.planned) if count is not None]
             record = base.model_copy(update={"planned": max(planned, default=None)})
-            return self._merged(bundle, record, "updated")
+            return self._merged(bundle, record, "updated", merged=True)
         finally:
             os.close(lock)
 
@@ -184,11 +184,11 @@ class Merge:
         if not (indexed and is_file(bundle.layout.junit)):
             end(bundle, self._history, host=self._host)
 
-    def _merged(self, bundle: JobBundle, record: JobRecord, action: Action) -> MergeResult:
-        """End a job with the merged trials."""
+    def _merged(self, bundle: JobBundle, record: JobRecord, action: Action, *, merged: bool) -> MergeResult:
+        """End a job with its trials, which are merged or came in as they are."""
         parts = record.config.metadata.get(PARTS)
         event = ("imported", f"merged from {parts}" if parts else action)
-        ended = end(bundle, self._history, record=record, host=self._host, event=event)
+        ended = end(bundle, self._history, record=record, host=self._host, event=event, merged=merged)
         return MergeResult(bundle.id, record.name, action, ended.trials)
 
     def _take(self, root: Path, trial: FoundTrial, job: IncomingJob) -> None:

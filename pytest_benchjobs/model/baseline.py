@@ -86,6 +86,16 @@ class BaselineScenario(Model, defer_build=True):
         return self.benchmark, self.agent, self.scenario
 
 
+class BaselineChecksum(Model, defer_build=True):
+    """Checksum of the scenarios of a file."""
+
+    model_config = ConfigDict(**{**Model.model_config, "strict": True})
+
+    scenarios: Annotated[int, Field(ge=0)]
+    """Their number."""
+    digest: Annotated[str, Field(max_length=100)]
+
+
 class BaselineFile(Model, defer_build=True):
     """`baseline.json`: a baseline that is small enough to be committed."""
 
@@ -99,6 +109,8 @@ class BaselineFile(Model, defer_build=True):
     branch: _Text | None = None
     commit: _Text | None = None
     reason: _Text | None = None
+    checksum: BaselineChecksum | None = None
+    """Of `scenarios`, as they were written. None: they are taken as they are."""
     scenarios: Annotated[tuple[BaselineScenario, ...], Field(max_length=1_000_000, strict=False)] = ()
     """By benchmark, agent and scenario, in the order of their names; each once."""
 

@@ -212,6 +212,14 @@ class Totals(Model):
     """Cost of the trials that ran. None: unknown for all of them."""
 
 
+class Checksum(Model):
+    """Checksum of the results of a job, as gates and comparisons read them."""
+
+    results: int
+    """Their number."""
+    digest: str
+
+
 class Invocation(Model):
     """Command line of pytest: enough to repeat the call."""
 
@@ -270,6 +278,8 @@ class JobRecord(Model):
     named: bool = False
     """True if its benchmarks were named one by one, so that others are not missing."""
     totals: Totals = Totals()
+    checksum: Checksum | None = None
+    """Of the results that it ended with; None: it has not ended, or an earlier version wrote it."""
     spent: Usage = Usage()
     """Usage of models by all its trials so far, also by those whose results a resume replaced. Judges count."""
     invocation: Invocation | None = None

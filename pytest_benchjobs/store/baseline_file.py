@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import bisect
+import hashlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from ..model.baseline import BaselineFile
+from ..model.baseline import BaselineChecksum, BaselineFile, BaselineScenario
 from ..model.errors import InputError, InputErrors
 from ..sources.complaints import MAX_SHOWN, in_words
 from ..sources.documents import read_text
@@ -19,6 +20,8 @@ from ..sources.plain import Place, dotted
 from .text import clean, one_line
 
 _LIMIT = 256 << 20
+_VERSION = "1:"
+"""Changes with anything that changes the digest of the same scenarios. Digests of another version are not checked."""
 _BLANK = re.compile(r"[ \t\r\n]*")
 _AnyModel = TypeVar("_AnyModel", bound=BaseModel)
 
@@ -180,6 +183,8 @@ def baseline_of(file: JsonFile) -> BaselineFile:
             first = file.line(("scenarios", seen[scenario.key]))
             mistakes.append((place, f"line {first} is about the same scenario and agent; remove one"))
         seen.setdefault(scenario.key, index)
+    if not mistakes and (why := _changed(found)) is not None:
+        mistakes.append((("checksum",), why))
     if mistakes:
         raise file.wrong(mistakes)
     return found
@@ -187,21 +192,49 @@ def baseline_of(file: JsonFile) -> BaselineFile:
 
 def baseline_json(file: BaselineFile) -> bytes:
     """Return the whole file, UTF-8: a line for each scenario, sorted by name."""
+    lines = _lines(file.scenarios)
     head = json.dumps(
         {
             "format": file.format,
             "schema_version": file.schema_version,
-            **file.model_dump(exclude={"format", "schema_version", "scenarios"}, exclude_none=True),
+            **file.model_dump(
+                exclude={"format", "schema_version", "checksum", "scenarios"}, exclude_none=True
+            ),
+            "checksum": _checksum(lines).model_dump(),
         },
         indent=1,
         ensure_ascii=False,
     ).removesuffix("\n}")
-    scenarios = sorted(file.scenarios, key=lambda scenario: scenario.key)
-    lines = (
-        json.dumps(scenario.model_dump(exclude_defaults=True), ensure_ascii=False) for scenario in scenarios
-    )
     body = ",\n  ".join(lines)
     return f'{head},\n "scenarios": [\n  {body}\n ]\n}}\n'.encode()
+
+
+def _lines(scenarios: Iterable[BaselineScenario]) -> list[str]:
+    return [
+        json.dumps(scenario.model_dump(exclude_defaults=True), ensure_ascii=False)
+        for scenario in sorted(scenarios, key=lambda scenario: scenario.key)
+    ]
+
+
+def _checksum(lines: Sequence[str]) -> BaselineChecksum:
+    digest = hashlib.blake2b("\n".join(lines).encode(), digest_size=16)
+    return BaselineChecksum(scenarios=len(lines), digest=f"{_VERSION}{digest.hexdigest()}")
+
+
+def _changed(file: BaselineFile) -> str | None:
+    """Return how the scenarios differ from those that were written; None if they do not, or nothing tells."""
+    written = file.checksum
+    if written is None or not written.digest.startswith(_VERSION):
+        return None
+    here = _checksum(_lines(file.scenarios))
+    if here == written:
+        return None
+    how = "scenarios were changed after they had been written"
+    if here.scenarios != written.scenarios:
+        how = f"{written.scenarios} scenarios were written, and {here.scenarios} are here"
+    return (
+        f"{how}; `benchjobs baseline export` writes the file anew, and without this key it is taken as it is"
+    )
 
 
 def _is_clean(value: object) -> bool:

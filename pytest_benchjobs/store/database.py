@@ -289,7 +289,8 @@ def _refuse(path: Path, version: int) -> None:
         return
     raise NewerHistory(
         f"written by a newer version of pytest-benchjobs (schema {version}, not {len(migrations())}). "
-        "Upgrade pytest-benchjobs, or choose another --bench-dir",
+        "Upgrade pytest-benchjobs, choose another --bench-dir, or move this file away and run `benchjobs db rebuild`, "
+        "which makes a history of the files in jobs/",
         path=path,
     )
 

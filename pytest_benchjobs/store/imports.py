@@ -13,12 +13,13 @@ from ..model.errors import InputError
 from ..model.job import JobRecord, Totals
 from ..model.result import Outcome
 from .bundle import JobBundle
+from .checksum import checksum_of, differs, is_checked
 from .database import copy_database, explained
 from .files import writing
 from .history import History
 from .incoming import MergeResult, ended_at
 from .layout import Layout
-from .rows import SCORE_COLUMNS, TRIAL_COLUMNS
+from .rows import SCORE_COLUMNS, TRIAL_COLUMNS, PairRow
 from .trials import what_is_wrong
 
 _TYPES = {
@@ -64,6 +65,9 @@ _MISSING = """
         SELECT 1 FROM main.trials AS mine WHERE mine.job = other.job AND mine.node_id = other.node_id
     )
 """
+_PAIRS = (
+    f"SELECT {', '.join(name.rstrip('_') for name in PairRow._fields)} FROM incoming.trials WHERE job = ?"  # noqa: S608
+)
 _COPY_RUN = f"""
     INSERT INTO main.trials ({", ".join(TRIAL_COLUMNS)}, run) SELECT {", ".join(TRIAL_COLUMNS)}, ?2
     {_MISSING} AND other.benchmark = ?3 AND other.agent = ?4 ORDER BY other.id
@@ -149,8 +153,13 @@ def _take_in(history: History, record: JobRecord, source: Path) -> MergeResult:
         count = "SELECT count(*) FROM incoming.trials WHERE job = ?"
         (trials,) = history.connection.execute(count, (record.id,)).fetchone()
         unsound = history.connection.execute(_ANY_UNSOUND, (record.id,)).fetchone()
+        rows = map(PairRow._make, history.connection.execute(_PAIRS, (record.id,)))
+        changed = unsound is None and differs(record, list(rows))
     if unsound is not None:
         return MergeResult(record.id, record.name, "refused", trials, "its trials are damaged")
+    if changed:
+        why = "its results are not those it ended with; run `benchjobs db rebuild` in its own directory"
+        return MergeResult(record.id, record.name, "refused", trials, why)
     if not record.status.ended:
         why = f"it is still {record.status.value} in its own directory"
         return MergeResult(record.id, record.name, "refused", trials, why)
@@ -173,6 +182,9 @@ def _unite(history: History, record: JobRecord) -> MergeResult:
     earlier = history.job(record.id)
     later = earlier is None or ended_at(record) > ended_at(earlier)
     kept = record if earlier is None or later else earlier
+    if earlier is not None and is_checked(record) and differs(earlier, history.paired_rows(record.id)):
+        for table in ("trials", "runs"):  # those that come in are right
+            execute(f"DELETE FROM main.{table} WHERE job = ?", (record.id,))  # noqa: S608
     execute(_FORGET_BEATEN, (record.id,))
     history.write_job(kept)
     execute("UPDATE main.jobs SET bundled = 0 WHERE id = ?", (record.id,))
@@ -186,7 +198,10 @@ def _unite(history: History, record: JobRecord) -> MergeResult:
         execute(_COPY_EVENTS, (record.id,))
     counted = execute(_TOTALS, (record.id,)).fetchone()
     totals = Totals.model_validate(dict(zip(Totals.model_fields, counted, strict=True)))
-    history.write_job(kept.model_copy(update={"totals": totals}))
+    checksum = record.checksum
+    if earlier is not None and checksum is not None:
+        checksum = earlier.checksum and checksum_of(history.paired_rows(record.id))
+    history.write_job(kept.model_copy(update={"totals": totals, "checksum": checksum}))
     if earlier is not None and not runs and not later:
         return MergeResult(record.id, kept.name, "unchanged", totals.trials)
     return MergeResult(record.id, kept.name, "updated" if earlier else "added", totals.trials)

@@ -75,6 +75,8 @@ class HistoryReader:
     """
 
     _readonly = True
+    mends = True
+    """False where rows that differ from the files of their job are to stay as they are."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

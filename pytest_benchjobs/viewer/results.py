@@ -45,7 +45,9 @@ class Results:
         """
         if not Layout(self.directory).history.is_file():
             raise Refused(404, f"there is no history in {self.directory} yet; run a benchmark first")
-        return HistoryReader.of(self.directory)
+        history = HistoryReader.of(self.directory)
+        history.mends = False
+        return history
 
     def known(self, history: HistoryReader, ask: Callable[[HistoryReader, _Q], _T], question: _Q) -> _T:
         """Return what `ask` finds in the history, which is asked again only after it changed.

@@ -117,6 +117,7 @@ def _attempt(index: int, chance: random.Random) -> PairRow:
         "attempt": index % 5 + 1,
         "outcome": "failed",
         "score": chance.betavariate(0.5, 0.5),
+        "threshold": 1.0,
         "seconds": chance.random(),
         "cost_usd": chance.random(),
         "input_tokens": 1,

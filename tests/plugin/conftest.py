@@ -14,6 +14,9 @@ from unittest import mock
 
 import pytest
 
+from pytest_benchjobs.store.checked import checked
+from pytest_benchjobs.store.reader import HistoryReader
+
 from .. import forking
 
 CONFTEST = """
@@ -128,8 +131,11 @@ class Bench:
         )
 
     def job(self) -> dict[str, Any]:
-        """The report of the last job."""
-        return json.loads((self.bundle() / "report.json").read_text("utf-8"))  # type: ignore[no-any-return]
+        """The report of the last job. Its history has the same results as its files."""
+        bundle = self.bundle()
+        with HistoryReader.of(bundle.parents[1]) as history:
+            assert checked(history, bundle.name)[2:] == (None, None)
+        return json.loads((bundle / "report.json").read_text("utf-8"))  # type: ignore[no-any-return]
 
     def outcomes(self) -> dict[str, str]:
         """Outcome of each trial of the last job."""

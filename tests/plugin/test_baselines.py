@@ -77,7 +77,7 @@ def test_a_file_is_all_that_ci_needs(two: Bench) -> None:
     jobs = list((two.path / "elsewhere" / "jobs").glob("*/job.json"))
     refused = two.run(*judged, SOLVES)
     assert refused.ret == 4
-    refused.stderr.fnmatch_lines(["*--bench-baseline: *baseline.json:9: scenarios[[]0].scores[[]0]: *"])
+    refused.stderr.fnmatch_lines(["*--bench-baseline: *baseline.json:13: scenarios[[]0].scores[[]0]: *"])
     assert list((two.path / "elsewhere" / "jobs").glob("*/job.json")) == jobs
 
 

@@ -16,7 +16,9 @@ from pytest_benchjobs.model.job import JobConfig, JobRecord, JobStatus
 from pytest_benchjobs.model.policy import parse_policy
 from pytest_benchjobs.model.result import Failure, Outcome, ScorerResult, TrialResult
 from pytest_benchjobs.store.bundle import JobBundle
+from pytest_benchjobs.store.checksum import checksum_of
 from pytest_benchjobs.store.history import History
+from pytest_benchjobs.store.rows import pair_row
 from pytest_benchjobs.store.totals import totals
 from tests.schemas import obeys
 
@@ -97,7 +99,8 @@ def make_job(
             files.layout.agent_log.write_text(f"log of {one.node_id} in {job_id}\n")
             (files.layout.artifacts / "out.txt").write_text("42\n")
         results.append(files.commit(one.model_copy(update={"job": job_id})))
-    job = job.model_copy(update={"totals": totals(results)})
+    checksum = checksum_of(map(pair_row, results)) if status.ended else None
+    job = job.model_copy(update={"totals": totals(results), "checksum": checksum})
     bundle.write(job)
     with History.of(directory) as history:
         history.replace_job(job, results)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import re
 import sqlite3
 import subprocess
 from collections.abc import Iterator
@@ -38,6 +39,7 @@ from .records import record
 
 ONE, TWO, THREE, FOUR, FIVE = (f"2026110{n}-000000-aaaaa{n}" for n in range(1, 6))
 NOW = datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC)
+LINE = '{"benchmark": "b", "scenario": "a", "agent": "oracle", "scores": [1.0], "passed": 1},\n  '
 LETTERS = {"oracle": {"a": "PP", "b": "PF"}}
 CI = ("GITHUB_REF_NAME", "GITHUB_REF_TYPE", "GITHUB_SHA", "GITHUB_ACTOR", "CI_COMMIT_BRANCH", "CI_COMMIT_SHA")
 MORE_CI = ("BRANCH_NAME", "GIT_BRANCH", "GIT_COMMIT", "GITLAB_USER_LOGIN", "BUILD_USER_ID")
@@ -611,6 +613,33 @@ def test_a_side_comes_back_from_its_file(tmp_path: Path, listed: list[Cell]) -> 
     backwards = Side("x", (ONE,), dict(reversed(list(side.cells.items()))))
     assert path.read_bytes() == baseline_json(
         BaselineFile(name="x", jobs=side.jobs, scenarios=as_scenarios(backwards))
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ('[1.0], "passed"', '[0.9], "passed"', "scenarios were changed after they had been written"),
+        ('"scenario": "a"', '"scenario": "q"', "scenarios were changed after they had been written"),
+        (LINE, "", "2 scenarios were written, and 1 are here"),
+        ('"scenarios": 2,', '"scenarios": 3,', "3 scenarios were written, and 2 are here"),
+    ],
+)  # fmt: skip
+def test_a_file_that_was_changed_or_lost_lines_is_refused(
+    tmp_path: Path, old: str, new: str, why: str
+) -> None:
+    side = Side("x", (ONE,), {(one, one, one): Cell("b", one, "oracle", (1.0,), 1) for one in "ac"})
+    written = baseline_json(BaselineFile(name="x", jobs=(ONE,), scenarios=as_scenarios(side))).decode()
+    path = tmp_path / "baseline.json"
+    path.write_text(written.replace(old, new, 1))
+    assert path.read_text() != written
+    with pytest.raises(
+        InputError, match=re.escape(f"baseline.json:8: checksum: {why}; `benchjobs baseline export`")
+    ):
+        baseline_of(JsonFile(path))
+    path.write_text(re.sub(r'(?s) "checksum": .*?},\n', "", path.read_text()))
+    assert baseline_of(JsonFile(path)).checksum is None, (
+        "a file of before is taken as it is, as is one made by hand"
     )
 
 

@@ -119,7 +119,15 @@ def test_rebuild_refuses_a_history_of_a_newer_version_in_one_line(
     assert run("db", "rebuild", "--dir", tmp_path) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
-    assert err.startswith(f"benchjobs: {Layout(tmp_path).history}: written by a newer version")
+    path = Layout(tmp_path).history
+    assert err.startswith(
+        f"benchjobs: {path}: written by a newer version of pytest-benchjobs (schema 99, not "
+    )
+    assert "move this file away and run `benchjobs db rebuild`" in err
+    path.rename(tmp_path / "away")
+    assert run("db", "rebuild", "--dir", tmp_path) == 0
+    with HistoryReader.of(tmp_path) as history:
+        assert history.newest() == JOB
 
 
 def test_gc_recovers_jobs_even_when_no_engine_answers(

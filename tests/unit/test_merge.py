@@ -23,6 +23,8 @@ from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.report.documents import schema_of
 from pytest_benchjobs.report.write import write_reports
 from pytest_benchjobs.store.bundle import JobBundle
+from pytest_benchjobs.store.checked import checked
+from pytest_benchjobs.store.checksum import checksum_of
 from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.imports import take_in
 from pytest_benchjobs.store.incoming import MergeResult
@@ -30,6 +32,7 @@ from pytest_benchjobs.store.index import index_job, rebuild
 from pytest_benchjobs.store.layout import Layout
 from pytest_benchjobs.store.liveness import hold
 from pytest_benchjobs.store.reader import HistoryReader
+from pytest_benchjobs.store.rows import pair_row
 from pytest_benchjobs.store.text import one_line
 from pytest_benchjobs.store.totals import totals
 
@@ -66,6 +69,7 @@ def make(
         "status": JobStatus.COMPLETED, "finished_at": NOW + 60 * SECOND, "planned": len(results), "owner": ELSEWHERE,
     }  # fmt: skip
     results = tuple(of.model_copy(update={"job": job}) for of in results)
+    values["checksum"] = checksum_of(map(pair_row, results))
     made = record(directory, id=job, totals=totals(results), **{**values, **changes})
     bundle = JobBundle.create(directory, made)
     for of in results:
@@ -571,6 +575,15 @@ def test_two_histories_of_one_job_are_united(tmp_path: Path, history: History) -
     assert len(history.scores(JOB, trial("b").node_id)) == 1
     for source in (one, two):
         assert [merged.action for merged in take_in(history, Layout(source).history)] == ["unchanged"]
+    assert checked(history, JOB).wrong is None
+    whole = rows(history)
+    history.connection.execute("UPDATE trials SET cluster = 'x' WHERE scenario = 'b'")
+    assert checked(history, JOB).wrong is not None
+    for source in (one, two):
+        assert [(one.action, one.message) for one in take_in(history, Layout(source).history)] == [
+            ("updated", "")
+        ]
+    assert (rows(history), checked(history, JOB).wrong) == (whole, None)
 
 
 def test_files_win_over_rows(there: Path, here: Path, history: History, merging: Merge) -> None:
@@ -619,6 +632,7 @@ def test_a_bundle_takes_the_place_of_rows_unless_they_know_more(
         ("UPDATE trials SET outcome = 'great'", "its trials are damaged"),
         ("UPDATE trials SET started_at = 'yesterday'", "its trials are damaged"),
         ("UPDATE scores SET weight = 'heavy'", "its trials are damaged"),
+        ("UPDATE trials SET cluster = 'x'", "its results are not those it ended with; run `benchjobs db rebuild` in its"),
         ("UPDATE jobs SET record = '{}'", "its record is damaged: id: Field required"),
         ("UPDATE jobs SET record = replace(record, '20261121', '20261122')", "its record is damaged: it is that of job"),
         ("UPDATE jobs SET record = replace(record, 'completed', 'running')", "it is still running in its own directory"),

@@ -23,6 +23,7 @@ from pytest_benchjobs.model.result import Failure, Outcome
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.store import ledger
 from pytest_benchjobs.store.bundle import JobBundle
+from pytest_benchjobs.store.checksum import checksum_of
 from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.index import rebuild
 from pytest_benchjobs.store.layout import JobLayout, Layout
@@ -82,6 +83,7 @@ def test_a_job_whose_process_died_is_closed_with_all_that_had_ended(
             "message": "died while it ran",
             "finished_at": later,
             "totals": Totals(trials=2, passed=1, failed=1, mean_score=0.75),
+            "checksum": checksum_of(history.paired_rows(JOB)),
         }
     )
     assert bundle.read() == closed

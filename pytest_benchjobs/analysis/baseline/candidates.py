@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from ...model.job import JobRecord, JobStatus
+from ...store.checked import checked
 from ...store.reader import HistoryReader
 from ...store.reproducibility import head, is_ancestor
 from ..sides import gone_of
@@ -76,7 +77,7 @@ def why_unfit(history: HistoryReader, job: str) -> str | None:
         return f"it is still {record.status.value}"
     if record.status is not JobStatus.COMPLETED:
         return f"it did not complete: {record.status.value}"
-    return _errors_of(history, record)
+    return _errors_of(history, record) or checked(history, job).wrong
 
 
 def _errors_of(history: HistoryReader, record: JobRecord) -> str | None:

@@ -12,6 +12,7 @@ from ...model.job import JobRecord, JobStatus
 from ...model.result import TrialResult
 from ...sources.plain import Place
 from ...store.baseline_file import JsonFile, baseline_of
+from ...store.checksum import differs
 from ...store.incoming import incoming_results, read_model
 from ...store.layout import RESULT, JobLayout, Layout
 from ...store.rows import PairRow, pair_row
@@ -129,7 +130,7 @@ def _bundle(root: Path) -> tuple[str, list[PairRow], tuple[str, ...]]:
         left_out.append(one_line(f"{directory / RESULT} was left out: {why}", 300))
 
     rows = _rows((result for _, result in incoming_results(root, record.id, refuse)), root)
-    _refuse_incomplete(record, len(rows), root, left_out)
+    _refuse_incomplete(record, rows, root, left_out)
     return record.id, rows, (*notes, *left_out)
 
 
@@ -153,13 +154,17 @@ def _report(file: JsonFile) -> tuple[str, list[PairRow], tuple[str, ...]]:
             mistakes.append((("results", index), f"has the node id of the result in line {line}"))
     if mistakes:
         raise file.wrong(mistakes)
-    _refuse_incomplete(record, len(checked), file.path)
-    return record.id, _rows(checked, file.path), notes
+    rows = _rows(checked, file.path)
+    _refuse_incomplete(record, rows, file.path)
+    return record.id, rows, notes
 
 
-def _refuse_incomplete(record: JobRecord, results: int, path: Path, left_out: Sequence[str] = ()) -> None:
-    """Raise if a job is known to have had more results: the judged job would not miss them, either."""
-    if gone := gone_of(record, results) or cut_short(record, results):
+def _refuse_incomplete(
+    record: JobRecord, rows: Sequence[PairRow], path: Path, left_out: Sequence[str] = ()
+) -> None:
+    """Raise if a job is known to have had more results, or others: the judged job would not miss them, either."""
+    gone = gone_of(record, len(rows)) or cut_short(record, len(rows))
+    if gone or (differs(record, rows) and (gone := "its results are not those it ended with")):
         which = f": {left_out[0]}" if left_out else ""
         message = f"job {one_line(record.id, 100)} cannot be a baseline: {gone}{which}"
         raise InputError(message, path=path)

@@ -31,6 +31,7 @@ from ...model.gate import GateConfig, GateVerdict
 from ...model.job import JobRecord, JobStatus
 from ...sources.complaints import did_you_mean
 from ...store.baselines import near
+from ...store.checked import checked
 from ...store.reader import HistoryReader
 from ...store.results import LAST, find_job
 from ...store.text import one_line
@@ -248,14 +249,18 @@ def _one(spec: str, job: str, history: HistoryReader) -> Resolved:
 
 
 def _pooled(spec: str, jobs: Sequence[str], history: HistoryReader, notes: Iterable[str] = ()) -> Resolved:
-    rows = [(job, history.paired_rows(job)) for job in jobs]
-    for job, listed in rows:
-        record = history.job(job)
-        why = None if record is None else gone_of(record, len(listed))
-        if why is None and (names := doubled(listed)):
+    notes = list(notes)
+    rows = []
+    for job in jobs:
+        found = checked(history, job)
+        why = None if found.record is None else gone_of(found.record, len(found.rows))
+        if why is None and (names := doubled(found.rows)):
             why = two_tasks(names)
+        why = why or found.wrong
         if why is not None:
             return Resolved(None, f"job {job} cannot be a baseline: {why}", tuple(notes), cure=_ANEW)
+        notes += [found.note] if found.note else []
+        rows.append((job, found.rows))
     return of_side(side(spec, rows), notes)
 
 

@@ -47,6 +47,8 @@ def judge_job(
     at: datetime.datetime,
     only: str | None = None,
     where: str = "",
+    wrong: str | None = None,
+    notes: Iterable[str] = (),
 ) -> Judged:
     """Judge the trials of a job that has ended.
 
@@ -55,7 +57,8 @@ def judge_job(
     that part: scenarios that were not selected do not count as removed.
 
     `rows` are all trials of the job. `baseline` is None if none is configured. `only` is the label of the one agent to
-    judge. `where` is the option by which commands find the results directory.
+    judge. `where` is the option by which commands find the results directory. `wrong` is why the rows are not those
+    that the job ended with, and `notes` are about them.
 
     Raises:
         InputError: the job has not ended.
@@ -66,7 +69,7 @@ def judge_job(
     rows = list(rows)
     missing = (record.planned or 0) - len(rows)
     twice = doubled(rows)
-    whole = record.status is JobStatus.COMPLETED and missing <= 0 and not twice
+    whole = record.status is JobStatus.COMPLETED and missing <= 0 and not twice and wrong is None
     if only is not None:
         rows = [row for row in rows if row.agent == only]
     under_test, chance = _without_chance(rows)
@@ -84,7 +87,7 @@ def judge_job(
         rounds=record.rounds,
         fresh=fresh,
     )
-    notes = list(report.notes)
+    notes = [*notes, *report.notes]
     if baseline is not None:
         notes = [*baseline.notes, *notes, *_same_samples(under_test, baseline)]
     if left_out:
@@ -98,7 +101,7 @@ def judge_job(
     status = ExitStatus.BUDGET_SPENT if out_of_budget else ExitStatus.INVALID
     if record.status is JobStatus.PAUSED:
         status = ExitStatus.PAUSED  # whatever is wrong may be right after the resume
-    why = f"invalid: {two_tasks(twice)}" if twice else _why_not_whole(record, missing)
+    why = f"invalid: {two_tasks(twice)}" if twice else _why_not_whole(record, missing, wrong)
     return Judged(_invalid(report, why), status, config.any)
 
 
@@ -189,7 +192,9 @@ def _invalid(report: GateReport, why: str) -> GateReport:
     return report.model_copy(update={"verdict": GateVerdict.INVALID, "why": why, "notes": notes})
 
 
-def _why_not_whole(record: JobRecord, missing: int) -> str:
+def _why_not_whole(record: JobRecord, missing: int, wrong: str | None) -> str:
+    if wrong is not None and missing <= 0:
+        return f"invalid: job {record.id}: {wrong}"
     if record.status is JobStatus.COMPLETED:
         return f"invalid: {missing} of the job's {record.planned} results are gone"
     why = f": {one_line(record.message, 300)}" if record.message else ""
