@@ -264,6 +264,25 @@ def test_one_file_alone_is_written_as_the_destination(tmp_path: Path) -> None:
     assert (tmp_path / "sub/x").read_bytes() == b"12345"
 
 
+def test_an_archive_is_whole_only_with_its_end(tmp_path: Path) -> None:
+    # A name that takes a header of its own, content that looks like an end, and borders of members.
+    entries = [
+        ("d", DIRECTORY, ""),
+        ("d/" + "n" * 150, FILE, bytes(1024)),
+        ("d/l", LINK, "x"),
+        ("d/b", FILE, b"1"),
+    ]
+    data = _tar(*entries)
+    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+        borders = {member.offset for member in tar}
+        end = tar.offset
+    assert {0, 512} < borders
+    for cut in sorted({*range(0, end, 256), *borders, end}):
+        with pytest.raises(tarfile.TarError):
+            unpack(open_stream(iter([data[:cut]])), tmp_path / str(cut), limit=9999)
+    assert unpack(open_stream(iter([data[: end + 512]])), tmp_path / "whole", limit=9999).bytes == 1025
+
+
 @pytest.mark.parametrize(
     ("name", "patterns", "out"),
     [

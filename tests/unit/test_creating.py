@@ -7,11 +7,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import docker.errors
-import docker.types
 import pytest
 
-from pytest_benchjobs.model.errors import AgentSetupFailed, ImageMissing
+from pytest_benchjobs.model.errors import AgentSetupFailed, EngineRefused, ImageMissing
 from pytest_benchjobs.model.result import ImageRecord
 from pytest_benchjobs.model.scenario import Environment
 from pytest_benchjobs.sandbox.docker.creating import create
@@ -42,13 +40,18 @@ class Client:
 
 
 def _created(
-    client: Client, *, machine: str = "x86_64", image: dict[str, Any] | None = None, **spec: Any
+    client: Client,
+    *,
+    machine: str = "x86_64",
+    image: dict[str, Any] | None = None,
+    there: bool = True,
+    **spec: Any,
 ) -> Any:
     forgotten: list[object] = []
     services: Any = SimpleNamespace(
         owner=OWNER,
         machine=lambda: machine,
-        engine=SimpleNamespace(client=client, host="unix:///x"),
+        engine=SimpleNamespace(client=client, host="unix:///x", get=lambda _: {} if there else None),
         network=SimpleNamespace(of=lambda wanted, _: Joinable(f"net-{wanted}", "a note")),
         images=SimpleNamespace(forget=forgotten.append),
         forgotten=forgotten,
@@ -141,24 +144,27 @@ def test_limits_and_rights_are_those_of_the_scenario(tmp_path: Path) -> None:
     assert (devices["Count"], devices["Capabilities"]) == (2, [["gpu"]])
 
 
-def _refused(text: str, kind: Any = docker.errors.APIError) -> Exception:
-    error: Exception = kind("refused", response=SimpleNamespace(status_code=400), explanation=text)
-    return error
-
-
 def test_why_a_container_cannot_be_created() -> None:
     client = Client()
-    client.error = _refused("no such image", docker.errors.ImageNotFound)
+    client.error = EngineRefused("refused", status=400, words="no such image")
     with pytest.raises(ImageMissing, match="image x was removed meanwhile"):
-        _created(client)
+        _created(client, there=False)
     assert client.given["forgotten"] == ["sha256:1"]
-    client.error = _refused("invalid mount config: bind source path does not exist: /x")
-    with pytest.raises(AgentSetupFailed, match="does not see this machine's files"):
-        _created(client)
-    client.error = _refused("something else")
-    with pytest.raises(docker.errors.APIError):
+    with pytest.raises(EngineRefused):
         _created(client)
     assert client.given["forgotten"] == []
+    client.error = EngineRefused("refused", words="invalid mount: bind source path does not exist: /x")
+    with pytest.raises(AgentSetupFailed, match="does not see this machine's files"):
+        _created(client)
+
+
+def test_every_container_has_a_name_of_its_own() -> None:
+    client = Client()
+    names = set()
+    for _ in range(3):
+        _created(client)
+        names.add(client.given["name"])
+    assert len(names) == 3
 
 
 # Directories that are watched

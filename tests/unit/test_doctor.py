@@ -17,10 +17,11 @@ import pytest
 import yaml
 
 from pytest_benchjobs.cli import _doctor_checks as findings
-from pytest_benchjobs.model.errors import EngineUnavailable
+from pytest_benchjobs.model.errors import EngineLost, EngineUnavailable
 from pytest_benchjobs.model.job import JobStatus
 from pytest_benchjobs.report.documents import schema_of
 from pytest_benchjobs.report.documents.machine import Finding, Health
+from pytest_benchjobs.sandbox.docker.calling import Caller
 from pytest_benchjobs.sandbox.docker.engine import Engine
 from pytest_benchjobs.sandbox.docker.health import EngineFacts, _seconds
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
@@ -337,7 +338,7 @@ def test_a_far_engine_that_went_away_says_what_to_start(monkeypatch: pytest.Monk
         assert engine.get("/version")["Version"] == "27"
         server.shutdown()
         thread.join()
-    with pytest.raises(EngineUnavailable, match="no Docker Engine answers at tcp://127"):
+    with pytest.raises(EngineLost, match=r"at tcp://127.* does not answer"), engine.guard(Caller(patience=0)):
         engine.check()
     engine.close()
 

@@ -15,7 +15,7 @@ import pytest
 
 from pytest_benchjobs.model.errors import Ungradable
 from pytest_benchjobs.sandbox.docker import watch
-from pytest_benchjobs.sandbox.docker.mountpoints import check_mount_points, lost
+from pytest_benchjobs.sandbox.docker.mountpoints import check_mount_points, misplaced
 from pytest_benchjobs.sandbox.docker.watch import Events
 from pytest_benchjobs.sandbox.protocol import Mount
 
@@ -160,8 +160,25 @@ def test_a_mount_below_a_link_would_come_back_elsewhere(
         check_mount_points(Files("/opt/agent"), "c", mounts, changes)  # type: ignore[arg-type]
 
 
-def test_only_where_the_sources_are_there_it_is_the_container_that_has_no_place(mounts: list[Mount]) -> None:
-    assert lost("Mkdir /opt: Not a directory", mounts)
-    assert not lost("no space left", mounts)
+@pytest.mark.parametrize(
+    ("there", "why"),
+    [
+        ({}, None),  # it is made anew
+        ({"/opt": 1 << 31, "/opt/agent": 1 << 31, "/opt/agent/bin": 1 << 31}, None),
+        ({"/opt": 1 << 31, "/opt/agent": 0}, "/opt/agent is no directory now"),
+        ({"/opt/agent/bin": 1 << 27}, "/opt/agent/bin is no directory now"),
+    ],
+)
+def test_what_stands_in_the_way_of_a_mount_is_looked_for(
+    monkeypatch: pytest.MonkeyPatch, mounts: list[Mount], there: dict[str, int], why: str | None
+) -> None:
+    def stat_of(_client: object, _container: str, path: str) -> dict[str, int] | None:
+        return {"mode": there[path]} if path in there else None
+
+    monkeypatch.setattr("pytest_benchjobs.sandbox.docker.mountpoints.stat_of", stat_of)
+    client: Any = None
+    assert misplaced(client, "c", mounts) == why
     mounts[0].source.rmdir()
-    assert not lost("not a directory", mounts)
+    mounts[0].source.touch()
+    other = "/opt/agent/bin is a directory now" if len(there) == 3 else why
+    assert misplaced(client, "c", mounts) == (None if "/opt/agent/bin is no" in str(why) else other)

@@ -305,6 +305,8 @@ class _Container(_Added):
         return mock.Mock(ok=there, headers={"X-Docker-Container-Path-Stat": stat})
 
     def get_archive(self, container: str, path: str) -> tuple[Iterator[bytes], None]:
+        if self._stat["mode"] < 0:
+            raise docker.errors.NotFound("nothing is there")
         self.read += 1
         return (part for part in [self._archive.getvalue()]), None
 

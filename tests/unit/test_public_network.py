@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import docker.errors
 import pytest
 
-from pytest_benchjobs.model.errors import ContainerStartFailed
+from pytest_benchjobs.model.errors import ContainerStartFailed, EngineRefused
 from pytest_benchjobs.sandbox.docker import network as module
-from pytest_benchjobs.sandbox.docker.container import NetworkGone, _twice
+from pytest_benchjobs.sandbox.docker.calling import NetworkGone, SubnetTaken
 from pytest_benchjobs.sandbox.docker.network import PublicNetwork, remove_public_network
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 
 from .records import OWNER
-
-
-def _refusal(text: str) -> docker.errors.APIError:
-    return docker.errors.APIError("refused", response=SimpleNamespace(status_code=403), explanation=text)  # type: ignore[arg-type]
 
 
 def _network(
@@ -63,14 +57,8 @@ class Engine:
         name = path.removeprefix("/networks/")
         return next((one for one in self.networks if one["Id"] == name), None)
 
-    @contextlib.contextmanager
-    def guard(self, **_: bool) -> Iterator[None]:
-        try:
-            yield
-        except docker.errors.APIError as error:
-            from pytest_benchjobs.sandbox.docker.engine import refusal
-
-            raise refusal(403, str(error.explanation)) from error
+    def guard(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
 
     def _create(self, name: str, **given: Any) -> Any:
         if self.refusals:
@@ -168,7 +156,7 @@ def test_one_is_made_without_traffic_between_containers_in_the_first_free_subnet
     engine = Engine()
     engine.bridge = {"Options": {"com.docker.network.driver.mtu": "1400", "other": "x"}}
     monkeypatch.setattr(module, "_routed", lambda subnet: str(subnet) == "198.19.0.0/20")
-    engine.refusals = [_refusal("Pool overlaps with other one on this address space")]
+    engine.refusals = [SubnetTaken("another network has the subnet")]
     assert _public(engine).of("public", "image").name == "made-1"
     (made,) = engine.made
     assert (made["name"], made["subnet"], made["driver"]) == ("benchjobs", "198.19.32.0/20", "bridge")
@@ -204,7 +192,7 @@ def test_who_makes_one_at_the_same_time_takes_the_other_and_removes_its_own() ->
     assert _public(engine).of("public", "image").name == "theirs"
     assert engine.removed == ["made-1"]
     engine = Engine()
-    engine.refusals = [_refusal("network with name benchjobs already exists")]
+    engine.refusals = [EngineRefused("name", status=409)]
     with pytest.raises(ContainerStartFailed, match="a foreign one is named benchjobs"):
         _public(engine).of("public", "image")
     assert engine.made == []
@@ -212,8 +200,8 @@ def test_who_makes_one_at_the_same_time_takes_the_other_and_removes_its_own() ->
 
 def test_what_the_engine_refuses_otherwise_is_its_error() -> None:
     engine = Engine()
-    engine.refusals = [_refusal("could not find an available bridge")]
-    with pytest.raises(docker.errors.APIError):
+    engine.refusals = [EngineRefused("no bridge", status=500)]
+    with pytest.raises(EngineRefused):
         _public(engine).of("public", "image")
 
 
@@ -251,7 +239,7 @@ def test_rules_that_are_here_go_and_so_do_those_nobody_can_see(
 
 def test_a_network_that_somebody_took_meanwhile_stays() -> None:
     engine = Engine(_network("a"), _network("b"))
-    engine.refusals = [_refusal("network a has active endpoints")]
+    engine.refusals = [EngineRefused("in use", status=403)]
     assert _removed(engine) == 1
     assert engine.removed == ["b"]
 
@@ -301,15 +289,3 @@ def test_a_start_survives_that_others_remove_the_network_meanwhile(gone: int, st
         with pytest.raises(NetworkGone):
             begin(provider, None, None, None)
     assert calls == ["start", *["forget", "start"] * (starts - 1)]
-
-
-@pytest.mark.parametrize(
-    ("said", "twice"),
-    [
-        ("network benchjobs is ambiguous (2 matches found on name)", True),
-        ("network benchjobs not found", False),
-        ("the name of the image is ambiguous", False),
-    ],
-)
-def test_two_networks_of_one_name_are_looked_at_again(said: str, twice: bool) -> None:
-    assert _twice(said) is twice

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from pytest_benchjobs.model.errors import EngineError, EngineLost
+from pytest_benchjobs.model.errors import EngineLost, FilesRefused
 from pytest_benchjobs.model.job import JobConfig, Keep
 from pytest_benchjobs.model.result import StepResult, TrialResult
 from pytest_benchjobs.model.scenario import (
@@ -264,7 +264,7 @@ def test_what_keeps_an_agent_from_going_on_is_its_own_doing(bench: Bench, steps:
         if any(file.path == "/bench/problem.md" for file in files):
             calls.append(1)
             if len(calls) != 2:  # the second is in an untouched sandbox
-                raise EngineError("in the way")
+                raise FilesRefused("in the way")
         sandbox.put(files)
 
     bench.provider.faults["put"] = in_the_way

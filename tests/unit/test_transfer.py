@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 import io
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import docker.errors
 import pytest
+import requests
 
-from pytest_benchjobs.model.errors import EngineLost
+from pytest_benchjobs.model.errors import FilesRefused
+from pytest_benchjobs.sandbox.docker import transfer
+from pytest_benchjobs.sandbox.docker.calling import Caller, on_behalf_of
 from pytest_benchjobs.sandbox.docker.transfer import ContainerFiles, paths_of
 from pytest_benchjobs.sandbox.protocol import Fetched, File
 
@@ -38,8 +41,9 @@ def archive(*members: tuple[str, bytes | None]) -> bytes:
 class Chunks:
     """What the engine sends; somebody has to close it."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, *, breaks: bool = False) -> None:
         self._rest = [data[start : start + 300] for start in range(0, len(data), 300)]
+        self._breaks = breaks
         self.closed = False
 
     def __iter__(self) -> Iterator[bytes]:
@@ -47,7 +51,7 @@ class Chunks:
 
     def __next__(self) -> bytes:
         if not self._rest:
-            raise StopIteration
+            raise requests.exceptions.ChunkedEncodingError("reset") if self._breaks else StopIteration
         return self._rest.pop(0)
 
     def close(self) -> None:
@@ -55,28 +59,37 @@ class Chunks:
 
 
 class Container(ContainerFiles):
-    """A container in which there is so much: path -> what the engine says of it, and sends."""
+    """A container in which there is so much: path -> what the engine says of it, and sends; nothing, or an error.
 
-    def __init__(self, paths: dict[str, tuple[dict[str, Any], bytes] | Exception]) -> None:
+    `cuts` says after how many bytes archives end, one after the other.
+    """
+
+    def __init__(
+        self,
+        paths: dict[str, tuple[dict[str, Any], bytes] | Exception],
+        cuts: Iterable[int | None] = (),
+        *,
+        breaks: bool = False,
+    ) -> None:
         self.asked: list[str] = []
         self.sent: list[Chunks] = []
         self.given: list[tuple[str, str, bytes]] = []
-        self.breaks = contextlib.nullcontext()
+        following = iter(cuts)
 
         def get_archive(container: str, path: str) -> tuple[Chunks, dict[str, Any]]:
             self.asked.append(path)
             found = paths[path]
             if isinstance(found, Exception):
                 raise found
-            self.sent.append(Chunks(found[1]))
+            cut = next(following, None)
+            self.sent.append(Chunks(found[1][:cut], breaks=breaks and cut is not None))
             return self.sent[-1], found[0]
 
         def put_archive(container: str, path: str, content: Any) -> None:
             self.given.append((container, path, content.read()))
 
         client = SimpleNamespace(get_archive=get_archive, put_archive=put_archive)
-        engine: Any = SimpleNamespace(client=client, guard=lambda: self.breaks)
-        super().__init__(engine, "c", "/app")
+        super().__init__(SimpleNamespace(client=client), "c", "/app")  # type: ignore[arg-type]
 
     def _calling(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
@@ -116,29 +129,14 @@ def test_an_archive_without_a_file_is_none() -> None:
     assert container.read("/x", limit=5) is None
 
 
-@pytest.mark.parametrize(
-    ("error", "is_there"),
-    [
-        (refusal("Could not find the file /x in container c", docker.errors.NotFound), False),
-        (refusal("lstat /x/y: not a directory"), False),
-        (refusal("stat /x: Too many links"), False),
-        (refusal("too many levels of symbolic links"), False),
-        (refusal("No such container: c", docker.errors.NotFound), None),
-        (refusal("cannot allocate memory"), None),
-    ],
-)
-def test_what_is_not_there_is_told_from_an_engine_that_refuses(
-    error: Exception, *, is_there: bool | None, tmp_path: Path
+def test_what_the_client_says_is_not_there_is_not_and_an_engine_that_refuses_says_nothing(
+    tmp_path: Path,
 ) -> None:
-    container = Container({"/x": error})
-    if is_there is None:
-        with pytest.raises(docker.errors.APIError):
-            container.read("/x", limit=5)
-        with pytest.raises(docker.errors.APIError):
-            container.fetch("/x", tmp_path / "x", limit=5)
-    else:
-        assert container.read("/x", limit=5) is None
-        assert container.fetch("/x", tmp_path / "x", limit=5) is None
+    container = Container({"/x": refusal("page not found"), "/y": FilesRefused("broken")})
+    assert container.read("/x", limit=5) is None
+    assert container.fetch("/x", tmp_path / "x", limit=5) is None
+    with pytest.raises(FilesRefused, match="broken"):
+        container.read("/y", limit=5)
 
 
 def test_a_tree_is_fetched_without_what_is_left_out(tmp_path: Path) -> None:
@@ -173,23 +171,48 @@ def test_a_link_that_leads_nowhere_else_is_taken_as_it_is(tmp_path: Path, target
     assert container.fetch("/f", tmp_path / "f", limit=5) == Fetched(("f",), 1, ())
 
 
-def test_half_an_archive_is_the_engines_doing(tmp_path: Path) -> None:
-    container = Container({"/x": (stat(), archive(("x", b"1" * 4000))[:1024])})
-    with pytest.raises(EngineLost, match="sent half an archive of /x"):
-        container.fetch("/x", tmp_path / "x", limit=5000)
-    assert [sent.closed for sent in container.sent] == [True]
+TREE = archive(("d", None), ("d/a", b"1" * 600), ("d/b", b"2"))
+# Within a member, at the border of the last one, before the end.
+CUTS = (700, 2048, 3072, 0)
 
 
-def test_what_breaks_while_chunks_come_goes_through_the_engines_guard(tmp_path: Path) -> None:
-    @contextlib.contextmanager
-    def guard() -> Iterator[None]:
-        yield
-        raise EngineLost("gone")
+@pytest.fixture
+def again(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """What was called again, without a pause."""
+    monkeypatch.setattr(transfer, "PAUSES", (0.0,) * 4)
+    who = Caller()
+    with on_behalf_of(who):
+        yield who.again
 
-    container = Container({"/x": (stat(), archive(("x", b"1")))})
-    container.breaks = guard()  # type: ignore[assignment]
-    with pytest.raises(EngineLost, match="gone"):
-        container.fetch("/x", tmp_path / "x", limit=5)
+
+@pytest.mark.parametrize("breaks", [False, True])
+@pytest.mark.parametrize("cut", CUTS)
+def test_half_an_archive_is_fetched_again(
+    tmp_path: Path, again: list[str], cut: int, *, breaks: bool
+) -> None:
+    container = Container({"/d": (stat(mode=DIRECTORY), TREE)}, [cut] * 4, breaks=breaks)
+    assert container.fetch("/d", tmp_path / "d", limit=5000) == Fetched(("a", "b"), 601, ())
+    assert ((tmp_path / "d/a").read_bytes(), (tmp_path / "d/b").read_bytes()) == (b"1" * 600, b"2")
+    assert len(again) == 4
+    assert all(line.startswith("the Docker Engine sent half an archive of /d: ") for line in again)
+    container = Container({"/d": (stat(mode=DIRECTORY), TREE)}, [cut] * 4, breaks=breaks)
+    taken = container.take({"/d": ()}, limit=5000).archive
+    with contextlib.closing(taken), tarfile.open(fileobj=taken) as tar:
+        assert [member.size for member in tar] == [0, 600, 1]
+    container = Container({"/f": (stat(), archive(("f", b"12345")))}, [min(cut, 1024)] * 4, breaks=breaks)
+    assert container.read("/f", limit=5) == b"12345"
+    assert [sent.closed for sent in container.sent] == [True] * 5
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_an_archive_that_is_cut_each_time_may_be_the_doing_of_its_files(
+    tmp_path: Path, again: list[str], cut: int
+) -> None:
+    container = Container({"/d": (stat(mode=DIRECTORY), TREE)}, [cut] * 5)
+    with pytest.raises(FilesRefused, match=r"sent half an archive of /d: .*, each time"):
+        container.fetch("/d", tmp_path / "d", limit=5000)
+    assert len(again) == 4
+    assert [sent.closed for sent in container.sent] == [True] * 5
 
 
 def test_files_are_put_in_with_one_call_and_what_was_taken_as_it_is(tmp_path: Path) -> None:

@@ -24,7 +24,10 @@ from pytest_benchjobs.model.errors import (
     DiskFull,
     EngineError,
     EngineLost,
+    EngineRefused,
+    FilesRefused,
     ImageMissing,
+    InfrastructureError,
     ScoreInvalid,
     ScorerTimeout,
     Ungradable,
@@ -722,7 +725,7 @@ def test_an_infrastructure_error_is_tried_again_and_leaves_its_evidence(bench: B
     assert not (directory / "failure.json").exists()
 
 
-LOOP = EngineError("too many levels of symbolic links")
+LOOP = FilesRefused("too many levels of symbolic links")
 
 
 @pytest.mark.parametrize("call", ["end_processes", "restore_programs", "exec"])
@@ -737,6 +740,16 @@ def test_what_the_engine_handles_in_an_untouched_sandbox_and_not_in_the_agents_i
     assert result.tries == 1
     assert result.failure is not None
     assert "symbolic links" in result.failure.message
+
+
+@pytest.mark.parametrize(
+    "error", [EngineError("sick"), EngineRefused("sick", status=500), EngineLost("gone")]
+)
+def test_what_is_not_about_files_of_the_agent_is_the_engines_however_often_it_fails(
+    bench: Bench, error: InfrastructureError
+) -> None:
+    bench.provider.faults["restore_programs"] = [error, None, error]
+    assert _kind(bench.run("command:true")) == ("error", error.code, None)
 
 
 def test_an_end_that_broke_after_the_agent_was_killed_is_done_again_as_a_whole(bench: Bench) -> None:
@@ -760,7 +773,7 @@ def test_what_the_engine_handles_when_tried_again_is_graded(bench: Bench) -> Non
 
 def test_what_the_engine_cannot_handle_of_the_reference_is_an_error(bench: Bench) -> None:
     bench.provider.faults["restore_programs"] = [LOOP, None, LOOP]
-    assert _kind(bench.run("oracle", reference=Reference(script="true"))) == ("error", "engine_error", None)
+    assert _kind(bench.run("oracle", reference=Reference(script="true"))) == ("error", "files_refused", None)
 
 
 def test_by_contract_daemons_that_leave_no_room_for_grading_are_killed(bench: Bench) -> None:

@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from pytest_benchjobs.agents.usage import USAGE_FILE
-from pytest_benchjobs.model.errors import ContainerStartFailed, EngineError, EngineLost
+from pytest_benchjobs.model.errors import ContainerStartFailed, EngineError, EngineLost, FilesRefused
 from pytest_benchjobs.model.job import JobConfig, Keep
 from pytest_benchjobs.model.result import Outcome, TrialResult
 from pytest_benchjobs.model.scenario import (
@@ -134,9 +134,12 @@ def test_what_keeps_an_agent_from_going_on_is_its_own_doing_where_an_untouched_c
     bench: Bench, turns: Run
 ) -> None:
     put = f"put /bench/problem.md {Path(USAGE_FILE).parent}"
-    bench.provider.faults[put] = [EngineError("in the way"), None, EngineError("in the way")]
+    bench.provider.faults[put] = [FilesRefused("in the way"), None, FilesRefused("in the way")]
     result = turns()
     assert _kind(result) == ("failed", "ungradable", 0.0)
+    # What has nothing to do with files of the agent is never its doing.
+    bench.provider.faults[put] = [EngineError("sick"), None, EngineError("sick")]
+    assert _kind(turns()) == ("error", "engine_error", None)
     bench.provider.faults[put] = [EngineError("once"), None, None]
     assert _kind(turns()) == ("passed", None, 1.0)
 

@@ -415,7 +415,10 @@ class DockerSandbox(ContainerFiles):
         )
         above = {posixpath.dirname(path) for path in given}
         self._elsewhere = outside({path: own[path] for path in own if path not in above}, self.workdir)
-        undone = restore(self._engine.client, self.id, self._image, self._labels, places, own)
+        undone = self.whole(
+            "what is put back",
+            lambda: restore(self._engine.client, self.id, self._image, self._labels, places, own),
+        )
         self._tampered |= dict.fromkeys(undone)
         self._restored = True
 

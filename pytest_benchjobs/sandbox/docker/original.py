@@ -14,9 +14,9 @@ import docker
 import docker.errors
 from docker.types import LogConfig
 
-from ..archive import open_stream
 from .images import ResolvedImage
 from .library import BROKEN
+from .transfer import opened
 
 DIRECTORY, LINK, FILE, SPECIAL = "directory", "link", "file", "special"
 _LINK_MODE, _DIRECTORY_MODE = 1 << 27, 1 << 31
@@ -99,7 +99,7 @@ class Original:
         except docker.errors.APIError:
             return
         with contextlib.closing(chunks):
-            tar = open_stream(iter(chunks))
+            tar = opened(iter(chunks))
             for member in tar:
                 yield member, tar.extractfile(member) if member.isreg() else None
 

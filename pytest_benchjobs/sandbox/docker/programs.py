@@ -23,7 +23,7 @@ from typing import IO
 
 import docker
 
-from ..archive import archive_of, open_stream
+from ..archive import archive_of
 from ..loading import (
     ACCOUNTS,
     LOADER_CACHE,
@@ -37,6 +37,7 @@ from ..protocol import Changed
 from .images import ResolvedImage
 from .loader_cache import leads_elsewhere
 from .original import DIRECTORY, LINK, Original, kind_of, stat_of
+from .transfer import opened
 
 _CHANGED, _ADDED, _DELETED = 0, 1, 2
 _SMALL = 1024 * 1024
@@ -337,7 +338,7 @@ class _Restoring:
         if stat is None or kind_of(stat) != "file" or stat["size"] > _SMALL:
             return None
         chunks, _ = self.client.get_archive(self.container, path)
-        with contextlib.closing(chunks), open_stream(iter(chunks)) as tar:
+        with contextlib.closing(chunks), opened(iter(chunks)) as tar:
             content = next((tar.extractfile(member) for member in tar if member.isreg()), None)
             return None if content is None else content.read()
 

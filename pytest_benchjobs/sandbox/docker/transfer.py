@@ -52,7 +52,7 @@ class ContainerFiles(abc.ABC):
 
     def read(self, path: str, *, limit: int) -> bytes | None:
         """One regular file, or None when there is none. More than `limit` bytes is a ValueError."""
-        return self._whole(path, lambda: self._read(path, limit))
+        return self.whole(path, lambda: self._read(path, limit))
 
     def _read(self, path: str, limit: int) -> bytes | None:
         with self._archive(path) as found:
@@ -80,15 +80,15 @@ class ContainerFiles(abc.ABC):
             with self._open(path) as found:
                 return None if found is None else unpack(found[1], destination, limit=limit, exclude=exclude)
 
-        return self._whole(path, attempt, lambda: _discard(destination))
+        return self.whole(path, attempt, lambda: _discard(destination))
 
     def take(
         self, paths: Mapping[str, tuple[str, ...]], *, limit: int, only: frozenset[str] | None = None
     ) -> Taken:
         """Take files and directories (path -> patterns of what is left out of it), to give them to another sandbox."""
-        return self._whole(", ".join(paths), lambda: take(self._open, paths, limit=limit, only=only))
+        return self.whole(", ".join(paths), lambda: take(self._open, paths, limit=limit, only=only))
 
-    def _whole(self, what: str, attempt: Callable[[], T], undo: Callable[[], object] = lambda: None) -> T:
+    def whole(self, what: str, attempt: Callable[[], T], undo: Callable[[], object] = lambda: None) -> T:
         """Return what `attempt` read of archives; one that was cut off is fetched again.
 
         Raises:
@@ -142,7 +142,7 @@ class ContainerFiles(abc.ABC):
                 yield None
                 return
         try:
-            yield stat, lambda: open_stream(_guarded(chunks))
+            yield stat, lambda: opened(chunks)
         finally:
             chunks.close()
 
@@ -164,6 +164,16 @@ def paths_of(files: Iterable[File], workdir: str) -> Iterator[str]:
             for place, directories, names in os.walk(file.source):
                 inside = posixpath.normpath(posixpath.join(top, os.path.relpath(place, file.source)))
                 yield from (posixpath.join(inside, name) for name in (*directories, *names))
+
+
+def opened(chunks: Iterator[bytes]) -> tarfile.TarFile:
+    """The archive that the engine sends, to be read once.
+
+    Reading it raises:
+        HalfArchive: the connection broke.
+        tarfile.TarError: it ends before its end.
+    """
+    return open_stream(_guarded(chunks))
 
 
 def _guarded(chunks: Iterator[bytes]) -> Iterator[bytes]:
