@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter
 from collections.abc import Iterable
 
 from .trials import HEALED, NOT_MET, Verdict
+
+_SLOW = 90.0
+"""Seconds above the median with which a trial is told, healed or not."""
 
 
 def share_healed(verdicts: Iterable[Verdict]) -> float:
@@ -32,6 +36,8 @@ def markdown(verdicts: Iterable[Verdict]) -> str:
         lines.append(f"| {kind} | {' | '.join(row)} |")
     lines += ["", summary(every), ""]
     lines += [told(one) for one in every if one.said not in (HEALED, NOT_MET)]
+    usual = statistics.median(one.seconds for one in every)
+    lines += [f"{told(one)} {one.seconds:.0f} s" for one in every if one.seconds > usual + _SLOW]
     return "\n".join(lines) + "\n"
 
 
