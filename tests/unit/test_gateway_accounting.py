@@ -148,6 +148,17 @@ def test_a_provider_has_to_make_up_for_the_tokens_of_a_call() -> None:
     asyncio.run(run())
 
 
+def test_the_longest_silence_is_told_until_a_call_is_answered() -> None:
+    async def scenario(state: TrialState, stops: list[str]) -> None:
+        for seconds in (3.14159, 7.26, 5.0):
+            state.gave_up(seconds)
+        assert state.report()["waited"] == 7.3
+        state.succeeded()
+        assert state.report()["waited"] == 0
+
+    _run(scenario)
+
+
 def test_at_a_limit_nothing_that_is_under_way_is_waited_for() -> None:
     async def scenario(state: TrialState, stops: list[str]) -> None:
         state.spending.running = 1
