@@ -252,7 +252,8 @@ class Plugin:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Write the plans of a worker."""
         if self._given:
-            known = self._config.cache.get(_CACHE, {}) if self._config.cache else {}
+            cache = getattr(self._config, "cache", None)  # a plugin that may be off
+            known = cache.get(_CACHE, {}) if cache else {}
             plans = {item.nodeid: plan(item, known) for item in items}
             (Path(self._given["plans"]) / f"{self._given['workerid']}.json").write_text(
                 json.dumps(plans), "utf-8"
@@ -264,8 +265,7 @@ class Plugin:
 
     def pytest_sessionfinish(self) -> None:
         """Keep it for the next run."""
-        if self._given is None and self._config.cache:
-            known = self._config.cache.get(_CACHE, {})
-            self._config.cache.set(
-                _CACHE, {**known, **{test: round(took, 2) for test, took in self._seconds.items()}}
-            )
+        cache = getattr(self._config, "cache", None)
+        if self._given is None and cache:
+            known = cache.get(_CACHE, {})
+            cache.set(_CACHE, {**known, **{test: round(took, 2) for test, took in self._seconds.items()}})

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from pytest_benchjobs.sandbox.docker import running as module
-from pytest_benchjobs.sandbox.docker.running import Running
+from pytest_benchjobs.sandbox.docker.running import Held, Running
 from pytest_benchjobs.sandbox.protocol import Stopping
 from pytest_benchjobs.sandbox.stream import Drained
 
@@ -144,3 +144,27 @@ def test_where_somebody_may_ask_the_engine_is_asked_more_often(monkeypatch: pyte
         clock.pauses.clear()
         assert command.running.wait(200.0, None, lambda: True) is Drained.ASKED
         assert clock.pauses == []
+
+
+# What an engine says of a command that it cannot start comes as output
+
+
+def test_the_first_output_is_held_back_until_more_comes_or_it_is_let_go() -> None:
+    heard: list[tuple[str, bytes]] = []
+    held = Held(lambda data: heard.append(("all", data)), lambda data: heard.append(("out", data)))
+    assert held.stdout_sink is not None
+    held.sink(b" OCI runtime \xff\n")
+    held.stdout_sink(b"OCI")
+    assert heard == []
+    assert held.text == "OCI runtime \ufffd"
+    # An engine says all that it has to say in one piece.
+    held.sink(b"more")
+    assert heard == [("all", b" OCI runtime \xff\n"), ("out", b"OCI"), ("all", b"more")]
+    heard.clear()
+    held = Held(lambda data: heard.append(("all", data)), None)
+    held.sink(b"x" * 3000)
+    assert (held.stdout_sink, heard, len(held.text)) == (None, [], 2000)
+    held.release()
+    held.release()
+    held.sink(b"y")
+    assert heard == [("all", b"x" * 3000), ("all", b"y")]

@@ -28,6 +28,7 @@ from pytest_benchjobs.model.errors import (
     FilesRefused,
     ImageMissing,
     InfrastructureError,
+    OutputLost,
     ScoreInvalid,
     ScorerTimeout,
     Ungradable,
@@ -280,6 +281,24 @@ def test_a_fresh_container_that_does_not_start_is_no_score(bench: Bench) -> None
     bench.provider.faults["start"] = [None, ContainerStartFailed("no room")]
     result = bench.run(fresh_container=FreshContainer(paths=(CarriedPath(source="out.txt"),)))
     assert _kind(result) == ("error", "container_start", None)
+
+
+@pytest.mark.parametrize(
+    ("faults", "also", "kind"),
+    [
+        ([FilesRefused("no")], [], ("failed", "ungradable", 0.0)),
+        # Nothing else is taken either: it is the engine.
+        ([FilesRefused("no")], [FilesRefused("no")], ("error", "files_refused", None)),
+        ([EngineRefused("sick", status=500)], [], ("error", "engine_error", None)),
+    ],
+)
+def test_what_is_refused_of_the_agents_files_is_its_doing_only_where_another_file_is_taken(
+    bench: Bench, faults: list[Any], also: list[Any], kind: object
+) -> None:
+    bench.provider.faults |= {"give": faults, "put /tmp/.bench": also}
+    result = bench.run(fresh_container=FreshContainer(paths=(CarriedPath(source="out.txt"),)))
+    assert _kind(result) == kind
+    assert result.tries == 1
 
 
 def test_nothing_is_between_one_scorer_and_the_next(bench: Bench) -> None:
@@ -705,6 +724,60 @@ def test_a_bug_of_an_agent_is_an_internal_error_of_its_trial(bench: Bench, error
 
 
 # Retries
+
+
+@pytest.mark.parametrize(("times", "kind"), [(2, ("passed", None, 1.0)), (3, ("error", "engine_lost", None))])
+def test_a_trial_that_the_engine_lost_before_its_agent_starts_over_twice_and_says_so(
+    bench: Bench, times: int, kind: object
+) -> None:
+    bench.provider.faults["start"] = [*[EngineLost("gone")] * times, None]
+    result = bench.run()
+    assert (_kind(result), result.tries) == (kind, 3)
+    assert [note for note in result.notes if note.startswith("started over")] == ["started over: gone"] * 2
+
+
+AGENT = f"exec {SOLVE.removeprefix('command:')}"
+
+
+@pytest.mark.parametrize(
+    ("faults", "kind", "tries"),
+    [
+        ([EngineLost("gone"), None], ("error", "engine_lost", None), 1),  # it may have cost something
+        ([OutputLost("cut"), None], ("passed", None, 1.0), 2),
+        ([OutputLost("cut")] * 2, ("error", "engine_lost", None), 2),
+        ([EngineRefused("sick"), None], ("error", "engine_error", None), 1),
+    ],
+)
+def test_once_an_agent_works_only_a_connection_that_broke_once_starts_a_trial_over(
+    bench: Bench, faults: list[Any], kind: object, tries: int
+) -> None:
+    bench.provider.faults[AGENT] = faults
+    result = bench.run()
+    assert (_kind(result), result.tries) == (kind, tries)
+
+
+def test_an_agent_whose_output_ends_early_each_time_has_closed_it_itself(bench: Bench) -> None:
+    def closed(*_: object, **__: object) -> ExecResult:
+        return ExecResult(3, timed_out=False, seconds=1, cut_short=True)
+
+    bench.provider.faults[AGENT] = [closed, None]
+    assert (_kind(bench.run()), len(bench.provider.started)) == (("passed", None, 1.0), 2)
+    bench.provider.faults[AGENT] = [closed, closed]
+    result = bench.run()
+    assert (result.outcome, result.score, result.tries) == ("failed", 0.0, 2)
+
+
+def test_calls_of_the_engine_that_were_made_again_are_counted_and_some_are_told(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again = tuple(f"start a container: 500: {number}" for number in range(5))
+    monkeypatch.setattr(FakeSandbox, "engine_retries", again, raising=False)
+    bench.provider.faults["start"] = [None, None, EngineLost("gone"), None]
+    fresh = FreshContainer(paths=(CarriedPath(source="out.txt"),))
+    result = bench.run(fresh_container=fresh)
+    assert result.engine_retries == 10  # of the agent's container and of the one for grading
+    told = [note for note in result.notes if "called again" in note]
+    assert told == ["the engine was called again 5 times: " + "; ".join(again[:3]) + "; and 2 more"] * 2
 
 
 def test_an_infrastructure_error_is_tried_again_and_leaves_its_evidence(bench: Bench) -> None:
