@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import ast
 import functools
-import subprocess
 import zlib
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from .shares import ROOT, commit, git
+
 PACKAGE = "pytest_benchjobs"
 REFERENCE = "refs/benchjobs/extended"
 _TURNS = 4
@@ -110,31 +110,12 @@ def _files() -> tuple[str, ...]:
 def changed(root: Path) -> frozenset[str] | None:
     """Return the paths of the files that changed; None, for all, where nothing tells."""
     for reference in (REFERENCE, "HEAD^"):
-        if (tracked := _git(root, "diff", "--name-only", reference)) is not None:
-            new = _git(root, "ls-files", "--others", "--exclude-standard")
+        if (tracked := git(root, "diff", "--name-only", reference)) is not None:
+            new = git(root, "ls-files", "--others", "--exclude-standard")
             return frozenset([*tracked, *(new or ())])
     return None
 
 
-@functools.cache
-def _turn(root: Path) -> int | None:
-    """Return the number of the commit; where the history is cut off, one drawn from its digest."""
-    if _git(root, "rev-parse", "--is-shallow-repository") == ["false"]:
-        return int((_git(root, "rev-list", "--count", "HEAD") or ["0"])[0])
-    head = _git(root, "rev-parse", "HEAD")
-    return int(head[0], 16) if head else None
-
-
-def its_turn(name: str, root: Path = ROOT) -> bool:
+def its_turn(name: str) -> bool:
     """Tell whether this commit runs the test of this name, which each four in a row do once."""
-    turn = _turn(root)
-    return turn is None or zlib.crc32(name.encode()) % _TURNS == turn % _TURNS
-
-
-def _git(root: Path, *arguments: str) -> list[str] | None:
-    """Return the lines that git prints, None where it fails."""
-    try:
-        done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=False)
-    except OSError:
-        return None
-    return done.stdout.splitlines() if done.returncode == 0 else None
+    return zlib.crc32(name.encode()) % _TURNS == commit() % _TURNS
