@@ -200,8 +200,10 @@ def judged(cell: Cell, result: Mapping[str, Any] | None, seen: Iterable[Seen]) -
 def troubles(directory: Path, expected: int, output: str) -> list[str]:
     """What is wrong with a job whatever its trials say."""
     found = []
-    if "Traceback" in output or "INTERNALERROR" in output:
-        found.append(f"a traceback: {output[-2000:]}")
+    for sign in ("Traceback", "INTERNALERROR"):
+        before, it, behind = output.partition(sign)
+        if it:
+            found.append(f"a traceback: {before[-500:]}{it}{behind[:2500]}")
     ended = [result["node_id"] for result in results(directory)]
     if sorted(set(ended)) != sorted(ended) or len(ended) != expected:
         found.append(f"{expected} trials, but {len(ended)} results, {len(set(ended))} of them different")
