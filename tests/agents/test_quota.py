@@ -61,10 +61,7 @@ def test_a_paused_job_is_finished_in_new_containers(job: Job, agent: str) -> Non
 @pytest.mark.parametrize("agent", SPECS)
 def test_a_trial_that_was_cut_short_begins_anew_when_the_quota_is_back(job: Job, agent: str) -> None:
     job.scenarios(
-        {
-            "cut": f"<<<RUN: touch trace>>> <<<ERRAFTER: quota times=1 retry-after=3>>> {SOLVE}",
-            "well": SOLVE,
-        }
+        {"cut": f"<<<RUN: touch trace>>> <<<ERRAFTER: quota times=1 retry-after=3>>> {SOLVE}", "well": SOLVE}
     )
     done = run(job.path, *arguments(job, agent), "--bench-on-quota", "wait", **KEYS)
     assert done.returncode == 0, done.stdout

@@ -180,10 +180,7 @@ def test_nothing_is_left(ran: Path, client: docker.APIClient) -> None:
 
 
 def test_the_result_names_all_images(ran: Path) -> None:
-    assert {part.partition("=")[0] for part in one_of(ran)["image"]["key"].split(" ")[1:]} == {
-        "db",
-        "web",
-    }
+    assert {part.partition("=")[0] for part in one_of(ran)["image"]["key"].split(" ")[1:]} == {"db", "web"}
 
 
 def test_the_same_again_is_reused(ran: Path) -> None:

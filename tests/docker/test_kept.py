@@ -256,10 +256,7 @@ def test_a_command_that_keeps_talking_is_not_silent(provider: DockerProvider) ->
         result = sandbox.exec(["sh", "-c", script], timeout=50, silent=5, sink=lambda data: None)
         assert (result.exit_status, result.timed_out, result.silent) == (0, False, False)
         late = sandbox.exec(
-            ["sh", "-c", "while :; do echo; sleep 0.1; done"],
-            timeout=0.6,
-            silent=30,
-            sink=lambda data: None,
+            ["sh", "-c", "while :; do echo; sleep 0.1; done"], timeout=0.6, silent=30, sink=lambda data: None
         )
         assert (late.timed_out, late.silent) == (True, False)
     finally:

@@ -40,13 +40,7 @@ def _run(
         "scenarios": scenarios,
     }
     (directory / "pythons.bench.yaml").write_text(json.dumps(manifest))
-    done = run(
-        directory,
-        "pythons.bench.yaml",
-        f"--bench-agent={AGENT}",
-        "--bench-concurrency=3",
-        *options,
-    )
+    done = run(directory, "pythons.bench.yaml", f"--bench-agent={AGENT}", "--bench-concurrency=3", *options)
     found = {one["scenario"]: one for one in results(directory)}
     assert len(found) == len(scenarios), done.stdout
     return found

@@ -13,12 +13,7 @@ from unittest import mock
 import docker
 import pytest
 
-from pytest_benchjobs.model.errors import (
-    ContainerLost,
-    EngineUnavailable,
-    ImageMissing,
-    Ungradable,
-)
+from pytest_benchjobs.model.errors import ContainerLost, EngineUnavailable, ImageMissing, Ungradable
 from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.model.scenario import Environment
 from pytest_benchjobs.sandbox.docker.container import DockerSandbox
@@ -274,10 +269,7 @@ def test_changed_programs_are_put_back_and_additions_stay(provider: DockerProvid
             "/etc/ld.so.preload",
         }
         assert (
-            _out(
-                sandbox,
-                "bash -c 'echo $BASH'; echo x | grep x; ls /usr/local/bin; cat /etc/ld.so.preload",
-            )
+            _out(sandbox, "bash -c 'echo $BASH'; echo x | grep x; ls /usr/local/bin; cat /etc/ld.so.preload")
             == "/usr/local/bin/bash\nx\nbash\nnewtool\n"
         )
         assert _out(sandbox, "readlink /usr/local/bin/bash; cmp /bin/bash /usr/local/bin/bash") == (

@@ -159,9 +159,7 @@ def test_a_mistake_is_one_clear_line(directory: Path, arguments: tuple[str, ...]
     assert re.fullmatch(f"benchjobs: {message}.*\n", err.decode())
 
 
-def test_what_was_removed_meanwhile_is_said_to_be(
-    tmp_path: Path,
-) -> None:
+def test_what_was_removed_meanwhile_is_said_to_be(tmp_path: Path) -> None:
     with History.of(tmp_path) as history:
         history.save_job(record(tmp_path, status=JobStatus.COMPLETED, finished_at=NOW))
         history.save_trials([result(kept="benchjobs-kept:gone")])
@@ -315,9 +313,7 @@ def test_a_signal_ends_it_and_the_terminal_is_as_it_was(
     assert termios.tcgetattr(terminal.slave) == terminal.before
 
 
-def test_a_terminal_that_goes_away_leaves_no_container(
-    on_terminal: Callable[..., Terminal],
-) -> None:
+def test_a_terminal_that_goes_away_leaves_no_container(on_terminal: Callable[..., Terminal]) -> None:
     terminal = on_terminal()
     terminal.until("# ")
     os.close(terminal.slave)

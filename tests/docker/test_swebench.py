@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.shares import share
 from tests.support import by_agent, fetched, results, run
 
 from .built import GIT_AND_PYTHON, build
@@ -129,31 +130,41 @@ HOSTILE = {
 KILL = "kill -9 $PPID"
 OFFLINE = SCRIPT.replace("bash tests/run.sh", "echo 'fatal: Could not resolve host: example.org'") % ":"
 FAILED, ERROR = ("failed", 0.0), ("error", None)
+TESTS = '["t::answer"]'
 
 
-def test_work_is_graded_as_a_diff_would_be_and_none_is_worth_more_than_it_is(tmp_path: Path) -> None:
-    """New files, modes, deletions, links and what is binary; nothing that git ignores, and commits make no difference."""
-    tests = '["t::answer"]'
-    cases: dict[str, tuple[dict[str, Any], Any]] = {}
-
-    def case(work: str, end: tuple[str, float | None], also: str = ":", **more: Any) -> None:
-        name = f"our__tiny-{len(cases)}"
-        cases[name] = row(name, also, problem_statement=work, **more), end
-
-    for check in CHECKS:
-        case(WORK, ("passed", 1.0), check, FAIL_TO_PASS=tests)
-    for work in HOSTILE.values():
-        case(work, FAILED)
+CASES: dict[str, tuple[str, tuple[str, float | None], dict[str, Any]]] = {
+    # What the agent does, what has to come of it, and keys of the row.
+    **{
+        f"check {n}": (WORK, ("passed", 1.0), {"also": check, "FAIL_TO_PASS": TESTS})
+        for n, check in enumerate(CHECKS)
+    },
+    **{name: (work, FAILED, {}) for name, work in HOSTILE.items()},
     # A script that breaks is an error unless it is the agent's doing.
-    case("echo 3 > answer", ERROR, KILL)
-    case("echo 3 > answer", FAILED, f"grep -q 1 answer || {KILL}")
-    case("echo 2 > answer", ERROR, eval_script=OFFLINE)
-    rows = [given for given, _ in cases.values()]
+    "broken": ("echo 3 > answer", ERROR, {"also": KILL}),
+    "spoiled": ("echo 3 > answer", FAILED, {"also": f"grep -q 1 answer || {KILL}"}),
+    "offline": ("echo 2 > answer", ERROR, {"eval_script": OFFLINE}),
+}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param(share(CASES, 3), id="share"),
+        pytest.param(set(CASES), id="all", marks=pytest.mark.extended),
+    ],
+)
+def test_work_is_graded_as_a_diff_would_be_and_none_is_worth_more_than_it_is(
+    tmp_path: Path, names: set[str]
+) -> None:
+    """New files, modes, deletions, links and what is binary; nothing that git ignores, and commits make no difference."""
+    ids = {name: f"our__tiny-{number}" for number, name in enumerate(sorted(names))}
+    rows = [row(id_, problem_statement=CASES[name][0], **CASES[name][2]) for name, id_ in ids.items()]
     said = run_rows(tmp_path, rows, 'command:sh "$BENCH_PROBLEM_FILE"')
     found = {result["scenario"]: result for result in results(tmp_path)}
-    ends = {name: (result["outcome"], result["score"]) for name, result in found.items()}
-    assert ends == {name: end for name, (_, end) in cases.items()}, said
-    for name in list(cases)[: len(CHECKS)]:
-        assert "FAILED" not in found[name]["scorers"][0]["output"].partition("Start Test Output")[2], found[
-            name
-        ]
+    ends = {name: (found[id_]["outcome"], found[id_]["score"]) for name, id_ in ids.items()}
+    assert ends == {name: CASES[name][1] for name in names}, said
+    for name, id_ in ids.items():
+        if name.startswith("check"):
+            output = found[id_]["scorers"][0]["output"]
+            assert "FAILED" not in output.partition("Start Test Output")[2], found[id_]

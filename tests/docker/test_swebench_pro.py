@@ -11,6 +11,7 @@ from typing import NamedTuple
 import docker
 import pytest
 
+from tests.shares import share
 from tests.support import by_agent, fetched, results, run
 
 from .built import GIT_AND_PYTHON, build
@@ -146,21 +147,32 @@ BROKEN = {
 }
 
 
+CASES = {
+    "hostile": Instance(HOSTILE),
+    "gone": Instance(ANSWER, commit="f" * 40),
+    **{name: instance for name, (instance, _) in BROKEN.items()},
+}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param(share(CASES, 2), id="share"),
+        pytest.param(set(CASES), id="all", marks=pytest.mark.extended),
+    ],
+)
 def test_what_the_tested_code_leaves_is_no_result_and_what_breaks_an_error(
-    tmp_path: Path, commits: tuple[str, str]
+    tmp_path: Path, commits: tuple[str, str], names: set[str]
 ) -> None:
-    instances = {
-        "hostile": Instance(HOSTILE),
-        "gone": Instance(ANSWER, commit="f" * 40),
-        **{name: instance for name, (instance, _) in BROKEN.items()},
-    }
+    instances = {name: CASES[name] for name in sorted(names)}
     said = run_instances(tmp_path, commits, instances, 'command:sh "$BENCH_PROBLEM_FILE"')
     found = {one["scenario"].removeprefix("instance_our__"): one for one in results(tmp_path)}
     assert {name: (one["outcome"], one["score"]) for name, one in found.items()} == {
-        "hostile": ("failed", 0.0),
-        **dict.fromkeys(("gone", *BROKEN), ("error", None)),
+        name: ("failed", 0.0) if name == "hostile" else ("error", None) for name in names
     }, said
-    assert {name: found[name]["scorers"][0]["error"]["class"] for name in BROKEN} == {
-        name: error for name, (_, error) in BROKEN.items()
-    }
-    assert "cannot be checked out" in found["gone"]["scorers"][0]["error"]["message"]
+    errors = {name: one["scorers"][0]["error"] for name, one in found.items() if name != "hostile"}
+    for name, error in errors.items():
+        if name == "gone":
+            assert "cannot be checked out" in error["message"]
+        else:
+            assert error["class"] == BROKEN[name][1]

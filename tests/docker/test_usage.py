@@ -70,10 +70,7 @@ ELSE = {
 }
 
 
-TOLD = {
-    "huge": "usage.json has 107374182400 bytes, more than 65536",
-    "random": "Invalid JSON",
-}
+TOLD = {"huge": "usage.json has 107374182400 bytes, more than 65536", "random": "Invalid JSON"}
 """Of these a note says what was wrong. Of the others nothing is there to be read."""
 
 

@@ -41,9 +41,7 @@ def measure() -> list[tuple[str, float, str, str]]:
         made = (
             f"{trials:,} trials, {path.stat().st_size >> 20} MB, made in {time.perf_counter() - began:.0f} s"
         )
-        rows = [
-            ("history: open", _median(lambda: HistoryReader(path).close()), PAGE, made),
-        ]
+        rows = [("history: open", _median(lambda: HistoryReader(path).close()), PAGE, made)]
         with HistoryReader(path) as history:
             rows += [
                 (f"history: {what}", _median(question), budget, "")

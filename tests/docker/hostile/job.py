@@ -91,9 +91,7 @@ SPOILED = {
     "agent_timeout": 40,
     "scorer_timeout": 6,
     "artifacts": ["out.txt", "*.txt"],
-    "scorers": [
-        {"name": "right", "type": "bash", "script": "grep -qx right out.txt && echo 1 || echo 0"},
-    ],
+    "scorers": [{"name": "right", "type": "bash", "script": "grep -qx right out.txt && echo 1 || echo 0"}],
 }
 # Not before grading has begun: until then, it would be the agent's answer.
 LATE = "setsid sh -c 'while :; do test -e begun && echo right > out.txt; sleep 0.1; done' >/dev/null 2>&1 & sleep 0.2"
