@@ -110,44 +110,24 @@ def first_trial(bench: Bench) -> Path:
     return min(bench.bundle().glob("trials/*/*/*/result.json")).parent
 
 
-def git_of(bench: Bench, branch: str) -> None:
-    who = ("-c", "user.name=Ann", "-c", "user.email=a@b")
-    (bench.path / ".gitignore").write_text("*\n")
-    for arguments in (("init", "-q", "-b", branch), ("commit", "-q", "--allow-empty", "-m", "1")):
-        subprocess.run(["git", *who, *arguments], cwd=bench.path, check=True, capture_output=True)
-
-
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        ("mian", "there is no baseline 'mian'. Did you mean 'main'?"),
-        (
-            "branch:mian",
-            "there is no matching completed job of branch mian in *. Did you mean branch 'main'?",
-        ),
-    ],
-)
-def test_a_baseline_that_is_not_there_ends_the_run_before_it_begins(
-    two: Bench, spec: str, message: str
-) -> None:
-    git_of(two, "main")
+def test_a_baseline_that_is_not_there_ends_the_run_before_it_begins(two: Bench) -> None:
+    message = "there is no baseline 'mian'. Did you mean 'main'?"
     assert two.run("one.bench.yaml", SOLVES, "--bench-job-name=source").ret == 0
     assert two.benchjobs("baseline", "set", "source", "--name", "main").returncode == 0
-    assert two.benchjobs("baseline", "export", "main", "--to", "baseline.json").returncode == 0
     jobs = jobs_of(two)
     for more in ((), ("-n2",)):
-        refused = two.run("one.bench.yaml", FAILS, f"--bench-baseline={spec}", *more)
+        refused = two.run("one.bench.yaml", FAILS, "--bench-baseline=mian", *more)
         assert refused.ret == 4, refused.stdout.str()
         refused.stderr.fnmatch_lines([f"*--bench-baseline: {message}*"])
-    run = two.benchjobs("run", "--benchmark", "one.bench.yaml", "--baseline", spec)
+    run = two.benchjobs("run", "--benchmark", "one.bench.yaml", "--baseline", "mian")
     assert run.returncode == 2
-    assert message.partition(" *")[0] in run.stderr
+    assert message in run.stderr
     assert not ("Did you mean" in run.stderr and "first-run" in run.stderr)
     assert jobs_of(two) == jobs
-    for command in (("gate", "last", "--baseline", spec), ("compare", spec, "source")):
+    for command in (("gate", "last", "--baseline", "mian"), ("compare", "mian", "source")):
         said = two.benchjobs(*command)
         assert said.returncode not in (0, 10), said.stdout
-        assert message.partition(" *")[0].partition(". Did")[0] in said.stderr, said.stderr
+        assert "there is no baseline 'mian'" in said.stderr, said.stderr
     # The right one is there.
     assert two.run("one.bench.yaml", FAILS, "--bench-baseline=main").ret == 10
 
@@ -184,13 +164,13 @@ def test_there_is_no_last_job_at_first(two: Bench) -> None:
     assert two.run("one.bench.yaml", FAILS, "--bench-baseline=last", "--bench-first-run").ret == 10
 
 
-@pytest.mark.parametrize(("lost", "spec"), [("job", "main"), ("trials", "job:source"), ("one trial", "main")])
+@pytest.mark.parametrize(("lost", "spec"), [("trials", "job:source"), ("one trial", "main")])
 def test_a_baseline_that_lost_its_results_is_refused_even_of_a_first_run(
     two: Bench, lost: str, spec: str
 ) -> None:
     assert two.run("one.bench.yaml", SOLVES, "--bench-job-name=source").ret == 0
     assert two.benchjobs("baseline", "set", "source", "--name", "main").returncode == 0
-    gone = {"job": two.bundle(), "trials": two.bundle() / "trials", "one trial": first_trial(two)}[lost]
+    gone = {"trials": two.bundle() / "trials", "one trial": first_trial(two)}[lost]
     shutil.rmtree(gone)
     for path in (two.path / "reports").glob("history.sqlite*"):
         path.unlink()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 
@@ -14,23 +12,15 @@ SCORER = {"name": "right", "type": "command", "command": "cat out.txt || { echo 
 
 
 def _manifest(bench: Bench, references: Mapping[str, str], name: str = "dots.bench.yaml") -> None:
-    listed = [
-        {"id": scenario, "problem_statement": "Try.", "reference": reference, "scorers": [SCORER]}
-        for scenario, reference in references.items()
-    ]
-    manifest = {
-        "benchmark": Path(name).name.split(".")[0],
-        "defaults": {"image": "none", "workdir": "/app"},
-        "scenarios": listed,
-    }
-    bench.write(name, json.dumps(manifest))
+    scenarios = {scenario: {"reference": text, "scorers": [SCORER]} for scenario, text in references.items()}
+    bench.manifest(scenarios, name, defaults={"image": "none", "workdir": "/app"})
 
 
 WRONG = "no-such-git init; echo tried hard"
 """A solution that lacks a command and ends with status 0."""
 
 
-@pytest.mark.parametrize("options", [(), ("-v",), ("-vv",), ("-rA",), ("--tb=long",), ("-q",), ("-n", "2")])
+@pytest.mark.parametrize("options", [(), ("-vv", "-rA", "--tb=long"), ("-q",), ("-v", "-n", "2")])
 def test_the_terminal_shows_the_last_lines_of_agent_and_scorers_and_where_they_are(
     bench: Bench, options: tuple[str, ...]
 ) -> None:

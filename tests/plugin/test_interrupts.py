@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -41,8 +42,7 @@ def interrupts() -> Iterator[Interrupts]:
 
 
 @pytest.mark.parametrize(
-    ("number", "said"),
-    [(signal.SIGINT, ()), (signal.SIGTERM, ("SIGTERM",)), (signal.SIGHUP, ("SIGHUP",))],
+    ("number", "said"), [(signal.SIGINT, ()), (signal.SIGTERM, ("SIGTERM",)), (signal.SIGHUP, ("SIGHUP",))]
 )
 def test_each_does_what_ctrl_c_does(
     interrupts: Interrupts, number: signal.Signals, said: tuple[str, ...]
@@ -109,16 +109,14 @@ def _written(bench: Bench) -> tuple[str, dict[str, str], dict[str, str]]:
     return record["status"], bench.outcomes(), rows
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "xdist"])
-def test_in_the_middle_of_a_job_what_has_ended_is_kept(
-    bench: Bench, workers: tuple[str, ...], number: signal.Signals
-) -> None:
+def test_in_the_middle_of_a_job_what_has_ended_is_kept(bench: Bench, workers: tuple[str, ...]) -> None:
+    """At a hang-up. The two signals that are sent more often are those of `tests/plugin/test_running.py`."""
     bench.manifest({"quick": "echo 1", **{f"slow{n}": "sleep 30; echo 1" for n in range(3)}})
     bench.conftest("import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL)")
     process = bench.start("many.bench.yaml", *workers)
     until(lambda: list(bench.path.glob("reports/jobs/*/trials/*/*/1/result.json")))
-    process.send_signal(number)
+    process.send_signal(signal.SIGHUP)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 2, output
     status, files, rows = _written(bench)
@@ -137,25 +135,31 @@ def pytest_sessionfinish(session):
 """
 
 
-@pytest.mark.parametrize("when", ["tryfirst=True", "trylast=True"])
-@pytest.mark.parametrize(
-    ("what", "status"),
-    [
-        ("os.kill(os.getpid(), signal.SIGINT)", 0),
-        ("os.kill(os.getpid(), signal.SIGTERM)", 0),
-        ("os.kill(os.getpid(), signal.SIGHUP)", 0),
-        ("raise KeyboardInterrupt", None),
-    ],
+SIGNALS = [f"os.kill(os.getpid(), signal.{name})" for name in ("SIGINT", "SIGTERM", "SIGHUP")]
+DAILY = {
+    (SIGNALS[0], "tryfirst=True", ""),
+    (SIGNALS[1], "trylast=True", "-n1"),
+    (SIGNALS[2], "trylast=True", ""),
+    ("raise KeyboardInterrupt", "tryfirst=True", "-n1"),
+    ("raise KeyboardInterrupt", "trylast=True", ""),
+}
+ENDS = itertools.product(
+    [*SIGNALS, "raise KeyboardInterrupt"], ["tryfirst=True", "trylast=True"], ["", "-n1"]
 )
-@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["one process", "xdist"])
+
+
+@pytest.mark.parametrize(
+    ("what", "when", "workers"),
+    [pytest.param(*end, marks=[] if end in DAILY else pytest.mark.extended) for end in ENDS],
+)
 def test_at_the_end_of_a_job_it_is_written_down_all_the_same(
-    bench: Bench, workers: tuple[str, ...], what: str, status: int | None, when: str
+    bench: Bench, what: str, when: str, workers: str
 ) -> None:
     bench.manifest({"one": "echo 1", "two": "echo 1"})
     bench.conftest(_AT_THE_END.format(what=what, when=when))
-    done = bench.run("many.bench.yaml", *workers)
-    if status is not None:
-        assert done.ret == status
+    done = bench.run("many.bench.yaml", *workers.split())
+    if what in SIGNALS:
+        assert done.ret == 0
     found, files, rows = _written(bench)
     assert (found, len(files)) == ("completed", 2)
     assert rows == files

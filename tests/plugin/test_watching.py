@@ -29,17 +29,14 @@ def fifty(bench: Bench) -> Bench:
 
     None goes on before there is a file `go`, and only some of them before there is one called `rest`.
     """
-    listed = [
-        {
-            "id": f"s{number:02}",
-            "problem_statement": "Try.",
+    scenarios = {
+        f"s{number:02}": {
             "reference": f"sh {bench.path}/work.sh",
-            "scorers": [{"name": "s", "type": "bash", "script": f"echo score={0 if number % 7 == 0 else 1}"}],
+            "script": f"echo score={0 if number % 7 == 0 else 1}",
         }
         for number in range(SCENARIOS)
-    ]
-    manifest = {"benchmark": "fifty", "defaults": {"image": "none"}, "scenarios": listed}
-    bench.write("fifty.bench.yaml", json.dumps(manifest))
+    }
+    bench.manifest(scenarios, "fifty.bench.yaml")
     bench.write(
         "work.sh",
         f"""
@@ -97,7 +94,9 @@ def written(bench: Bench, name: str, *arguments: str) -> subprocess.Popen[bytes]
 
 
 @pytest.mark.skipif(TMUX is None, reason="there is no tmux")
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["", "xdist"])
+@pytest.mark.parametrize(
+    "workers", [pytest.param((), marks=pytest.mark.extended), ("-n", "2")], ids=["", "xdist"]
+)
 def test_everybody_sees_the_same_job(fifty: Bench, workers: tuple[str, ...]) -> None:
     with (
         job(fifty, *workers) as process,

@@ -33,11 +33,7 @@ def pytest_benchjobs_scorers(config):
 
 def crowd(bench: Bench, count: int) -> None:
     bench.conftest(CROWD)
-    rows = "".join(
-        f"  - {{id: s{n:02}, image: x, problem_statement: x, reference: 'true', scorers: [{{name: c, type: crowd}}]}}\n"
-        for n in range(count)
-    )
-    bench.write("crowd.bench.yaml", f"benchmark: crowd\nscenarios:\n{rows}")
+    bench.manifest({f"s{n:02}": {"type": "crowd"} for n in range(count)}, "crowd.bench.yaml")
 
 
 def most_at_once(bench: Bench) -> int:
@@ -76,13 +72,15 @@ def test_the_same_job_whatever_the_workers_and_the_concurrency(
 ALSO = [pytest.param(mode, marks=pytest.mark.extended) for mode in ("worksteal", "loadfile")]
 
 
-@pytest.mark.parametrize("mode", ["load", "loadscope", "loadgroup", "each", "no", *ALSO])
-def test_every_dist_mode_runs_each_trial_once(bench: Bench, mode: str) -> None:
+def test_with_dist_each_every_trial_runs_once_and_ordinary_tests_are_refused(bench: Bench) -> None:
     crowd(bench, 6)
-    workers = ("-n", "2") if mode != "no" else ()
-    result = bench.run(*workers, "--dist", mode)
+    result = bench.run("-n", "2", "--dist", "each")
     assert result.parseoutcomes() == {"passed": 3, "unsolved": 3}
     assert len((bench.path / "most").read_text().splitlines()) == 6
+    bench.write("test_ordinary.py", ORDINARY)
+    result = bench.run("-n", "2", "--dist", "each")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --dist each runs every test in every worker*"])
 
 
 ORDINARY = """
@@ -100,24 +98,17 @@ def test_ordinary(once, number):
 """
 
 
-@pytest.mark.parametrize("mode", ["load", "loadscope", "loadgroup", *ALSO])
+@pytest.mark.parametrize("mode", ["no", "load", "loadscope", "loadgroup", *ALSO])
 def test_ordinary_tests_run_beside_trials_and_stay_together_where_the_mode_says_so(
     bench: Bench, mode: str
 ) -> None:
     crowd(bench, 6)
     bench.write("test_ordinary.py", ORDINARY)
-    result = bench.run("-n", "2", "--dist", mode)
+    result = bench.run("--dist", mode, *(("-n", "2") if mode != "no" else ()))
     assert result.parseoutcomes() == {"passed": 7, "unsolved": 3}
+    assert len((bench.path / "most").read_text().splitlines()) == 6, "each trial runs once"
     made = len((bench.path / "made").read_text().splitlines())
-    assert made == 1 if mode in ("loadscope", "loadfile") else made <= 4
-
-
-def test_ordinary_tests_with_dist_each_are_refused(bench: Bench) -> None:
-    crowd(bench, 2)
-    bench.write("test_ordinary.py", ORDINARY)
-    result = bench.run("-n", "2", "--dist", "each")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: --dist each runs every test in every worker*"])
+    assert made == 1 if mode in ("no", "loadscope", "loadfile") else made <= 4
 
 
 def test_ordinary_tests_alone_are_none_of_our_business(bench: Bench) -> None:
@@ -135,15 +126,6 @@ def test_a_usage_error_that_only_workers_can_see_ends_the_run_as_one(bench: Benc
         ["ERROR: --bench-scenario: no scenario is called 'solvd'; did you mean 'solved'?"]
     )
     assert "INTERNALERROR" not in result.stdout.str()
-
-
-def test_a_benchmark_by_name_runs_in_workers_too(bench: Bench) -> None:
-    bench.toy()
-    bench.write("pytest.ini", "[pytest]\nbench_sandbox = fake\nbench_benchmarks = toy = toy.bench.yaml\n")
-    bench.write("test_ordinary.py", ORDINARY)
-    result = bench.run("-n", "2", "--bench", "toy")
-    assert result.parseoutcomes() == {"passed": 1, "unsolved": 1, "errors": 1}
-    assert sorted(bench.outcomes()) == [f"toy::{name}[oracle]" for name in ("partial", "solved", "unscored")]
 
 
 def test_a_worker_that_dies_loses_what_it_had_in_flight_and_nothing_else(bench: Bench) -> None:
@@ -170,11 +152,7 @@ def test_a_worker_that_dies_loses_what_it_had_in_flight_and_nothing_else(bench: 
             return {"killer": killer}
         """
     )
-    rows = "".join(
-        f"  - {{id: s{n:02}, image: x, problem_statement: x, reference: 'true', scorers: [{{name: k, type: killer}}]}}\n"
-        for n in range(12)
-    )
-    bench.write("killer.bench.yaml", f"benchmark: killer\nscenarios:\n{rows}")
+    bench.manifest({f"s{n:02}": {"type": "killer"} for n in range(12)}, "killer.bench.yaml")
     # One worker, so that the four are its own; xdist replaces it.
     result = bench.run("-n", "1", "--bench-concurrency", "4", "--junit-xml=junit.xml")
     assert result.parseoutcomes() == {"passed": 8, "errors": 4}
@@ -209,11 +187,7 @@ def test_what_xdist_gives_up_on_is_counted_as_not_run(bench: Bench) -> None:
             return {"killer": lambda context: os.kill(os.getpid(), signal.SIGKILL)}
         """
     )
-    rows = "".join(
-        f"  - {{id: s{n:02}, image: x, problem_statement: x, reference: 'true', scorers: [{{name: k, type: killer}}]}}\n"
-        for n in range(8)
-    )
-    bench.write("killer.bench.yaml", f"benchmark: killer\nscenarios:\n{rows}")
+    bench.manifest({f"s{n:02}": {"type": "killer"} for n in range(8)}, "killer.bench.yaml")
     result = bench.run("-n", "1", "--bench-concurrency", "1", "--max-worker-restart", "1", "-q")
     assert result.ret != 0
     assert result.parseoutcomes()["errors"] == 2
