@@ -5,7 +5,7 @@ else one of `make extended`. A file counts as changed that differs from the comm
 green `make extended` sets; where there is none, from the parent of HEAD. What is not committed yet counts, too.
 
     @pytest.mark.when_changed                     what the file of the test imports
-    @pytest.mark.when_changed("scoring", "gate")  everything below directories, and files, of these names
+    @pytest.mark.when_changed("scoring", "gate")  everything below directories, and files, of these names, and its own file
     @pytest.mark.when_changed(..., page="docs/gates.md")
                                                   this page, too; and each fourth commit, changed or not
 """
@@ -33,6 +33,8 @@ def is_due(item: pytest.Item, mark: pytest.Mark) -> bool:
         return True
     page = mark.kwargs.get("page")
     if page and (page in changes or its_turn(item.name)):
+        return True
+    if str(item.path.relative_to(ROOT)) in changes:
         return True
     return bool(changes & (named(mark.args) if mark.args or page else leaning(item.path)))
 
@@ -103,7 +105,8 @@ def named(words: tuple[str, ...]) -> frozenset[str]:
 
 @functools.cache
 def _files() -> tuple[str, ...]:
-    return tuple(str(path.relative_to(ROOT)) for path in sorted((ROOT / PACKAGE).rglob("*.py")))
+    found = (path.relative_to(ROOT) for path in sorted((ROOT / PACKAGE).rglob("*")) if path.is_file())
+    return tuple(str(path) for path in found if path.suffix != ".pyc")
 
 
 @functools.cache

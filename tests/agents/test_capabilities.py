@@ -12,7 +12,7 @@ import pytest
 from pytest_benchjobs.agents.described import packaged_agents
 from tests.agents.jobs import EACH, Job
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow]
+pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.when_changed("agents", "gateway")]
 
 _PROMPT = "<<<LOOK: /app/picture.png>>> <<<RUN: echo hi > made.txt>>> <<<SAY: all done>>>"
 _TOOL = "frobnicate"

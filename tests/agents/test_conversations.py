@@ -11,7 +11,7 @@ import pytest
 from tests.agents.jobs import EACH, Job
 from tests.support import IMAGE
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow]
+pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.when_changed("agents", "gateway")]
 
 TURNS: list[dict[str, Any]] = [
     {

@@ -16,7 +16,7 @@ from tests.support import fetched, results, run
 
 from .built import GIT_AND_PYTHON, build
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.docker, pytest.mark.when_changed("bigcodebench", "grade", "grading")]
 
 TAG = "benchjobs/bigcodebench-test:1"
 HEAD = "import random\ndef task_func(number):\n"

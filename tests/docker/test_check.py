@@ -37,6 +37,7 @@ def test_the_quickstart_is_sound(tmp_path: Path) -> None:
     assert "8 scenarios: 8 ok" in done.stdout
 
 
+@pytest.mark.when_changed("check", "checks", "soundness", page="docs/check.md")
 def test_each_fault_of_an_unsound_benchmark_has_one_clear_line(tmp_path: Path) -> None:
     shutil.copytree(EXAMPLES / "unsound", tmp_path / "unsound")
     done = check(tmp_path, "unsound", "--dir", "checked")

@@ -10,7 +10,7 @@ from tests.unit.viewing import BEFORE, NOW_JOB, Made
 from tests.viewer.pages import Page
 from tests.viewer.test_hostile import PAGES
 
-pytestmark = [pytest.mark.slow, pytest.mark.extended]
+pytestmark = [pytest.mark.slow, pytest.mark.when_changed("viewer")]
 
 
 def focused(page: Page) -> str:

@@ -138,7 +138,7 @@ class _Tags(html.parser.HTMLParser):
         self.text += data
 
 
-@pytest.mark.extended
+@pytest.mark.when_changed("viewer")
 def test_in_plain_tables(page: Page, served: str, place: tuple[Path, list[str]]) -> None:
     for number, node_id in enumerate(place[1]):
         page.page.goto(f"{served}?plain=1&page=trial&job={JOB}&id={node_id.replace('[', '%5B')}")

@@ -116,7 +116,7 @@ def later(page: Page) -> list[str]:
     return others
 
 
-@pytest.mark.extended
+@pytest.mark.when_changed("viewer")
 def test_it_says_that_too_many_pages_follow_jobs(
     page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,7 +130,7 @@ def test_it_says_that_too_many_pages_follow_jobs(
     page.wrong = []
 
 
-@pytest.mark.extended
+@pytest.mark.when_changed("viewer")
 def test_it_says_that_the_job_was_removed(page: Page, tmp_path: Path) -> None:
     job = WatchedJob(tmp_path)
     job.fly("alpha")
@@ -143,7 +143,7 @@ def test_it_says_that_the_job_was_removed(page: Page, tmp_path: Path) -> None:
     page.wrong = []
 
 
-@pytest.mark.extended
+@pytest.mark.when_changed("viewer")
 def test_it_says_that_the_server_has_stopped(
     page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,7 +214,7 @@ def test_a_page_that_nobody_sees_does_not_ask(page: Page, tmp_path: Path) -> Non
         assert [address for address in later(page) if "/trial?" in address]
 
 
-@pytest.mark.extended
+@pytest.mark.when_changed("viewer")
 def test_a_trial_without_output_gets_its_log_when_there_is_one(page: Page, tmp_path: Path) -> None:
     job = WatchedJob(tmp_path)
     trial = job.fly("count")

@@ -17,7 +17,7 @@ from tests.unit.records import NOW
 from tests.viewer.pages import Page
 from tests.viewer.serving import serving
 
-pytestmark = [pytest.mark.slow, pytest.mark.extended]
+pytestmark = [pytest.mark.slow, pytest.mark.when_changed("viewer")]
 ONE, OTHER = "20261121-080000-aaaaaa", "20261121-090000-bbbbbb"
 STEPS, UNLIKE = 130, 120
 

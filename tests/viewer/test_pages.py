@@ -44,7 +44,7 @@ def test_runs_have_the_columns_and_sort_by_each(page: Page, address: str) -> Non
     assert len(set(scores)) > 1
 
 
-@pytest.mark.extended
+@pytest.mark.when_changed("viewer")
 def test_sorting_and_filtering_leave_readers_where_they_are(page: Page, address: str) -> None:
     page.page.set_viewport_size({"width": 1300, "height": 420})
     page.open(address, "runs")
@@ -69,7 +69,7 @@ def test_sorting_and_filtering_leave_readers_where_they_are(page: Page, address:
     assert page.page.evaluate("window.scrollY") == 0
 
 
-@pytest.mark.extended
+@pytest.mark.when_changed("viewer")
 def test_the_way_back_leads_to_the_same_place(page: Page, address: str) -> None:
     page.page.set_viewport_size({"width": 1300, "height": 420})
     page.open(address, "runs")
@@ -86,7 +86,7 @@ def test_the_way_back_leads_to_the_same_place(page: Page, address: str) -> None:
     assert page.page.evaluate("window.scrollY") == 150
 
 
-@pytest.mark.extended
+@pytest.mark.when_changed("viewer")
 def test_search_finds_and_says_when_nothing_fits(page: Page, address: str) -> None:
     page.open(address, "runs", q="oracle")
     assert all("oracle" in row.inner_text() for row in page.page.query_selector_all("[role=grid] tbody tr"))
@@ -112,7 +112,7 @@ def test_job_shows_verdict_interval_matrix_and_reasons(page: Page, address: str)
     assert "Why trials did not pass" in page.text
 
 
-@pytest.mark.extended
+@pytest.mark.when_changed("viewer")
 def test_a_mark_of_the_matrix_opens_its_trial(page: Page, address: str) -> None:
     page.open(address, "job", job=NOW_JOB)
     page.page.click("a.mark.is-failed")
@@ -135,7 +135,7 @@ def test_trial_has_everything_in_its_sections(page: Page, address: str, made: Ma
         assert said in page.text
 
 
-@pytest.mark.extended
+@pytest.mark.when_changed("viewer")
 def test_steps_are_searched(page: Page, address: str, made: Made) -> None:
     page.open(address, "trial", job=NOW_JOB, id=made.trials["fix"])
     page.page.wait_for_selector("article.step")
@@ -150,14 +150,14 @@ def test_steps_are_searched(page: Page, address: str, made: Made) -> None:
     assert whole == len(page.page.query_selector_all("article.step")) > 0
 
 
-@pytest.mark.extended
+@pytest.mark.when_changed("viewer")
 def test_log_shows_colours_and_drops_other_escapes(page: Page, address: str, made: Made) -> None:
     page.open(address, "trial", job=NOW_JOB, id=made.trials["fix"])
     page.page.wait_for_selector("pre.log .front-1")
     assert "\x1b" not in page.page.inner_text("pre.log")
 
 
-@pytest.mark.extended
+@pytest.mark.when_changed("viewer")
 def test_search_of_a_log_and_opened_files_are_in_the_address(page: Page, address: str, made: Made) -> None:
     page.open(address, "trial", job=NOW_JOB, id=made.trials["fix"])
     form = page.page.locator("form", has_text="Search the log")
@@ -182,7 +182,7 @@ def test_search_of_a_log_and_opened_files_are_in_the_address(page: Page, address
     page.page.go_back()
 
 
-@pytest.mark.extended
+@pytest.mark.when_changed("viewer")
 def test_the_address_of_many_opened_files_stays_short(page: Page, tmp_path: Path) -> None:
     made = make(tmp_path)
     (artifacts,) = JobBundle(made.directory, NOW_JOB).root.glob("trials/codex*/fix/1/artifacts")
@@ -235,7 +235,7 @@ def test_compare_draws_pairs_and_what_broke(page: Page, address: str) -> None:
     )
 
 
-@pytest.mark.extended
+@pytest.mark.when_changed("viewer")
 def test_comparison_that_cannot_be_says_why(page: Page, address: str) -> None:
     page.open(address, "compare", a=BEFORE, b=BEFORE, a_agent="nobody", b_agent="oracle")
     said = page.page.query_selector("[role=alert]")
@@ -280,7 +280,7 @@ def test_trend_has_a_chart_and_its_figures(page: Page, address: str) -> None:
     page.page.wait_for_selector("th >> text=Day")
 
 
-@pytest.mark.extended
+@pytest.mark.when_changed("viewer")
 def test_state_is_in_the_address(page: Page, address: str) -> None:
     page.open(address, "runs", sort="benchmark", order="asc", q="texts")
     there = page.page.url
@@ -300,7 +300,7 @@ def test_unknown_page_and_job_say_so(page: Page, address: str) -> None:
     page.wrong = [said for said in page.wrong if "404" not in said]
 
 
-@pytest.mark.extended
+@pytest.mark.when_changed("viewer")
 def test_dark_and_still(browser: Browser, address: str) -> None:
     context = browser.new_context(color_scheme="dark", reduced_motion="reduce")
     page = Page(context.new_page())
@@ -311,7 +311,7 @@ def test_dark_and_still(browser: Browser, address: str) -> None:
     context.close()
 
 
-@pytest.mark.extended
+@pytest.mark.when_changed("viewer")
 def test_plain_tables_need_no_script(browser: Browser, address: str) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()

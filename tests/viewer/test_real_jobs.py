@@ -20,7 +20,7 @@ from tests.viewer.real_jobs import RealJobs, real_jobs
 from tests.viewer.serving import serving
 
 __all__ = ["engine"]
-pytestmark = [pytest.mark.slow, pytest.mark.docker, pytest.mark.extended]
+pytestmark = [pytest.mark.slow, pytest.mark.docker, pytest.mark.when_changed("viewer")]
 
 
 @pytest.fixture(scope="module")

@@ -104,14 +104,14 @@ def test_a_trial_in_one_file_has_its_steps_and_log(browser: Browser, file: str, 
         assert "secret test" not in page.text
 
 
-@pytest.mark.extended
+@pytest.mark.when_changed("viewer")
 def test_a_comparison_in_one_file_draws_its_pairs(browser: Browser, file: str) -> None:
     with opened(browser, offline=True) as page:
         go(page, file, "compare", a=NOW_JOB, b=NOW_JOB, a_agent="oracle", b_agent=CODEX)
         assert page.page.query_selector("svg.pair") is not None
 
 
-@pytest.mark.extended
+@pytest.mark.when_changed("viewer")
 def test_agents_of_two_jobs_are_compared_in_one_file(browser: Browser, file: str) -> None:
     with opened(browser, offline=True) as page:
         go(page, file, "compare", a=BEFORE, b=NOW_JOB, a_agent="oracle", b_agent=CODEX, benchmark="texts")
@@ -128,7 +128,7 @@ def test_agents_of_two_jobs_are_compared_in_one_file(browser: Browser, file: str
         assert "one agent with another one" in page.page.inner_text("[role=alert]")
 
 
-@pytest.mark.extended
+@pytest.mark.when_changed("viewer")
 def test_lists_of_one_file_are_filtered_as_those_of_the_server(browser: Browser, file: str) -> None:
     def shown() -> set[str]:
         return {job for job in JOBS if job in page.page.inner_text("[role=grid]")}
@@ -146,7 +146,7 @@ def test_lists_of_one_file_are_filtered_as_those_of_the_server(browser: Browser,
         assert "that fit the filters" in page.text
 
 
-@pytest.mark.extended
+@pytest.mark.when_changed("viewer")
 def test_a_trend_of_one_file_is_of_a_branch(browser: Browser, file: str) -> None:
     with opened(browser, offline=True) as page:
         go(page, file, "trend", benchmark="texts")
@@ -157,7 +157,7 @@ def test_a_trend_of_one_file_is_of_a_branch(browser: Browser, file: str) -> None
         assert "0a1b2c3d" in page.text
 
 
-@pytest.mark.extended
+@pytest.mark.when_changed("viewer")
 def test_files_in_one_file_are_saved(browser: Browser, file: str, made: Made, tmp_path: Path) -> None:
     with opened(browser, offline=True) as page:
         go(page, file, "trial", job=NOW_JOB, id=made.trials["fix"])
@@ -175,7 +175,7 @@ def test_files_in_one_file_are_saved(browser: Browser, file: str, made: Made, tm
         assert page.page.query_selector('button[aria-label="Save artifacts/data.bin"]') is None
 
 
-@pytest.mark.extended
+@pytest.mark.when_changed("viewer")
 def test_many_files_show_the_same_from_a_web_server(browser: Browser, site: str, made: Made) -> None:
     trial = ("trial", {"job": NOW_JOB, "id": made.trials["fix"]})
     with opened(browser, offline=False) as page:

@@ -60,7 +60,7 @@ def test_a_file_is_downloaded_as_it_is(page: Page, long: tuple[str, Made], tmp_p
         assert download.value.suggested_filename == Path(path).name
 
 
-@pytest.mark.extended
+@pytest.mark.when_changed("viewer")
 def test_earlier_parts_of_a_log_come_before_what_is_there(page: Page, long: tuple[str, Made]) -> None:
     address, made = long
     page.open(address, "trial", job=NOW_JOB, id=made.trials["fix"])
@@ -77,7 +77,7 @@ def test_earlier_parts_of_a_log_come_before_what_is_there(page: Page, long: tupl
     assert lines == [*(f"line {number} é" for number in range(1, LINES + 1)), ""]
 
 
-@pytest.mark.extended
+@pytest.mark.when_changed("viewer")
 def test_a_search_looks_at_the_whole_log(page: Page, long: tuple[str, Made]) -> None:
     address, made = long
     page.open(address, "trial", job=NOW_JOB, id=made.trials["fix"], log_q="line 7 ")
@@ -85,7 +85,7 @@ def test_a_search_looks_at_the_whole_log(page: Page, long: tuple[str, Made]) -> 
     page.page.wait_for_selector("text=1 line contains it")
 
 
-@pytest.mark.extended
+@pytest.mark.when_changed("viewer")
 def test_words_that_are_only_typed_yet_search_nothing(page: Page, long: tuple[str, Made]) -> None:
     """Answers that come meanwhile are of what was asked."""
     address, made = long
@@ -112,7 +112,7 @@ def test_words_that_are_only_typed_yet_search_nothing(page: Page, long: tuple[st
     page.page.wait_for_selector("text=11 lines contain it")
 
 
-@pytest.mark.extended
+@pytest.mark.when_changed("viewer")
 def test_weights_are_those_of_the_manifest(page: Page, long: tuple[str, Made]) -> None:
     address, made = long
     page.open(address, "trial", job=NOW_JOB, id=made.trials["fix"])
@@ -125,7 +125,7 @@ def test_weights_are_those_of_the_manifest(page: Page, long: tuple[str, Made]) -
     assert weights == [f"{scorer.weight:g}" for scorer in result.scorers]
 
 
-@pytest.mark.extended
+@pytest.mark.when_changed("viewer")
 def test_a_command_is_copied(browser: Browser, long: tuple[str, Made]) -> None:
     address, made = long
     context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
