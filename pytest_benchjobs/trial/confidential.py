@@ -31,6 +31,7 @@ _SAID = {
     "engine_unavailable": "no container engine answers; start it, and see `benchjobs doctor`",
     "engine_lost": "the container engine went away while the trial ran; run it again",
     "engine_error": "the container engine refused a call; see its own log, and `benchjobs doctor`",
+    "files_refused": "the container engine refused files of a container; see its own log, and `benchjobs doctor`",
     "container_start": "the container does not start; start one of the scenario's image yourself to see why",
     "container_lost": "the container was killed or removed while the trial ran; run it again",
     "disk_full": "there is no space left, in the engine's storage or for results; free some, then resume the job",

@@ -8,6 +8,7 @@ breaks too, it is an infrastructure error. If only the agent's work breaks it, t
 from __future__ import annotations
 
 import contextlib
+import posixpath
 from pathlib import Path
 
 from ..model.environ import HOST
@@ -95,10 +96,18 @@ def grade_untouched(context: TrialContext) -> None:
     """
     with untouched_sandbox(context, "control") as (control, setup):
         _begin_steps(context, setup)
+        _move_files(control)
         end_agent(control, context.limits.grading)
         for spec in context.scenario.scorers:
             if not _asks(context, spec):
                 _run_scorer(context, control, spec, context.layout.control)
+
+
+def _move_files(control: Sandbox) -> None:
+    """Make each call that is about files, which grading an untouched sandbox may have no need of."""
+    control.put([File(_ANY_FILE, content=b"x")])
+    control.read(_ANY_FILE, limit=1)
+    control.changed(posixpath.dirname(_ANY_FILE))
 
 
 def _begin_steps(context: TrialContext, setup: Setup) -> None:

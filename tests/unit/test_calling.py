@@ -224,7 +224,8 @@ def test_what_can_never_succeed_is_not_tried_again(
     [
         (*START, FilesRefused, "start a container"),
         ("PUT", "/containers/c/archive", FilesRefused, "put files into a container"),
-        ("GET", "/containers/c/changes", EngineRefused, "list the changes of a container"),
+        ("GET", "/containers/c/changes", FilesRefused, "list the changes of a container"),
+        ("GET", "/containers/c/top", EngineRefused, "list the processes of a container"),
         ("GET", "/version", EngineRefused, "answer"),
     ],
 )

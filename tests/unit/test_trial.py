@@ -825,6 +825,13 @@ def test_what_is_not_about_files_of_the_agent_is_the_engines_however_often_it_fa
     assert _kind(bench.run("command:true")) == ("error", error.code, None)
 
 
+@pytest.mark.parametrize("call", ["put /tmp/.bench", "read", "changed"])
+def test_an_engine_that_handles_files_of_no_container_is_the_one_to_blame(bench: Bench, call: str) -> None:
+    # As that of the agent's container, which an untouched one would have had no need of.
+    bench.provider.faults |= {"restore_programs": [LOOP, None, LOOP], call: [FilesRefused("sick")] * 3}
+    assert _kind(bench.run("command:true")) == ("error", "files_refused", None)
+
+
 def test_an_end_that_broke_after_the_agent_was_killed_is_done_again_as_a_whole(bench: Bench) -> None:
     running = [("server",)]
     bench.provider.faults["adopt_processes"] = lambda inner: running.pop(0) if running else ()

@@ -126,7 +126,7 @@ CALLS = (
     Call("describe a container", "GET", "/containers/{}/json", _C),
     Call("list the processes of a container", "GET", "/containers/{}/top", _C, gone=_ENDED),
     Call("measure a container", "GET", "/containers/{}/stats", _C, gone=_ENDED),
-    Call("list the changes of a container", "GET", "/containers/{}/changes", _C),
+    Call("list the changes of a container", "GET", "/containers/{}/changes", _C, of_files=True),
     Call("put files into a container", "PUT", "/containers/{}/archive", _C, of_files=True),
     Call("get files out of a container", "GET", "/containers/{}/archive", _C, of_files=True, asks=True),
     Call("keep a container", "POST", "/commit", _C),
