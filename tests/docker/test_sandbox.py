@@ -105,10 +105,8 @@ def test_a_command_that_closes_its_output_is_still_waited_for(sandbox: DockerSan
 
 def test_a_timeout_leaves_the_command_running_until_everything_is_ended(sandbox: DockerSandbox) -> None:
     sandbox.put([File("/app/keep.txt", content=b"kept")])
-    started = time.monotonic()
     result, output = _sh(sandbox, "echo first; sleep 60", timeout=3)
     assert (result.exit_status, result.timed_out, output) == (None, True, "first\n")
-    assert time.monotonic() - started < 40
     assert "sleep 60" in sandbox.processes()
     sandbox.end_processes()
     assert sandbox.processes() == ()

@@ -18,6 +18,7 @@ class Page:
 
     def __init__(self, page: BrowserPage) -> None:
         self.page = page
+        page.set_default_timeout(PATIENCE * 1000)
         self.wrong: list[str] = []
         self.asked: list[str] = []
         self.changed = False
@@ -64,7 +65,7 @@ class Page:
 
     def drawn(self) -> None:
         """Wait until the page shows what its address says, and asks nothing more."""
-        self.page.wait_for_selector("html[data-ready]", timeout=PATIENCE * 1000)
+        self.page.wait_for_selector("html[data-ready]")
         self.page.wait_for_selector("main:not([aria-busy])")
 
     @property

@@ -19,7 +19,7 @@ import yaml
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.store.reader import HistoryReader
 from pytest_benchjobs.store.rows import JobRow
-from tests.support import PATIENCE, paths, until
+from tests.support import PATIENCE, until
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "conftest_examples" / "quickstart"
 SOME = "access-log or csv-report or warehouse or lost-branch or locked-vault or crash-recovery"
@@ -71,11 +71,11 @@ def real_jobs(place: Path) -> Iterator[RealJobs]:
     careful = _solver(project, "careful", lambda _: True)
     hasty = _solver(project, "hasty", lambda scenario: scenario in ("lost-branch", "locked-vault"))
     twice = ("--bench-attempts", "2", "--bench-concurrency", "6")
-    pytest(*(f"--bench-agent={one}" for one in ("oracle", "nop", careful)), *twice).wait(PATIENCE)
+    pytest(*(f"--bench-agent={one}" for one in ("oracle", "nop", careful)), *twice).wait(5 * PATIENCE)
     benchjobs("baseline", "set", "last", "--name", "main")
     gate = ("--bench-baseline", "main", "--bench-fail-on-regression", "mean:5pp")
     allowed = ("--bench-allow-missing", "agent=nop", "--bench-allow-missing", "agent=oracle")
-    pytest(f"--bench-agent={hasty}", *twice, *gate, *allowed).wait(PATIENCE)
+    pytest(f"--bench-agent={hasty}", *twice, *gate, *allowed).wait(5 * PATIENCE)
     asleep = ("-k", SOME, "--bench-agent", SLEEPS, "--bench-concurrency", "2")
     running = pytest(*asleep)
     try:
@@ -172,9 +172,9 @@ def _begun(reports: Path, number: int) -> str:
     """Wait until so many jobs have begun, and the newest one has an agent at work; returns its id."""
 
     def newest() -> str | None:
-        with contextlib.suppress(InputError):
+        with contextlib.suppress(InputError, FileNotFoundError):  # what it looks at moves meanwhile
             ids = sorted(row.id for row in _jobs(reports))
-            if len(ids) == number and paths(reports / "jobs" / ids[-1], "**/agent.log"):
+            if len(ids) == number and list((reports / "jobs" / ids[-1]).glob("**/agent.log")):
                 return ids[-1]
         return None
 

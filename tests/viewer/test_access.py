@@ -28,7 +28,6 @@ def test_axe_finds_no_serious_fault(page: Page, address: str, made: Made, axe: s
             ("nowhere", {}),
         ):
             page.open(address, name, **parameters)
-            page.page.wait_for_timeout(300)
             # By the browser's own hand: the page's policy lets no script of others in.
             page.run(axe)
             faults = json.loads(

@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, Route
 
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.layout import TrialLayout
+from tests.support import until
 from tests.unit.viewing import NOW_JOB, PIXEL, Made, make
 from tests.viewer.pages import Page
 from tests.viewer.serving import serving
@@ -95,11 +96,8 @@ def test_words_that_are_only_typed_yet_search_nothing(page: Page, long: tuple[st
     page.open(address, "trial", job=NOW_JOB, id=made.trials["fix"])
     for form in ("Search the steps", "Search the log"):
         page.page.locator("form", has_text=form).locator("input").fill("line 1999")
-    for _ in range(200):
-        if len(held) == 2:
-            break
-        page.page.wait_for_timeout(50)
-    assert len(held) == 2
+    # Requests are told to whoever waits for something of the page.
+    until(lambda: page.page.wait_for_timeout(20) or len(held) == 2)
     for route in held:
         route.continue_()
     page.page.wait_for_selector("article.step")
