@@ -65,9 +65,8 @@ chaos: venv engine  ## Every call of the engine with every fault, by a socket th
 bench: venv engine chromium  ## Measure the budgets: each figure is the median of several runs, beside what it may be
 	$(PY) -m tests.performance
 
-mutants: venv  ## Change the code of ROOMS (default: store/) a little, a sample of times, and list what no unit test notices
-	$(PY) -m tests.mutation map
-	$(PY) -m tests.mutation run $(or $(ROOMS),store/)
+mutants: venv engine  ## Change the code a little, 300 times over all ROOMS, and list what no test notices; SEED=N, COUNT=N, EXTENDED=1
+	$(PY) -m tests.mutation $(ROOMS) $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) $(if $(EXTENDED),--extended)
 
 test-matrix: venv  ## Plugin tests on every supported pytest and pytest-xdist, and beside other plugins
 	$(PY) scripts/matrix.py $(MATRIX)

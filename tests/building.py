@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -54,18 +54,31 @@ def build(directory: Path) -> None:
     quiet(ROOT / "scripts" / "dist.sh", directory, PYTHON=sys.executable)
 
 
-def install(dist: Path, directory: Path) -> None:
-    """Install the wheel into a new environment, which has everything else from the one that runs the tests."""
+def environment(directory: Path, paths: Sequence[Path]) -> Path:
+    """Make an environment without pip that finds modules in these directories; returns its interpreter."""
     quiet(sys.executable, "-m", "venv", "--without-pip", directory)
     python = directory / "bin" / "python"
+    # A path file in one of them is not read, so an editable installation is not found by way of this one.
+    [packages] = directory.glob("lib/python*/site-packages")
+    (packages / "tests.pth").write_text("".join(f"{path}\n" for path in paths), "utf-8")
+    for name, main in (
+        ("pytest", "import pytest\nraise SystemExit(pytest.main())\n"),
+        ("benchjobs", _BENCHJOBS),
+    ):
+        script = directory / "bin" / name
+        script.write_text(f"#!{python}\n{main}", "utf-8")
+        script.chmod(0o755)
+    return python
+
+
+_BENCHJOBS = "from pytest_benchjobs.cli import main\nraise SystemExit(main())\n"
+
+
+def install(dist: Path, directory: Path) -> None:
+    """Install the wheel into a new environment, which has everything else from the one that runs the tests."""
+    python = environment(directory, [Path(sysconfig.get_path("purelib"))])
     [wheel] = dist.glob("*.whl")
     quiet(sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps", wheel)
-    # A path file of a path file is not read, so the editable installation is not found by way of this one.
-    [packages] = directory.glob("lib/python*/site-packages")
-    (packages / "tests.pth").write_text(f"{sysconfig.get_path('purelib')}\n", "utf-8")
-    script = directory / "bin" / "pytest"
-    script.write_text(f"#!{python}\nimport pytest\nraise SystemExit(pytest.main())\n", "utf-8")
-    script.chmod(0o755)
 
 
 def committed(*paths: str) -> set[str]:

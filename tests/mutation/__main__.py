@@ -1,197 +1,233 @@
-"""`python -m tests.mutation map`, then `run ROOM ...`: whether tests notice small changes of the code.
+"""`python -m tests.mutation [ROOM ...]`: whether tests notice small changes of the code.
 
-`map` runs the unit tests once, and notes which of them call which function. `run` draws mutants with a fixed seed from the
-modules whose path begins with a ROOM, such as `store/` or `trial/outcome.py`, and runs the tests of the function on each, in a copy
-of the tree. What survives is printed: whether it matters, a person has to say. Never a test: it takes an hour. It cannot judge
-what runs in the gateway's own process, which starts with a clean environment, nor what only tests with containers reach.
+Draws mutants from the modules of all rooms, or of those whose path begins with a ROOM such as `store/`, in proportion to
+their lines, and runs on each the tests for every day that lean on its module, then those that lean on its room, until one
+fails; on what survives, the extended ones too if asked. What survives is printed: whether it matters, a person has to say.
+
+Each processor has a copy of the tree with an environment of its own, so that processes which tests start have the mutant,
+too. A test that also fails without a mutant is found at the end, and what it killed counts as not judged.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
-import itertools
+import dataclasses
+import functools
 import json
 import os
+import queue
 import random
+import re
 import shutil
-import signal
-import sys
+import subprocess
+import sysconfig
 import tempfile
 import threading
-import time
-import zlib
 from pathlib import Path
 from typing import Any
 
-import pytest
-
+from tests import building, rooms
 from tests.mutation.mutate import Mutant, is_valid, mutants
 
-TREE = Path(__file__).parents[2]
-PACKAGE = "pytest_benchjobs"
-_MAP = "mutation-map.json"
-_COPIED = (PACKAGE, "tests", "pyproject.toml", "conftest_examples", "docs", "CHANGELOG.md", "README.md")
-_FIRST_TESTS = 120
-"""How many tests of a function run first, the fastest; the others only on what survives these."""
+TREE = rooms.ROOT
+PACKAGE = TREE / rooms.PACKAGE
+_DAILY, _EXTENDED = "not extended and not alone", "extended"
+_FIRST = ("unit", "plugin")
+"""Rooms of tests that need no engine."""
 
 
-class Recorder:
-    """Notes which test calls which function, by file and qualified name."""
+@dataclasses.dataclass
+class Verdict:
+    """What became of a mutant."""
 
-    def __init__(self, root: Path) -> None:
-        self._root = f"{root / PACKAGE}/"
-        self._test = ""
-        self._ran: dict[Any, set[str]] = collections.defaultdict(set)
-        self._failed: set[str] = set()
-        self.seconds: dict[str, float] = {}
+    module: str
+    mutant: Mutant
+    said: str = "survived"
+    killer: str = ""
 
-    def _called(self, frame: Any, event: str, _: object) -> None:
-        if event == "call":
-            self._ran[frame.f_code].add(self._test)
+    def __str__(self) -> str:
+        change = f"{self.mutant.before[:110]}  ->  {self.mutant.after[:110]}"
+        rest = self.killer if self.said == "killed" else change
+        return f"{self.said:10} {self.module}:{self.mutant.line} {self.mutant.kind}  {rest}"
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
-        """Record one test, its fixtures included."""
-        self._test = item.nodeid
-        began = time.perf_counter()
-        threading.setprofile(self._called)
-        sys.setprofile(self._called)
+
+def sample(wanted: list[str], count: int, seed: int) -> list[tuple[str, Mutant]]:
+    """Draw mutants, each from a module that is drawn by its lines."""
+    chance = random.Random(seed)
+    texts = {
+        path.relative_to(PACKAGE).as_posix(): path.read_text("utf-8")
+        for path in sorted(PACKAGE.rglob("*.py"))
+    }
+    texts = {
+        name: text
+        for name, text in texts.items()
+        if "/samples/" not in name and (not wanted or name.startswith(tuple(wanted)))
+    }
+    left: dict[str, list[Mutant]] = {}
+    weights = {name: text.count("\n") for name, text in texts.items()}
+    drawn: list[tuple[str, Mutant]] = []
+    while len(drawn) < count and weights:
+        [name] = chance.choices([*weights], [*weights.values()])
+        if name not in left:
+            left[name] = list(mutants(texts[name]))
+        if not left[name]:
+            del weights[name]
+            continue
+        mutant = left[name].pop(chance.randrange(len(left[name])))
+        if is_valid(mutant):
+            drawn.append((name, mutant))
+    return drawn
+
+
+@functools.cache
+def _leaning() -> dict[str, frozenset[str]]:
+    """File of tests -> what it leans on. One that starts processes leans on what its name names as well."""
+    found = {}
+    for path in sorted((TREE / "tests").rglob("test_*.py")):
+        name = str(path.relative_to(TREE))
+        called = () if name.startswith("tests/unit/") else tuple(path.stem.split("_")[1:])
+        found[name] = rooms.leaning(path) | rooms.named(called)
+    return found
+
+
+def killers(module: str) -> list[list[str]]:
+    """Return the files of tests for a module, in the steps in which they are tried: the likeliest to fail first."""
+    name = f"{rooms.PACKAGE}/{module}"
+    words = {*Path(module).stem.split("_"), Path(module).parent.name}
+    steps: dict[tuple[bool, bool], list[str]] = collections.defaultdict(list)
+    for test, leaning in _leaning().items():
+        near = name in leaning
+        if near or any(
+            rooms.room(other) == rooms.room(name) for other in leaning if other.startswith(rooms.PACKAGE)
+        ):
+            steps[not near, test.split("/")[1] not in _FIRST].append(test)
+    for tests in steps.values():
+        tests.sort(key=lambda test: (-len(words & set(re.split(r"[_/.]", test))), len(_leaning()[test])))
+    return [steps[step] for step in sorted(steps)]
+
+
+class Copy:
+    """A copy of the tree, its environment, and a process in it that runs tests in forks."""
+
+    def __init__(self, directory: Path) -> None:
+        self._tree = directory / "tree"
+        building.clone(self._tree)
+        environment = directory / "environment"
+        building.environment(environment, [self._tree, Path(sysconfig.get_path("purelib"))])
+        self._server = subprocess.Popen(
+            [environment / "bin" / "python", "-m", "tests.mutation.server"],
+            cwd=self._tree,
+            env={**os.environ, "PATH": f"{environment / 'bin'}:{os.environ['PATH']}"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._written = 1_000_000_000
+
+    def run(self, tests: list[str], marks: str, seconds: float) -> dict[str, Any]:
+        """Run tests until one fails; says which, and whether time was up."""
+        assert self._server.stdin is not None
+        assert self._server.stdout is not None
+        self._server.stdin.write(json.dumps({"tests": tests, "marks": marks, "seconds": seconds}) + "\n")
+        self._server.stdin.flush()
+        return json.loads(self._server.stdout.readline())  # type: ignore[no-any-return]
+
+    def write(self, module: str, source: str) -> None:
+        """Write a module, with a time of its own: bytecode is known by that and the length."""
+        path = self._tree / rooms.PACKAGE / module
+        path.write_text(source, "utf-8")
+        self._written += 10
+        os.utime(path, (self._written, self._written))
+
+    def judge(self, module: str, mutant: Mutant, *, seconds: float, extended: bool) -> Verdict:
+        """Try a mutant."""
+        verdict = Verdict(module, mutant)
+        steps = killers(module)
+        if not steps:
+            verdict.said = "uncovered"
+            return verdict
+        self.write(module, mutant.source)
         try:
-            return (yield)
+            for marks in (_DAILY, _EXTENDED) if extended else (_DAILY,):
+                for tests in steps:
+                    found = self.run(tests, marks, seconds)
+                    if found["hangs"] and "::" in found["hangs"]:  # or the machine is slow
+                        alone = self.run([found["hangs"]], marks, seconds)
+                        if alone["failed"] or alone["hangs"]:
+                            found["failed"] = found["hangs"]
+                    if found["failed"]:
+                        verdict.said = "killed" if marks == _DAILY else "killed+"
+                        verdict.killer = found["failed"]
+                        return verdict
+                    if found["hangs"]:
+                        verdict.said = "not judged"
+                        return verdict
+            return verdict
         finally:
-            sys.setprofile(None)
-            threading.setprofile(None)  # type: ignore[arg-type]
-            self.seconds[item.nodeid] = time.perf_counter() - began
+            self.write(module, (PACKAGE / module).read_text("utf-8"))
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Remember what fails as it is: it would seem to kill every mutant."""
-        if report.failed:
-            self._failed.add(report.nodeid)
-
-    def found(self) -> dict[str, dict[str, list[str]]]:
-        """Module -> qualified name of a function -> its tests."""
-        modules: dict[str, dict[str, list[str]]] = {}
-        for code, tests in self._ran.items():
-            if code.co_filename.startswith(self._root):
-                functions = modules.setdefault(code.co_filename.removeprefix(self._root), {})
-                known = functions.get(code.co_qualname, [])
-                functions[code.co_qualname] = sorted({*known, *tests} - self._failed)
-        return modules
+    def close(self) -> None:
+        """End its process."""
+        self._server.communicate()
 
 
-def copy_tree(to: Path) -> None:
-    """Copy what tests need."""
-    for name in _COPIED:
-        source = TREE / name
-        if source.is_dir():
-            shutil.copytree(source, to / name, ignore=shutil.ignore_patterns("__pycache__"))
-        elif source.exists():
-            shutil.copy(source, to / name)
+def judge_all(drawn: list[tuple[str, Mutant]], base: Path, asked: argparse.Namespace) -> list[Verdict]:
+    """Try all, one on each processor; then those tests which killed something, without any mutant."""
+    waiting: queue.SimpleQueue[tuple[str, Mutant]] = queue.SimpleQueue()
+    for each in drawn:
+        waiting.put(each)
+    verdicts: list[Verdict] = []
+    copies = [Copy(base / str(number)) for number in range(asked.processes)]
 
+    def work(copy: Copy) -> None:
+        while not waiting.empty():
+            verdict = copy.judge(*waiting.get(), seconds=asked.limit, extended=asked.extended)
+            print(verdict, flush=True)
+            verdicts.append(verdict)
 
-def in_copy(copy: Path, arguments: list[str], limit: float, recorder: Recorder | None = None) -> int | None:
-    """Run pytest in a copy, in a fork of this process, which has imported it; its status, or None after the limit."""
-    child = os.fork()
-    if child == 0:
-        os.setsid()
-        os.chdir(copy)
-        sys.path.insert(0, str(copy))
-        os.environ["PYTHONPATH"] = str(copy)  # for the processes that tests start
-        for name in [name for name in sys.modules if name.split(".")[0] in (PACKAGE, "tests")]:
-            del sys.modules[name]
-        log = os.open(copy / "log.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        os.dup2(log, 1)
-        os.dup2(log, 2)
-        options = ["-q", "-p", "no:cacheprovider", "-p", "no:randomly", f"--basetemp={copy / 'tmp'}"]
-        status = int(pytest.main([*options, *arguments], plugins=[recorder] if recorder else []))
-        if recorder is not None:
-            (copy / _MAP).write_text(json.dumps({"tests": recorder.found(), "seconds": recorder.seconds}))
-        os._exit(status)
-    deadline = time.monotonic() + limit
-    while time.monotonic() < deadline:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.05)
-    os.killpg(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return None
-
-
-def make_map(out: Path, tests: list[str]) -> None:
-    """Run the tests once and write which function is called by which."""
-    with tempfile.TemporaryDirectory() as name:
-        copy_tree(Path(name))
-        status = in_copy(Path(name), tests, 3600, Recorder(Path(name)))
-        print((Path(name) / "log.txt").read_text()[-300:], f"status {status}")
-        shutil.copy(Path(name) / _MAP, out)
-
-
-def sample(rooms: list[str], count: int, seed: int) -> list[tuple[str, Mutant]]:
-    """Draw mutants of the modules of some rooms, in a random order that depends on the seed alone."""
-    found = []
-    for path in sorted((TREE / PACKAGE).rglob("*.py")):
-        module = path.relative_to(TREE / PACKAGE).as_posix()
-        if any(module.startswith(room) for room in rooms):
-            found += [(module, mutant) for mutant in mutants(path.read_text("utf-8"))]
-    random.Random(seed).shuffle(found)
-    valid = (each for each in found if is_valid(each[1]))  # to parse them all takes half a minute
-    return list(itertools.islice(valid, count))
-
-
-def judge(copy: Path, module: str, mutant: Mutant, found: dict[str, Any], limit: float) -> str:
-    """Say what became of a mutant: killed, survived, out of time, or that no test of the map calls its function."""
-    functions = found["tests"].get(module, {})
-    # Of a function that is newer than the map, the tests of its module.
-    tests = functions.get(mutant.function) or sorted({test for each in functions.values() for test in each})
-    if not tests:  # it may run in processes of its own
-        names = {module.partition("/")[0].removesuffix(".py"), Path(module).stem}
-        files = {path for name in names for path in (copy / "tests/unit").glob(f"test_{name}*.py")}
-        tests = sorted(f"tests/unit/{path.name}" for path in files)
-    if not tests:
-        return "uncovered"
-    tests = sorted(tests, key=lambda test: found["seconds"].get(test, 0))
-    path = copy / PACKAGE / module
-    original = path.read_text("utf-8")
-    path.write_text(mutant.source, "utf-8")
-    try:
-        for some in filter(None, (tests[:_FIRST_TESTS], tests[_FIRST_TESTS:])):
-            expected = sum(found["seconds"].get(test, 0) for test in some)
-            status = in_copy(copy, ["-x", *some], limit + 3 * expected)
-            if status != 0:  # a test that is gone is an error of usage
-                return {None: "timeout", int(pytest.ExitCode.USAGE_ERROR): "old map"}.get(status, "killed")
-        return "survived"
-    finally:
-        path.write_text(original, "utf-8")
+    threads = [threading.Thread(target=work, args=[copy], daemon=True) for copy in copies]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for test in sorted({verdict.killer for verdict in verdicts if "::" in verdict.killer}):
+        if copies[0].run([test], "", asked.limit)["failed"]:
+            print(f"fails without a mutant: {test}")
+            for verdict in verdicts:
+                verdict.said = "not judged" if verdict.killer == test else verdict.said
+    for copy in copies:
+        copy.close()
+    return verdicts
 
 
 def main() -> None:
-    """Make the map, or run a sample."""
+    """Draw a sample, try it, and list what survives."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutation")
-    parser.add_argument("what", choices=["map", "run"])
-    parser.add_argument("names", nargs="*", help="tests for the map, or rooms to draw from")
-    parser.add_argument("--map", type=Path, default=Path(tempfile.gettempdir()) / _MAP)
-    parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--limit", type=float, default=60, help="seconds for the tests of a mutant")
-    parser.add_argument("--part", default="1/1", help="N/M: the N-th of M processes")
+    parser.add_argument(
+        "rooms", nargs="*", help="beginnings of paths below the package (default: everything)"
+    )
+    parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    parser.add_argument("--limit", type=float, default=300, help="seconds for a step of tests of a mutant")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument(
+        "--extended", action="store_true", help="run the extended tests on what survives, too"
+    )
     asked = parser.parse_args()
-    if asked.what == "map":
-        make_map(asked.map, asked.names or ["tests/unit"])
-        return
-    part, parts = map(int, asked.part.split("/"))
-    found = json.loads(asked.map.read_text())
-    counts: collections.Counter[str] = collections.Counter()
-    with tempfile.TemporaryDirectory() as name:
-        copy_tree(Path(name))
-        for module, mutant in sample(asked.names, asked.count, asked.seed)[part - 1 :: parts]:
-            verdict = judge(Path(name), module, mutant, found, asked.limit)
-            counts[verdict] += 1
-            key = zlib.crc32(f"{module}{mutant.line}{mutant.after}".encode())
-            change = f"{mutant.before[:110]}  ->  {mutant.after[:110]}" if verdict != "killed" else ""
-            print(f"{verdict:9} {key:08x} {module}:{mutant.line} {mutant.kind}  {change}", flush=True)
-    print(dict(counts))
+    print(f"seed {asked.seed}: {asked.count} mutants", flush=True)
+    base = Path(tempfile.mkdtemp(prefix="mutation-"))
+    try:
+        verdicts = judge_all(sample(asked.rooms, asked.count, asked.seed), base, asked)
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
+    counts = collections.Counter(verdict.said for verdict in verdicts)
+    print("", *(verdict for verdict in verdicts if not verdict.said.startswith("killed")), sep="\n")
+    judged = max(1, len(verdicts) - counts["not judged"])
+    daily, both = counts["killed"], counts["killed"] + counts["killed+"]
+    print(
+        f"seed {asked.seed}: {dict(counts)}; killed each day {daily / judged:.1%}, by all {both / judged:.1%}"
+    )
 
 
 if __name__ == "__main__":
