@@ -141,6 +141,7 @@ def test_no_engine_at_all_is_one_clear_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.extended  # it is waited for: a minute and a half; tests/docker/chaos has outages that end
 def test_an_engine_that_stops_in_mid_job_loses_nothing_that_was_finished(
     tmp_path: Path, own_engine: OwnEngine
 ) -> None:

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 import pytest
 
-from pytest_benchjobs.model.errors import DiskFull, ImageBuildFailed
+from pytest_benchjobs.model.errors import DiskFull, EngineLost, ImageBuildFailed
 from pytest_benchjobs.sandbox.docker import build as module
 from pytest_benchjobs.sandbox.docker.build import Recipe, build
 from pytest_benchjobs.sandbox.docker.engine import Engine
@@ -327,6 +327,29 @@ def test_a_full_disk_and_a_timeout_are_told_apart_from_a_build_that_fails(
     builder(late)
     with pytest.raises(ImageBuildFailed, match="did not end within 60 s"):
         _built(_read(context))
+
+
+def test_a_build_whose_connection_broke_is_made_again_with_the_whole_context(
+    context: Path, builder: Callable[[Callable[..., object]], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PAUSES", (0.0,) * 4)
+    sent: list[bytes] = []
+    ok = 2
+
+    def break_off(_engine: Engine, _recipe: Recipe, _tag: str, archive: Any, *_: object) -> None:
+        sent.append(archive.read())
+        if len(sent) <= ok:
+            raise EngineLost("went away")
+
+    builder(break_off)
+    _built(_read(context))
+    assert len(set(sent)) == 1
+    assert (len(sent), bool(sent[0])) == (3, True)
+    sent.clear()
+    ok = 9
+    with pytest.raises(EngineLost):
+        _built(_read(context))
+    assert len(sent) == 5
 
 
 def test_a_build_has_until_its_timeout(
