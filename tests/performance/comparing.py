@@ -16,8 +16,11 @@ from pytest_benchjobs.analysis.gate.judge import judge
 from pytest_benchjobs.analysis.sides import Side, side
 from pytest_benchjobs.model.gate import GateConfig, GateReport
 from pytest_benchjobs.settings.rules import parse_rule
+from pytest_benchjobs.store.bundle import JobBundle
+from pytest_benchjobs.store.checked import checked
+from pytest_benchjobs.store.checksum import checksum_of
+from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.layout import Layout
-from pytest_benchjobs.store.reader import HistoryReader
 from pytest_benchjobs.store.rows import PairRow
 
 from .history import generate
@@ -41,16 +44,18 @@ def measure() -> list[tuple[str, float, str, str]]:
     with tempfile.TemporaryDirectory(dir=os.environ.get("BENCHJOBS_PERFORMANCE_DIR")) as directory:
         path = Layout(Path(directory)).history
         (one, other), _ = generate(path, ((2, TRIALS),))
-        with HistoryReader(path) as history:
+        with History(path) as history:
+            for job in (one, other):
+                _end(history, job)
             rows = [
                 _row(
                     "gate: 40 agents x benchmarks",
-                    lambda: _judged(history.paired_rows(one), history.paired_rows(other)),
-                    "with reading",
+                    lambda: _judged(checked(history, one).rows, checked(history, other).rows),
+                    "with reading and checking",
                 ),
                 _row(
-                    "gate: of which reading and pooling",
-                    lambda: _sides(history.paired_rows(one), history.paired_rows(other)),
+                    "gate: of which reading, checking, pooling",
+                    lambda: _sides(checked(history, one).rows, checked(history, other).rows),
                     "a part of the above",
                 ),
             ]
@@ -58,6 +63,15 @@ def measure() -> list[tuple[str, float, str, str]]:
     before, now = ([_attempt(index, chance) for index in range(TRIALS)] for _ in range(2))
     rows.append(_row("gate: 2,000 scenarios x 5", lambda: _judged(before, now), "scores of all sorts"))
     return [*rows, *itertools.starmap(_single, itertools.product((20, 89), (1, 15), _SCORES))]
+
+
+def _end(history: History, job: str) -> None:
+    """Give a job what its end gives it: a checksum, and `job.json`."""
+    record = history.job(job)
+    assert record is not None
+    record = record.model_copy(update={"checksum": checksum_of(history.paired_rows(job))})
+    history.save_job(record)
+    JobBundle.create(history.directory, record)
 
 
 def _single(scenarios: int, attempts: int, kind: str) -> tuple[str, float, str, str]:
