@@ -76,8 +76,12 @@ def _restore(history: History) -> int:
     path = Layout(history.directory).baselines
     if not path.exists():
         return 0
-    query = f"SELECT {BASELINE_COLUMNS} FROM baselines"  # noqa: S608
-    known = {baseline_entry(row).model_dump_json() for row in history.select(query)}
+    known = set()
+    for number, *row in history.select(f"SELECT id, {BASELINE_COLUMNS} FROM baselines"):  # noqa: S608
+        try:
+            known.add(baseline_entry(row).model_dump_json())
+        except InputError:
+            history.connection.execute("DELETE FROM baselines WHERE id = ?", (number,))
     missing = [entry for entry in _read(path) if entry.model_dump_json() not in known]
     for entry in missing:
         _add(history, entry)

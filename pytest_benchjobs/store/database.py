@@ -126,8 +126,28 @@ def explained(path: Path) -> Iterator[None]:
     """Convert SQLite errors inside the context into errors that say what to do."""
     try:
         yield
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # of the schema, where a bit flipped
         raise _explain(path, error) from error
+
+
+def is_sound(connection: sqlite3.Connection) -> bool:
+    """Return whether no page of a history is damaged, and its tables are those of a new one."""
+    try:
+        if pragma(connection, "integrity_check(1)") != "ok":
+            return False
+        with contextlib.closing(sqlite3.connect(":memory:")) as new:
+            for script in migrations():
+                new.executescript(script)
+            return _tables(connection) == _tables(new)
+    except (sqlite3.Error, UnicodeDecodeError):
+        return False
+
+
+def _tables(connection: sqlite3.Connection) -> list[Any]:
+    query = (
+        "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite@_%' ESCAPE '@' ORDER BY name"
+    )
+    return connection.execute(query).fetchall()
 
 
 def pragma(connection: sqlite3.Connection, pragma: str) -> Any:
@@ -310,7 +330,7 @@ def _is_busy(error: InfrastructureError) -> bool:
     return name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
 
 
-def _explain(path: Path, error: sqlite3.Error) -> InfrastructureError | InputError:
+def _explain(path: Path, error: sqlite3.Error | UnicodeDecodeError) -> InfrastructureError | InputError:
     name = getattr(error, "sqlite_errorname", "") or ""
     if name.startswith("SQLITE_FULL"):
         return write_error(path, OSError(errno.ENOSPC, "no space left"))

@@ -9,7 +9,7 @@ from pathlib import Path
 from ..model.errors import InputError
 from .baselines import restore_baselines
 from .bundle import BundleWarning, JobBundle
-from .database import NewerHistory
+from .database import NewerHistory, is_sound
 from .files import writing
 from .gates import kept_gates
 from .history import History
@@ -67,14 +67,18 @@ def rebuild(directory: Path) -> tuple[int, int, list[BundleWarning]]:
 
 def _open_or_set_aside(path: Path, warnings: list[BundleWarning]) -> History:
     try:
-        return History(path)
-    except InputError as error:
-        if isinstance(error, NewerHistory):
-            raise
-        aside = path.with_name(f"{path.name}.damaged-{secrets.token_hex(3)}")
-        with writing(path):
-            for suffix in ("", "-wal", "-shm"):
-                with contextlib.suppress(FileNotFoundError):
-                    path.with_name(path.name + suffix).rename(aside.with_name(aside.name + suffix))
-        warnings.append(BundleWarning(path, f"was damaged; moved to {aside.name}"))
-        return History(path)
+        history = History(path)
+        if is_sound(history.connection):
+            return history
+        history.close()
+    except NewerHistory:
+        raise
+    except InputError:
+        pass
+    aside = path.with_name(f"{path.name}.damaged-{secrets.token_hex(3)}")
+    with writing(path):
+        for suffix in ("", "-wal", "-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                path.with_name(path.name + suffix).rename(aside.with_name(aside.name + suffix))
+    warnings.append(BundleWarning(path, f"was damaged; moved to {aside.name}"))
+    return History(path)

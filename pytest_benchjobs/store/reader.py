@@ -38,6 +38,7 @@ from .rows import (
     column_of,
     metrics_of,
 )
+from .text import one_line
 from .trials import what_is_wrong
 
 _PAGE = 500
@@ -534,10 +535,18 @@ class HistoryReader:
 
 
 def baseline_entry(row: Sequence[Any]) -> BaselineEntry:
-    """Make an entry of a row of `BASELINE_COLUMNS`, which are its fields."""
+    """Make an entry of a row of `BASELINE_COLUMNS`, which are its fields.
+
+    Raises:
+        InputError: it is damaged.
+    """
     name, jobs, *rest = row
-    values = (name, json.loads(jobs), *rest)
-    return BaselineEntry.model_validate(dict(zip(BaselineEntry.model_fields, values, strict=True)))
+    try:
+        values = (name, json.loads(jobs), *rest)
+        return BaselineEntry.model_validate(dict(zip(BaselineEntry.model_fields, values, strict=True)))
+    except (ValueError, TypeError):
+        shown = one_line(str(name), 100)
+        raise InputError(f"baseline {shown!r} is damaged; `benchjobs db rebuild` restores it") from None
 
 
 _Row = TypeVar("_Row")

@@ -94,7 +94,7 @@ def test_a_killed_job_is_finished(held: Bench, workers: tuple[str, ...]) -> None
     assert len(after) == TRIALS
     assert {node_id: after[node_id] for node_id in before} == before
     assert {owner for owner, _ in after.values()} == {job_id}
-    record = job(slow)
+    record = slow.job()["job"]
     assert record["status"] == "completed"
     assert record["totals"] | {"cost_usd": None} == {
         "trials": TRIALS, "passed": 25, "failed": 5, "error": 0, "cancelled": 0, "skipped": 0,
