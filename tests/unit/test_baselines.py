@@ -196,12 +196,12 @@ def test_a_file_that_is_not_there_may_be_misspelt(tmp_path: Path, history: Histo
     assert str(found("baseline.json", history, root=tmp_path).missing).endswith(
         "Did you mean 'file:baseline.json'?"
     )
-    for spec, hint in (
-        ("file:baselin.json", f". Did you mean '{tmp_path}/baseline.json'?"),
-        ("file:no/pe", ""),
-    ):
-        path = tmp_path / spec.removeprefix("file:")
-        assert found(spec, history, root=tmp_path).missing == f"there is no file {path}{hint}"
+    said = str(found("file:baselin.json", history, root=tmp_path).missing)
+    # A long directory is cut in its middle.
+    assert said.startswith(f"there is no file {tmp_path}/baselin.json. Did you mean '")
+    assert said.endswith("/baseline.json'?")
+    nope = tmp_path / "no/pe"
+    assert found("file:no/pe", history, root=tmp_path).missing == f"there is no file {nope}"
 
 
 def test_a_job_is_named_as_anywhere_and_last_is_never_itself(reports: Path, history: History) -> None:
