@@ -346,11 +346,22 @@ def test_an_engine_that_has_never_answered_is_not_waited_for(who: Patient) -> No
     assert engine.answered
 
 
-def test_a_disk_that_is_full_is_that_at_once(who: Patient) -> None:
-    engine = Engine((500, "write /x: No space left on device"))
+@pytest.mark.parametrize("target", ["/containers/c/start", "/containers/create"])
+@pytest.mark.parametrize("end", ["", ": unknown\n"])
+def test_a_disk_that_is_full_is_that_at_once(who: Patient, target: str, end: str) -> None:
+    engine = Engine((500, f"write /x: No space left on device{end}"))
     with pytest.raises(DiskFull, match="disk is full: write /x"):
-        _made(who, engine, *START)
+        _made(who, engine, "POST", target)
     assert engine.calls == 1
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["lstat /app/no space left on device/x: file name too long", "no file /x: no space left on device in c"],
+)
+def test_no_name_of_a_file_makes_a_disk_full(who: Patient, said: str) -> None:
+    with pytest.raises(FilesRefused):
+        _made(who, Engine((500, said), things={C: _container("exited")}), "GET", "/containers/c/changes")
 
 
 # What is looked at

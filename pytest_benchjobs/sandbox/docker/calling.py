@@ -212,7 +212,7 @@ def persist(
             assert answer is not None  # noqa: S101  without one there is a refusal
             return answer[0]
         who.check()  # an engine that hangs does not tell a state either
-        if refusal.words in DISK_FULL:
+        if _is_full(call, refusal.words):
             raise DiskFull(f"the Docker Engine's disk is full: {refusal.words.strip()}")
         found = look(engine, call, subject, body or {})
         if found.state not in late or waiting is None or waiting[0] is not found.state:
@@ -240,6 +240,12 @@ def persist(
             raise _error(call, refusal, found, before[refusal.kind])
         who.again.append(f"{call.does}: {refusal}")
         who.rest(PAUSES[min(sum(before.values()), len(PAUSES)) - 1])
+
+
+def _is_full(call: Call, words: str) -> bool:
+    """Return True if the engine says that it has no room. An agent may have given a file such a name."""
+    reason = words.strip().removesuffix(": unknown").rpartition(": ")[2]
+    return reason.lower() in DISK_FULL.signs if call.of_files else words in DISK_FULL
 
 
 def _once(
