@@ -9,7 +9,6 @@ import re
 import socket
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -527,10 +526,7 @@ def test_a_client_that_is_closed_keeps_no_connection(path: Path, scripted: Scrip
     scripted.answers.append(http(200, {}, keep=True))
     session.get("http+docker://localhost/info")
     session.close()
-    deadline = time.monotonic() + 10
-    while not scripted.ended and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert scripted.ended == 1
+    until(lambda: scripted.ended, what="the connection stays open")
 
 
 def test_a_call_in_another_thread_ends_when_its_connection_is_hung_up(path: Path, scripted: Scripted) -> None:
