@@ -41,36 +41,16 @@ _MARKER = re.compile(r"<<<([A-Z]+)(?::\s*(.*?))?\s*>>>", re.DOTALL)
 _KNOWN = frozenset(
     [
         *(
-            "RUN",
-            "LOOK",
-            "CALL",
-            "FIND",
-            "SAY",
-            "FILL",
-            "LOOP",
-            "SLEEP",
-            "ERR",
-            "ERRAFTER",
-            "CUT",
-            "DROP",
-            "BROKEN",
-            "USAGE",
-            "ID",
+            "RUN", "LOOK", "CALL", "FIND", "SAY", "FILL", "LOOP", "SLEEP", "ERR", "ERRAFTER", "CUT", "DROP",
+            "BROKEN", "USAGE", "ID",
         ),
         *("STALL", "DRIP", "GARBAGE", "NOEND", "REFUSE"),
     ]
-)
+)  # fmt: skip
 _SHELLS = (
-    "Bash",
-    "bash",
-    "exec_command",
-    "shell_command",
-    "shell",
-    "local_shell",
-    "run_shell_command",
-    "developer__shell",
-    "exec",
-)
+    "Bash", "bash", "exec_command", "shell_command", "shell", "local_shell", "run_shell_command",
+    "developer__shell", "exec",
+)  # fmt: skip
 """Names of shell tools, the one to prefer first."""
 _LOOKING = {
     "Read": "file_path",

@@ -260,12 +260,8 @@ def test_changed_programs_are_put_back_and_additions_stay(provider: DockerProvid
         )
         sandbox.end_processes()
         assert set(sandbox.restore_programs()) == {
-            "/usr/local/bin/bash",
-            "/usr/bin/bash",
-            "/usr/bin/grep",
-            "/usr/bin/sleep",
-            "/etc/ld.so.preload",
-        }
+            "/usr/local/bin/bash", "/usr/bin/bash", "/usr/bin/grep", "/usr/bin/sleep", "/etc/ld.so.preload",
+        }  # fmt: skip
         assert (
             _out(sandbox, "bash -c 'echo $BASH'; echo x | grep x; ls /usr/local/bin; cat /etc/ld.so.preload")
             == "/usr/local/bin/bash\nx\nbash\nnewtool\n"

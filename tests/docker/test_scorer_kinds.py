@@ -486,17 +486,9 @@ ANSWERS: dict[str, tuple[dict[str, Any], str, str, str, float]] = {
     "regex": ({"pattern": r"^v\d+$"}, "v12", "12", "v12 or so", 0.0),
 }
 BOMBS = [
-    b"[" * 200_000,
-    b"9" * 100_000,
-    b"nan",
-    b"Infinity",
-    b"1e999",
-    b'{"a": 1, "a": 2}',
-    b"\x00\xff",
-    b"ANSWER: " * 10_000,
-    b"x" * (4 * 1024 * 1024 + 1),
-    b"",
-]
+    b"[" * 200_000, b"9" * 100_000, b"nan", b"Infinity", b"1e999", b'{"a": 1, "a": 2}', b"\x00\xff",
+    b"ANSWER: " * 10_000, b"x" * (4 * 1024 * 1024 + 1), b"",
+]  # fmt: skip
 
 
 def _graded(

@@ -182,16 +182,8 @@ def test_whoever_reads_the_output_may_stop_early(directory: Path, job: str) -> N
 def test_behind_tls_only_commands_run_for_their_input_could_not_end(directory: Path, job: str) -> None:
     encrypted = "from pytest_benchjobs.sandbox.docker.engine import Engine; Engine.encrypted = property(lambda _: True); "
     main = [
-        sys.executable,
-        "-c",
-        encrypted + MAIN[2],
-        "shell",
-        "--dir",
-        str(directory),
-        job,
-        "--agent",
-        "oracle",
-    ]
+        sys.executable, "-c", encrypted + MAIN[2], "shell", "--dir", str(directory), job, "--agent", "oracle",
+    ]  # fmt: skip
     done = subprocess.run(
         [*main, "--", "cat"], input=b"x", capture_output=True, check=False, timeout=PATIENCE
     )

@@ -17,12 +17,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TASKS = (
-    "constraints-scheduling",
-    "log-summary-date-ranges",
-    "polyglot-c-py",
-    "regex-log",
-    "sqlite-db-truncate",
-)
+    "constraints-scheduling", "log-summary-date-ranges", "polyglot-c-py", "regex-log", "sqlite-db-truncate",
+)  # fmt: skip
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 

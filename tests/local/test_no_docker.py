@@ -99,13 +99,9 @@ def test_outcomes_are_those_of_containers(place: Path) -> None:
     except EngineUnavailable as error:
         pytest.skip(str(error))
     agents = (
-        "--bench-agent",
-        "oracle",
-        "--bench-agent",
-        "nop",
-        "--bench-agent",
+        "--bench-agent", "oracle", "--bench-agent", "nop", "--bench-agent",
         "command:echo 2 > out.txt; exit 3",
-    )
+    )  # fmt: skip
     first = run(place, "toy.bench.yaml", "--bench-no-docker", *agents)
     local = results(place)
     assert len(local) == 18, first.stdout
