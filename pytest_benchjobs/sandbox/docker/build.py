@@ -37,6 +37,7 @@ from .words import DISK_FULL
 _CHUNK = 256 * 1024
 _KEPT_LINES = 30
 _LONGEST_LINE = 65_536
+_WRONG = 400
 _OWN_NAME = ".benchjobs.Dockerfile"
 _COMMON_NAMES = ("environment", "env", "docker", ".")
 _SHORTEST_SECRET = 4
@@ -216,7 +217,7 @@ def _build_once_more(check: Check, archive: IO[bytes], deadline: float, attempt:
         archive.seek(0)
         try:
             attempt()
-        except EngineLost:
+        except (EngineLost, _NotBegun):
             if pause is None or time.monotonic() > deadline:
                 raise
             rest(pause, check)
@@ -226,6 +227,10 @@ def _build_once_more(check: Check, archive: IO[bytes], deadline: float, attempt:
 
 class _Failed(Exception):
     """The builder's own words."""
+
+
+class _NotBegun(_Failed):
+    """The engine's own words, of a build that it did not begin."""
 
 
 def _classic(
@@ -264,7 +269,9 @@ def _classic(
                 else:
                     note(str(line.get("status") or ""))
     except docker.errors.APIError as error:
-        raise _Failed(str(error.explanation or error)) from error
+        # What is wrong with a Dockerfile is a 400.
+        kind = _Failed if error.status_code == _WRONG else _NotBegun
+        raise kind(str(error.explanation or error)) from error
     except BROKEN as error:
         raise EngineLost(f"the Docker Engine went away during a build: {error}") from error
     finally:

@@ -27,14 +27,24 @@ import urllib3.connectionpool
 import urllib3.exceptions
 from docker.transport import UnixHTTPAdapter
 
+from ...model.errors import EngineRefused
 from .answers import QUESTION, Call, Kind, call_of, kind_of
 from .calling import Asks, Found, Refusal, caller, is_json, persist
 from .reaper import message, open_unix
 from .words import NO_SUCH_PATH
 
 _IDLE_CONNECTIONS = 32
+_QUIET = 60.0
+"""Seconds that a stream of events may be quiet: whoever listens asks again."""
+_ALWAYS_THERE = ("/etc/hostname", "/proc")
+"""Paths that an engine makes in every container."""
 
-BROKEN = (requests.RequestException, urllib3.exceptions.HTTPError, json.JSONDecodeError)
+BROKEN = (
+    requests.RequestException,
+    urllib3.exceptions.HTTPError,
+    json.JSONDecodeError,
+    docker.errors.StreamParseError,
+)
 """Exceptions of a connection that breaks, through all the layers below."""
 ERRORS = (*BROKEN, docker.errors.DockerException)
 """Everything it raises of its own."""
@@ -57,6 +67,8 @@ class Client(docker.APIClient):
         if known is None:
             return super().send(request, **kwargs)
         call, subject = known
+        if kwargs.get("timeout") is None:
+            kwargs["timeout"] = _QUIET
 
         def perform() -> requests.Response:
             # A file, which may have been sent once.
@@ -68,7 +80,25 @@ class Client(docker.APIClient):
         answer = persist(
             self._engine, call, subject, perform, lambda it: _refusal(call, it, whole=whole), _sent(request)
         )
-        return _made_up(request, answer) if isinstance(answer, Found) else answer
+        if isinstance(answer, Found):
+            return _made_up(request, answer)
+        if call.of_files and answer.status_code == 404:
+            words = message(answer.content)
+            if not (_is_about_file(request, words) or self._hands_out_files(request)):
+                raise EngineRefused(f"the Docker Engine finds no file of a container ({words})")
+        return answer
+
+    def _hands_out_files(self, request: requests.PreparedRequest) -> bool:
+        """Return True if the engine finds another file of the same container: then one that it has not is not there."""
+        url = str(request.url).partition("?")[0]
+        for path in _ALWAYS_THERE:
+            with contextlib.suppress(OSError):
+                other = self.prepare_request(requests.Request("GET", url, params={"path": path}))
+                answer = self.once(other, stream=True, timeout=_QUIET)
+                answer.close()
+                if answer.ok:
+                    return True
+        return False
 
     def ask(self, path: str, timeout: float) -> tuple[int, bytes]:
         """Return status and body of a GET that is made once.
@@ -103,15 +133,15 @@ def _refusal(call: Call, answer: requests.Response, *, whole: bool) -> Refusal |
     words = message(_content(answer))
     if call is QUESTION and status != 404 and status < 500:
         return None
-    if call.asks and call.of_files and words in NO_SUCH_PATH and _file(answer.request) in words:
+    if call.asks and call.of_files and _is_about_file(answer.request, words):
         return None  # the fault of nobody
     return Refusal(kind_of(status), status, words)
 
 
-def _file(request: requests.PreparedRequest) -> str:
-    """Return the name of the file that is asked for."""
+def _is_about_file(request: requests.PreparedRequest, words: str) -> bool:
+    """Return True if the engine says that the very file that is asked for is not there."""
     query = dict(urllib.parse.parse_qsl(str(request.path_url).partition("?")[2]))
-    return posixpath.basename(query.get("path", "").rstrip("/"))
+    return words in NO_SUCH_PATH and posixpath.basename(query.get("path", "").rstrip("/")) in words
 
 
 def _content(answer: requests.Response) -> bytes:

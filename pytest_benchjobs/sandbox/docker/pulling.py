@@ -27,7 +27,7 @@ from docker.utils import parse_repository_tag
 from ...model.errors import DiskFull
 from .dockerfile import canonical
 from .engine import Engine
-from .library import BROKEN, ERRORS
+from .library import BROKEN
 from .registry import asked_to_wait
 from .words import DISK_FULL, NOT_GIVEN, TOO_OFTEN
 
@@ -145,7 +145,7 @@ def hear(
 
     Raises:
         TimeoutError: it did not end by `deadline`, or said nothing for too long.
-        library.ERRORS, OSError: the engine refuses, or the connection broke.
+        Exception: the engine refuses, or the connection broke.
     """
     news: queue.SimpleQueue[dict[str, Any] | BaseException | None] = queue.SimpleQueue()
     with engine.apart() as client:
@@ -155,8 +155,7 @@ def hear(
                 for line in call(client):
                     news.put(line)
                 news.put(None)
-            # Of a connection closed under it, too.
-            except (*ERRORS, OSError, ValueError, AttributeError) as error:
+            except Exception as error:  # of a connection closed under it, too: whatever it is, it is the end
                 news.put(error)
 
         threading.Thread(target=listen, name="bench-engine", daemon=True).start()

@@ -20,6 +20,8 @@ from .library import ERRORS
 _EVENTS = ("oom", "kill", "die")
 _TO_FIRST_PROCESS = frozenset(str(int(signal.Signals[f"SIG{name}"])) for name in (first.SIGNAL, first.LOOK))
 _RECONNECT = 1.0
+_SKEW = 3600.0
+"""Seconds that the engine's clock may be behind ours."""
 _POLL = 2.0
 _MEASURE_TIMEOUT = 120
 # The engine walks the whole file system of a container to measure it; that must stay a small share of its work.
@@ -35,6 +37,7 @@ class Events:
         self._counts: Counter[tuple[str, str]] = Counter()
         self._changed = threading.Condition()
         self._since: float | None = None
+        self._began = time.time()
         self._closed = False
         self._stream: object = None
         self._stream = self._open()
@@ -83,6 +86,8 @@ class Events:
                 for event in self._stream:  # type: ignore[attr-defined]
                     self._note(event)
             self._stream = None
+            # There was none so far: all there are of this owner.
+            self._since = self._since or self._began - _SKEW
             if not self._closed:
                 time.sleep(_RECONNECT)
 
@@ -162,5 +167,5 @@ class StorageGuard:
             url = f"{client.base_url}/v{client.api_version}/containers/{container}/json"
             answer = client.get(url, params={"size": "1"}, timeout=_MEASURE_TIMEOUT)
             return int(answer.json().get("SizeRw") or 0)
-        except (*ERRORS, OSError, ValueError):
+        except (InfrastructureError, *ERRORS, OSError, ValueError):
             return 0

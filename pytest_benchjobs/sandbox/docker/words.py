@@ -46,7 +46,7 @@ OWN_FAULT = Words(
 NOT_GIVEN = Words(
     "a registry does not have an image, or does not give it",
     (
-        "not found",
+        ": not found",
         "denied",
         "unauthorized",
         "authentication",

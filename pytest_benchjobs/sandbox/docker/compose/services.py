@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import secrets
 import shlex
 import time
@@ -20,6 +21,7 @@ from ..engine import LABEL, Engine
 from ..images import ResolvedImage
 from ..library import ERRORS
 from ..network import LOOKS, make_trial_network
+from ..pulling import rest
 from ..services import EngineServices
 from .plugin import Plugin
 from .project import Project, least, read_project
@@ -31,6 +33,7 @@ SERVICE = f"{LABEL}service"
 _OF_COMPOSE = "com.docker.compose.service"
 _SAID = 1000
 _TRIES = 3
+_PAUSES = (0.5, 2.0)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -248,14 +251,19 @@ class TrialServices:
                     self._engine.client.connect_container_to_network(one["Id"], public.name)
 
     def _call(self, *arguments: str, timeout: float) -> None:
-        status, said = self._plugin.call(
-            self._name, self._description, *arguments, timeout=timeout, check=lambda: self._on_phase("start")
-        )
-        if status == 0:
-            return
-        states = [state for one in self._containers() if (state := self._state(one)) is not None]
-        why = "; ".join(states) or _line(said)
-        raise EnvironmentFailed(f"{self.project.file}: the services do not start: {why}")
+        check = functools.partial(self._on_phase, "start")
+        for pause in (*_PAUSES, None):
+            status, said = self._plugin.call(
+                self._name, self._description, *arguments, timeout=timeout, check=check
+            )
+            if status == 0:
+                return
+            states = [state for one in self._containers() if (state := self._state(one)) is not None]
+            # Where no container tells why, it may have been the engine: what Compose did already it does not do twice.
+            if states or pause is None:
+                why = "; ".join(states) or _line(said)
+                raise EnvironmentFailed(f"{self.project.file}: the services do not start: {why}")
+            rest(pause, check)
 
     def _state(self, container: Mapping[str, Any]) -> str | None:
         """Return in words what is wrong with a container; None: nothing is."""
