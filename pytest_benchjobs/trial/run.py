@@ -141,8 +141,9 @@ def _starts_over(context: TrialContext, error: BaseException) -> bool:
     """
     if not isinstance(error, EngineLost) or context.is_driven:
         return False
-    first_time = isinstance(error, OutputLost) and not context.output_was_lost
-    context.output_was_lost |= isinstance(error, OutputLost)
+    of_agent = isinstance(error, OutputLost) and context.phases.reached == "agent"
+    first_time = of_agent and not context.output_was_lost
+    context.output_was_lost |= of_agent
     return first_time or not context.is_spent
 
 

@@ -430,7 +430,8 @@ def test_that_a_path_leads_nowhere_is_an_answer(engine: Engine, scripted: Script
     scripted.states["/containers/c/json"] = _state("running")
     missing = http(404, {"message": "page not found"})
     nowhere = http(500, {"message": "lstat /app/out.txt: Not a directory"})
-    for answers in ([missing, missing], [nowhere]):
+    # Where an engine does not say it of the file, one that it makes in every container has to be found.
+    for answers in ([missing, missing, http(200, {})], [nowhere]):
         scripted.answers += answers
         with pytest.raises(docker.errors.APIError):
             engine.client.get_archive("c", "/app/out.txt")
@@ -438,7 +439,15 @@ def test_that_a_path_leads_nowhere_is_an_answer(engine: Engine, scripted: Script
     scripted.answers += [nowhere] * 5
     with pytest.raises(FilesRefused):
         engine.client.get_archive("c", "/app/other.txt")
-    assert len(scripted.asked) == 8
+    assert len(scripted.asked) == 9
+
+
+def test_an_engine_that_finds_no_file_at_all_is_not_believed(engine: Engine, scripted: Scripted) -> None:
+    scripted.states["/containers/c/json"] = _state("running")
+    scripted.answers += [http(404, {"message": "page not found"})] * 4
+    with pytest.raises(EngineRefused, match="finds no file of a container"):
+        engine.client.get_archive("c", "/app/out.txt")
+    assert len(scripted.asked) == 4
 
 
 def test_a_refusal_of_a_question_is_the_clients_own_error(engine: Engine, scripted: Scripted) -> None:

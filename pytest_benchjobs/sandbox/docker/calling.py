@@ -40,6 +40,7 @@ OUTAGE = 90.0
 _REMOVAL = 30.0
 _LOOK = 0.2
 _SHOWN = 500
+_NOTED = 1000
 _ABSENT = 404
 _EQUAL_ANSWERS = 2
 _CONTAINER_STATES = {
@@ -108,6 +109,11 @@ class Caller:
         for connection in list(self._open):
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
+
+    def note_again(self, line: str) -> None:
+        """Note that a call is made again."""
+        if len(self.again) < _NOTED:
+            self.again.append(line)
 
     def settle(self) -> None:
         """What was checked meanwhile is over."""
@@ -238,7 +244,7 @@ def persist(
             continue
         if what is not Meaning.AGAIN:
             raise _error(call, refusal, found, before[refusal.kind])
-        who.again.append(f"{call.does}: {refusal}")
+        who.note_again(f"{call.does}: {refusal}")
         who.rest(PAUSES[min(sum(before.values()), len(PAUSES)) - 1])
 
 

@@ -183,7 +183,7 @@ class DockerSandbox(ContainerFiles):
             if ended.started or pause is None or _is_own_fault(command, held.text):
                 break
             with self._calling():
-                self._caller.again.append(f"start a command: {held.text}")
+                self._caller.note_again(f"start a command: {held.text}")
                 self._caller.rest(pause)
         held.release()
         return ended

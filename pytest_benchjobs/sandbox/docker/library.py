@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import posixpath
+import re
 import socket
 import ssl
 import urllib.parse
 import weakref
 from collections.abc import Mapping
+from pathlib import PurePosixPath
 from typing import IO, Any, cast
 
 import docker
@@ -139,9 +140,11 @@ def _refusal(call: Call, answer: requests.Response, *, whole: bool) -> Refusal |
 
 
 def _is_about_file(request: requests.PreparedRequest, words: str) -> bool:
-    """Return True if the engine says that the very file that is asked for is not there."""
+    """Return True if the engine says that the very file that is asked for is not there, or nobody gets to it."""
     query = dict(urllib.parse.parse_qsl(str(request.path_url).partition("?")[2]))
-    return words in NO_SUCH_PATH and posixpath.basename(query.get("path", "").rstrip("/")) in words
+    path = PurePosixPath(query.get("path", ""))
+    ways = "|".join(re.escape(str(part)) for part in (path, *path.parents[:-1]))
+    return words in NO_SUCH_PATH and re.search(rf"(?:{ways})(?![\w/.-])", words) is not None
 
 
 def _content(answer: requests.Response) -> bytes:

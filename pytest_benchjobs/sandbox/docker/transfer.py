@@ -103,7 +103,7 @@ class ContainerFiles(abc.ABC):
                     raise FilesRefused(f"{text}, each time") from error
                 undo()
                 with self._calling():
-                    caller().again.append(text)
+                    caller().note_again(text)
                     caller().rest(pause)
         raise AssertionError("unreachable")
 
