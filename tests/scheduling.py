@@ -1,7 +1,8 @@
 """Order in which the workers of pytest-xdist run tests: the longest first, and what waits beside what computes.
 
-Most tests of `tests/unit` compute, all others wait for processes and containers. So a run of all of them has a worker for
-the first kind, one for both, and several for the second; a worker does not collect what it does not run.
+Most tests of `tests/unit` compute, all others wait for processes and containers. So a run of all of them has some workers for
+the first kind and more for the second; a worker does not collect what it does not run. None does both: browsers leave an
+event loop in their process, and tests of the plugin another way to start processes.
 Tests of a file that shares a fixture stay together, in unit those of any file; others go one by one. Tests marked `alone`
 run when no other test uses the engine.
 
@@ -237,9 +238,9 @@ class Plugin:
         workers = len(parse_tx_spec_config(self._config))
         everything = any(HERE.is_relative_to(Path(argument).absolute()) for argument in self._config.args)
         number = int(node.gateway.id.removeprefix("gw"))
-        # The first swings, and so does one that takes the place of another.
-        if everything and self._config.getvalue("dist") == "load" and workers > 2 and 0 < number < workers:
-            node.workerinput["lane"] = UNIT if number <= max(1, workers // 6) else OTHERS
+        # One that takes the place of another does what is left.
+        if everything and self._config.getvalue("dist") == "load" and workers > 2 and number < workers:
+            node.workerinput["lane"] = UNIT if number < max(1, workers // 3) else OTHERS
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
         """Leave out what the worker does not run."""

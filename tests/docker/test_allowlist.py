@@ -178,7 +178,7 @@ def test_root_in_the_container_cannot_change_it(provider: DockerProvider, asked:
         )
         assert _ask(sandbox, "http://good.example/").startswith("200 ")
         assert _ask(sandbox, "http://evil.example/").startswith("403 ")
-        sandbox._restart()
+        sandbox._restart(runs=True)
         assert _ask(sandbox, "http://good.example/").startswith("200 ")
         assert _ask(sandbox, "http://evil.example/").startswith("403 ")
         assert asked == ["good.example"] * 2
@@ -194,7 +194,7 @@ def test_a_socket_that_the_agent_hands_over_is_served_by_nobody(
         assert result.exit_status == 0
         assert _said(sandbox, "/bin/bash", "-c", _ASK_FORGED) == "status 124\n"
         sandbox.exec(["/tmp/forge"], timeout=20, sink=lambda data: None)
-        sandbox._restart()  # what was handed over before is not taken for that of the next start
+        sandbox._restart(runs=True)  # what was handed over before is not taken for that of the next start
         assert _ask(sandbox, "http://good.example/").startswith("200 ")
         assert asked == ["good.example"]
 

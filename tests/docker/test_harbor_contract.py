@@ -38,7 +38,8 @@ STARTS = {
     "hook": "printf '#!/bin/sh\\necho 42 > /app/value\\n' > hook; chmod +x hook; echo 0 > value\nperl server.pl --daemon",
 }
 ASK = "perl -MIO::Socket::INET -e '$s = IO::Socket::INET->new(\"127.0.0.1:8080\") or exit 1; print <$s>'"
-NOBODY = 'exit !!IO::Socket::INET->new("127.0.0.1:8080")'
+# It takes the whole answer: the hook of one that is left would still run when the agent ends.
+NOBODY = '$s = IO::Socket::INET->new("127.0.0.1:8080") or exit 0; @all = <$s>; exit 1'
 AWAIT = f"while perl -MIO::Socket::INET -e '{NOBODY}'; do sleep 0.1; done"
 
 

@@ -118,7 +118,9 @@ def test_between_two_connections_is_a_pause_and_after_the_last_there_is_none(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr(watch, "time", SimpleNamespace(sleep=pauses.append, monotonic=time.monotonic))
+    monkeypatch.setattr(
+        watch, "time", SimpleNamespace(sleep=pauses.append, monotonic=time.monotonic, time=time.time)
+    )
     events = Events(engine, "me")  # type: ignore[arg-type]
     engine.streams[0].news.put(None)
     assert engine.again.wait(20)
