@@ -421,3 +421,22 @@ def test_what_the_engine_tells_in_pieces_is_shown_in_lines_and_hides_a_value_in_
         "and more",
         "the end",
     ]
+
+
+@pytest.mark.parametrize(("detail", "tries"), [({"code": 7}, 1), ({}, 5)])
+def test_a_build_is_tried_again_unless_a_command_of_its_own_ended_it(
+    context: Path, monkeypatch: pytest.MonkeyPatch, detail: dict[str, int], tries: int
+) -> None:
+    built: list[int] = []
+
+    def hear(*_: object, **__: object) -> Iterator[dict[str, object]]:
+        built.append(1)
+        yield {"stream": "Step 1\n"}
+        yield {"error": "no such thing", "errorDetail": detail}
+
+    monkeypatch.setattr(module, "_has_buildx", lambda: False)
+    monkeypatch.setattr(module, "hear", hear)
+    monkeypatch.setattr(module, "rest", lambda *_: None)
+    with pytest.raises(ImageBuildFailed) as caught:
+        _built(_read(context))
+    assert (len(built), str(caught.value).count("Step 1")) == (tries, 1)

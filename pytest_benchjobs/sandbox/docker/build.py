@@ -191,14 +191,14 @@ def build(engine: Engine, recipe: Recipe, tag: str, timeout: float, check: Check
 
     with recipe.archive() as archive:
         builder = _buildx if _has_buildx() else _classic
+        deadline = time.monotonic() + timeout
+
+        def attempt() -> None:
+            tail.clear()
+            builder(engine, recipe, tag, archive, deadline, note, check)
+
         try:
-            deadline = time.monotonic() + timeout
-            _build_once_more(
-                check,
-                archive,
-                deadline,
-                lambda: builder(engine, recipe, tag, archive, deadline, note, check),
-            )
+            _build_once_more(check, archive, deadline, attempt)
         except TimeoutError:
             reason = f"did not end within {timeout:g} s"
         except _Failed as error:
@@ -217,7 +217,7 @@ def _build_once_more(check: Check, archive: IO[bytes], deadline: float, attempt:
         archive.seek(0)
         try:
             attempt()
-        except (EngineLost, _NotBegun):
+        except (EngineLost, _Unexplained):
             if pause is None or time.monotonic() > deadline:
                 raise
             rest(pause, check)
@@ -229,8 +229,8 @@ class _Failed(Exception):
     """The builder's own words."""
 
 
-class _NotBegun(_Failed):
-    """The engine's own words, of a build that it did not begin."""
+class _Unexplained(_Failed):
+    """The engine's own words, of a build that no command of its own ended: the next try may go on."""
 
 
 def _classic(
@@ -258,7 +258,9 @@ def _classic(
         with contextlib.closing(lines):
             for line in lines:
                 if "error" in line:
-                    raise _Failed(str(line["error"]).strip())
+                    # A command that ended with an error has its exit status there. Anything else may be the engine's.
+                    kind = _Failed if (line.get("errorDetail") or {}).get("code") else _Unexplained
+                    raise kind(str(line["error"]).strip())
                 if "stream" in line:
                     # As it was printed: a word, or half of a secret, at a time.
                     *whole, part = f"{part}{line['stream']}".split("\n")
@@ -270,7 +272,7 @@ def _classic(
                     note(str(line.get("status") or ""))
     except docker.errors.APIError as error:
         # What is wrong with a Dockerfile is a 400.
-        kind = _Failed if error.status_code == _WRONG else _NotBegun
+        kind = _Failed if error.status_code == _WRONG else _Unexplained
         raise kind(str(error.explanation or error)) from error
     except BROKEN as error:
         raise EngineLost(f"the Docker Engine went away during a build: {error}") from error
