@@ -10,7 +10,8 @@ cd "$(dirname "$0")/.."
 workers=${WORKERS:-$((3 * $(getconf _NPROCESSORS_ONLN)))}
 python=.venv/bin/python
 logs=$(mktemp -d)
-trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$logs"' EXIT
+# A `kill` of nothing fails, and what fails in a trap becomes the status of the script.
+trap 'kill $(jobs -p) 2>/dev/null || true; rm -rf "$logs"' EXIT
 names=()
 began=$SECONDS
 

@@ -4,6 +4,10 @@ A test marked `when_changed` takes long and is about few rooms. It is one for ev
 else one of `make extended`. A file counts as changed that differs from the commit at `refs/benchjobs/extended`, which a
 green `make extended` sets; where there is none, from the parent of HEAD. What is not committed yet counts, too.
 
+Tests of `DIRECTORIES` start processes, containers or browsers. Each is for today when what its file imports, a room that
+is named there, or one that its own name has, changed; and at each fourth commit, whatever changed. Those that are marked
+`daily` are for every day.
+
     @pytest.mark.when_changed                     what the file of the test imports
     @pytest.mark.when_changed("scoring", "gate")  everything below directories, and files, of these names, and its own file
     @pytest.mark.when_changed(..., page="docs/gates.md")
@@ -23,13 +27,27 @@ from .shares import ROOT, commit, git
 
 PACKAGE = "pytest_benchjobs"
 REFERENCE = "refs/benchjobs/extended"
+DIRECTORIES = {
+    "agents": ("agents", "gateway"),
+    "docker": ("sandbox", "trial", "scoring"),
+    "local": ("sandbox",),
+    "plugin": ("plugin",),
+    "viewer": ("viewer",),
+}
+"""Directory of tests -> parts of the package that each of them goes through."""
 _TURNS = 4
 
 
-def is_due(item: pytest.Item, mark: pytest.Mark) -> bool:
-    """Tell whether a test with the marker is for today."""
+def is_due(item: pytest.Item) -> bool:
+    """Tell whether a test is for today."""
     changes = changed(ROOT)
     if changes is None:
+        return True
+    if has_turns(item):
+        words = (*DIRECTORIES[_directory(item)], *item.path.stem.split("_")[1:])
+        return its_turn(item.nodeid) or bool(changes & (leaning(item.path) | named(words)))
+    mark = item.get_closest_marker("when_changed")
+    if mark is None:
         return True
     page = mark.kwargs.get("page")
     if page and (page in changes or its_turn(item.name)):
@@ -37,6 +55,16 @@ def is_due(item: pytest.Item, mark: pytest.Mark) -> bool:
     if str(item.path.relative_to(ROOT)) in changes:
         return True
     return bool(changes & (named(mark.args) if mark.args or page else leaning(item.path)))
+
+
+def has_turns(item: pytest.Item) -> bool:
+    """Tell whether a test is chosen by its directory."""
+    own = any(item.get_closest_marker(marker) for marker in ("when_changed", "daily"))
+    return _directory(item) in DIRECTORIES and not own
+
+
+def _directory(item: pytest.Item) -> str:
+    return item.path.relative_to(ROOT / "tests").parts[0]
 
 
 @functools.cache

@@ -187,7 +187,7 @@ class Flight(Generic[Ticket]):
                 self._rest(_TOKEN_POLL if hungry else due)
                 continue
             with self._lock:
-                launch = self._take(token)
+                launch = None if self._is_enough() else self._take(token)
             if launch is None:
                 self._tokens.give_back(token)
                 continue

@@ -10,7 +10,7 @@ import pytest
 from tests.agents.jobs import AGENTS, KEYS, Job, used
 from tests.support import containers_left
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow]
+pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.daily]
 
 _SOLVE = "<<<RUN: echo hi > made.txt>>> <<<SAY: all done>>>"
 

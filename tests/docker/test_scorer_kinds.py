@@ -30,6 +30,8 @@ from tests.support import results, run
 
 from .hostile.job import DOCKERFILE, slug
 
+pytestmark = pytest.mark.daily
+
 EXAMPLES = ("passing", "failing", "partial", "lying", "crashing")
 Kind = tuple[str, str | None, float | None]
 ZERO: Kind = ("failed", "below_threshold", 0.0)

@@ -15,7 +15,7 @@ import pytest
 
 from tests.support import IMAGE, PATIENCE, containers, in_flight, jobs, results, run, start, until
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow]
+pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.daily]
 
 TRIALS = 12
 

@@ -83,6 +83,7 @@ class TestReadme:
         # Not forked: the processes that are have imported `tests` from elsewhere.
         block.check(lambda line: genuine(["bash", "-c", line], tmp_path, Path(sys.executable).parent))
 
+    @pytest.mark.when_changed(page="pyproject.toml")
     def test_from_the_wheel(self, block: Block, tmp_path: Path, installed: Path) -> None:
         with_examples(tmp_path)
         block.write(tmp_path)

@@ -13,6 +13,8 @@ from tests.support import RESULTS, paths, until
 
 from .conftest import Bench
 
+pytestmark = pytest.mark.daily
+
 SLOW = "command:sleep 60"
 
 

@@ -121,6 +121,7 @@ def test_the_wheel_works_where_nothing_else_is(dist: Path, tmp_path: Path) -> No
     assert "quickstart.bench.yaml::access-log[oracle]" in collected
 
 
+@pytest.mark.when_changed(page="README.md")
 @pytest.mark.parametrize(
     "block",
     [

@@ -13,6 +13,8 @@ from pytest_benchjobs.model.errors import ScoreInvalid
 from pytest_benchjobs.scoring.answers import grader
 from pytest_benchjobs.scoring.replies import Wrong
 
+pytestmark = pytest.mark.when_changed
+
 AIME = {"match": "integer", "expected": 25, "least": 0, "most": 999}
 LETTER = {"match": "choice", "expected": "C"}
 GRID = [[1, 2], [3, 4]]

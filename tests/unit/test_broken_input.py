@@ -19,6 +19,8 @@ from pytest_benchjobs.sources.manifest import Manifest
 
 from .examples import at_most
 
+pytestmark = pytest.mark.when_changed
+
 GOOD = """\
 benchmark: b
 defaults:

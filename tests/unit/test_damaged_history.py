@@ -16,6 +16,8 @@ from pytest_benchjobs.store.layout import Layout
 
 from .jobs import make_job, run
 
+pytestmark = pytest.mark.when_changed
+
 OLD, NEW = "20261101-000000-aaaaa1", "20261102-000000-aaaaa2"
 NAMES = [f"s{number:02}" for number in range(12)]
 KINDS = ("flip", "flips", "zeros", "cut", "head", "version", "log", "gone", "baseline")

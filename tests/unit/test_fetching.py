@@ -28,6 +28,8 @@ from pytest_benchjobs.sources.catalogue.kept import state_of, trouble
 from pytest_benchjobs.sources.catalogue.lookup import Lookup
 from pytest_benchjobs.sources.catalogue.registry import read_registry
 
+pytestmark = pytest.mark.when_changed
+
 ROWS = "".join(
     json.dumps({"id": 60 + n, "problem": f"What is {n}?", "answer": str(n)}) + "\n" for n in range(30)
 )

@@ -34,6 +34,8 @@ from tests.unit.gateways import (
     wait_until,
 )
 
+pytestmark = pytest.mark.when_changed
+
 CHAT = "/openai/v1/chat/completions"
 SMUGGLED = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX-Smuggled: 1\r\nContent-Length: 0\r\n\r\n"
 

@@ -24,6 +24,8 @@ from pytest_benchjobs.sources import open_source
 
 from .jobs import make_job, run
 
+pytestmark = pytest.mark.when_changed
+
 WRITTEN = [
     "wrote  benchmarks/acme.bench.yaml", "wrote  benchmarks/.bench.schema.json",
     "wrote  benchmarks/data/in.txt", "wrote  my-agent/run.sh", "wrote  benchmarks/my-agent.agent.toml",

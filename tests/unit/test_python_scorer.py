@@ -25,6 +25,8 @@ from pytest_benchjobs.testing import FakeProvider
 
 from .records import OWNER, trial
 
+pytestmark = pytest.mark.when_changed
+
 SELF = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 

@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 from pytest_benchjobs.store.redact import MIN_LENGTH, Redactor
 from pytest_benchjobs.trial.secrets import redact_file, redact_files
 
+pytestmark = pytest.mark.when_changed
+
 PEM = "-----BEGIN KEY-----\n" + "\n".join(["MIIEvQIBADANBgkqhkiG9w0BAQEFAASC/+"] * 3) + "\n-----END KEY-----"
 SECRETS = [
     "plain-secret-value", 'with "quotes" and more', "back\\slash\\\\and\\end\\", "line\nbreak\tand\rmore",

@@ -54,3 +54,33 @@ def test_each_four_commits_run_every_test_once(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(rooms, "commit", lambda number=number: 7 + number)
         ran += [name for name in names if rooms.its_turn(name)]
     assert sorted(ran) == sorted(names)
+
+
+def test_tests_with_processes_run_each_fourth_commit_and_when_what_they_go_through_changed(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"test_{number}" for number in range(40)]
+    pytester.makepyfile(
+        **{
+            name: "import pytest\n"
+            + "\n".join(f"def {each}(): pass" for each in names)
+            + "\n@pytest.mark.daily\ndef test_daily(): pass\n"
+            for name in ("tests/docker/test_gate", "tests/unit/test_cheap")
+        }
+    )
+    items = pytester.inline_genitems("tests")[0]
+    assert rooms.named(("gate",))  # and so the files of the package are known, which are not where these tests are
+    monkeypatch.setattr(rooms, "ROOT", pytester.path)
+    monkeypatch.setattr(rooms, "leaning", lambda path: frozenset([path.name]))
+
+    def due(*changes: str) -> set[str]:
+        monkeypatch.setattr(rooms, "changed", lambda _root: frozenset(changes))
+        return {item.nodeid for item in items if rooms.is_due(item)}
+
+    everything = {item.nodeid for item in items}
+    cheap = {name for name in everything if "test_cheap" in name}
+    always = cheap | {name for name in everything if "test_daily" in name}
+    assert always < due() < everything
+    assert due("README.md", "pytest_benchjobs/viewer/server.py") == due()
+    for changes in ("test_gate.py", "pytest_benchjobs/sandbox/protocol.py", "pytest_benchjobs/cli/gate.py"):
+        assert due(changes) == everything

@@ -20,6 +20,8 @@ from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.report.documents import schema_of
 from pytest_benchjobs.settings.secret_store import DIRECTORY, FILE, SecretStore, find, lookup
 
+pytestmark = pytest.mark.when_changed
+
 VALUE = "hunter2-hunter2"
 
 

@@ -16,6 +16,8 @@ from pytest_benchjobs.scoring.swebench.verdict import (
     with_exit_status,
 )
 
+pytestmark = pytest.mark.when_changed
+
 
 def log(*lines: str, exit_status: int | None = None) -> str:
     """What an eval_script prints."""
