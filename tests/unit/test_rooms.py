@@ -60,6 +60,7 @@ def test_tests_with_processes_run_each_fourth_commit_and_when_what_they_go_throu
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = [f"test_{number}" for number in range(40)]
+    pytester.makeini("[pytest]\nmarkers = daily")
     pytester.makepyfile(
         **{
             name: "import pytest\n"
