@@ -70,7 +70,7 @@ def test_tests_with_processes_run_each_fourth_commit_and_when_what_they_go_throu
         }
     )
     items = pytester.inline_genitems("tests")[0]
-    assert rooms.named(("gate",))  # and so the files of the package are known, which are not where these tests are
+    assert rooms.named(("gate",))  # finds the files of the package, which are not where these tests are
     monkeypatch.setattr(rooms, "ROOT", pytester.path)
     monkeypatch.setattr(rooms, "leaning", lambda path: frozenset([path.name]))
 
