@@ -41,14 +41,13 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put first what takes long, lest at the end all wait for one; of tests with many cases, keep few for every day."""
     ours = [item for item in items if item.path.is_relative_to(_HERE)]
+    _mark_further_cases(ours)
     for item in ours:
         if not rooms.is_due(item):
             item.add_marker(pytest.mark.extended)
         if rooms.has_turns(item):
-            item.add_marker(
-                pytest.mark.when_changed
-            )  # so that `make extended` runs those that are due today, too
-    _mark_further_cases(ours)
+            # So that `make extended` runs those that are due today, too.
+            item.add_marker(pytest.mark.when_changed)
     ours.sort(key=lambda item: item.get_closest_marker("slow") is None)
     items[:] = [*ours, *(item for item in items if not item.path.is_relative_to(_HERE))]
 

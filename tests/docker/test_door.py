@@ -16,7 +16,7 @@ import pytest
 from pytest_benchjobs.gateway.client import Gateway as RealGateway
 from pytest_benchjobs.gateway.client import GatewaySettings, Terms, Upstream, open_route
 from pytest_benchjobs.model.endpoint import Endpoint
-from pytest_benchjobs.model.errors import AgentSetupFailed, Ungradable
+from pytest_benchjobs.model.errors import AgentSetupFailed, FilesRefused, Ungradable
 from pytest_benchjobs.model.scenario import Environment, Network
 from pytest_benchjobs.sandbox.docker.container import DockerSandbox
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
@@ -290,7 +290,8 @@ RESTART = "touch /dev/changed"
 def test_a_mount_cannot_be_sent_elsewhere(provider: DockerProvider, gateway: Gateway, attack: str) -> None:
     with _sandbox(provider, gateway.mount) as sandbox:
         assert _sh(sandbox, f"mv /bench /away; {attack}; {RESTART}") == (0, "")
-        with pytest.raises(Ungradable, match="the agent moved a directory"):
+        # Whether the engine mounts before it looks at a file depends on its version.
+        with pytest.raises((Ungradable, FilesRefused), match=r"the agent moved a directory|put files into"):
             sandbox.end_processes()
 
 

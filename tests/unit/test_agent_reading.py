@@ -21,6 +21,8 @@ from pytest_benchjobs.store.log import CappedLog
 
 from .readings import read
 
+pytestmark = pytest.mark.when_changed
+
 LOGS = Path(__file__).with_name("agent_logs")
 PUBLIC = tuple(name for name in FORMATS if name != "model")
 

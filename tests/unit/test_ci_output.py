@@ -49,6 +49,8 @@ from pytest_benchjobs.store.text import harmless, inert
 from .gates import RULE, change, gate_report, rule_report
 from .records import JOB, record, result, trial
 
+pytestmark = pytest.mark.when_changed
+
 MIB = 1024 * 1024
 HOSTILE = "\x1b[31m<script>|\x00`x`\ud800 @everyone\r\n::error::x\n# heading\n</details> | a | b |"
 

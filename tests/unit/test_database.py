@@ -30,6 +30,8 @@ from .clocks import Clock
 from .records import JOB, NOW, record, result, trial
 from .rights import as_nobody
 
+pytestmark = pytest.mark.when_changed
+
 ROOT = str(Path(__file__).parents[2])
 # What version 1 wrote.
 V1_JOB = (

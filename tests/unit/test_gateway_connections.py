@@ -21,6 +21,8 @@ from pytest_benchjobs.gateway.connections import Connections, Response, _Connect
 from pytest_benchjobs.model.ending import Ending
 from tests.unit.gateways import Agent, Wire, agent, running, wait_until
 
+pytestmark = pytest.mark.when_changed
+
 CHAT = "/openai/v1/chat/completions"
 
 

@@ -25,6 +25,8 @@ from pytest_benchjobs.store.reader import HistoryReader
 from .jobs import make_job, run
 from .records import JOB
 
+pytestmark = pytest.mark.when_changed
+
 TWO = {"oracle": {"a": "P", "b": "F"}}
 
 

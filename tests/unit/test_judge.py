@@ -34,6 +34,8 @@ from .gateways import Model, Said, running
 from .records import record, trial
 from .test_trial import Provider
 
+pytestmark = pytest.mark.when_changed
+
 OWN_KEY, AGENTS_KEY = "sk-judge-0123456789", "sk-agent-0123456789"
 PARAMS: dict[str, Any] = {"model": "openai/m-1", "criteria": "It is polite.", "files": ["letter.txt"]}
 JUDGE = ScorerSpec(name="polite", type="judge", params=PARAMS)

@@ -20,6 +20,8 @@ from pytest_benchjobs.sandbox import proxy as module
 from pytest_benchjobs.sandbox.proxy import Proxy, is_of_this_machine
 from tests.unit.gateways import hand_over
 
+pytestmark = pytest.mark.when_changed
+
 PID = (77).to_bytes(4, "little")
 PUBLIC, OTHER = "93.184.216.34", "93.184.216.35"
 

@@ -37,6 +37,8 @@ from pytest_benchjobs.testing import FakeProvider, FakeSandbox
 
 from .records import OWNER, trial
 
+pytestmark = pytest.mark.when_changed
+
 
 @pytest.mark.parametrize(
     ("output", "score"),

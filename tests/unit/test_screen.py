@@ -19,6 +19,8 @@ from tests.terminal import BENCHJOBS, TMUX, Terminal
 
 from .watched import JOB, WatchedJob
 
+pytestmark = pytest.mark.when_changed
+
 DRAWING = {"alternate": True, "cursor": False, "wrap": False}
 LEFT = {"alternate": False, "cursor": True, "wrap": True}
 

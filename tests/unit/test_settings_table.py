@@ -26,6 +26,8 @@ from pytest_benchjobs.settings.table import ALIASES, BY_NAME, GROUPS, IN_FILES, 
 
 from .setting_examples import EXAMPLES
 
+pytestmark = pytest.mark.when_changed
+
 DOCS = Path(__file__).parents[2] / "docs"
 ELSEWHERE = {"profile", "job_file", "env_file", "dir", "per_benchmark", "exclude"}
 """They say where settings or results are, or belong to another one; other tests are about them."""

@@ -26,6 +26,8 @@ from .jobs import ended, make_job
 from .records import JOB
 from .viewing import BEFORE, CODEX, HIDDEN, HOSTILE, NOW_JOB, PIXEL, Made, make, reused, running
 
+pytestmark = pytest.mark.when_changed
+
 HIGH = {"texts": HighScore(score=0.8, unit="%", source="a paper")}
 SEED_COLUMNS = (
     "id", "job", "benchmark", "status", "agent", "provider", "model", "mean_score", "input_tokens", "output_tokens",

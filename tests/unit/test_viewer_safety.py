@@ -30,6 +30,8 @@ from pytest_benchjobs.viewer.plain import KNOWN, PAGES
 from .jobs import ended, make_job
 from .viewing import BEFORE, CODEX, HIDDEN, HOSTILE, NOW_JOB, PIXEL, Made, make
 
+pytestmark = pytest.mark.when_changed
+
 EVERYWHERE = [
     "/health", "/", "/?plain=1", "/static/plain.css", "/nothing", "/api/jobs/none",
     *(document.path for document in DOCUMENTS if "{" not in document.path),

@@ -375,8 +375,10 @@ class DockerSandbox(ContainerFiles):
                 check_mount_points(client, self.id, mounts, changes)
             client.start(self.id)
         except FilesRefused as error:
-            if (what := misplaced(client, self.id, mounts)) is not None:
-                raise moved(what) from error
+            # A file of a container that has no place for a mount cannot even be looked at, with some engines.
+            with contextlib.suppress(FilesRefused):
+                if (what := misplaced(client, self.id, mounts)) is not None:
+                    raise moved(what) from error
             raise
         self._processes.forget_first()
         self._watches = self._late = False
