@@ -136,21 +136,22 @@ def test_what_cannot_be_fetched_is_one_error(bench: Bench) -> None:
     assert "Traceback" not in result.stderr.str() + result.stdout.str()
 
 
-def test_a_task_of_a_registry_and_a_user_s_archive(bench: Bench) -> None:
-    url, commit = repository(bench)
-    task = {"name": "one", "git_url": url, "git_commit_id": commit, "path": "."}
-    bench.write("registry.json", json.dumps([{"name": "theirs", "version": "1", "tasks": [task]}]))
-    listed = console(bench, "benchmarks", "list", "--registry", "registry.json")
-    assert "theirs" in listed.stdout
+def registered(origin: tuple[str, str], bench: Bench, name: str, version: str, path: str = "one") -> None:
+    """Write a registry with one benchmark of one task."""
+    task = {"name": "one", "git_url": origin[0], "git_commit_id": origin[1], "path": path}
+    bench.write("registry.json", json.dumps([{"name": name, "version": version, "tasks": [task]}]))
+
+
+def test_a_task_of_a_registry_that_is_none(bench: Bench) -> None:
+    registered(repository(bench), bench, "theirs", "1", ".")
+    assert "theirs" in console(bench, "benchmarks", "list", "--registry", "registry.json").stdout
     fetched = console(bench, "benchmarks", "fetch", "theirs", "--registry", "registry.json")
     assert fetched.returncode == 2
     assert "the fetched files are not the benchmark: no scenario was found" in fetched.stderr
 
 
 def test_what_was_fetched_of_a_registry_runs_by_name(bench: Bench, cache: Path) -> None:
-    url, commit = tasks_repository(bench)
-    task = {"name": "one", "git_url": url, "git_commit_id": commit, "path": "one"}
-    bench.write("registry.json", json.dumps([{"name": "theirs", "version": "1.0", "tasks": [task]}]))
+    registered(tasks_repository(bench), bench, "theirs", "1.0")
     shown = console(bench, "benchmarks", "show", "theirs", "--registry", "registry.json")
     assert "run it: benchjobs run --benchmark theirs@1.0" in shown.stdout
     assert console(bench, "benchmarks", "show", "theirs").returncode == 2
@@ -170,9 +171,7 @@ def test_what_was_fetched_of_a_registry_runs_by_name(bench: Bench, cache: Path) 
 
 
 def test_a_registry_does_not_take_the_place_of_another_benchmark(bench: Bench, cache: Path) -> None:
-    url, commit = tasks_repository(bench)
-    task = {"name": "one", "git_url": url, "git_commit_id": commit, "path": "one"}
-    bench.write("registry.json", json.dumps([{"name": "terminal-bench", "version": "2.0", "tasks": [task]}]))
+    registered(tasks_repository(bench), bench, "terminal-bench", "2.0")
     refused = console(bench, "benchmarks", "fetch", "terminal-bench", "--registry", "registry.json")
     assert refused.returncode == 2
     assert "terminal-bench@2.0 of registry.json has the name of another benchmark" in refused.stderr
@@ -197,13 +196,6 @@ def test_console_and_plugin_look_in_the_same_places(bench: Bench) -> None:
         shown = console(bench, "benchmarks", "show", "sums", place=place)
         assert "sums 2: Sums" in shown.stdout, shown.stderr
     bench.run("--bench", "sums@2").assert_outcomes(passed=2)
-
-
-def test_a_file_that_is_no_text_is_one_error(bench: Bench) -> None:
-    (bench.path / "x.benchmark.toml").write_bytes(b'name = "\xfc"\n')
-    result = bench.run("--bench", "sums")
-    assert result.ret == 4
-    result.stderr.fnmatch_lines(["*x.benchmark.toml:1: is not UTF-8 text*"])
 
 
 def test_an_id_too_many_is_told_as_what_it_is(bench: Bench) -> None:
@@ -359,17 +351,3 @@ def test_a_benchmark_is_checked_and_its_verdicts_are_kept_with_it(bench: Bench) 
         console(bench, "benchmarks", "exceptions", "sums").stdout, "utf-8"
     )
     bench.run("--bench", "sums", "--bench-agent=oracle").assert_outcomes(passed=1, skipped=1)
-
-
-@pytest.mark.parametrize(
-    ("key", "workers"),
-    [("swe_bench_orchestrated", ("-n2",)), ("code-matrix", ())],
-    ids=["xdist", "one process"],
-)
-def test_settings_for_a_benchmark_may_use_any_of_its_names(
-    bench: Bench, key: str, workers: tuple[str, ...]
-) -> None:
-    extra = json.dumps({"per_benchmark": {key: {"max_instances": 2, "effort": "high"}}})
-    bench.run("--bench", "swe-bench-orchestrated", "--bench-agent=nop", "--bench-extra", extra, *workers)
-    assert sorted(bench.outcomes()) == ["code-matrix::buckets-refill[nop]", "code-matrix::sheets-quotes[nop]"]
-    assert bench.job()["job"]["config"]["per_benchmark"]["code-matrix"]["params"] == {"effort": "high"}

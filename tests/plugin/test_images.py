@@ -158,9 +158,7 @@ def test_a_plan_says_how_many_images_and_bytes_and_weighs_each_once(many: Bench)
     assert sorted(asked(many, "weighs")) == ["Dockerfile", "big", "small"]
     assert asked(many, "asks") == []
     assert [(Path(image["image"]).name, image["state"], image["bytes"], image["trials"]) for image in document["images"]] == [
-        ("small", "here", 1024, 12),
-        ("big", "pull", None, 8),
-        ("Dockerfile", "build", None, 4),
+        ("small", "here", 1024, 12), ("big", "pull", None, 8), ("Dockerfile", "build", None, 4),
     ]  # fmt: skip
     assert document["image_totals"] == [
         {"state": "here", "images": 1, "bytes": 1024, "unknown": 0},
@@ -205,11 +203,9 @@ def test_images_are_listed_with_state_size_and_scenarios(many: Bench) -> None:
     done = images(many, "many.bench.yaml")
     assert (done.returncode, done.stderr) == (0, "asking registries for the sizes of 1 image\n")
     assert [line.split() for line in done.stdout.splitlines()[:4]] == [
-        ["IMAGE", "STATE", "ON", "DISK", "DOWNLOAD", "SCENARIOS"],
-        ["small", "here", "1.0", "KB", "-", "3"],
-        ["big", "to", "pull", "-", "2.0", "KB", "2"],
-        ["task/Dockerfile", "to", "build", "-", "-", "1"],
-    ]
+        ["IMAGE", "STATE", "ON", "DISK", "DOWNLOAD", "SCENARIOS"], ["small", "here", "1.0", "KB", "-", "3"],
+        ["big", "to", "pull", "-", "2.0", "KB", "2"], ["task/Dockerfile", "to", "build", "-", "-", "1"],
+    ]  # fmt: skip
     total = "3 images: 1 here, 1.0 KB; 1 to pull, about 2.0 KB; 1 to build, of unknown size, for 5 scenarios"
     assert done.stdout.splitlines()[-1] == total
 

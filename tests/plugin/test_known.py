@@ -11,15 +11,9 @@ from .conftest import Bench
 from .test_collection import task
 
 SCORES = {
-    "fails": "0",
-    "passes": "1",
-    "flaky": "0",
-    "steady": "1",
-    "skipped": "1",
-    "broken": "none",
-    "strict": "1",
+    "fails": "0", "passes": "1", "flaky": "0", "steady": "1", "skipped": "1", "broken": "none", "strict": "1",
     "new": "0",
-}
+}  # fmt: skip
 KNOWN = """
 [[known]]
 scenario = "fails"
@@ -65,15 +59,9 @@ until = 2999-01-31
 """
 # What pytest says of each.
 VERDICTS = {
-    "fails": "xfailed",
-    "passes": "xpassed",
-    "flaky": "xfailed",
-    "steady": "xpassed",
-    "skipped": "skipped",
-    "broken": "error",
-    "strict": "failed",
-    "new": "unsolved",
-}
+    "fails": "xfailed", "passes": "xpassed", "flaky": "xfailed", "steady": "xpassed", "skipped": "skipped",
+    "broken": "error", "strict": "failed", "new": "unsolved",
+}  # fmt: skip
 TEXT = "The parser drops the last line (https://issues.example/7; bench-known.toml:2; until 2999-01-31)"
 
 
@@ -122,23 +110,14 @@ def test_every_mode_as_pytest_and_we_report_it(many: Bench, workers: tuple[str, 
 
     results = {result["scenario"]: result for result in many.results()}
     assert {name: result["outcome"] for name, result in results.items()} == {
-        "fails": "failed",
-        "passes": "passed",
-        "flaky": "failed",
-        "steady": "passed",
-        "skipped": "skipped",
-        "broken": "error",
-        "strict": "passed",
-        "new": "failed",
-    }
+        "fails": "failed", "passes": "passed", "flaky": "failed", "steady": "passed", "skipped": "skipped",
+        "broken": "error", "strict": "passed", "new": "failed",
+    }  # fmt: skip
     assert results["fails"]["known"] == {
-        "mode": "expected-fail",
-        "reason": "The parser drops the last line",
-        "issue": "https://issues.example/7",
-        "until": "2999-01-31",
-        "place": "bench-known.toml:2",
+        "mode": "expected-fail", "reason": "The parser drops the last line",
+        "issue": "https://issues.example/7", "until": "2999-01-31", "place": "bench-known.toml:2",
         "strict": False,
-    }
+    }  # fmt: skip
     assert results["flaky"]["known"]["mode"] == "quarantine"
     assert results["new"]["known"] is None
     report = many.job()
@@ -197,15 +176,23 @@ def test_nothing_but_known_failures_is_status_0_and_nothing_for_lf(many: Bench) 
     assert few.parseoutcomes() == {"xfailed": 1, "xpassed": 1, "deselected": 6}
 
 
+def once(bench: Bench) -> None:
+    """A scenario whose second attempt alone passes, and that is expected to fail."""
+    counter = bench.path / "count"
+    script = f"echo x >> {counter}; [ $(wc -l < {counter}) = 2 ] && echo score=1 || echo score=0"
+    bench.manifest({"once": script})
+    bench.write("bench-known.toml", entry('scenario = "once"'))
+
+
+def entry(keys: str) -> str:
+    return f'[[known]]\n{keys}\nreason = "r"\nuntil = 2999-01-31\n'
+
+
 @pytest.mark.parametrize(
     ("policy", "outcome"), [("any", "xpassed"), ("all", "xfailed"), ("rate:0.5", "xpassed")]
 )
 def test_one_verdict_of_several_attempts(bench: Bench, policy: str, outcome: str) -> None:
-    counter = bench.path / "count"
-    bench.manifest(
-        {"once": f"echo x >> {counter}; [ $(wc -l < {counter}) = 2 ] && echo score=1 || echo score=0"}
-    )
-    bench.write("bench-known.toml", '[[known]]\nscenario = "once"\nreason = "r"\nuntil = 2999-01-31\n')
+    once(bench)
     arguments = ("--bench-attempts", "2", "--bench-attempt-policy", policy, "--bench-concurrency", "1")
     done = bench.run(*arguments)
     assert (done.ret, done.parseoutcomes()) == (0, {outcome: 1})
@@ -218,11 +205,7 @@ def test_one_verdict_of_several_attempts(bench: Bench, policy: str, outcome: str
 
 
 def test_attempts_that_are_tests_of_their_own_pass_in_part(bench: Bench) -> None:
-    counter = bench.path / "count"
-    bench.manifest(
-        {"once": f"echo x >> {counter}; [ $(wc -l < {counter}) = 2 ] && echo score=1 || echo score=0"}
-    )
-    bench.write("bench-known.toml", '[[known]]\nscenario = "once"\nreason = "r"\nuntil = 2999-01-31\n')
+    once(bench)
     done = bench.run("--bench-attempts", "3", "--bench-concurrency", "1")
     assert done.parseoutcomes() == {"xfailed": 2, "xpassed": 1}
     line = "known failures: 3 expected to fail (2 did, 1 passes now: others that bench-known.toml:1 lists still fail)"
@@ -277,13 +260,9 @@ def test_the_marker_says_the_same_and_has_the_last_word(many: Bench) -> None:
     assert "fails[oracle] - Of the marker (until 2999-01-31)" in done.stdout.str()
     known = {result["scenario"]: result["known"] for result in many.results()}
     assert known["flaky"] == {
-        "mode": "quarantine",
-        "reason": "Now and then",
-        "issue": "#7",
-        "until": "2999-01-31",
-        "place": None,
+        "mode": "quarantine", "reason": "Now and then", "issue": "#7", "until": "2999-01-31", "place": None,
         "strict": False,
-    }
+    }  # fmt: skip
 
 
 def test_a_mistake_in_a_marker_or_the_file_ends_the_run_as_a_usage_error(bench: Bench) -> None:
@@ -317,8 +296,7 @@ def test_a_mistake_in_a_marker_or_the_file_ends_the_run_as_a_usage_error(bench: 
 
 
 def test_another_file_by_option_or_ini_key(many: Bench) -> None:
-    entry = '[[known]]\nscenario = "new"\nreason = "r"\nuntil = 2999-01-31\n'
-    many.write("ci/nightly.toml", entry)
+    many.write("ci/nightly.toml", entry('scenario = "new"'))
     done = many.run("--bench-known", "ci/nightly.toml", "--bench-scenario", "new,fails")
     assert done.parseoutcomes() == {"xfailed": 1, "unsolved": 1}
     assert many.job()["known"][0]["place"] == "ci/nightly.toml:1"
@@ -329,15 +307,10 @@ def test_another_file_by_option_or_ini_key(many: Bench) -> None:
 
 def test_entries_about_nothing_are_told_where_all_was_collected(many: Bench) -> None:
     entries = [
-        'scenario = "fails"',
-        'scenario = "fials"',
-        'scenario = "many/zzz*"',
-        'scenario = "qqq"',
-        'scenario = "qqq"\nbenchmark = "elsewhere"',
-        'scenario = "elsewhere/qqq"',
-    ]
-    text = "".join(f'[[known]]\n{entry}\nreason = "r"\nuntil = 2999-01-31\n' for entry in entries)
-    many.write("bench-known.toml", text)
+        'scenario = "fails"', 'scenario = "fials"', 'scenario = "many/zzz*"', 'scenario = "qqq"',
+        'scenario = "qqq"\nbenchmark = "elsewhere"', 'scenario = "elsewhere/qqq"',
+    ]  # fmt: skip
+    many.write("bench-known.toml", "".join(map(entry, entries)))
     told = [
         "bench-known.toml:5: fials matches no scenario of many; did you mean 'fails'?",
         "bench-known.toml:9: many/zzz* matches no scenario of many",
@@ -349,15 +322,9 @@ def test_entries_about_nothing_are_told_where_all_was_collected(many: Bench) -> 
         assert [line for line in done.outlines if "matches no" in line] == told
     for part in ("many.bench.yaml::fails[oracle]", "--ignore=other"):
         assert "matches no" not in many.run(part).stdout.str()
-    many.write(
-        "bench-known.toml",
-        "".join(f'[[known]]\nscenario = "q{n}"\nreason = "r"\nuntil = 2999-01-31\n' for n in range(25)),
-    )
-    lines = [
-        line
-        for line in many.run("--bench-scenario", "new").outlines
-        if "match no" in line or "matches no" in line
-    ]
+    many.write("bench-known.toml", "".join(entry(f'scenario = "q{number}"') for number in range(25)))
+    out = many.run("--bench-scenario", "new").outlines
+    lines = [line for line in out if "match no" in line or "matches no" in line]
     assert (len(lines), lines[-1]) == (21, "... and 5 more entries that match no scenario")
 
 
@@ -385,7 +352,7 @@ def test_what_a_dead_worker_had_finished_is_expected_all_the_same(bench: Bench) 
         """
     )
     bench.manifest({"fails": "echo score=0"})
-    bench.write("bench-known.toml", '[[known]]\nscenario = "fails"\nreason = "r"\nuntil = 2999-01-31\n')
+    bench.write("bench-known.toml", entry('scenario = "fails"'))
     done = bench.run("-n", "1", "-rx")
     assert done.parseoutcomes()["xfailed"] == 1
     assert "fails[oracle] - r (bench-known.toml:1; until 2999-01-31)" in done.stdout.str()
@@ -395,10 +362,7 @@ def test_single_tasks_are_a_part_of_a_benchmark_and_their_directory_is_all_of_it
     for name in ("one", "two"):
         task(bench, f"tb/{name}")
     entries = ['scenario = "tb/one"', 'scenario = "three"', 'scenario = "two"\nmode = "skip"']
-    bench.write(
-        "bench-known.toml",
-        "".join(f'[[known]]\n{entry}\nreason = "r"\nuntil = 2999-01-31\n' for entry in entries),
-    )
+    bench.write("bench-known.toml", "".join(map(entry, entries)))
     whole = bench.run("tb")
     # What the task's tests write is not where it would be in a container: an error, which nobody expects.
     assert whole.parseoutcomes() == {"errors": 1, "skipped": 1}

@@ -72,22 +72,6 @@ def refused(bench: Bench, *arguments: str) -> str:
 # --- agents
 
 
-def test_provider_and_model_are_for_agents_without(toys: Bench) -> None:
-    arguments = ("--bench-scenario", "solved", "--bench-provider", "groq", "--bench-model", "qwen/q3")
-    agents = ("--bench-agent", "codex", "--bench-agent", "mini:own", "--bench-agent", "oracle")
-    assert collected(toys, *arguments, *agents) == [
-        "toy.bench.yaml::solved[codex:groq/qwen/q3]",
-        "toy.bench.yaml::solved[mini:groq/own]",
-        "toy.bench.yaml::solved[oracle]",
-    ]
-    assert refused(toys, "--bench-agent", "codex") == (
-        "--bench-agent: codex needs a model. Use format: codex:model, or --bench-model"
-    )
-    # In the ini file they are for whatever agent comes.
-    toys.write("pytest.ini", "[pytest]\nbench_sandbox = fake\nbench_model = m\nbench_provider = p\n")
-    assert len(collected(toys)) == 3
-
-
 def test_parameters_reach_the_agent_and_decide_results(toys: Bench) -> None:
     arguments = ("--bench-agent", "mini:m", "--bench-scenario", "solved", "--bench-reuse")
     arguments += ("--bench-param=effort=high", "--bench-provider=p")
@@ -100,21 +84,6 @@ def test_parameters_reach_the_agent_and_decide_results(toys: Bench) -> None:
     for value, reused in (("0.5", True), ("0.6", False)):
         toys.run(*arguments, f"--bench-param=temperature={value}")
         assert (toys.results()[0]["reused"] is not None) is reused
-
-
-def test_a_matrix_is_every_agent_with_every_combination(toys: Bench) -> None:
-    arguments = ("--bench-scenario", "solved", "--bench-agent", "oracle", "--bench-agent", "mini")
-    found = collected(toys, *arguments, "--bench-matrix", "t=0,1", "--bench-matrix", "effort=low,high")
-    assert found == [
-        f"toy.bench.yaml::solved[{agent},effort={effort},t={t}]"
-        for agent in ("oracle", "mini")
-        for t in (0, 1)
-        for effort in ("low", "high")
-    ]
-    # And each can be given back.
-    assert collected(toys, *arguments, "--bench-matrix", "t=0,1", found[0].replace("effort=low,", "")) == [
-        "toy.bench.yaml::solved[oracle,t=0]"
-    ]
 
 
 EXCLUDING = """
@@ -133,11 +102,9 @@ def test_what_a_matrix_excludes_is_counted_or_listed(wide: Bench) -> None:
     done = wide.run(*both, "-n2")
     assert done.ret == 0
     assert {result["node_id"] for result in wide.results()} == {
-        "wide.bench.yaml::s00[oracle,t=0]",
-        "wide.bench.yaml::s00[oracle,t=1]",
-        "wide.bench.yaml::s00[mini,t=0]",
-        "small.bench.yaml::one[oracle,t=1]",
-    }
+        "wide.bench.yaml::s00[oracle,t=0]", "wide.bench.yaml::s00[oracle,t=1]",
+        "wide.bench.yaml::s00[mini,t=0]", "small.bench.yaml::one[oracle,t=1]",
+    }  # fmt: skip
     counted = "4 cells of the matrix are incompatible; --bench-show-incompatible lists them"
     assert [line for line in done.outlines if "incompatible" in line] == [counted]
     listed = wide.run(*both, "--bench-show-incompatible").outlines
@@ -145,21 +112,14 @@ def test_what_a_matrix_excludes_is_counted_or_listed(wide: Bench) -> None:
         f"skipped: {cell}: incompatible: excluded by the matrix"
         for cell in ("small [mini,t=0]", "small [mini,t=1]", "small [oracle,t=0]", "wide [mini,t=1]")
     ]
+    one = "wide.bench.yaml::s00[mini,t=0]"
+    assert collected(wide, "--bench-agent=mini", "--bench-matrix=t=0,1", one) == [one], "it can be given back"
     wide.write("job.yaml", "matrix:\n  parameters: {t: [0]}\n  exclude: [{benchmark: small}]\n")
     done = wide.run("small.bench.yaml", "--bench-job-file=job.yaml")
     done.stderr.fnmatch_lines(["ERROR: the matrix excludes every agent from every benchmark here; *"])
 
 
 # --- which scenarios
-
-
-def test_the_first_ones_of_each_benchmark(wide: Bench) -> None:
-    assert collected(wide, "--bench-max-examples", "1") == [
-        "small.bench.yaml::one[oracle]",
-        "wide.bench.yaml::s00[oracle]",
-    ]
-    extra = '{"max_tasks": 1, "per_benchmark": {"wide": {"max_questions": 3}}}'
-    assert len(collected(wide, "--bench-extra", extra)) == 4
 
 
 def test_a_sample_is_of_scenarios_with_all_their_trials(wide: Bench) -> None:
@@ -225,10 +185,8 @@ def test_a_scenario_reached_twice_runs_once(bench: Bench) -> None:
     assert len(collected(bench, path, "--bench", name)) == 3
     assert len(collected(bench, "--bench", name, "--bench", path)) == 3
     assert collected(bench, f"{path}::solved[oracle]", "--bench", name) == [
-        "toy.bench.yaml::solved[oracle]",
-        "toy::partial[oracle]",
-        "toy::unscored[oracle]",
-    ]
+        "toy.bench.yaml::solved[oracle]", "toy::partial[oracle]", "toy::unscored[oracle]",
+    ]  # fmt: skip
 
 
 def test_a_filter_that_fits_nothing_says_so(bench: Bench) -> None:
@@ -253,10 +211,8 @@ def test_attempts_of_one_benchmark(wide: Bench) -> None:
     found = collected(wide, "--bench-extra", extra, "--bench-max-examples", "1", "--bench-agent", "mini:m")
     # An agent with a model of its own keeps it.
     assert found == [
-        "small.bench.yaml::one[mini:m-1]",
-        "small.bench.yaml::one[mini:m-2]",
-        "wide.bench.yaml::s00[mini:m]",
-    ]
+        "small.bench.yaml::one[mini:m-1]", "small.bench.yaml::one[mini:m-2]", "wide.bench.yaml::s00[mini:m]",
+    ]  # fmt: skip
     found = collected(wide, "--bench-extra", extra, "--bench-max-examples", "1", "--bench-agent", "mini")
     assert found == [
         "small.bench.yaml::one[mini:big-1]",
@@ -266,26 +222,6 @@ def test_attempts_of_one_benchmark(wide: Bench) -> None:
 
 
 # --- places
-
-
-def test_profiles_by_name_and_in_the_ini_file(bench: Bench) -> None:
-    bench.toy()
-    (bench.path / "pytest.ini").unlink()
-    bench.write(
-        "pyproject.toml",
-        """
-        [tool.pytest.ini_options]
-        bench_sandbox = "fake"
-        bench_profile = ["ci"]
-        [tool.benchjobs.profiles.ci]
-        scenarios = ["solved"]
-        [tool.benchjobs.profiles.hard]
-        scenarios = ["partial"]
-        """,
-    )
-    assert collected(bench) == ["toy.bench.yaml::solved[oracle]"]
-    assert collected(bench, "--bench-profile", "hard") == ["toy.bench.yaml::partial[oracle]"]
-    assert refused(bench, "--bench-profile", "c") == "there is no profile 'c'; did you mean 'ci'?"
 
 
 def test_files_of_the_ini_file_are_meant_from_the_rootdir(
@@ -304,34 +240,6 @@ def test_files_of_the_ini_file_are_meant_from_the_rootdir(
     assert found == ["one[nop]"]
     other = bench.run("--collect-only", "-q", "--bench-job-file=other.yaml").outlines
     assert [line.rpartition("::")[2] for line in other if "::" in line] == ["two[nop]"]
-
-
-def test_a_job_file_can_say_it_all(bench: Bench) -> None:
-    bench.conftest(AGENTS)
-    bench.write("there/toy.bench.yaml", TWO.format(name="toy"))
-    bench.write("other.bench.yaml", TWO.format(name="other"))
-    bench.write(
-        "there/job.yaml",
-        """
-        name: nightly
-        benchmarks: ./toy.bench.yaml
-        agents: [nop, {agent: mini, model: m, params: {effort: high}}]
-        scenarios: one
-        n_attempts: 2
-        env: {MY_FLAG: yes}
-        metadata: {team: core}
-        """,
-    )
-    bench.run("--bench-job-file", "there/job.yaml")
-    assert sorted(bench.outcomes()) == [
-        f"there/toy.bench.yaml::one[{agent}-{attempt}]"
-        for agent in ("mini:m,effort=high", "nop")
-        for attempt in (1, 2)
-    ]
-    config = bench.job()["job"]["config"]
-    assert (bench.job()["job"]["name"], config["metadata"]) == ("nightly", {"team": "core"})
-    log = next(bench.bundle().glob("trials/mini*/one/1/agent.log")).read_text()
-    assert "MY_FLAG=true" in log
 
 
 def test_variables_from_the_environment_are_as_if_typed(
@@ -359,20 +267,19 @@ def test_variables_from_the_environment_are_as_if_typed(
 def test_a_mistake_anywhere_is_one_line_and_nothing_is_made(bench: Bench) -> None:
     """One of each place that refuses something; all that may be wrong is in `tests/unit/test_wanted.py`."""
     bench.toy()
-    bench.write("bad.yaml", "name: x\nattempts: 0\n")
     bench.write("keys.env", "hunter2\n")
     for argument, message in (
-        ("--bench-threshold=1.5", "--bench-threshold: must be at most 1, not 1.5"),
-        ("--bench-agnet=nop", "unknown option --bench-agnet; did you mean --bench-agent? *"),
-        ("--bench-extra={", "--bench-extra: is not valid JSON: *; write an object, or --bench-extra=@FILE"),
-        ("--bench-job-file=bad.yaml", "bad.yaml:2: attempts: must be at least 1, not 0"),
+        ("--bench-threshold=1.5", "--bench-threshold: *"),
+        (
+            "--bench-agent=codex",
+            "--bench-agent: codex needs a model. Use format: codex:model, or --bench-model",
+        ),
+        ("--bench-agnet=nop", "unknown option --bench-agnet; *"),
         ("--bench-env-file=keys.env", "--bench-env-file: keys.env:1: KEY=VALUE is expected*"),
         ("--bench-sandbox=fakee", "--bench-sandbox: there is no sandbox 'fakee'; did you mean 'fake'?"),
         ("--bench=no/such.bench.yaml", "--bench: no such file or directory: no/such.bench.yaml"),
         ("--bench-scenario=solvd", "--bench-scenario: no scenario is called 'solvd'; did you mean 'solved'?"),
-        ("--bench-confirm=3", "--bench-confirm: it needs a baseline; *"),
         ("--sw", "--stepwise needs tests that end in order*"),
-        ("-obench_attempts=x", "-o bench_attempts: a whole number is expected, not 'x'"),
     ):
         assert fnmatchcase(refused(bench, argument), message), argument
     bench.write("pytest.ini", "[pytest]\nbench_sandbox = fake\nbench_benchmarks = toy =\n")

@@ -73,6 +73,8 @@ def requested(directory: Path, *words: str, ini: Mapping[str, str] = {}) -> Want
         ("--bench-threshold=high", "--bench-threshold: a number is expected, not 'high'"),
         ("--bench-job-timeout=0", "--bench-job-timeout: must be greater than 0, not 0"),
         ("--bench-silent-timeout=nan", "--bench-silent-timeout: a finite number is expected, not nan"),
+        ("--bench-threshold=-inf", "--bench-threshold: a finite number is expected, not -inf"),
+        ("--bench-max-cost=inf", "--bench-max-cost: a finite number is expected, not inf"),
         ("--bench-trial-max-cost=0", "--bench-trial-max-cost: must be greater than 0, not 0"),
         ("--bench-attempt-policy=most", "--bench-attempt-policy: 'most' is not a policy; *"),
         ("--bench-attempt-policy=rate:x", "--bench-attempt-policy: 'rate:x' is not a policy; write each, any, all or *"),
@@ -185,6 +187,11 @@ def test_pytest_names_the_place_of_a_mistake(
     with pytest.raises(pytest.UsageError) as raised:
         configure()
     assert fnmatchcase(str(raised.value), message), raised.value
+
+
+def test_a_model_in_the_ini_file_is_for_whatever_agent_comes(pytester: pytest.Pytester) -> None:
+    (pytester.path / "pytest.ini").write_text("[pytest]\nbench_model = m\nbench_provider = p\n")
+    assert [agent.label for agent in read(pytester).job.agents] == ["oracle"]
 
 
 PLACES = {
