@@ -183,10 +183,8 @@ def test_gpqa_is_shuffled_as_by_simple_evals_and_confidential(tmp_path: Path) ->
         letter = "ABCD"[order.index(0)]
         assert scenario.id == f"gpqa-rec{number:03}"
         assert (scenario.tags, scenario.confidential, scenario.is_question) == (
-            ("chemistry", "organic-chemistry"),
-            True,
-            True,
-        )
+            ("chemistry", "organic-chemistry"), True, True,
+        )  # fmt: skip
         assert f"\n{letter}) right of {number}" in scenario.problem_statement
         assert f"\n\nWhich, {number}?\nSay.\n\nA) " in scenario.problem_statement
         assert oracle(scenario) == (1, 1)

@@ -163,10 +163,8 @@ def test_paths_enums_tuples_and_what_is_left_out(tmp_path: Path) -> None:
     )
     loaded = words.load("one")
     assert (loaded.tags, loaded.files, loaded.environment.workdir) == (
-        ("easy",),
-        {"a": tmp_path / "in.txt"},
-        "/app",
-    )
+        ("easy",), {"a": tmp_path / "in.txt"}, "/app",
+    )  # fmt: skip
 
 
 def test_a_function_is_a_scorer_where_it_is_written() -> None:
@@ -196,10 +194,8 @@ def test_parametrize_makes_variants() -> None:
     ]  # fmt: skip
     loaded = made.load("sort-lines.DOWN-many")
     assert (loaded.problem_statement, loaded.cluster, loaded.tags) == (
-        "Sort 1000 words down.",
-        "sort-lines",
-        ("down",),
-    )
+        "Sort 1000 words down.", "sort-lines", ("down",),
+    )  # fmt: skip
 
 
 def test_ids_of_parametrize_are_those_of_pytest(pytester: pytest.Pytester) -> None:

@@ -103,11 +103,8 @@ def test_what_may_be_changed(tmp_path: Path) -> None:
     assert (ref.id, ref.tags) == ("harder", ("ours",))
     found = source.load("harder")
     assert (found.tags, found.threshold, found.agent_timeout, found.scorer_timeout) == (
-        ("ours",),
-        0.4,
-        99,
-        98,
-    )
+        ("ours",), 0.4, 99, 98,
+    )  # fmt: skip
     assert (found.environment.setup_timeout, found.cluster, found.metadata["team"]) == (97, "all", "y")
     assert found.agent_env == {"A": "1", "B": "2"}
     assert [(spec.name, spec.weight) for spec in found.scorers] == [("a", 1.0), ("b", 5.0)]
@@ -117,10 +114,8 @@ def test_what_may_be_changed(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("lender")
 def test_defaults_do_not_change_what_is_borrowed(tmp_path: Path) -> None:
     source = manifest(tmp_path, "- from: other/lender.bench.yaml::first")
-    text = source.path.read_text().replace(
-        "scenarios:", "defaults: {image: another, tags: [mine], agent_timeout: 3}\nscenarios:"
-    )
-    source.path.write_text(text)
+    defaults = "defaults: {image: another, tags: [mine], agent_timeout: 3}\nscenarios:"
+    source.path.write_text(source.path.read_text().replace("scenarios:", defaults))
     found = source.load("first")
     assert (found.environment.image, found.tags, found.agent_timeout) == ("none", ("easy",), 10)
 

@@ -18,7 +18,6 @@ import yaml
 
 from pytest_benchjobs.cli import _doctor_checks as findings
 from pytest_benchjobs.model.errors import EngineLost, EngineUnavailable
-from pytest_benchjobs.model.job import JobStatus
 from pytest_benchjobs.report.documents import schema_of
 from pytest_benchjobs.report.documents.machine import Finding, Health
 from pytest_benchjobs.sandbox.docker.calling import Caller
@@ -120,12 +119,8 @@ def test_a_full_disk_of_the_engine_is_a_problem(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_what_dead_processes_left_is_a_problem() -> None:
-    assert _engine(abandoned=3)["left-overs"] == Finding(
-        check="left-overs",
-        health=Health.PROBLEM,
-        found="3 objects of dead processes in the engine",
-        cure="benchjobs gc",
-    )
+    said = "3 objects of dead processes in the engine"
+    assert _engine(abandoned=3)["left-overs"] == findings.problem("left-overs", said, "benchjobs gc")
 
 
 def test_limits_without_effect_are_a_problem_whoever_says_so() -> None:
@@ -145,17 +140,13 @@ def test_a_results_directory_that_refuses_is_a_problem(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_full_disk_of_results_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_or_a_network_file_system_of_results_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(findings, "ROOM_FOR_RESULTS", 1 << 60)
-    _, room = findings.results(tmp_path)
+    monkeypatch.setattr("pytest_benchjobs.store.filesystem.filesystem_of", lambda path: "nfs4")
+    found, room = findings.results(tmp_path)
     assert room.health is Health.PROBLEM
-
-
-def test_a_network_file_system_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pytest_benchjobs.store import filesystem
-
-    monkeypatch.setattr(filesystem, "filesystem_of", lambda path: "nfs4")
-    found, _ = findings.results(tmp_path)
     assert found.found.endswith("nfs4, over the network: slower, and safe for several machines")
 
 
@@ -196,9 +187,8 @@ def test_a_directory_that_cannot_be_written_is_no_damage_to_the_history() -> Non
         def look() -> None:
             found = findings.history(path)
             assert "cannot be written" in found.found
-            assert str(found.cure).startswith(
-                f"make {directory} and the files in it writable, or choose another"
-            )
+            cure = f"make {directory} and the files in it writable, or choose another"
+            assert str(found.cure).startswith(cure)
 
         assert as_nobody(look) == 0
     finally:
@@ -209,12 +199,11 @@ def test_a_directory_that_cannot_be_written_is_no_damage_to_the_history() -> Non
 def test_a_job_that_died_is_a_problem_and_one_that_ended_is_none(tmp_path: Path) -> None:
     from pytest_benchjobs.model.owner import current_owner
 
-    dead = current_owner().model_copy(update={"started": "never"})
-    JobBundle.create(tmp_path, record(tmp_path, owner=dead, id="20261121-054712-000001"))
-    JobBundle.create(
-        tmp_path, record(tmp_path, owner=dead, id="20261121-054712-000002", status=JobStatus.COMPLETED)
-    )
-    JobBundle.create(tmp_path, record(tmp_path, owner=current_owner(), id="20261121-054712-000003"))
+    here = current_owner()
+    dead = {"owner": here.model_copy(update={"started": "never"})}
+    JobBundle.create(tmp_path, record(tmp_path, **dead, id="20261121-054712-000001"))
+    JobBundle.create(tmp_path, record(tmp_path, **dead, id="20261121-054712-000002", status="completed"))
+    JobBundle.create(tmp_path, record(tmp_path, owner=here, id="20261121-054712-000003"))
     assert list(findings.jobs(tmp_path)) == [
         findings.problem("jobs", "1 job died while running: 20261121-054712-000001", "benchjobs recover")
     ]
@@ -235,21 +224,16 @@ def test_a_clock_before_the_installation_or_the_newest_job_is_wrong(monkeypatch:
     [
         ("claude-code:opus", None, Health.PROBLEM),
         ("claude-code:opus", "CLAUDE_CODE_OAUTH_TOKEN", Health.OK),
-        ("gemini-cli:pro", "GOOGLE_API_KEY", Health.OK),
-        ("gemini-cli:pro", "OPENAI_API_KEY", Health.PROBLEM),
+        ("gemini-cli:pro", "GOOGLE_API_KEY", Health.OK), ("gemini-cli:pro", "OPENAI_API_KEY", Health.PROBLEM),
         ("opencode:gpt-5", "OPENAI_API_KEY", Health.OK),
-        ("opencode:claude-x", "OPENAI_API_KEY", Health.PROBLEM),
-        ("opencode", "OPENAI_API_KEY", Health.OK),
+        ("opencode:claude-x", "OPENAI_API_KEY", Health.PROBLEM), ("opencode", "OPENAI_API_KEY", Health.OK),
         ("opencode:m", "OPENAI_API_KEY", Health.PROBLEM),
-        ("goose:m@http://localhost:8000/v1", None, Health.OK),
-        ("nop", None, Health.OK),
-        ("baseline:half", None, Health.OK),
-        ("model:gpt-5", None, Health.PROBLEM),
-        ("model:gpt-5", "OPENAI_API_KEY", Health.OK),
-        ("model:mystery", None, Health.PROBLEM),
+        ("goose:m@http://localhost:8000/v1", None, Health.OK), ("nop", None, Health.OK),
+        ("baseline:half", None, Health.OK), ("model:gpt-5", None, Health.PROBLEM),
+        ("model:gpt-5", "OPENAI_API_KEY", Health.OK), ("model:mystery", None, Health.PROBLEM),
         ("my-own:m", None, Health.SKIPPED),
     ],
-)
+)  # fmt: skip
 def test_one_of_the_keys_of_an_agent_is_enough(
     agent: str, variable: str | None, health: Health, monkeypatch: pytest.MonkeyPatch
 ) -> None:

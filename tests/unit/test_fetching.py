@@ -15,7 +15,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -133,78 +133,77 @@ def test_a_connection_that_is_cut_goes_on_where_it_was(server: Server, tmp_path:
     assert not list(tmp_path.glob("*.etag"))
 
 
-def test_what_an_earlier_process_left_is_gone_on_with(server: Server, tmp_path: Path) -> None:
-    (tmp_path / "rows").write_bytes(DATA[:1000])
-    download(origin(server), tmp_path / "rows", nothing, nothing)
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    return tmp_path / "rows"
+
+
+def test_what_an_earlier_process_left_is_gone_on_with(server: Server, rows: Path) -> None:
+    rows.write_bytes(DATA[:1000])
+    download(origin(server), rows, nothing, nothing)
     assert server.seen == [("bytes=1000-", None)]
-    (tmp_path / "rows").write_bytes(DATA)
-    download(origin(server), tmp_path / "rows", nothing, nothing)
+    rows.write_bytes(DATA)
+    download(origin(server), rows, nothing, nothing)
     assert len(server.seen) == 1, "all of it is there"
 
 
-def test_a_part_of_another_file_is_thrown_away(server: Server, tmp_path: Path) -> None:
-    (tmp_path / "rows").write_bytes(b"another file")
+def test_a_part_of_another_file_is_thrown_away(server: Server, rows: Path) -> None:
+    rows.write_bytes(b"another file")
     lines: list[str] = []
-    download(origin(server), tmp_path / "rows", lines.append, nothing)
-    assert (tmp_path / "rows").read_bytes() == DATA
+    download(origin(server), rows, lines.append, nothing)
+    assert rows.read_bytes() == DATA
     assert any("fetching all of it again" in line for line in lines)
 
 
-def test_a_part_without_a_checksum_is_gone_on_with_by_its_tag_alone(server: Server, tmp_path: Path) -> None:
-    server.script = ["cut"]
-    server.tag = None
-    download(unchecked(server), tmp_path / "rows", nothing, nothing)
-    assert (tmp_path / "rows").read_bytes() == DATA
-    assert [wanted for wanted, _ in server.seen] == [None, None]
+@pytest.mark.parametrize(("script", "tag"), [(["cut"], None), (["cut", "no-range"], '"one"')])
+def test_without_a_tag_or_ranges_all_of_it_is_fetched_again(
+    server: Server, rows: Path, script: list[Any], tag: str | None
+) -> None:
+    server.script, server.tag = script, tag
+    download(origin(server) if tag else unchecked(server), rows, nothing, nothing)
+    assert rows.read_bytes() == DATA
+    assert tag or [wanted for wanted, _ in server.seen] == [None, None]
 
 
-def test_a_file_that_is_replaced_meanwhile_is_fetched_whole(server: Server, tmp_path: Path) -> None:
+def test_a_file_that_is_replaced_meanwhile_is_fetched_whole(server: Server, rows: Path) -> None:
     server.script = ["cut"]
 
     def pause(_: float) -> None:
         server.content, server.tag = b"new" * 1000, '"two"'
 
-    download(unchecked(server), tmp_path / "rows", nothing, pause)
-    assert (tmp_path / "rows").read_bytes() == b"new" * 1000
+    download(unchecked(server), rows, nothing, pause)
+    assert rows.read_bytes() == b"new" * 1000
 
 
-def test_a_server_without_ranges_sends_all_of_it_again(server: Server, tmp_path: Path) -> None:
-    server.script = ["cut", "no-range"]
-    download(origin(server), tmp_path / "rows", nothing, nothing)
-    assert (tmp_path / "rows").read_bytes() == DATA
-
-
-def test_a_busy_server_is_asked_again_when_it_says(server: Server, tmp_path: Path) -> None:
+def test_a_busy_server_is_asked_again_when_it_says(server: Server, rows: Path) -> None:
     server.script = [503, 429, 500]
     waits: list[float] = []
-    download(origin(server), tmp_path / "rows", nothing, waits.append)
+    download(origin(server), rows, nothing, waits.append)
     assert waits == [7, 7, 7]
-    (tmp_path / "rows").unlink()
+    rows.unlink()
     server.script, server.wish = [503], email.utils.formatdate(time.time() + 3600, usegmt=True)
-    download(origin(server), tmp_path / "rows", nothing, waits.append)
+    download(origin(server), rows, nothing, waits.append)
     assert waits[3:] == [60]  # as long as anybody waits
 
 
-def test_a_server_that_stays_away_is_given_up(server: Server, tmp_path: Path) -> None:
-    server.script = ["cut", *[503] * 20]
-    with pytest.raises(InfrastructureError, match=r"answers 503.*KB are kept: repeat the command"):
-        download(origin(server), tmp_path / "rows", nothing, nothing)
-    assert (tmp_path / "rows").stat().st_size == 150_000
-
-
-def test_a_server_that_says_no_is_asked_once(server: Server, tmp_path: Path) -> None:
-    server.script = [404]
-    with pytest.raises(InfrastructureError, match="answers 404"):
-        download(origin(server), tmp_path / "rows", nothing, nothing)
-    assert len(server.seen) == 1
-
-
-def test_another_file_than_the_entry_says_is_refused(server: Server, tmp_path: Path) -> None:
-    with pytest.raises(InfrastructureError, match=r"its sha256 is .*, and should be 0000"):
-        download(origin(server, sha256="0" * 64), tmp_path / "rows", nothing, nothing)
-    assert not (tmp_path / "rows").exists()
-    with pytest.raises(InfrastructureError, match="larger than the 10 bytes"):
-        download(origin(server, size=10), tmp_path / "rows", nothing, nothing)
+@pytest.mark.parametrize(
+    ("script", "of", "message", "kept"),
+    [
+        (["cut", *[503] * 20], {}, r"answers 503.*KB are kept: repeat the command", 150_000),
+        ([404], {}, "answers 404", None),
+        ([], {"sha256": "0" * 64}, r"its sha256 is .*, and should be 0000", None),
+        ([], {"size": 10}, "larger than the 10 bytes", None),
+    ],
+)
+def test_a_server_that_stays_away_says_no_or_has_another_file_is_an_error(
+    server: Server, rows: Path, script: list[Any], of: dict[str, Any], message: str, kept: int | None
+) -> None:
+    server.script = script
+    with pytest.raises(InfrastructureError, match=message):
+        download(origin(server, **of), rows, nothing, nothing)
+    assert kept is None or rows.stat().st_size == kept
+    assert kept or len(server.seen) == 1
+    assert "sha256" not in of or not rows.exists()
 
 
 def test_an_address_without_encryption_needs_a_checksum() -> None:
@@ -215,18 +214,11 @@ def test_an_address_without_encryption_needs_a_checksum() -> None:
 def entry(**changes: Any) -> Entry:
     return Entry.model_validate(
         {
-            "name": "sums",
-            "version": "1",
-            "title": "Sums",
-            "source": "pytest_benchjobs.sources.datasets.aime:sources",
-            "scenarios": 60,
-            "licence": "MIT",
-            "environment": "none",
-            "scoring": "exact",
-            "files": [{"name": "test2024.jsonl"}],
-            **changes,
+            "name": "sums", "version": "1", "title": "Sums", "scenarios": 60, "licence": "MIT",
+            "source": "pytest_benchjobs.sources.datasets.aime:sources", "environment": "none",
+            "scoring": "exact", "files": [{"name": "test2024.jsonl"}], **changes,
         }
-    )
+    )  # fmt: skip
 
 
 def of(server: Server) -> Entry:
@@ -304,13 +296,12 @@ def test_where_nobody_may_fetch_it_the_user_is_told_how() -> None:
 
 def _directory(path: Path) -> Path:
     path.mkdir(parents=True)
-    (path / "test2024.jsonl").write_text(ROWS, "utf-8")
+    _file(path / "test2024.jsonl")
     return path
 
 
 def _nested(path: Path) -> Path:
-    _directory(path / "repository-main")
-    return path
+    return _directory(path / "repository-main").parent
 
 
 def _file(path: Path) -> Path:
@@ -319,11 +310,7 @@ def _file(path: Path) -> Path:
 
 
 def _tar(path: Path) -> Path:
-    with tarfile.open(path, "w:gz") as tar:
-        member = tarfile.TarInfo("repository-main/test2024.jsonl")
-        member.size = len(ROWS)
-        tar.addfile(member, io.BytesIO(ROWS.encode()))
-    return path
+    return _packed(path, ("repository-main/test2024.jsonl", ROWS.encode()), mode="w:gz")
 
 
 def _zip(path: Path) -> Path:
@@ -370,17 +357,6 @@ def strict(wanted: Entry, directory: Path) -> Any:
     return [Strict(directory / "test2024.jsonl", wanted, "2024")]
 
 
-def _evil_tar(path: Path, change: Callable[[tarfile.TarInfo], None]) -> Path:
-    with tarfile.open(path, "w") as tar:
-        member = tarfile.TarInfo("test2024.jsonl")
-        member.size = len(ROWS)
-        tar.addfile(member, io.BytesIO(ROWS.encode()))
-        evil = tarfile.TarInfo("evil")
-        change(evil)
-        tar.addfile(evil)
-    return path
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -396,12 +372,14 @@ def _evil_tar(path: Path, change: Callable[[tarfile.TarInfo], None]) -> Path:
 def test_an_archive_gets_no_further_than_its_directory(
     changes: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
-    def change(member: tarfile.TarInfo) -> None:
-        for name, value in changes.items():
-            setattr(member, name, value)
-
+    evil = tarfile.TarInfo("evil")
+    for name, value in changes.items():
+        setattr(evil, name, value)
+    given = _packed(tmp_path / "evil.tar", ("test2024.jsonl", ROWS.encode()))
+    with tarfile.open(given, "a") as tar:
+        tar.addfile(evil)
     with pytest.raises(InputError, match=message):
-        fetch(entry(), nothing, given=_evil_tar(tmp_path / "evil.tar", change))
+        fetch(entry(), nothing, given=given)
 
 
 def whole(**changes: Any) -> Entry:
@@ -459,9 +437,9 @@ def test_the_only_directory_in_what_is_named_keeps_its_name(tmp_path: Path) -> N
     assert names(whole()) == ["python/exercises/test2024.jsonl"]
 
 
-def _packed(path: Path, *members: tuple[str, str | bytes]) -> Path:
+def _packed(path: Path, *members: tuple[str, str | bytes], mode: Literal["w", "w:gz"] = "w") -> Path:
     """An archive: of each member the name, and the content of a file or the target of a link."""
-    with tarfile.open(path, "w") as tar:
+    with tarfile.open(path, mode) as tar:
         for name, content in members:
             member = tarfile.TarInfo(name)
             if isinstance(content, str):
@@ -567,24 +545,24 @@ def test_a_damaged_archive_is_one_error(tmp_path: Path) -> None:
         fetch(entry(), nothing, given=tmp_path / "bad.tar.gz")
 
 
+def git(root: Path, *words: str) -> str:
+    call = ["git", "-C", str(root), "-c", "user.name=a", "-c", "user.email=a@example.org", *words]
+    return subprocess.run(call, check=True, capture_output=True, text=True).stdout.strip()
+
+
 @pytest.fixture
 def repository(tmp_path: Path) -> tuple[str, str]:
     """Address and commit of a repository that has moved on since."""
     root = tmp_path / "repository"
     _directory(root / "eval" / "data")
     (root / "large.bin").write_bytes(os.urandom(1000))
-
-    def git(*words: str) -> str:
-        call = ["git", "-C", str(root), "-c", "user.name=a", "-c", "user.email=a@example.org", *words]
-        return subprocess.run(call, check=True, capture_output=True, text=True).stdout.strip()
-
-    git("init", "--quiet")
-    git("config", "uploadpack.allowFilter", "true")
-    git("add", "--all")
-    git("commit", "--quiet", "-m", "one")
-    commit = git("rev-parse", "HEAD")
+    git(root, "init", "--quiet")
+    git(root, "config", "uploadpack.allowFilter", "true")
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "-m", "one")
+    commit = git(root, "rev-parse", "HEAD")
     (root / "eval" / "data" / "test2024.jsonl").write_text("{}", "utf-8")
-    git("commit", "--quiet", "--all", "-m", "two")
+    git(root, "commit", "--quiet", "--all", "-m", "two")
     return root.as_uri(), commit
 
 
@@ -596,9 +574,8 @@ def from_git(repository: tuple[str, str], **changes: Any) -> Entry:
 def test_one_commit_of_a_repository_is_fetched_and_of_it_what_is_needed(repository: tuple[str, str]) -> None:
     wanted = from_git(repository)
     assert fetch(wanted, nothing)
-    assert [path.name for path in (wanted.directory / "files").iterdir() if path.suffix == ".jsonl"] == [
-        "test2024.jsonl"
-    ]
+    assert names(wanted) == ["test2024.jsonl"]
+    assert [path.name for path in (wanted.directory / "files").glob("*.jsonl")] == ["test2024.jsonl"]
     assert state_of(wanted).record.scenarios == 30  # type: ignore[union-attr]
     assert not (wanted.directory / "files" / "large.bin").exists()
 
@@ -624,11 +601,9 @@ def test_a_link_in_a_repository_gets_nothing_of_this_machine(
     outside = _directory(tmp_path / "outside")
     root = tmp_path / "repository"
     (root / "tasks").symlink_to(target.format(outside=outside))
-    call = ["git", "-C", str(root), "-c", "user.name=a", "-c", "user.email=a@example.org"]
-    for words in (["add", "--all"], ["commit", "--quiet", "-m", "link"]):
-        subprocess.run([*call, *words], check=True)
-    head = subprocess.run([*call, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
-    wanted = from_git((repository[0], head.stdout.strip()), **{"paths": [], **changes})
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "-m", "link")
+    wanted = from_git((repository[0], git(root, "rev-parse", "HEAD")), **{"paths": [], **changes})
     with pytest.raises(InfrastructureError, match=r"has a link to elsewhere at tasks|has no tasks"):
         fetch(wanted, nothing)
     assert not wanted.directory.exists()
@@ -640,12 +615,9 @@ def test_nothing_is_copied_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "one" / "a").symlink_to(tmp_path)
     _directory(tmp_path / "two" / "a")
     take(tmp_path / "one", tmp_path / "target", "")
-    with pytest.raises(InputError, match="must be a directory, but is a link"):
-        take(tmp_path / "two", tmp_path / "target", "")
-    with pytest.raises(InputError, match="must be a directory, but is a link"):
-        take(tmp_path / "two" / "a", tmp_path / "target", "a/b")
-    with pytest.raises(InputError, match="must be a directory, but is a link"):
-        take(tmp_path / "two" / "a" / "test2024.jsonl", tmp_path / "target", "a/test2024.jsonl")
+    for taken, place in (("two", ""), ("two/a", "a/b"), ("two/a/test2024.jsonl", "a/test2024.jsonl")):
+        with pytest.raises(InputError, match="must be a directory, but is a link"):
+            take(tmp_path / taken, tmp_path / "target", place)
     assert not (tmp_path / "test2024.jsonl").exists()
 
 

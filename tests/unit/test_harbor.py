@@ -179,9 +179,8 @@ def test_odd_things_warn_with_a_line(tmp_path: Path) -> None:
     assert source.load("my-task-425f0f52").id == "my-task-425f0f52"
     alone = HarborTask(write(tmp_path / "alone", 'multi_step_reward_strategy = "mean"\n'))
     assert [ref.id for ref in alone.refs()] == ["alone"]
-    assert [warning.message for warning in alone.warnings] == [
-        "multi_step_reward_strategy: has no effect without steps"
-    ]
+    (warning,) = alone.warnings
+    assert warning.message == "multi_step_reward_strategy: has no effect without steps"
 
 
 def test_different_directories_have_different_ids_that_stay(tmp_path: Path) -> None:
@@ -259,44 +258,34 @@ CARRIED = (
 )
 
 
+def load(directory: Path, text: str, **files: str) -> Scenario:
+    return HarborTask(write(directory / "t", text, **files)).load("t")
+
+
 def test_a_separate_verifier_gets_the_artifacts_in_a_container_made_like_the_agents(tmp_path: Path) -> None:
-    task = write(tmp_path / "t", SEPARATE + '[verifier]\nenvironment_mode = "separate"\n')
-    source = HarborTask(task)
-    source.refs()
-    scenario = source.load("t")
+    scenario = load(tmp_path, SEPARATE + '[verifier]\nenvironment_mode = "separate"\n')
     assert scenario.fresh_container == FreshContainer(paths=CARRIED)
-    assert scenario.scorers[0].path == task / "tests"
+    assert scenario.scorers[0].path == tmp_path / "t/tests"
 
 
 def test_a_separate_verifier_may_be_built_from_the_tests_which_are_in_its_image_then(tmp_path: Path) -> None:
-    task = write(
-        tmp_path / "t",
-        SEPARATE + '[verifier.environment]\nnetwork_mode = "no-network"\nmemory_mb = 64\n',
-        **{"tests/Dockerfile": "FROM y\n"},
-    )
-    scenario = HarborTask(task).load("t")
-    assert scenario.fresh_container == FreshContainer(
-        paths=CARRIED,
-        environment=Environment(
-            dockerfile=task / "tests" / "Dockerfile",
-            context=task / "tests",
-            network="none",
-            memory=64 << 20,
-            keep_entrypoint=True,
-            grading=Grading.CONTRACT,
-        ),
-    )
+    text = SEPARATE + '[verifier.environment]\nnetwork_mode = "no-network"\nmemory_mb = 64\n'
+    scenario = load(tmp_path, text, **{"tests/Dockerfile": "FROM y\n"})
+    tests = tmp_path / "t/tests"
+    environment = Environment(
+        dockerfile=tests / "Dockerfile", context=tests, network="none", memory=64 << 20, keep_entrypoint=True,
+        grading=Grading.CONTRACT,
+    )  # fmt: skip
+    assert scenario.fresh_container == FreshContainer(paths=CARRIED, environment=environment)
     assert scenario.scorers[0].path is None
     assert scenario.scorers[0].network == "none"
 
 
 def test_an_image_of_the_verifier_may_bring_the_tests_along(tmp_path: Path) -> None:
-    task = write(tmp_path / "t", SEPARATE + '[verifier.environment]\ndocker_image = "judge:2"\n')
-    assert HarborTask(task).load("t").scorers[0].path == task / "tests"
-    (task / "tests" / "test.sh").unlink()
-    source = HarborTask(task)
-    source.refs()
-    scenario = source.load("t")
+    text = SEPARATE + '[verifier.environment]\ndocker_image = "judge:2"\n'
+    assert load(tmp_path, text).scorers[0].path == tmp_path / "t/tests"
+    (tmp_path / "t/tests/test.sh").unlink()
+    scenario = HarborTask(tmp_path / "t").load("t")
     assert scenario.scorers[0].path is None
     assert scenario.fresh_container is not None
     assert scenario.fresh_container.environment is not None
@@ -309,10 +298,8 @@ def test_limits_of_a_verifier_hold_in_the_image_of_the_agent_where_it_names_none
     assert fresh is not None
     assert fresh.environment is not None
     assert (fresh.environment.image, fresh.environment.memory, fresh.environment.env) == (
-        "agent:1",
-        64 << 20,
-        {"A": "b"},
-    )
+        "agent:1", 64 << 20, {"A": "b"},
+    )  # fmt: skip
 
 
 def test_scripts_with_the_line_ends_of_windows_are_warned_of(tmp_path: Path) -> None:
@@ -321,17 +308,15 @@ def test_scripts_with_the_line_ends_of_windows_are_warned_of(tmp_path: Path) -> 
     (task / "solution" / "solve.sh").write_bytes(b"#!/bin/bash\r\n")
     source = HarborTask(task)
     source.refs()
-    assert [warning.message.partition(" has")[0] for warning in source.warnings] == [
-        "tests/test.sh",
-        "solution/solve.sh",
-    ]
+    named = [warning.message.partition(" has")[0] for warning in source.warnings]
+    assert named == ["tests/test.sh", "solution/solve.sh"]
     assert all("CRLF" in warning.message for warning in source.warnings)
 
 
 def test_an_allowlist_is_that_of_its_phase(tmp_path: Path) -> None:
     listed = 'network_mode = "allowlist"\nallowed_hosts = ["{0}.org", "10.0.0.0/8"]\n'
     text = "".join(f"[{name}]\n" + listed.format(name[0]) for name in ("environment", "agent", "verifier"))
-    scenario = HarborTask(write(tmp_path / "t", text)).load("t")
+    scenario = load(tmp_path, text)
     environment, (scorer,) = scenario.environment, scenario.scorers
     assert environment.access == NetworkAccess(network="allowlist", allowed_hosts=("e.org", "10.0.0.0/8"))
     assert scenario.agent_allowed_hosts == ("a.org", "10.0.0.0/8")
@@ -342,7 +327,7 @@ def test_an_allowlist_is_that_of_its_phase(tmp_path: Path) -> None:
 
 def test_an_allowlist_without_hosts_permits_nothing(tmp_path: Path) -> None:
     text = '[environment]\nnetwork_mode = "allowlist"\nallowed_hosts = ["e.org"]\n[agent]\nnetwork_mode = "allowlist"\n'
-    scenario = HarborTask(write(tmp_path / "t", text)).load("t")
+    scenario = load(tmp_path, text)
     agent = scenario.access_of(scenario.agent_network, scenario.agent_allowed_hosts, scenario.environment)
     assert agent == NetworkAccess(network="allowlist")
     scorer = scenario.access_of(None, None, scenario.environment)
@@ -355,7 +340,7 @@ def test_a_separate_verifier_has_the_list_of_its_container(tmp_path: Path) -> No
         '[environment]\nnetwork_mode = "no-network"\n'
         '[verifier.environment]\nnetwork_mode = "allowlist"\nallowed_hosts = ["v.org"]\n'
     )
-    scenario = HarborTask(write(tmp_path / "t", text)).load("t")
+    scenario = load(tmp_path, text)
     (scorer,), fresh = scenario.scorers, scenario.environments[1]
     access = scenario.access_of(scorer.network, scorer.allowed_hosts, fresh)
     assert access == NetworkAccess(network="allowlist", allowed_hosts=("v.org",))
@@ -370,7 +355,7 @@ def test_servers_and_skills_reach_the_scenario(tmp_path: Path) -> None:
         f'{server}name = "same"\ntransport = "http"\nurl = "http://a:1/mcp"\n'
         f'{server}name = "own"\ntransport = "stdio"\ncommand = "serve"\nargs = ["-v"]\n'
     )
-    environment = HarborTask(write(tmp_path / "t", text)).load("t").environment
+    environment = load(tmp_path, text).environment
     assert environment.skills_dir == "/skills"
     assert environment.mcp_servers == (
         McpServer(name="old", transport="sse", url="http://a:1/sse"),
@@ -387,7 +372,5 @@ def test_a_verifier_has_no_use_for_servers_and_skills(tmp_path: Path) -> None:
     )
     source = HarborTask(write(tmp_path / "t", text))
     source.refs()
-    assert [warning.message.split(": ")[0] for warning in source.warnings] == [
-        "verifier.environment.mcp_servers",
-        "verifier.environment.skills_dir",
-    ]
+    named = [warning.message.split(": ")[0] for warning in source.warnings]
+    assert named == ["verifier.environment.mcp_servers", "verifier.environment.skills_dir"]

@@ -212,10 +212,8 @@ def test_none_is_written_where_none_is_wanted(acme: Path, capsys: pytest.Capture
 
 
 PIPELINES = [
-    ("github", ".github/workflows/benchmark.yml"),
-    ("gitlab", ".gitlab-ci.yml"),
-    ("jenkins", "Jenkinsfile"),
-]
+    ("github", ".github/workflows/benchmark.yml"), ("gitlab", ".gitlab-ci.yml"), ("jenkins", "Jenkinsfile"),
+]  # fmt: skip
 JOBS = ("20261101-000000-aaaaaa", "20261102-000000-bbbbbb")
 
 

@@ -130,14 +130,11 @@ def test_an_entry_is_about_scenarios_benchmarks_and_agents(path: Path) -> None:
 @pytest.mark.parametrize(
     ("pattern", "label", "fits"),
     [
-        ("codex", "codex:gpt-5.5", True),
-        ("codex:gpt-5.5", "codex:gpt-5.5", True),
-        ("codex:gpt-5", "codex:gpt-5.5", False),
-        ("*:gpt-5.?", "codex:gpt-5.5", True),
-        ("command:*", "command:sed 1d x", True),
-        ("*", "oracle", True),
+        ("codex", "codex:gpt-5.5", True), ("codex:gpt-5.5", "codex:gpt-5.5", True),
+        ("codex:gpt-5", "codex:gpt-5.5", False), ("*:gpt-5.?", "codex:gpt-5.5", True),
+        ("command:*", "command:sed 1d x", True), ("*", "oracle", True),
     ],
-)
+)  # fmt: skip
 def test_an_agent_is_named_by_label_pattern_or_name(pattern: str, label: str, fits: bool) -> None:
     known = Known(mode=KnownMode.SKIP, reason="r")
     assert Entry(None, "s", pattern, known).fits(read_agent(label, Path())) is fits
@@ -222,19 +219,14 @@ _VALUES = st.one_of(
     ),
     st.sampled_from(
         [
-            "2027-01-31",
-            "1999-01-01",
-            "2027-01-31T01:00:00",
-            "07:00:00",
-            "nan",
-            "-inf",
+            "2027-01-31", "1999-01-01", "2027-01-31T01:00:00", "07:00:00", "nan", "-inf",
             "9999999999999999999999",
         ]
     ),
     st.sampled_from(
         ["true", "0", "1.5", "[]", "{}", "['x']", "{x = 1}", '"quarantine"', '"*["', '"[!"', '"\\u0007"']
     ),
-)
+)  # fmt: skip
 _KEYS = st.sampled_from(
     [
         "scenario", "benchmark", "agent", "reason", "issue", "until", "mode", "strict", "Scenario", "place",
@@ -308,12 +300,9 @@ def ended(outcome: Outcome, what: Known | None) -> TrialResult:
 
 def test_a_line_counts_them_and_says_which_to_remove() -> None:
     results = [
-        ended(Outcome.FAILED, known()),
-        ended(Outcome.FAILED, known()),
-        ended(Outcome.PASSED, known(line=12)),
-        ended(Outcome.PASSED, known(KnownMode.QUARANTINE, 20)),
-        ended(Outcome.FAILED, None),
-    ]
+        ended(Outcome.FAILED, known()), ended(Outcome.FAILED, known()), ended(Outcome.PASSED, known(line=12)),
+        ended(Outcome.PASSED, known(KnownMode.QUARANTINE, 20)), ended(Outcome.FAILED, None),
+    ]  # fmt: skip
     tally = tally_known(results)
     assert tally == KnownTally(
         expected=3, failed=2, passing=1, quarantined=1, obsolete=("bench-known.toml:12",)

@@ -123,20 +123,12 @@ def test_what_the_author_calls_part_of_the_answer_is_left_alone() -> None:
 @pytest.mark.parametrize(
     ("path", "strict", "contract"),
     [
-        ("/etc", True, True),
-        ("/etc/python3.11", True, True),
-        ("/etc/perl", True, True),
-        ("/etc/alternatives", True, True),
-        ("/usr/share", True, True),
-        ("/etc/profile.d", True, False),
-        ("/etc/pam.d", True, False),
-        ("/root", True, False),
-        ("/root/.config/git", True, False),
-        ("/etc/nginx", False, False),
-        ("/usr/share/nginx", False, False),
-        ("/root/data", False, False),
+        ("/etc", True, True), ("/etc/python3.11", True, True), ("/etc/perl", True, True),
+        ("/etc/alternatives", True, True), ("/usr/share", True, True), ("/etc/profile.d", True, False),
+        ("/etc/pam.d", True, False), ("/root", True, False), ("/root/.config/git", True, False),
+        ("/etc/nginx", False, False), ("/usr/share/nginx", False, False), ("/root/data", False, False),
     ],
-)
+)  # fmt: skip
 def test_a_directory_on_the_way_to_what_is_loaded_must_lead_there(
     path: str, strict: bool, contract: bool
 ) -> None:
@@ -161,10 +153,8 @@ def test_the_layout_of_a_python_and_the_names_of_users_are_put_back(packages: bo
 def test_what_an_entrypoint_names_is_put_back_but_for_what_is_the_agents() -> None:
     places = Places.of({}, "/app", Restoring(), entrypoint=("/entry.sh", "/app/serve", "--flag"))
     assert [places.is_restored(path) for path in ("/entry.sh", "/app/serve", "/other.sh")] == [
-        True,
-        False,
-        False,
-    ]
+        True, False, False,
+    ]  # fmt: skip
 
 
 def test_every_home_counts() -> None:
@@ -198,11 +188,8 @@ def test_in_a_workdir_that_is_the_root_files_of_the_root_are_the_agents() -> Non
         *(
             ("/usr/local/lib/x86_64-linux-gnu/perl/5.36.0/File/Find.pm", f"{root}/File/Find.pm")
             for root in (
-                "/usr/share/perl5",
-                "/usr/share/perl/5.36",
-                "/usr/share/perl/5.36.0",
-                "/usr/local/lib/perl5/5.36.0",
-                "/usr/lib/x86_64-linux-gnu/perl/5.36",
+                "/usr/share/perl5", "/usr/share/perl/5.36", "/usr/share/perl/5.36.0",
+                "/usr/local/lib/perl5/5.36.0", "/usr/lib/x86_64-linux-gnu/perl/5.36",
                 "/usr/lib/aarch64-linux-gnu/perl5/5.36.0",
             )
         ),
@@ -212,7 +199,7 @@ def test_in_a_workdir_that_is_the_root_files_of_the_root_are_the_agents() -> Non
         ("/usr/lib/x86_64-linux-gnu/glibc-hwcaps/x86-64-v3/libc.so.6", "/usr/lib/x86_64-linux-gnu/libc.so.6"),
         ("/json.py", f"{LIB}/json"),
     ],
-)
+)  # fmt: skip
 def test_what_something_may_have_got_in_front_of_is_known(path: str, behind: str) -> None:
     assert behind in set(_places().counterparts(path, "python3.11"))
 
@@ -305,15 +292,10 @@ def test_a_cache_that_cannot_be_read_leads_elsewhere(content: bytes) -> None:
 @pytest.mark.parametrize(
     ("path", "below"),
     [
-        ("/app", True),
-        ("/app/x/y", True),
-        ("/apples", False),
-        ("/", False),
-        ("", False),
-        ("app/x", False),
+        ("/app", True), ("/app/x/y", True), ("/apples", False), ("/", False), ("", False), ("app/x", False),
         ("//x", False),
     ],
-)
+)  # fmt: skip
 def test_a_path_is_below_a_directory_however_odd_it_is(path: str, below: bool) -> None:
     assert is_below(path, ("/app",)) is below
     assert not is_below(path, ())

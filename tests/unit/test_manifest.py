@@ -31,6 +31,7 @@ from pytest_benchjobs.model.scenario import (
     Validation,
 )
 from pytest_benchjobs.sources import benchmark_schema, find_sources, open_source
+from pytest_benchjobs.sources import manifest as module
 from pytest_benchjobs.sources.manifest import Manifest
 from pytest_benchjobs.sources.protocol import ScenarioRef, Source
 from pytest_benchjobs.sources.template import fill
@@ -195,8 +196,18 @@ def test_refs_are_in_file_order_with_lines_and_tags(manifest: Manifest) -> None:
     assert manifest.benchmark == "text-tools"
 
 
-def test_only_wanted_scenarios_are_validated(tmp_path: Path) -> None:
-    path = tmp_path / "b.bench.yaml"
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "b.bench.yaml"
+
+
+def mistakes(path: Path) -> list[InputError]:
+    with pytest.raises(InputErrors) as raised:
+        Manifest(path).refs()
+    return raised.value.errors
+
+
+def test_only_wanted_scenarios_are_validated(path: Path) -> None:
     path.write_text(
         "benchmark: b\nscenarios:\n  - {id: bad, workdir: [1]}\n"
         "  - {id: good, image: x, problem_statement: y, scorers: [{name: s, type: other}]}\n"
@@ -206,16 +217,13 @@ def test_only_wanted_scenarios_are_validated(tmp_path: Path) -> None:
         Manifest(path).refs("bad".__eq__)
 
 
-def test_unknown_keys_are_mistakes_with_line_and_suggestion(tmp_path: Path) -> None:
-    path = tmp_path / "b.bench.yaml"
+def test_unknown_keys_are_mistakes_with_line_and_suggestion(path: Path) -> None:
     path.write_text(
         "benchmark: b\nauthor: me\ndefaults: {image: x, wrkdir: /app}\nscenarios:\n"
         "  - id: a\n    problem_statement: y\n    environment:\n      memroy: 1G\n"
         "    scorers:\n      - name: s\n        type: other\n        wieght: 2\n"
     )
-    with pytest.raises(InputErrors) as raised:
-        Manifest(path).refs()
-    assert [(str(error), error.column, error.width) for error in raised.value.errors] == [
+    assert [(str(error), error.column, error.width) for error in mistakes(path)] == [
         (f"{path}:2: author: unknown key", 1, 6),
         (f"{path}:3: defaults.wrkdir: unknown key; did you mean 'workdir'?", 22, 6),
         (f"{path}:8: scenarios[0].environment.memroy: unknown key; did you mean 'memory'?", 7, 6),
@@ -223,21 +231,15 @@ def test_unknown_keys_are_mistakes_with_line_and_suggestion(tmp_path: Path) -> N
     ]
 
 
-def test_a_key_in_both_spellings_does_not_hide_what_is_wrong_with_it(tmp_path: Path) -> None:
-    path = tmp_path / "b.bench.yaml"
+def test_a_key_in_both_spellings_does_not_hide_what_is_wrong_with_it(path: Path) -> None:
     path.write_text(
         "benchmark: b\nscenarios:\n  - {id: a, imagee: x, image: [y], problem_statement: z, scorers: [{type: o}]}\n"
     )
-    with pytest.raises(InputErrors) as raised:
-        Manifest(path).refs()
-    assert sorted(error.message.partition(":")[0] for error in raised.value.errors) == [
-        "scenarios[0].image",
-        "scenarios[0].imagee",
-    ]
+    found = sorted(error.message.partition(":")[0] for error in mistakes(path))
+    assert found == ["scenarios[0].image", "scenarios[0].imagee"]
 
 
-def test_the_only_scorer_needs_no_name(tmp_path: Path) -> None:
-    path = tmp_path / "b.bench.yaml"
+def test_the_only_scorer_needs_no_name(path: Path) -> None:
     for type_, name in (
         ("bash, script: x", "bash"),
         ("'my.kind v2'", "my-kind-v2"),
@@ -249,19 +251,15 @@ def test_the_only_scorer_needs_no_name(tmp_path: Path) -> None:
         assert [scorer.name for scorer in Manifest(path).load("a").scorers] == [name]
 
 
-def test_a_wrong_header_does_not_hide_mistakes_of_scenarios(tmp_path: Path) -> None:
-    path = tmp_path / "b.bench.yaml"
+def test_a_wrong_header_does_not_hide_mistakes_of_scenarios(path: Path) -> None:
     path.write_text("benchmrk: b\nscenarios:\n  - {id: a, workdir: [1]}\n")
     with pytest.raises(InputError) as raised:
         assert Manifest(path).benchmark
-    assert [line.partition(": ")[2].partition(":")[0] for line in str(raised.value).splitlines()] == [
-        "benchmrk",
-        "scenarios[0].workdir",
-    ]
+    found = [line.partition(": ")[2].partition(":")[0] for line in str(raised.value).splitlines()]
+    assert found == ["benchmrk", "scenarios[0].workdir"]
 
 
-def test_what_only_looks_like_a_number_or_date_stays_text(tmp_path: Path) -> None:
-    path = tmp_path / "b.bench.yaml"
+def test_what_only_looks_like_a_number_or_date_stays_text(path: Path) -> None:
     path.write_text(
         "benchmark: b\nversion: 2024-05-06\nscenarios:\n"
         "  - {id: a, image: x, problem_statement: y, env: {MODE: 0755, AT: 12:30, V: 1.2.3}, scorers: [{name: s, type: o}]}\n"
@@ -271,8 +269,7 @@ def test_what_only_looks_like_a_number_or_date_stays_text(tmp_path: Path) -> Non
     assert scenario.environment.env == {"MODE": "0755", "AT": "12:30", "V": "1.2.3"}
 
 
-def test_anchors_and_merge_keys_work_and_keep_their_lines(tmp_path: Path) -> None:
-    path = tmp_path / "b.bench.yaml"
+def test_anchors_and_merge_keys_work_and_keep_their_lines(path: Path) -> None:
     path.write_text(
         "benchmark: b\nscenarios:\n  - &first\n    id: a\n    image: x\n    problem_statement: y\n"
         "    scorers: [{name: s, type: o}]\n  - <<: *first\n    id: b\n    image: z\n"
@@ -318,16 +315,21 @@ def test_loading_knows_an_unknown_id_and_keeps_the_file_as_first_read(manifest: 
         manifest.load("biuld")
 
 
-def test_many_threads_load_from_one_reading(manifest: Manifest, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pytest_benchjobs.sources import manifest as module
-
-    readings: list[Path] = []
+@pytest.fixture
+def readings(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Files that were parsed."""
+    found: list[Path] = []
     parse = module.parse_document
-    monkeypatch.setattr(
-        module,
-        "parse_document",
-        lambda path, text, keys: readings.append(path) or parse(path, text, keys=keys),
-    )
+
+    def noting(path: Path, text: str, keys: Any) -> Any:
+        found.append(path)
+        return parse(path, text, keys=keys)
+
+    monkeypatch.setattr(module, "parse_document", noting)
+    return found
+
+
+def test_many_threads_load_from_one_reading(manifest: Manifest, readings: list[Path]) -> None:
     loaded: list[Scenario] = []
     threads = [threading.Thread(target=lambda: loaded.append(manifest.load("count-words"))) for _ in range(8)]
     for thread in threads:
@@ -339,17 +341,8 @@ def test_many_threads_load_from_one_reading(manifest: Manifest, monkeypatch: pyt
 
 
 def test_what_was_collected_is_parsed_again_if_the_file_says_something_else_or_is_large(
-    manifest: Manifest, monkeypatch: pytest.MonkeyPatch
+    manifest: Manifest, readings: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pytest_benchjobs.sources import manifest as module
-
-    readings: list[Path] = []
-    parse = module.parse_document
-    monkeypatch.setattr(
-        module,
-        "parse_document",
-        lambda path, text, keys: readings.append(path) or parse(path, text, keys=keys),
-    )
     assert manifest.benchmark
     manifest.refs()
     first = manifest.load("build")
@@ -497,9 +490,8 @@ def _all_places(data: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]
     ]
 
 
-def test_a_short_answer_is_a_question_unless_it_needs_a_container(tmp_path: Path) -> None:
-    (tmp_path / "in.txt").touch()
-    path = tmp_path / "b.bench.yaml"
+def test_a_short_answer_is_a_question_unless_it_needs_a_container(path: Path) -> None:
+    path.with_name("in.txt").touch()
     path.write_text("""\
 benchmark: b
 defaults:
@@ -534,8 +526,7 @@ scenarios:
         ("answer: {reference: 42}, ", "answer.reference: text is expected, not 42"),
     ],
 )  # fmt: skip
-def test_a_wrong_answer_key_is_said_with_its_place(tmp_path: Path, keys: str, message: str) -> None:
-    path = tmp_path / "b.bench.yaml"
+def test_a_wrong_answer_key_is_said_with_its_place(path: Path, keys: str, message: str) -> None:
     scorers = "scorers: [{name: a, type: answer, params: {match: exact, expected: x}}]"
     path.write_text(
         f"benchmark: b\nscenarios:\n  - {{id: s, image: x, problem_statement: p, {keys}{scorers}}}\n"

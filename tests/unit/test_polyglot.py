@@ -151,10 +151,8 @@ def test_a_model_edits_no_build_file_even_where_the_exercise_has_it_as_its_solut
         "tests/add.rs": "", "tests/more/x.rs": "",
     }  # fmt: skip
     lists = {
-        "solution": ["src/lib.rs", "Cargo.toml"],
-        "test": ["tests/add.rs"],
-        "example": [".meta/example.rs"],
-    }
+        "solution": ["src/lib.rs", "Cargo.toml"], "test": ["tests/add.rs"], "example": [".meta/example.rs"],
+    }  # fmt: skip
     exercise(tmp_path / "fetched", "rust", "add-up", files, lists)
     scenario, directory = loaded(tmp_path / "fetched", entry, "rust-add-up")
     assert "supplied files: lib.rs\n" in scenario.problem_statement
@@ -162,29 +160,34 @@ def test_a_model_edits_no_build_file_even_where_the_exercise_has_it_as_its_solut
     assert written(directory / "work") == ["Cargo.toml", "src/lib.rs"]
 
 
-def test_tests_in_java_are_not_disabled(tmp_path: Path, entry: Entry) -> None:
+def test_an_exercise_in_java_is_enabled_runnable_and_has_all_of_its_example(
+    tmp_path: Path, entry: Entry
+) -> None:
     tests = '@Test\n    @Disabled("Remove to run test")\n    void two() {}\n@Test\nvoid one() {}\n'
     assert without_disabled(tests) == "@Test\n        void two() {}\n@Test\nvoid one() {}\n"
     files = {
-        ".docs/instructions.md": "x",
-        ".meta/src/reference/java/Add.java": "class Add {}",
-        ".meta/src/reference/java/Sum.java": "class Sum {}",
-        "src/main/java/Add.java": "",
-        "src/test/java/AddTest.java": tests,
-        "gradlew": "",
-    }
+        ".docs/instructions.md": "x", ".meta/src/reference/java/Add.java": "class Add {}",
+        ".meta/src/reference/java/Sum.java": "class Sum {}", "src/main/java/Add.java": "",
+        "src/test/java/AddTest.java": tests, "gradlew": "", "build.gradle": "",
+        "gradle/wrapper/gradle-wrapper.properties": "distributionUrl=x",
+    }  # fmt: skip
     lists = {
         "solution": ["src/main/java/Add.java"],
         "test": ["src/test/java/AddTest.java"],
         "example": [".meta/src/reference/java/Add.java", ".meta/src/reference/java/Sum.java"],
     }
     (exercise(tmp_path / "fetched", "java", "add-up", files, lists) / "gradlew").chmod(0o755)
-    _, directory = loaded(tmp_path / "fetched", entry, "java-add-up")
+    scenario, directory = loaded(tmp_path / "fetched", entry, "java-add-up")
     assert (directory / "tests/src/test/java/AddTest.java").read_text() == without_disabled(tests)
     assert (directory / "work/gradlew").stat().st_mode & 0o111 == 0o111
     script = (directory / "solution/solve.sh").read_text()
     assert "cp /solution/0 src/main/java/Add.java\n" in script
     assert "cp /solution/1 src/main/java/Sum.java\n" in script
+    # Files that build an exercise stay runnable in the context.
+    assert scenario.environment.context is not None
+    [project] = scenario.environment.context.iterdir()
+    assert written(project) == ["build.gradle", "gradle/wrapper/gradle-wrapper.properties", "gradlew"]
+    assert (project / "gradlew").stat().st_mode & 0o111 == 0o111
 
 
 def test_headers_and_sources_of_an_example_go_to_their_stubs(tmp_path: Path, entry: Entry) -> None:
@@ -246,25 +249,27 @@ def test_a_row_that_leads_elsewhere_is_refused(tmp_path: Path, entry: Entry, row
         source.refs()
 
 
+def ended(place: Path, instead: str, seconds: str = "180") -> subprocess.CompletedProcess[str]:
+    """Run the command of Go with other tests."""
+    tests, work = place / "tests", place / "work"
+    tests.mkdir(exist_ok=True)
+    work.mkdir(exist_ok=True)
+    script = command("go").replace("/tests", str(tests)).replace("go test ./...", instead)
+    call = ["sh", "-c", script.replace("180", seconds)]
+    return subprocess.run(call, cwd=work, capture_output=True, text=True, check=False)
+
+
 @pytest.mark.parametrize(
     ("status", "wanted"), [(0, 0), (1, 1), (2, 1), (124, 1), (126, 126), (127, 127), (139, 1)]
 )
 def test_tests_that_end_badly_have_failed_and_what_cannot_be_run_is_told_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, wanted: int
+    tmp_path: Path, status: int, wanted: int
 ) -> None:
-    (tmp_path / "tests").mkdir()
-    script = (
-        command("go").replace("/tests", str(tmp_path / "tests")).replace("go test ./...", f"exit {status}")
-    )
-    assert subprocess.run(["sh", "-c", script], cwd=tmp_path, check=False).returncode == wanted
+    assert ended(tmp_path, f"exit {status}").returncode == wanted
 
 
 def test_tests_that_do_not_end_have_failed(tmp_path: Path) -> None:
-    (tmp_path / "tests").mkdir()
-    script = command("go").replace("/tests", str(tmp_path / "tests")).replace("go test ./...", "sleep 60")
-    done = subprocess.run(
-        ["sh", "-c", script.replace("180", "0.2")], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = ended(tmp_path, "sleep 60", "0.2")
     assert (done.returncode, done.stdout) == (1, "Tests timed out!\n")
 
 
@@ -274,11 +279,7 @@ def test_the_tests_are_put_over_whatever_the_agent_left(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "elsewhere").write_text("mine\n")
     (tmp_path / "work" / "go.mod").symlink_to(tmp_path / "elsewhere")
-    script = command("go").replace("/tests", str(tmp_path / "tests")).replace("go test ./...", "cat go.mod")
-    done = subprocess.run(
-        ["sh", "-c", script], cwd=tmp_path / "work", capture_output=True, text=True, check=False
-    )
-    assert done.stdout == "module add\n"
+    assert ended(tmp_path, "cat go.mod").stdout == "module add\n"
     assert (tmp_path / "elsewhere").read_text() == "mine\n"
 
 
@@ -296,30 +297,6 @@ def test_what_an_exercise_depends_on_is_for_its_image_and_nothing_else_of_it_is(
     assert [path.partition("/")[2] for path in written(context)] == ["Cargo.toml", "Cargo.toml"]
     assert sum('rand = "0.8"' in path.read_text() for path in context.rglob("Cargo.toml")) == 1
     assert "--offline" in scenario.scorers[0].command  # type: ignore[operator]
-
-
-def test_files_that_build_an_exercise_in_java_stay_runnable_in_the_context(
-    tmp_path: Path, entry: Entry
-) -> None:
-    files = {
-        ".docs/instructions.md": "x",
-        ".meta/src/reference/java/Add.java": "class Add {}",
-        **dict.fromkeys(
-            ("src/main/java/Add.java", "src/test/java/AddTest.java", "build.gradle", "gradlew"), ""
-        ),
-        "gradle/wrapper/gradle-wrapper.properties": "distributionUrl=x",
-    }
-    lists = {
-        "solution": ["src/main/java/Add.java"],
-        "test": ["src/test/java/AddTest.java"],
-        "example": [".meta/src/reference/java/Add.java"],
-    }
-    (exercise(tmp_path / "fetched", "java", "add-up", files, lists) / "gradlew").chmod(0o755)
-    scenario, _ = loaded(tmp_path / "fetched", entry, "java-add-up")
-    assert scenario.environment.context is not None
-    [project] = scenario.environment.context.iterdir()
-    assert written(project) == ["build.gradle", "gradle/wrapper/gradle-wrapper.properties", "gradlew"]
-    assert (project / "gradlew").stat().st_mode & 0o111 == 0o111
 
 
 @pytest.mark.parametrize(

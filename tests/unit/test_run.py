@@ -141,10 +141,8 @@ def test_files_that_name_what_to_run(project: Path, capsys: pytest.CaptureFixtur
 def test_what_is_behind_two_dashes_is_for_pytest(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "toy.bench.yaml").write_text("")
     assert shown(capsys, "--benchmark", "tb2", "--", "-n", "4", "-k", "a or b") == [
-        "--bench=tb2",
-        *HOW,
-        *["-n", "4", "-k", "a or b"],
-    ]
+        "--bench=tb2", *HOW, *["-n", "4", "-k", "a or b"],
+    ]  # fmt: skip
     assert shown(capsys, "--", "toy.bench.yaml::one")[-1] == "toy.bench.yaml::one"
 
 

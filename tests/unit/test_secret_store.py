@@ -60,11 +60,11 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def keyring(monkeypatch: pytest.MonkeyPatch) -> FakeKeyring:
-    return use(FakeKeyring(), monkeypatch)
+    return use(monkeypatch)
 
 
-def use(backend: FakeKeyring, monkeypatch: pytest.MonkeyPatch) -> FakeKeyring:
-    package = types.ModuleType("keyring")
+def use(monkeypatch: pytest.MonkeyPatch) -> FakeKeyring:
+    backend, package = FakeKeyring(), types.ModuleType("keyring")
     package.get_keyring = lambda: backend  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "keyring", package)
     return backend
@@ -90,8 +90,10 @@ def command(directory: Path, *arguments: str, stdin: bytes = b"") -> subprocess.
 # The file
 
 
-def test_what_is_kept_is_found_until_it_is_deleted() -> None:
+def test_what_is_kept_is_found_until_it_is_deleted(directory: Path) -> None:
     store = SecretStore()
+    assert (store.kept(), lookup("MY_KEY")) == ([], None)
+    assert not directory.exists(), "nothing is made before something is kept"
     store.set("MY_KEY", VALUE)
     store.set("other.key-2", "another")
     assert SecretStore().get("MY_KEY") == Variable(VALUE, str(store.path))
@@ -102,12 +104,6 @@ def test_what_is_kept_is_found_until_it_is_deleted() -> None:
     assert not store.delete("MY_KEY")
     assert lookup("MY_KEY") is None
     assert lookup("other.key-2") == "another"
-
-
-def test_nothing_is_there_and_nothing_is_made_before_something_is_kept(directory: Path) -> None:
-    assert SecretStore().kept() == []
-    assert lookup("MY_KEY") is None
-    assert not directory.exists()
 
 
 def test_only_its_owner_can_read_it(directory: Path) -> None:
@@ -125,12 +121,8 @@ def test_a_file_that_is_open_to_others_is_refused(directory: Path, mode: int) ->
     store = SecretStore()
     store.set("MY_KEY", VALUE)
     store.path.chmod(mode)
-    for action in (
-        lambda: lookup("MY_KEY"),
-        store.kept,
-        lambda: store.set("OTHER", "x"),
-        lambda: store.delete("MY_KEY"),
-    ):
+    changes = (lambda: store.set("OTHER", "x"), lambda: store.delete("MY_KEY"))
+    for action in (lambda: lookup("MY_KEY"), store.kept, *changes):
         with pytest.raises(InputError, match=r"others on this machine can read it.*`chmod 600 ") as caught:
             action()
         assert str(caught.value).startswith(f"{store.path}: ")
@@ -158,16 +150,12 @@ def test_a_directory_that_refuses_is_named(directory: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("", "x", "is not a valid secret name"),
-        ("-x", "x", "is not a valid secret name"),
-        ("a b", "x", "is not a valid secret name"),
-        ("a" * 101, "x", "is not a valid secret name"),
-        ("A", "", "the value is empty"),
-        ("A", "x\0", "NUL"),
-        ("A", "\udcff", "is not text"),
+        ("", "x", "is not a valid secret name"), ("-x", "x", "is not a valid secret name"),
+        ("a b", "x", "is not a valid secret name"), ("a" * 101, "x", "is not a valid secret name"),
+        ("A", "", "the value is empty"), ("A", "x\0", "NUL"), ("A", "\udcff", "is not text"),
         ("A", "x" * 70_000, "more than 65536 characters"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_a_secret_is_refused(directory: Path, name: str, value: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         SecretStore().set(name, value)
@@ -217,13 +205,10 @@ def test_values_are_in_the_keyring_where_there_is_one(keyring: FakeKeyring, dire
     assert lookup("MY_KEY") is None
 
 
-def test_a_keyring_that_protects_nothing_is_not_used(
-    monkeypatch: pytest.MonkeyPatch, directory: Path
-) -> None:
-    plain = use(FakeKeyring(), monkeypatch)
-    plain.priority = 0.5
+def test_a_keyring_that_protects_nothing_is_not_used(keyring: FakeKeyring, directory: Path) -> None:
+    keyring.priority = 0.5
     SecretStore().set("MY_KEY", VALUE)
-    assert plain.values == {}
+    assert keyring.values == {}
     assert VALUE in (directory / FILE).read_text()
 
 
@@ -231,7 +216,7 @@ def test_a_secret_moves_to_the_keyring_when_it_is_set_again(
     monkeypatch: pytest.MonkeyPatch, directory: Path
 ) -> None:
     SecretStore().set("MY_KEY", VALUE)
-    use(FakeKeyring(), monkeypatch)
+    use(monkeypatch)
     assert lookup("MY_KEY") == VALUE
     SecretStore().set("MY_KEY", VALUE)
     assert VALUE not in (directory / FILE).read_text()
@@ -319,17 +304,13 @@ def test_the_variables_of_this_machine_are_in_no_representation(monkeypatch: pyt
 # The command
 
 
-def test_a_value_is_read_from_standard_input(directory: Path) -> None:
-    done = command(directory, "set", "MY_KEY", stdin=f"{VALUE}\n".encode())
+@pytest.mark.parametrize("value", [VALUE, "-----BEGIN\nkey\n-----END"])
+def test_a_value_is_read_from_standard_input(directory: Path, value: str) -> None:
+    done = command(directory, "set", "MY_KEY", stdin=f"{value}\r\n".encode())
     assert (done.returncode, done.stderr) == (0, b"")
-    assert VALUE.encode() not in done.stdout
+    assert value.encode() not in done.stdout
     assert done.stdout.startswith(f"MY_KEY is kept in {directory / FILE} (".encode())
-    assert lookup("MY_KEY") == VALUE
-
-
-def test_a_value_of_several_lines_keeps_them(directory: Path) -> None:
-    assert command(directory, "set", "PEM", stdin=b"-----BEGIN\nkey\n-----END\r\n").returncode == 0
-    assert lookup("PEM") == "-----BEGIN\nkey\n-----END"
+    assert lookup("MY_KEY") == value
 
 
 @pytest.mark.parametrize(
@@ -409,10 +390,8 @@ def test_secrets_are_listed_without_their_values(directory: Path, capsys: pytest
     document = json.loads(out)
     jsonschema.validate(document, schema_of("secret"))
     assert document["file"] == str(directory / FILE)
-    assert [(item["name"], item["kept"]) for item in document["secrets"]] == [
-        ("GITHUB", "file"),
-        ("MY_KEY", "file"),
-    ]
+    kept = [(item["name"], item["kept"]) for item in document["secrets"]]
+    assert kept == [("GITHUB", "file"), ("MY_KEY", "file")]
 
 
 def test_a_secret_is_deleted_by_name(capsys: pytest.CaptureFixture[str]) -> None:

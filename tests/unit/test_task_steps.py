@@ -51,7 +51,10 @@ def lines(name: str, wanted: int) -> ScorerSpec:
 
 
 TWO = (step("first", "echo 1 >> out.txt"), step("second", "echo 2 >> out.txt"))
+SOLVED = tuple(one.model_copy(update={"reference": Reference(script=one.instruction)}) for one in TWO)
 OF_TWO = (lines("first", 1), lines("second", 2))
+
+PASSED = ("passed", None, 1.0)
 
 Run = Callable[..., TrialResult]
 
@@ -70,12 +73,10 @@ def told(result: TrialResult) -> list[tuple[str, float | None, str | None]]:
 
 def test_each_step_is_worked_on_and_graded_in_one_sandbox(bench: Bench, steps: Run) -> None:
     result = steps()
-    assert _kind(result) == ("passed", None, 1.0)
+    assert _kind(result) == PASSED
     assert told(result) == [("first", 1.0, None), ("second", 1.0, None)]
-    assert [(one.name, one.step, one.score) for one in result.scorers] == [
-        ("first", "first", 1.0),
-        ("second", "second", 1.0),
-    ]
+    scores = [(one.name, one.step, one.score) for one in result.scorers]
+    assert scores == [("first", "first", 1.0), ("second", "second", 1.0)]
     assert bench.provider.calls.count("start") == 1
     assert [one.path for one in result.steps] == ["steps/first", "steps/second"]
     assert 0 < result.steps[0].seconds <= result.seconds
@@ -108,10 +109,8 @@ def test_steps_after_one_that_misses_its_least_reward_do_not_run_and_count_as_0(
     bench: Bench, steps: Run
 ) -> None:
     three = (
-        TWO[0].model_copy(update={"least": {"reward": 0.5}}),
-        TWO[1],
-        step("third", "true"),
-    )
+        TWO[0].model_copy(update={"least": {"reward": 0.5}}), TWO[1], step("third", "true"),
+    )  # fmt: skip
     scorers = (lines("first", 7), OF_TWO[1], lines("third", 2))
     result = steps(steps=three, scorers=scorers)
     assert _kind(result) == ("failed", "below_threshold", pytest.approx(0.25 / 3))
@@ -155,7 +154,7 @@ def test_tests_of_a_step_are_put_over_those_of_the_task_and_are_gone_in_the_next
     over = ScorerSpec(name="first", type="harbor", path=tmp_path / "shared", overlay=tmp_path / "own")
     agent = "command:find /tests /logs/verifier -type f; echo looked"
     result = steps(agent, scorers=(over, graded("second", "echo 1")))
-    assert _kind(result) == ("passed", None, 1.0), result.failure
+    assert _kind(result) == PASSED, result.failure
     assert (bench.directory(result) / "steps/second/agent.log").read_text() == "looked\n"
 
 
@@ -171,11 +170,10 @@ def test_files_and_set_up_of_a_step_come_before_its_agent(bench: Bench, steps: R
         healthcheck=HealthCheck(command="test -f made.txt", retries=1),
     )
     result = steps(steps=(TWO[0], second))
-    assert _kind(result) == ("passed", None, 1.0), result.failure
+    assert _kind(result) == PASSED, result.failure
     assert (bench.directory(result) / "steps/second/agent.log").read_text() == "givengiven"
-    order = [
-        call for call in bench.provider.calls if "given.txt" in call or "made.txt" in call or "setup" in call
-    ]
+    words = ("given.txt", "made.txt", "setup")
+    order = [call for call in bench.provider.calls if any(word in call for word in words)]
     assert order[0] == "put /app /app/setup.sh"
     assert order[1:3] == ["exec ./setup.sh", "exec test -f made.txt"]
 
@@ -184,10 +182,8 @@ def test_a_set_up_that_fails_before_any_agent_is_an_error(steps: Run) -> None:
     broken = TWO[0].model_copy(update={"setup": "echo broken; exit 3"})
     result = steps(steps=(broken, TWO[1]))
     assert _kind(result) == ("error", "environment", None)
-    assert told(result) == [
-        ("first", None, "it was broken off"),
-        ("second", None, "an earlier step was broken off"),
-    ]
+    why = ["it was broken off", "an earlier step was broken off"]
+    assert [one.not_run for one in result.steps] == why
 
 
 def test_a_set_up_that_an_agent_prevents_is_its_failure_and_earlier_steps_keep_their_score(
@@ -201,21 +197,21 @@ def test_a_set_up_that_an_agent_prevents_is_its_failure_and_earlier_steps_keep_t
     assert "what the agent left prevents the set-up" in result.steps[1].not_run
     assert bench.provider.calls.count("exec test ! -e in-the-way") == 2
     flaky = TWO[1].model_copy(update={"setup": "test -e ../twice || { touch ../twice; exit 1; }"})
-    assert _kind(steps(steps=(TWO[0], flaky))) == ("passed", None, 1.0)
+    assert _kind(steps(steps=(TWO[0], flaky))) == PASSED
+    blocks = Reference(script="echo 1 >> out.txt; touch in-the-way")
     oracle = (
-        TWO[0].model_copy(update={"reference": Reference(script="echo 1 >> out.txt; touch in-the-way")}),
-        needs.model_copy(update={"reference": Reference(script="echo 2 >> out.txt")}),
+        TWO[0].model_copy(update={"reference": blocks}),
+        SOLVED[1].model_copy(update={"setup": needs.setup}),
     )
     assert _kind(steps("oracle", steps=oracle)) == ("error", "environment", None)
 
 
 def test_the_oracle_has_a_reference_for_each_step_and_nop_does_nothing(steps: Run) -> None:
-    solved = tuple(one.model_copy(update={"reference": Reference(script=one.instruction)}) for one in TWO)
-    assert _kind(steps("oracle", steps=solved)) == ("passed", None, 1.0)
-    result = steps("nop", steps=solved)
+    assert _kind(steps("oracle", steps=SOLVED)) == PASSED
+    result = steps("nop", steps=SOLVED)
     assert _kind(result) == ("failed", "below_threshold", 0.25)
     assert told(result) == [("first", 0.25, None), ("second", 0.25, None)]
-    half = (solved[0], TWO[1])
+    half = (SOLVED[0], TWO[1])
     assert not trial_of(half).scenario.has_reference
     assert _kind(steps("oracle", steps=half)) == ("error", "agent_setup", None)
 
@@ -238,9 +234,7 @@ def test_a_timeout_of_one_step_fails_the_trial_and_independent_steps_go_on(steps
 
 
 def test_a_scorer_that_breaks_makes_the_trial_an_error_and_nothing_follows(steps: Run) -> None:
-    result = steps("oracle", steps=tuple(
-        one.model_copy(update={"reference": Reference(script=one.instruction)}) for one in TWO
-    ), scorers=(graded("first", "exit 3"), OF_TWO[1]))  # fmt: skip
+    result = steps("oracle", steps=SOLVED, scorers=(graded("first", "exit 3"), OF_TWO[1]))
     assert _kind(result) == ("error", "scorer_crashed", None)
     assert told(result) == [("first", None, None), ("second", None, "step first: a scorer broke")]
 
@@ -250,7 +244,7 @@ def test_an_error_in_a_later_step_starts_the_whole_trial_anew(bench: Bench, step
     script = FOLLOWS.removeprefix("command:")
     bench.provider.faults[f"exec {script}"] = [None, EngineLost("gone")]
     result = steps()
-    assert (result.tries, _kind(result)) == (2, ("passed", None, 1.0))
+    assert (result.tries, _kind(result)) == (2, PASSED)
     directory = bench.directory(result)
     assert (directory / "try-1" / "steps" / "first" / "agent.log").exists()
     assert (directory / "try-1" / "failure.json").exists()
@@ -277,9 +271,7 @@ def test_processes_of_a_step_end_before_it_is_graded(bench: Bench, steps: Run) -
     steps("command:(sleep 30; echo late >> out.txt) >/dev/null 2>&1 & echo 1 >> out.txt")
     calls = bench.provider.calls
     assert calls.count("end_processes") >= 2
-    assert calls.index("end_processes") < calls.index(
-        "exec test $(cat out.txt | wc -l) -eq 1 && echo 1 || echo 0.25"
-    )
+    assert calls.index("end_processes") < calls.index(f"exec {OF_TWO[0].script}")
 
 
 def test_artifacts_of_a_step_are_kept_with_it(bench: Bench, steps: Run) -> None:
@@ -299,7 +291,7 @@ def test_a_step_may_be_graded_in_a_container_of_its_own(bench: Bench, steps: Run
     marks = graded("first", "touch seen; test $(cat out.txt | wc -l) -eq 1 && echo 1 || echo 0")
     looks = step("second", "ls; echo 2 >> out.txt")
     result = steps(steps=(first, looks), scorers=(marks, OF_TWO[1]))
-    assert _kind(result) == ("passed", None, 1.0), result.failure
+    assert _kind(result) == PASSED, result.failure
     assert (bench.directory(result) / "steps/second/agent.log").read_text() == "out.txt\n"
     assert bench.provider.calls.count("start") == 2
 
@@ -368,16 +360,8 @@ def test_steps_are_part_of_the_signature(bench: Bench) -> None:
 
     def parts(*steps: Step, **changes: Any) -> dict[str, str]:
         one = trial_of(steps, **changes)
-        return parts_of(
-            one.scenario,
-            Limits(one.scenario, config),
-            one.agent,
-            Command(),
-            (None,),
-            builtin_scorers(),
-            {},
-            (),
-        )
+        limits = Limits(one.scenario, config)
+        return parts_of(one.scenario, limits, one.agent, Command(), (None,), builtin_scorers(), {}, ())
 
     base = parts(*TWO)
 
