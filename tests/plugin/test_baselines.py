@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +24,14 @@ def two(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
     bench.manifest({f"s{number}": GOOD for number in range(8)}, "one.bench.yaml")
     bench.manifest({"only": GOOD}, "two.bench.yaml")
     return bench
+
+
+@pytest.fixture
+def source(two: Bench) -> Bench:
+    """With a job whose results are the baseline `main`."""
+    assert two.run("one.bench.yaml", SOLVES, "--bench-job-name=source").ret == 0
+    assert two.benchjobs("baseline", "set", "source", "--name", "main").returncode == 0
+    return two
 
 
 def gate(bench: Bench) -> dict[str, Any]:
@@ -106,14 +113,8 @@ def jobs_of(bench: Bench, directory: str = "reports") -> list[str]:
     return sorted(path.parent.name for path in (bench.path / directory).glob("jobs/*/job.json"))
 
 
-def first_trial(bench: Bench) -> Path:
-    return min(bench.bundle().glob("trials/*/*/*/result.json")).parent
-
-
-def test_a_baseline_that_is_not_there_ends_the_run_before_it_begins(two: Bench) -> None:
-    message = "there is no baseline 'mian'. Did you mean 'main'?"
-    assert two.run("one.bench.yaml", SOLVES, "--bench-job-name=source").ret == 0
-    assert two.benchjobs("baseline", "set", "source", "--name", "main").returncode == 0
+def test_a_baseline_that_is_not_there_ends_the_run_before_it_begins(source: Bench) -> None:
+    two, message = source, "there is no baseline 'mian'. Did you mean 'main'?"
     jobs = jobs_of(two)
     for more in ((), ("-n2",)):
         refused = two.run("one.bench.yaml", FAILS, "--bench-baseline=mian", *more)
@@ -166,30 +167,24 @@ def test_there_is_no_last_job_at_first(two: Bench) -> None:
 
 @pytest.mark.parametrize(("lost", "spec"), [("trials", "job:source"), ("one trial", "main")])
 def test_a_baseline_that_lost_its_results_is_refused_even_of_a_first_run(
-    two: Bench, lost: str, spec: str
+    source: Bench, lost: str, spec: str
 ) -> None:
-    assert two.run("one.bench.yaml", SOLVES, "--bench-job-name=source").ret == 0
-    assert two.benchjobs("baseline", "set", "source", "--name", "main").returncode == 0
-    gone = {"trials": two.bundle() / "trials", "one trial": first_trial(two)}[lost]
-    shutil.rmtree(gone)
-    for path in (two.path / "reports").glob("history.sqlite*"):
+    trials = source.bundle() / "trials"
+    shutil.rmtree(trials if lost == "trials" else min(trials.glob("*/*/*/result.json")).parent)
+    for path in (source.path / "reports").glob("history.sqlite*"):
         path.unlink()
-    two.benchjobs("db", "rebuild")
+    source.benchjobs("db", "rebuild")
     for more in ((), ("--bench-first-run",)):
-        refused = two.run("one.bench.yaml", FAILS, f"--bench-baseline={spec}", *more)
+        refused = source.run("one.bench.yaml", FAILS, f"--bench-baseline={spec}", *more)
         assert refused.ret == 4, refused.stdout.str()
     if lost == "one trial":
         refused.stderr.fnmatch_lines(["*1 of its 8 results are gone; set a new baseline*"])
 
 
-def test_a_baseline_that_vanishes_while_the_job_runs_is_no_good_job(two: Bench) -> None:
-    assert two.run("one.bench.yaml", SOLVES, "--bench-job-name=source").ret == 0
-    assert two.benchjobs("baseline", "set", "source", "--name", "main").returncode == 0
-    vanishing = (
-        "--bench-agent=command:rm -rf {0}/history.sqlite* {0}/baselines.json {0}/jobs/{1}; true".format(
-            two.path / "reports", two.bundle().name
-        )
-    )
-    done = two.run("one.bench.yaml", vanishing, "--bench-baseline=main")
+def test_a_baseline_that_vanishes_while_the_job_runs_is_no_good_job(source: Bench) -> None:
+    place = source.path / "reports"
+    gone = f"{place}/history.sqlite* {place}/baselines.json {place}/jobs/{source.bundle().name}"
+    vanishing = f"--bench-agent=command:rm -rf {gone}; true"
+    done = source.run("one.bench.yaml", vanishing, "--bench-baseline=main")
     assert done.ret in (10, 12), done.stdout.str()
-    assert two.benchjobs("gate", "last").returncode not in (0, 1)
+    assert source.benchjobs("gate", "last").returncode not in (0, 1)

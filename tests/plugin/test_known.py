@@ -57,11 +57,6 @@ agent = "aider:*"
 reason = "Of another agent"
 until = 2999-01-31
 """
-# What pytest says of each.
-VERDICTS = {
-    "fails": "xfailed", "passes": "xpassed", "flaky": "xfailed", "steady": "xpassed", "skipped": "skipped",
-    "broken": "error", "strict": "failed", "new": "unsolved",
-}  # fmt: skip
 TEXT = "The parser drops the last line (https://issues.example/7; bench-known.toml:2; until 2999-01-31)"
 
 
@@ -85,6 +80,14 @@ def kinds(path: Path) -> dict[str, tuple[str, str | None, str | None]]:
         for case in suite:
             results = [(type(one).__name__.lower(), one.type, one.message) for one in case.result]
             found[str(case.name).partition("[")[0]] = results[0] if results else ("passed", None, None)
+    return found
+
+
+def both(many: Bench) -> list[dict[str, tuple[str, str | None, str | None]]]:
+    """Cases of our file and of pytest's, which are of the same kinds."""
+    found = [kinds(many.bundle() / "junit.xml"), kinds(many.path / "theirs.xml")]
+    ours, theirs = ({name: case[0] for name, case in cases.items()} for cases in found)
+    assert ours == theirs
     return found
 
 
@@ -128,10 +131,7 @@ def test_every_mode_as_pytest_and_we_report_it(many: Bench, workers: tuple[str, 
     # They count in the mean like all others.
     assert report["totals"]["mean_score"] == pytest.approx(3 / 6)
 
-    ours, theirs = kinds(many.bundle() / "junit.xml"), kinds(many.path / "theirs.xml")
-    assert {name: kind for name, (kind, _, _) in ours.items()} == {
-        name: kind for name, (kind, _, _) in theirs.items()
-    }
+    ours, theirs = both(many)
     assert ours["fails"] == theirs["fails"] == ("skipped", "pytest.xfail", TEXT)
     assert ours["skipped"] == theirs["skipped"]
     assert ours["strict"][0] == theirs["strict"][0] == "failure"
@@ -157,11 +157,7 @@ def test_with_runxfail_nothing_is_expected_anywhere(many: Bench) -> None:
     assert "known failures: 1 skipped" in done.outlines
     known = {result["scenario"] for result in many.results() if result["known"]}
     assert known == {"skipped"}
-    ours, theirs = kinds(many.bundle() / "junit.xml"), kinds(many.path / "theirs.xml")
-    assert {name: kind for name, (kind, _, _) in ours.items()} == {
-        name: kind for name, (kind, _, _) in theirs.items()
-    }
-    assert ours["fails"][0] == "failure"
+    assert both(many)[0]["fails"][0] == "failure"
 
 
 def test_nothing_but_known_failures_is_status_0_and_nothing_for_lf(many: Bench) -> None:

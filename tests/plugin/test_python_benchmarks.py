@@ -210,11 +210,7 @@ def test_a_script_drives_the_object_and_the_file(bench: Bench) -> None:
         """,
     )
     done = subprocess.run(
-        [sys.executable, "loop.py"],
-        cwd=bench.path,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
+        [sys.executable, "loop.py"], cwd=bench.path, capture_output=True, text=True, timeout=PATIENCE,
         check=False,
-    )
+    )  # fmt: skip
     assert done.stdout == "Write. 0.5\nWrite 2. 1.0\n", done.stderr

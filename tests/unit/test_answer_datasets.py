@@ -156,14 +156,10 @@ COLUMNS = [
 def gpqa(number: int) -> dict[str, str]:
     options = {f"Incorrect Answer {at}": f"wrong {at} of {number}" for at in (1, 2, 3)}
     return {
-        **dict.fromkeys(COLUMNS, "-"),
-        **options,
-        "Record ID": f"rec{number:03}",
-        "Question": f"Which, {number}?\nSay.",
-        "Correct Answer": f"right of {number}",
-        "Subdomain": "Organic Chemistry",
-        "High-level domain": "Chemistry",
-    }
+        **dict.fromkeys(COLUMNS, "-"), **options, "Record ID": f"rec{number:03}",
+        "Question": f"Which, {number}?\nSay.", "Correct Answer": f"right of {number}",
+        "Subdomain": "Organic Chemistry", "High-level domain": "Chemistry",
+    }  # fmt: skip
 
 
 def write_table(path: Path, rows: Sequence[dict[str, str]], columns: Sequence[str] = COLUMNS) -> None:
@@ -182,9 +178,8 @@ def test_gpqa_is_shuffled_as_by_simple_evals_and_confidential(tmp_path: Path) ->
     for number, (scenario, order) in enumerate(zip(found, orders, strict=True)):
         letter = "ABCD"[order.index(0)]
         assert scenario.id == f"gpqa-rec{number:03}"
-        assert (scenario.tags, scenario.confidential, scenario.is_question) == (
-            ("chemistry", "organic-chemistry"), True, True,
-        )  # fmt: skip
+        assert scenario.tags == ("chemistry", "organic-chemistry")
+        assert (scenario.confidential, scenario.is_question) == (True, True)
         assert f"\n{letter}) right of {number}" in scenario.problem_statement
         assert f"\n\nWhich, {number}?\nSay.\n\nA) " in scenario.problem_statement
         assert oracle(scenario) == (1, 1)
@@ -232,27 +227,18 @@ def paper(name: str, dataset: Any, **more: Any) -> dict[str, Any]:
 
 def task(of: str, name: str, expected: Any, tolerance: Any, **more: Any) -> dict[str, Any]:
     return {
-        "paper_id": of,
-        "task_id": name,
-        "kind": "numeric",
-        "difficulty": 3,
-        "description": "the slope",
-        "instructions": ["First.", "Then."],
-        "expected_output": expected,
-        "tolerance": tolerance,
-        "parents": [],
-        **more,
-    }
+        "paper_id": of, "task_id": name, "kind": "numeric", "difficulty": 3, "description": "the slope",
+        "instructions": ["First.", "Then."], "expected_output": expected, "tolerance": tolerance,
+        "parents": [], **more,
+    }  # fmt: skip
 
 
 @pytest.fixture
 def papers(tmp_path: Path) -> Path:
     """A checkout with papers that need no data, files of the web, and files of their own."""
     root = tmp_path / "fetched" / "src" / "dataset"
-    web = {
-        "kind": "wget",
-        "url": ["https://example.org/a/b.tgz?x=1", "file:///etc/passwd", "https://x/$HOME"],
-    }
+    urls = ["https://example.org/a/b.tgz?x=1", "file:///etc/passwd", "https://x/$HOME"]
+    web = {"kind": "wget", "url": urls}
     hugging = {"kind": "huggingface", "hf_name": ["us/data", "us/data", "x; rm -rf /"]}
     none = {"kind": "none", "data_instructions": {"access": "All is made."}}
     for one in (
@@ -262,17 +248,12 @@ def papers(tmp_path: Path) -> Path:
         paper("syw", none, source="showyourwork"),
     ):
         write(root / "papers" / f"{one['paper_id']}.json", [one])
-    for of, name, more in (
-        ("free", "slope", {}),
-        ("free", "picture", {"kind": "figure"}),
-        ("web", "slope", {}),
-        ("own", "slope", {}),
-        ("syw", "slope", {}),
+    for of, name, kind in (
+        *((of, "slope", "numeric") for of in ("free", "web", "own", "syw")),
+        ("free", "picture", "figure"),
     ):
-        write(
-            root / "tasks" / of / f"{name}.json",
-            [task(of, name, {"m": 1.5, "b": [2]}, {"m": 0.1, "b": [0]}, **more)],
-        )
+        row = task(of, name, {"m": 1.5, "b": [2]}, {"m": 0.1, "b": [0]}, kind=kind)
+        write(root / "tasks" / of / f"{name}.json", [row])
     return tmp_path / "fetched"
 
 

@@ -33,12 +33,9 @@ def reports(tmp_path: Path) -> Path:
     git = {"git": {"commit": "a" * 40, "branch": "main", "dirty": False}}
     directory = tmp_path / "reports"
     make_job(
-        directory,
-        OLD,
-        {"oracle": {"a": "PP", "b": "PF"}, "nop": {"a": "FF"}},
-        hours_ago=5,
+        directory, OLD, {"oracle": {"a": "PP", "b": "PF"}, "nop": {"a": "FF"}}, hours_ago=5,
         reproducibility=git,
-    )
+    )  # fmt: skip
     make_job(
         directory, NEW, {"oracle": {"a": "PP", "b": "FF"}, "nop": {"a": "FF"}}, hours_ago=4, name="newer"
     )

@@ -42,11 +42,15 @@ def test_every_entry_can_be_opened_and_no_two_share_a_name() -> None:
         assert callable(load(entry.source))
 
 
+def listed(name: str) -> Entry:
+    entry = find(name)
+    assert entry is not None
+    return entry
+
+
 @pytest.mark.parametrize("typed", ["aime", "AIME", "aime@2024-2025", "aime_2024_2025", "AIME 2024-2025"])
 def test_people_find_an_entry_by_what_they_type(typed: str) -> None:
-    entry = find(typed)
-    assert entry is not None
-    assert entry.name == "aime"
+    assert listed(typed).name == "aime"
 
 
 @pytest.mark.parametrize("typed", ["aim", "aime@2023", "", "@"])
@@ -117,8 +121,7 @@ def test_a_bundled_entry_that_contradicts_itself_is_refused(more: str, message: 
 
 
 def test_manifests_that_come_with_a_package_are_of_their_entry(tmp_path: Path) -> None:
-    entry = find("code-matrix")
-    assert entry is not None
+    entry = listed("code-matrix")
     with pytest.raises(InputError, match="there is no"):
         entry.sources(tmp_path)
     (tmp_path / "a.bench.yaml").write_text("benchmark: other\nversion: '1'\nscenarios: [{id: a}]\n", "utf-8")
@@ -130,8 +133,7 @@ def test_manifests_that_come_with_a_package_are_of_their_entry(tmp_path: Path) -
     "name", ["code-matrix", "research-matrix", "replay-scoring-sample", "orchestrator-lifecycle"]
 )
 def test_what_comes_with_the_package_has_as_many_scenarios_as_its_entry_says(name: str) -> None:
-    entry = find(name)
-    assert entry is not None
+    entry = listed(name)
     scenarios = [source.load(ref.id) for source in entry.sources() for ref in source.refs()]
     assert len(scenarios) == entry.scenarios
     if entry.agent is None:
@@ -139,8 +141,7 @@ def test_what_comes_with_the_package_has_as_many_scenarios_as_its_entry_says(nam
 
 
 def test_the_example_grades_as_the_code_matrix_does() -> None:
-    entry = find("code-matrix")
-    assert entry is not None
+    entry = listed("code-matrix")
     examples = Path(__file__).parents[2] / "conftest_examples" / "code-matrix"
     for path in ("grading/grade.py", "image/Dockerfile"):
         assert (examples / path).read_bytes() == (entry.place / path).read_bytes()
@@ -157,10 +158,8 @@ def test_an_entry_of_a_user_is_a_text_file(tmp_path: Path) -> None:
 def test_all_of_a_confidential_benchmark_is_confidential(tmp_path: Path) -> None:
     (tmp_path / "test2024.jsonl").write_text('{"id": 60, "problem": "1+1?", "answer": "2"}\n', "utf-8")
     for said in (True, False):
-        entry = read_entry(
-            TEXT.replace("scenarios = 1", f"scenarios = 1\nconfidential = {str(said).lower()}"), ""
-        )
-        (source,) = entry.sources(tmp_path)
+        text = TEXT.replace("scenarios = 1", f"scenarios = 1\nconfidential = {str(said).lower()}")
+        (source,) = read_entry(text, "").sources(tmp_path)
         assert source.load("aime-2024-60").confidential is said
         assert (source.benchmark, source.path.name, len(source.refs())) == ("ours", "test2024.jsonl", 1)
 
@@ -180,9 +179,7 @@ def test_an_entry_says_what_of_an_answer_is_not_undone(tmp_path: Path) -> None:
 
 
 def test_of_terminal_bench_one_file_of_one_task_is_not_undone() -> None:
-    entry = find("terminal-bench-2")
-    assert entry is not None
-    ((task, patterns),) = entry.keep_changes.items()
+    ((task, patterns),) = listed("terminal-bench-2").keep_changes.items()
     assert task == "largest-eigenval"
     places = Places.of({"PATH": "/usr/local/bin:/usr/bin"}, "/app", Restoring(patterns, packages=True))
     installed = "/usr/local/lib/python3.13/site-packages"
@@ -198,15 +195,11 @@ def test_an_entry_whose_module_is_gone_says_so() -> None:
 
 
 def test_rows_of_aime_become_scenarios(tmp_path: Path) -> None:
-    entry = find("aime")
-    assert isinstance(entry, Entry)
     rows = [{"id": 60, "problem": "1+1?", "answer": "2"}, {"id": 61, "problem": "1+2?", "answer": "003"}]
     (tmp_path / "test2024.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    (source,) = entry.sources(tmp_path)
-    assert [(ref.id, ref.tags) for ref in source.refs()] == [
-        ("aime-2024-60", ("2024",)),
-        ("aime-2024-61", ("2024",)),
-    ]
+    (source,) = listed("aime").sources(tmp_path)
+    assert [ref.id for ref in source.refs()] == ["aime-2024-60", "aime-2024-61"]
+    assert {ref.tags for ref in source.refs()} == {("2024",)}
     scenario = source.load("aime-2024-61")
     assert scenario.problem_statement.endswith("\n\n1+2?")
     assert scenario.answer is not None

@@ -24,12 +24,8 @@ from pytest_benchjobs.scoring.registering import installed_scorers, marked_score
 def agent(**more: object) -> object:
     """An agent, but for what is given; None takes an attribute away."""
     members = {
-        "name": "a",
-        "needs_model": False,
-        "trusted": False,
-        "prepare": lambda self, call: None,
-        **more,
-    }
+        "name": "a", "needs_model": False, "trusted": False, "prepare": lambda self, call: None, **more,
+    }  # fmt: skip
     return type("A", (), {name: value for name, value in members.items() if value is not None})()
 
 

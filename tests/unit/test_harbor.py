@@ -81,13 +81,9 @@ LEGACY = 'version = "1.0"\n[environment]\nmemory = "2G"\nstorage = "512M"\nallow
 
 def write(directory: Path, text: str = EVERYTHING, **files: str) -> Path:
     contents = {
-        "task.toml": text,
-        "instruction.md": "<!-- canary GUID 1-2 -->\n\nFix it.\n",
-        "environment/Dockerfile": "FROM x\n",
-        "tests/test.sh": "",
-        "solution/solve.sh": "",
-        **files,
-    }
+        "task.toml": text, "instruction.md": "<!-- canary GUID 1-2 -->\n\nFix it.\n",
+        "environment/Dockerfile": "FROM x\n", "tests/test.sh": "", "solution/solve.sh": "", **files,
+    }  # fmt: skip
     for name, content in contents.items():
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
         (directory / name).write_text(content)

@@ -96,6 +96,8 @@ def test_an_image_that_is_here_is_known_by_its_id(pulled: list[tuple[str, bool]]
     assert images.identify(Environment(image="debian"), {}, {}) == "sha256:1"
     assert images.identify(Environment(image="debian"), {"debian": "mine"}, {}) == "sha256:2"
     assert images.identify(Environment(image="other"), {}, {}) is None
+    engine.images["other"] = "sha256:3"
+    assert images.identify(Environment(image="other"), {}, {}) == "sha256:3", "it is looked for again"
     assert pulled == []
 
 
@@ -113,22 +115,13 @@ def test_what_all_trials_share_is_looked_at_once_until_it_is_forgotten() -> None
     assert images.resolve(environment, {}, {}).id == "sha256:2"
 
 
-def test_an_image_that_is_not_here_is_looked_for_again() -> None:
-    engine = Engine()
-    images = _images(engine)
-    assert images.identify(Environment(image="debian"), {}, {}) is None
-    engine.images["debian"] = "sha256:1"
-    assert images.identify(Environment(image="debian"), {}, {}) == "sha256:1"
-
-
 def test_what_would_be_built_is_known_by_its_ingredients_once_all_of_its_bases_are_here(
     tmp_path: Path, built: list[str]
 ) -> None:
     engine = Engine()
     images = _images(engine)
-    environment = Environment(
-        dockerfile=_dockerfile(tmp_path / "task", "FROM base\nCOPY --from=tools /a /b\n")
-    )
+    dockerfile = _dockerfile(tmp_path / "task", "FROM base\nCOPY --from=tools /a /b\n")
+    environment = Environment(dockerfile=dockerfile)
     engine.images["base"] = "sha256:1"
     assert images.identify(environment, {}, {}) is None
     engine.images["tools"] = "sha256:2"
@@ -158,11 +151,9 @@ def test_an_image_is_built_where_the_named_one_cannot_be_had_and_nobody_waits_fo
 ) -> None:
     engine = Engine(base="sha256:1")
     environment = Environment(
-        image="named",
-        dockerfile=_dockerfile(tmp_path / "task"),
-        build_timeout=77,
+        image="named", dockerfile=_dockerfile(tmp_path / "task"), build_timeout=77,
         build_args={"A": "1", "B": "2"},
-    )
+    )  # fmt: skip
     found = _images(engine).resolve(environment, {"named": "mine"}, {"A": "3"})
     assert pulled == [("mine", False)]
     assert (found.id, found.record.reference, found.record.key) == ("sha256:of-1", "Dockerfile", built[0])
@@ -177,9 +168,8 @@ def test_an_image_is_built_where_the_named_one_cannot_be_had_and_nobody_waits_fo
 def test_an_image_that_cannot_be_had_is_asked_for_with_patience_and_its_error_says_what_to_do(
     pulled: list[tuple[str, bool]],
 ) -> None:
-    with pytest.raises(
-        ImageMissing, match=r"image x is not .* pulled: no such thing\. Pull .* --bench-image-map x="
-    ):
+    message = r"image x is not .* pulled: no such thing\. Pull .* --bench-image-map x="
+    with pytest.raises(ImageMissing, match=message):
         _images(Engine()).resolve(Environment(image="x"), {}, {})
     assert pulled == [("x", True)]
 
@@ -364,10 +354,11 @@ def test_two_trials_that_need_an_image_have_it_built_once(
     images = _images(Engine(base="1"))
     environment = Environment(dockerfile=_dockerfile(tmp_path / "task"))
     found: list[str] = []
-    threads = [
-        threading.Thread(target=lambda: found.append(images.resolve(environment, {}, {}).id))
-        for _ in range(2)
-    ]
+
+    def resolve() -> None:
+        found.append(images.resolve(environment, {}, {}).id)
+
+    threads = [threading.Thread(target=resolve) for _ in range(2)]
     threads[0].start()
     started.wait(20)
     threads[1].start()

@@ -33,6 +33,11 @@ WRITTEN = [
 ]  # fmt: skip
 
 
+PIPELINES = [
+    ("github", ".github/workflows/benchmark.yml"), ("gitlab", ".gitlab-ci.yml"), ("jenkins", "Jenkinsfile"),
+]  # fmt: skip
+
+
 @pytest.fixture
 def acme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("BENCHJOBS_CACHE", str(tmp_path / "cache"))
@@ -140,18 +145,18 @@ def test_the_ci_system_is_seen(
     assert (acme / written).is_file()
 
 
-def test_git_tells_branch_and_remote(acme: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("branch", "host", "system"),
+    [("trunk", "gitlab.example.org", "gitlab"), ("main", "github.com", "github")],
+)
+def test_git_tells_branch_and_remote(
+    acme: Path, capsys: pytest.CaptureFixture[str], branch: str, host: str, system: str
+) -> None:
     (acme / "pyproject.toml").write_text('[project]\nname = "Acme Bot"\n')
-    for command in ("init -q -b trunk", "remote add origin git@gitlab.example.org:acme/bot.git"):
+    for command in (f"init -q -b {branch}", f"remote add origin git@{host}:acme/bot.git"):
         subprocess.run(["git", "-C", str(acme), *command.split()], check=True)
-    assert _init(capsys)[0] == "found  project acme-bot, main branch trunk, CI of gitlab"
-    assert (acme / ".gitlab-ci.yml").is_file()
-
-
-def test_a_remote_at_github_is_found(acme: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for command in ("init -q -b main", "remote add origin git@github.com:acme/bot.git"):
-        subprocess.run(["git", "-C", str(acme), *command.split()], check=True)
-    assert _init(capsys)[0] == "found  project acme, main branch main, CI of github"
+    assert _init(capsys)[0] == f"found  project acme-bot, main branch {branch}, CI of {system}"
+    assert (acme / dict(PIPELINES)[system]).is_file()
 
 
 @pytest.mark.parametrize(
@@ -183,10 +188,7 @@ def _scripts(system: str, text: str) -> list[str]:
     return [step["run"] for step in data["jobs"]["benchmark"]["steps"] if "run" in step]
 
 
-@pytest.mark.parametrize(
-    ("system", "file"),
-    [("github", ".github/workflows/benchmark.yml"), ("gitlab", ".gitlab-ci.yml"), ("jenkins", "Jenkinsfile")],
-)
+@pytest.mark.parametrize(("system", "file"), PIPELINES)
 def test_each_pipeline_is_one_that_its_system_understands(
     acme: Path, capsys: pytest.CaptureFixture[str], system: str, file: str
 ) -> None:
@@ -211,9 +213,6 @@ def test_none_is_written_where_none_is_wanted(acme: Path, capsys: pytest.Capture
     assert given_agents([read_agent("x=./elsewhere/my-agent", acme)])["x"].needs_model is False
 
 
-PIPELINES = [
-    ("github", ".github/workflows/benchmark.yml"), ("gitlab", ".gitlab-ci.yml"), ("jenkins", "Jenkinsfile"),
-]  # fmt: skip
 JOBS = ("20261101-000000-aaaaaa", "20261102-000000-bbbbbb")
 
 
@@ -229,11 +228,8 @@ def _judged(acme: Path, capsys: pytest.CaptureFixture[str], scripts: list[str], 
     for directory in ("reports", "main"):
         shutil.rmtree(acme / directory, ignore_errors=True)
     make_job(acme / "main", JOBS[0], {"my-agent": {"count-lines": "P" * attempts}})
-    make_job(
-        acme / "reports",
-        JOBS[1],
-        {"my-agent": {"count-lines": "P" * passed + "F" * (attempts - passed)}},
-    )
+    outcomes = "P" * passed + "F" * (attempts - passed)
+    make_job(acme / "reports", JOBS[1], {"my-agent": {"count-lines": outcomes}})
     (gate,) = re.findall(r"benchjobs (gate last.*?)(?: \$FIRST_RUN)", " ".join(scripts).replace("\\\n", " "))
     arguments = shlex.split(gate)
     baseline = arguments[arguments.index("--baseline") + 1].removeprefix("file:")
@@ -277,11 +273,8 @@ def test_only_a_good_job_becomes_the_baseline_of_a_new_project(
 
     _init(capsys, "--ci", "github")
     workflow = yaml.safe_load((acme / ".github/workflows/benchmark.yml").read_text())
-    saved = [
-        step["if"]
-        for step in workflow["jobs"]["benchmark"]["steps"]
-        if "outputs.verdict" in step.get("if", "")
-    ]
+    conditions = [step.get("if", "") for step in workflow["jobs"]["benchmark"]["steps"]]
+    saved = [condition for condition in conditions if "outputs.verdict" in condition]
     assert len(saved) == 2
     for condition in saved:
         (good,) = re.findall(r"fromJSON\('(.*?)'\)", condition)

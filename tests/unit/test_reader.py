@@ -515,12 +515,9 @@ def test_completed_jobs_of_a_branch_are_those_that_ran_on_it(history: History, t
     for number, branch in enumerate(("main", "other", "main", None)):
         git = None if branch is None else {"commit": "c" * 40, "branch": branch}
         save(
-            history,
-            f"j{number}",
-            status=JobStatus.COMPLETED,
-            created_at=NOW + number * SECOND,
+            history, f"j{number}", status=JobStatus.COMPLETED, created_at=NOW + number * SECOND,
             reproducibility={"git": git},
-        )
+        )  # fmt: skip
     assert [job.id for job in history.completed("main")] == ["j2", "j0"]
     assert [job.id for job in history.completed("none")] == []
     assert len([*history.completed()]) == 4
@@ -541,14 +538,10 @@ def test_jobs_are_found_by_age_by_name_and_by_the_beginning_of_their_id(history:
 
 def test_durations_are_those_of_trials_that_ran_here_and_were_graded(history: History) -> None:
     save(
-        history,
-        JOB,
-        made("a", seconds=1.0),
-        made("b", seconds=2.0, outcome=Outcome.FAILED),
-        made("c", seconds=4.0, outcome=Outcome.ERROR),
-        made("d", seconds=8.0, reused=origin()),
+        history, JOB, made("a", seconds=1.0), made("b", seconds=2.0, outcome=Outcome.FAILED),
+        made("c", seconds=4.0, outcome=Outcome.ERROR), made("d", seconds=8.0, reused=origin()),
         made("a", "nop", seconds=16.0),
-    )
+    )  # fmt: skip
     found = {run: sorted(seconds) for run, seconds in history.durations(JOB).items()}
     assert found == {f"{JOB}.1": [1.0, 2.0], f"{JOB}.2": [16.0]}
     assert history.durations("other") == {}

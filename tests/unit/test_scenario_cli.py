@@ -238,11 +238,7 @@ RUNLOOP = {
     "surprise": 3,
     "scoring_contract": {
         "scoring_function_parameters": [
-            {
-                "name": "b",
-                "weight": 0.2,
-                "scorer": {"type": "bash_script_scorer", "bash_script": "echo score=1.0\n"},
-            },
+            {"name": "b", "weight": 0.2, "scorer": {"type": "bash_script_scorer", "bash_script": "echo score=1.0\n"}},
             {"name": "c", "weight": 0.2, "scorer": {"type": "command_scorer", "command": "make check"}},
             {
                 "name": "g",
@@ -253,8 +249,7 @@ RUNLOOP = {
                 },
             },
             {
-                "name": "t",
-                "weight": 0.2,
+                "name": "t", "weight": 0.2,
                 "scorer": {
                     "type": "test_based_scorer",
                     "test_command": "pytest -q tests",
@@ -266,16 +261,12 @@ RUNLOOP = {
                 },
             },
             {
-                "name": "own",
-                "weight": 0.1,
-                "scorer": {
-                    "type": "custom_scorer", "custom_scorer_type": "our-judge", "scorer_params": {"a": 1},
-                },
+                "name": "own", "weight": 0.1,
+                "scorer": {"type": "custom_scorer", "custom_scorer_type": "our-judge", "scorer_params": {"a": 1}},
             },
             {"name": "what", "weight": 0.1, "scorer": {"type": "psychic_scorer"}},
             {
-                "name": "p",
-                "weight": 0.1,
+                "name": "p", "weight": 0.1,
                 "scorer": {
                     "type": "python_script_scorer", "python_script": "print(1.0)\n",
                     "python_version_constraint": "==3.12.10",
@@ -294,11 +285,10 @@ def test_a_scenario_of_runloop_is_a_manifest(project: Path) -> None:
     jsonschema.validate(yaml.safe_load(path.read_text()), benchmark_schema())
     found = Manifest(path).load("Fix-the-parser")
     assert (found.problem_statement, found.additional_context) == ("Fix it.", {"hint": [1]})
-    assert (found.environment.image, found.environment.workdir, found.environment.cpus) == (
-        "ours:1", "/home/user/app", 2,
-    )  # fmt: skip
-    assert (found.environment.memory, found.environment.storage) == (4 << 30, 20 << 30)
-    assert (found.environment.setup, found.environment.user) == (("apt-get update",), "user")
+    made = found.environment
+    assert (made.image, made.workdir, made.cpus) == ("ours:1", "/home/user/app", 2)
+    assert (made.memory, made.storage) == (4 << 30, 20 << 30)
+    assert (made.setup, made.user) == (("apt-get update",), "user")
     assert (found.archived, found.validation, found.scorer_timeout) == (True, "forward", 60)
     assert found.metadata == {"team": "x", "runloop_id": "scn_1", "runloop_name": "Fix the parser!"}
     assert (found.requires.env, found.requires.secrets) == (("API_URL",), ("API_KEY",))
@@ -317,10 +307,8 @@ def test_a_scenario_of_runloop_is_a_manifest(project: Path) -> None:
     )  # fmt: skip
     tests = project / "benchmarks/Fix-the-parser/t"
     assert scorers["t"].path == tests
-    assert (
-        scorers["t"].command
-        == "set -e\ncp -R /tests/files/. .\ncp -R /tests/root/. /\nset +e\npytest -q tests"
-    )
+    script = "set -e\ncp -R /tests/files/. .\ncp -R /tests/root/. /\nset +e\npytest -q tests"
+    assert scorers["t"].command == script
     written = sorted(str(one.relative_to(tests)) for one in tests.rglob("*") if one.is_file())
     assert written == ["files/tests/test_x.py", "root/etc/x.conf"]
     assert not list(project.glob("**/evil"))
