@@ -184,9 +184,8 @@ def test_a_scenario_reached_twice_runs_once(bench: Bench) -> None:
     path, name = "toy.bench.yaml", "toy"
     assert len(collected(bench, path, "--bench", name)) == 3
     assert len(collected(bench, "--bench", name, "--bench", path)) == 3
-    assert collected(bench, f"{path}::solved[oracle]", "--bench", name) == [
-        "toy.bench.yaml::solved[oracle]", "toy::partial[oracle]", "toy::unscored[oracle]",
-    ]  # fmt: skip
+    expected = ["toy.bench.yaml::solved[oracle]", "toy::partial[oracle]", "toy::unscored[oracle]"]
+    assert collected(bench, f"{path}::solved[oracle]", "--bench", name) == expected
 
 
 def test_a_filter_that_fits_nothing_says_so(bench: Bench) -> None:

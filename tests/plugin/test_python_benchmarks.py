@@ -56,9 +56,8 @@ def test_a_test_module_has_trials_beside_its_tests(bench: Bench) -> None:
         ("words", "3", 0.5),
     }
     assert bench.run("test_words.py::words").parseoutcomes() == {"passed": 3}
-    assert ids(bench.run("--collect-only", "-q", "-m", "easy")) == [
-        f"test_words.py::{one}" for one in IDS[:2]
-    ]
+    easy = ids(bench.run("--collect-only", "-q", "-m", "easy"))
+    assert easy == [f"test_words.py::{one}" for one in IDS[:2]]
     assert bench.run("test_words.py", "-k", "half").parseoutcomes() == {"passed": 1, "deselected": 3}
 
 
@@ -92,19 +91,16 @@ def test_a_conftest_is_collected_where_it_lies_and_known_by_name(bench: Bench) -
 
 def test_a_file_is_named_like_a_manifest(bench: Bench) -> None:
     bench.write("elsewhere/words.py", WORDS)
-    assert ids(bench.run("--bench", "elsewhere/words.py", "--collect-only", "-q")) == [
-        f"elsewhere/words.py::{one}" for one in IDS
-    ]
+    found = ids(bench.run("--bench", "elsewhere/words.py", "--collect-only", "-q"))
+    assert found == [f"elsewhere/words.py::{one}" for one in IDS]
     assert bench.benchjobs("check", "elsewhere/words.py").returncode == 0
     bench.write("elsewhere/none.py", "x = 1")
-    bench.run("--bench", "elsewhere/none.py").stderr.fnmatch_lines(
-        ["*--bench: elsewhere/none.py has no Benchmark in a variable of the module*"]
-    )
+    said = "*--bench: elsewhere/none.py has no Benchmark in a variable of the module*"
+    bench.run("--bench", "elsewhere/none.py").stderr.fnmatch_lines([said])
     bench.write("elsewhere/broken.py", "x = 1\nimport no_such_module\n")
     broken = bench.run("--bench", "elsewhere/broken.py")
-    broken.stderr.fnmatch_lines(
-        ["*--bench: elsewhere/broken.py:2: cannot be imported: ModuleNotFoundError: *"]
-    )
+    said = "*--bench: elsewhere/broken.py:2: cannot be imported: ModuleNotFoundError: *"
+    broken.stderr.fnmatch_lines([said])
     assert "Traceback" not in broken.stderr.str()
 
 

@@ -172,17 +172,12 @@ def test_a_broken_description_is_named_with_its_line(here: Path, capsys: pytest.
 
 
 def test_two_files_cannot_describe_the_same_agent(tmp_path: Path) -> None:
-    for name in ("a.agent.toml", "b.agent.toml"):
-        (tmp_path / name).write_text(MINI)
-    with pytest.raises(
-        InputError, match=r"b\.agent\.toml: describes 'mini', and so does .*a\.agent\.toml; remove one"
-    ):
-        all_agents([tmp_path])
-
-
-def test_a_directory_may_be_given_twice(tmp_path: Path) -> None:
     (tmp_path / "a.agent.toml").write_text(MINI)
-    assert "mini" in all_agents([tmp_path, tmp_path / ".", tmp_path / "missing"])
+    assert "mini" in all_agents([tmp_path, tmp_path / ".", tmp_path / "missing"]), "a directory may, twice"
+    (tmp_path / "b.agent.toml").write_text(MINI)
+    message = r"b\.agent\.toml: describes 'mini', and so does .*a\.agent\.toml; remove one"
+    with pytest.raises(InputError, match=message):
+        all_agents([tmp_path])
 
 
 def test_one_of_the_five_can_be_replaced_and_oracle_cannot(tmp_path: Path) -> None:

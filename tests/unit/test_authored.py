@@ -155,9 +155,8 @@ def test_paths_enums_tuples_and_what_is_left_out(tmp_path: Path) -> None:
     one = scenario(tags=(Level.EASY,), files={"a": tmp_path / "in.txt"}, memory=None, reference=None)
     words = benchjobs.Benchmark("words", defaults={"workdir": "/app"}, scenarios=iter([one]))
     loaded = words.load("one")
-    assert (loaded.tags, loaded.files, loaded.environment.workdir) == (
-        ("easy",), {"a": tmp_path / "in.txt"}, "/app",
-    )  # fmt: skip
+    expected = (("easy",), {"a": tmp_path / "in.txt"}, "/app")
+    assert (loaded.tags, loaded.files, loaded.environment.workdir) == expected
 
 
 def test_a_function_is_a_scorer_where_it_is_written() -> None:
@@ -185,9 +184,8 @@ def test_parametrize_makes_variants() -> None:
         "sort-lines.UP-10", "sort-lines.UP-many", "sort-lines.DOWN-10", "sort-lines.DOWN-many", "other",
     ]  # fmt: skip
     loaded = made.load("sort-lines.DOWN-many")
-    assert (loaded.problem_statement, loaded.cluster, loaded.tags) == (
-        "Sort 1000 words down.", "sort-lines", ("down",),
-    )  # fmt: skip
+    expected = ("Sort 1000 words down.", "sort-lines", ("down",))
+    assert (loaded.problem_statement, loaded.cluster, loaded.tags) == expected
 
 
 def test_ids_of_parametrize_are_those_of_pytest(pytester: pytest.Pytester) -> None:

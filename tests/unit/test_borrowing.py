@@ -102,9 +102,8 @@ def test_what_may_be_changed(tmp_path: Path) -> None:
     (ref,) = source.refs()
     assert (ref.id, ref.tags) == ("harder", ("ours",))
     found = source.load("harder")
-    assert (found.tags, found.threshold, found.agent_timeout, found.scorer_timeout) == (
-        ("ours",), 0.4, 99, 98,
-    )  # fmt: skip
+    expected = (("ours",), 0.4, 99, 98)
+    assert (found.tags, found.threshold, found.agent_timeout, found.scorer_timeout) == expected
     assert (found.environment.setup_timeout, found.cluster, found.metadata["team"]) == (97, "all", "y")
     assert found.agent_env == {"A": "1", "B": "2"}
     assert [(spec.name, spec.weight) for spec in found.scorers] == [("a", 1.0), ("b", 5.0)]

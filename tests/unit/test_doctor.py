@@ -16,6 +16,7 @@ import jsonschema
 import pytest
 import yaml
 
+from pytest_benchjobs.agents.keys import KEYS
 from pytest_benchjobs.cli import _doctor_checks as findings
 from pytest_benchjobs.model.errors import EngineLost, EngineUnavailable
 from pytest_benchjobs.report.documents import schema_of
@@ -60,15 +61,10 @@ def no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    for agent in findings_keys():
-        monkeypatch.delenv(agent, raising=False)
+    for variables in KEYS.values():
+        for variable in variables:
+            monkeypatch.delenv(variable, raising=False)
     return tmp_path
-
-
-def findings_keys() -> set[str]:
-    from pytest_benchjobs.agents.keys import KEYS
-
-    return {variable for variables in KEYS.values() for variable in variables}
 
 
 @pytest.mark.usefixtures("no_engine")

@@ -293,9 +293,8 @@ def test_limits_of_a_verifier_hold_in_the_image_of_the_agent_where_it_names_none
     fresh = HarborTask(task).load("t").fresh_container
     assert fresh is not None
     assert fresh.environment is not None
-    assert (fresh.environment.image, fresh.environment.memory, fresh.environment.env) == (
-        "agent:1", 64 << 20, {"A": "b"},
-    )  # fmt: skip
+    expected = ("agent:1", 64 << 20, {"A": "b"})
+    assert (fresh.environment.image, fresh.environment.memory, fresh.environment.env) == expected
 
 
 def test_scripts_with_the_line_ends_of_windows_are_warned_of(tmp_path: Path) -> None:

@@ -34,6 +34,15 @@ def place(directory: Path, scenario: str, attempt: int = 1, job: str = JOB) -> P
     return directory / "jobs" / job / "trials/oracle" / scenario / str(attempt) / "result.json"
 
 
+def found_in(directory: Path) -> tuple[dict[str, str], list[BundleWarning]]:
+    """Scenarios of the results of a job, with their paths, and what is warned of."""
+    warnings: list[BundleWarning] = []
+    results = list(JobBundle.open(directory, JOB).results(warnings))
+    found = {one.scenario: one.path for one in results}
+    assert len(found) == len(results), "none twice"
+    return found, warnings
+
+
 def edit(path: Path, /, **changes: Any) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
@@ -73,31 +82,16 @@ def test_a_job_whose_directory_was_renamed_is_named_with_the_cure(tmp_path: Path
 
 EDITED = {
     "passed without a score": ({"score": None}, "its outcome is passed, but it has no score"),
-    "passed below its threshold": (
-        {"score": 0.25},
-        "its outcome is passed, but its score 0.25 is below its threshold 1",
-    ),
-    "error with a score": (
-        {"outcome": "error"},
-        "its outcome is error, which has no score, but its score is 1",
-    ),
-    "newer schema": (
-        {"schema_version": 3},
-        "schema_version: 3 is that of a newer pytest-benchjobs, which is needed to read it",
-    ),
+    "passed below its threshold": ({"score": 0.25}, "its outcome is passed, but its score 0.25 is below its threshold 1"),
+    "error with a score": ({"outcome": "error"}, "its outcome is error, which has no score, but its score is 1"),
+    "newer schema": ({"schema_version": 3}, "schema_version: 3 is that of a newer pytest-benchjobs, which is needed to read it"),
     "no schema": ({"schema_version": 0}, "schema_version: Input should be greater than or equal to 1"),
     "another job": ({"job": "other"}, "is the result of another job"),
     "another scenario": ({"scenario": "b"}, "is the result of another trial: a.bench.yaml::a[oracle-1]"),
     "another attempt": ({"attempt": 2}, "is the result of another trial: a.bench.yaml::a[oracle-1]"),
-    "another agent": (
-        {"agent": {"name": "nop"}},
-        "is the result of another trial: a.bench.yaml::a[oracle-1]",
-    ),
-    "another node id": (
-        {"node_id": "a.bench.yaml::b[oracle-1]"},
-        "has the node id of the trial in trials/oracle/b/1",
-    ),
-}
+    "another agent": ({"agent": {"name": "nop"}}, "is the result of another trial: a.bench.yaml::a[oracle-1]"),
+    "another node id": ({"node_id": "a.bench.yaml::b[oracle-1]"}, "has the node id of the trial in trials/oracle/b/1"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("changes", "why"), EDITED.values(), ids=EDITED)
@@ -107,19 +101,19 @@ def test_a_result_edited_by_hand_is_named_and_not_used(
     make_job(tmp_path / "there", JOB, TWO)
     edited = place(tmp_path / "there", "a")
     edit(edited, **changes)
-    warnings: list[BundleWarning] = []
-    bundle = JobBundle.open(tmp_path / "there", JOB)
-    assert [result.scenario for result in bundle.results(warnings)] == ["b"]
+    found, warnings = found_in(tmp_path / "there")
+    assert list(found) == ["b"]
     assert [warning.path for warning in warnings] == [edited]
     assert warnings[0].message.removeprefix("is damaged or of another version: ") == why
 
+    root = tmp_path / "there/jobs" / JOB
     assert rebuild(tmp_path / "there")[1] == 1
     with History.of(tmp_path / "here") as history:
         merging = Merge(tmp_path / "here", history)
-        assert merging.bring_in(bundle.root).trials == 1
+        assert merging.bring_in(root).trials == 1
         assert [problem.removesuffix(why) for problem in merging.problems if problem.endswith(why)]
     with pytest.raises(InputError, match="cannot be a baseline: 1 of its 2 results are gone") as caught:
-        side_of_file("file", bundle.root, None)
+        side_of_file("file", root, None)
     assert why in str(caught.value)
 
 
@@ -127,10 +121,7 @@ def test_a_result_edited_by_hand_is_named_and_not_used(
 def test_a_path_that_leads_elsewhere_is_put_right(tmp_path: Path, elsewhere: str) -> None:
     make_job(tmp_path, JOB, TWO)
     edit(place(tmp_path, "a"), path=elsewhere)
-    warnings: list[BundleWarning] = []
-    found = JobBundle.open(tmp_path, JOB).results(warnings)
-    assert {one.scenario: one.path for one in found} == {"a": "trials/oracle/a/1", "b": "trials/oracle/b/1"}
-    assert warnings == []
+    assert found_in(tmp_path) == ({"a": "trials/oracle/a/1", "b": "trials/oracle/b/1"}, [])
 
 
 @pytest.mark.parametrize("which", ["a", "b"])
@@ -138,27 +129,21 @@ def test_a_result_copied_over_another_is_named(tmp_path: Path, which: str) -> No
     make_job(tmp_path, JOB, TWO)
     other = "b" if which == "a" else "a"
     shutil.copy(place(tmp_path, other), place(tmp_path, which))
-    warnings: list[BundleWarning] = []
-    found = list(JobBundle.open(tmp_path, JOB).results(warnings))
-    assert [result.scenario for result in found] == [other]
+    found, warnings = found_in(tmp_path)
+    assert list(found) == [other]
     assert [warning.path for warning in warnings] == [place(tmp_path, which)]
 
 
 def test_a_node_id_that_describes_no_scenario_is_kept_where_nobody_else_has_it(tmp_path: Path) -> None:
     make_job(tmp_path, JOB, TWO)
     edit(place(tmp_path, "a"), node_id="renamed by another plugin")
-    warnings: list[BundleWarning] = []
-    found = [result.scenario for result in JobBundle.open(tmp_path, JOB).results(warnings)]
-    assert sorted(found) == ["a", "b"]
-    assert warnings == []
+    found, warnings = found_in(tmp_path)
+    assert (sorted(found), warnings) == (["a", "b"], [])
 
 
-@pytest.mark.parametrize(
-    ("changes", "why"),
-    [EDITED["passed without a score"], EDITED["newer schema"], EDITED["another job"]],
-    ids=["passed without a score", "newer schema", "another job"],
-)
-def test_a_report_edited_by_hand_is_no_baseline(tmp_path: Path, changes: dict[str, Any], why: str) -> None:
+@pytest.mark.parametrize("edited", ["passed without a score", "newer schema", "another job"])
+def test_a_report_edited_by_hand_is_no_baseline(tmp_path: Path, edited: str) -> None:
+    changes, why = EDITED[edited]
     record = make_job(tmp_path, JOB, TWO)
     results = list(JobBundle.open(tmp_path, JOB).results())
     path = tmp_path / "report.json"

@@ -152,9 +152,8 @@ def test_the_layout_of_a_python_and_the_names_of_users_are_put_back(packages: bo
 
 def test_what_an_entrypoint_names_is_put_back_but_for_what_is_the_agents() -> None:
     places = Places.of({}, "/app", Restoring(), entrypoint=("/entry.sh", "/app/serve", "--flag"))
-    assert [places.is_restored(path) for path in ("/entry.sh", "/app/serve", "/other.sh")] == [
-        True, False, False,
-    ]  # fmt: skip
+    expected = [True, False, False]
+    assert [places.is_restored(path) for path in ("/entry.sh", "/app/serve", "/other.sh")] == expected
 
 
 def test_every_home_counts() -> None:

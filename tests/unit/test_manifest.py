@@ -360,9 +360,8 @@ def test_sources_are_found_in_directories_of_directories(manifest: Manifest) -> 
         (base / name / "task.toml").touch()
     (base / "tasks" / "x.bench.toml").touch()
     found: list[Source] = find_sources(base)
-    assert [str(source.path.relative_to(base)) for source in found] == [
-        "a/b/c/four", "all.bench.yaml", "tasks/one", "tasks/two", "tasks/x.bench.toml",
-    ]  # fmt: skip
+    expected = ["a/b/c/four", "all.bench.yaml", "tasks/one", "tasks/two", "tasks/x.bench.toml"]
+    assert [str(source.path.relative_to(base)) for source in found] == expected
     assert [source.benchmark for source in found if source.path.name == "one"] == ["tasks"]
     (alone,) = find_sources(base / "tasks" / "one" / "task.toml")
     assert alone.path == base / "tasks" / "one"
@@ -402,9 +401,8 @@ def test_templates_fill_whole_values_only() -> None:
         "A": "${HOME}", "B": "${NO:-d e}", "C": "x${HOME}", "D": "${EMPTY:-d}", "E": "${NO:-}",
         "F": "${EMPTY}",
     }  # fmt: skip
-    assert fill(env, {"HOME": "/h", "EMPTY": ""}) == {
-        "A": "/h", "B": "d e", "C": "x${HOME}", "D": "d", "E": "", "F": "",
-    }  # fmt: skip
+    expected = {"A": "/h", "B": "d e", "C": "x${HOME}", "D": "d", "E": "", "F": ""}
+    assert fill(env, {"HOME": "/h", "EMPTY": ""}) == expected
 
 
 def test_templates_name_every_variable_that_is_missing() -> None:

@@ -80,9 +80,8 @@ def test_the_totals_of_a_job_that_has_ended_are_its_own(history: History, tmp_pa
     history.save_job(record(tmp_path, status=JobStatus.FAILED, finished_at=NOW + SECOND, totals=own))
     row = history.job_row(JOB)
     assert row is not None
-    assert (row.trials, row.passed, row.error, row.mean_score, row.reused, row.cost_usd) == (
-        3, 2, 1, 0.75, 1, 2.5,
-    )  # fmt: skip
+    expected = (3, 2, 1, 0.75, 1, 2.5)
+    assert (row.trials, row.passed, row.error, row.mean_score, row.reused, row.cost_usd) == expected
     assert row.finished_at == NOW + SECOND
     (run,) = history.runs(JOB)
     assert (run.status, run.trials, run.passed, run.error) == ("failed", 2, 1, 1)
@@ -182,9 +181,8 @@ def test_runs_are_numbered_as_they_first_appear_and_summed_up(history: History, 
         name="nightly",
     )  # fmt: skip
     first, second = history.runs(JOB)
-    assert (first.id, first.job, first.job_name, first.benchmark, first.benchmark_version) == (
-        f"{JOB}.1", JOB, "nightly", "texts", "1.0",
-    )  # fmt: skip
+    expected = (f"{JOB}.1", JOB, "nightly", "texts", "1.0")
+    assert (first.id, first.job, first.job_name, first.benchmark, first.benchmark_version) == expected
     assert (first.agent, first.provider, first.model, first.status) == ("oracle", None, None, "running")
     assert (first.trials, first.passed, first.error, first.reused, first.mean_score) == (3, 2, 1, 1, 1.0)
     # What was reused took nothing here; what was rescored took time.
@@ -332,9 +330,8 @@ def test_a_row_of_a_trial_says_where_it_came_from(history: History) -> None:
         result(trial("b").model_copy(update={"agent": spec}), rescored=origin("o")),
     )
     first, second = history.trials(JOB)
-    assert (first.signature, first.reused, first.rescored, first.kept) == (
-        "f" * 32, "r", None, "benchjobs-kept:x",
-    )  # fmt: skip
+    expected = ("f" * 32, "r", None, "benchjobs-kept:x")
+    assert (first.signature, first.reused, first.rescored, first.kept) == expected
     assert (first.cached_tokens, first.reasoning_tokens, first.run) == (3, 4, f"{JOB}.1")
     assert (second.provider, second.reused, second.rescored, second.run) == ("groq", None, "o", f"{JOB}.2")
 
@@ -362,9 +359,8 @@ def test_samples_are_what_ran_for_real_the_newest_first(history: History) -> Non
     save(history, "c", made(**signed, finished_at=NOW + 9 * SECOND, reused=origin("a")))
     save(history, "d", made(**signed, finished_at=NOW + 5 * SECOND, rescored=origin("a")))
     save(history, "e", made(attempt=2, **signed), made("unsigned"))
-    assert [(row.job, row.outcome) for row in history.samples("f" * 32, 1)] == [
-        ("d", "passed"), ("b", "error"), ("a", "passed"),
-    ]  # fmt: skip
+    expected = [("d", "passed"), ("b", "error"), ("a", "passed")]
+    assert [(row.job, row.outcome) for row in history.samples("f" * 32, 1)] == expected
     assert [row.job for row in history.samples("f" * 32, 2)] == ["e"]
     assert history.samples("0" * 32, 1) == []
 
@@ -397,9 +393,8 @@ def test_events_are_the_life_of_a_job(history: History) -> None:
     history.add_event(JOB, "created", "process 1", NOW)
     history.add_event(JOB, "resumed", "process\x1b[31m 2", NOW + SECOND)
     save(history)
-    assert history.events(JOB) == [
-        EventRow(NOW, "created", "process 1"), EventRow(NOW + SECOND, "resumed", "process 2"),
-    ]  # fmt: skip
+    expected = [EventRow(NOW, "created", "process 1"), EventRow(NOW + SECOND, "resumed", "process 2")]
+    assert history.events(JOB) == expected
     history.forget(JOB)
     assert history.events(JOB) == []
 

@@ -132,17 +132,13 @@ def test_files_that_name_what_to_run(project: Path, capsys: pytest.CaptureFixtur
     for flag in ("--profile", "--model-profile"):
         assert shown(capsys, flag, "ci") == ["--bench-profile=ci", *HOW]
     assert refused(capsys, "--profile", "bare").startswith("nothing to run; ")
-    assert shown(capsys, "--profile", "bare", "--all")[:2] == [
-        "--bench=*",
-        "--bench-profile=bare",
-    ]
+    assert shown(capsys, "--profile", "bare", "--all")[:2] == ["--bench=*", "--bench-profile=bare"]
 
 
 def test_what_is_behind_two_dashes_is_for_pytest(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "toy.bench.yaml").write_text("")
-    assert shown(capsys, "--benchmark", "tb2", "--", "-n", "4", "-k", "a or b") == [
-        "--bench=tb2", *HOW, *["-n", "4", "-k", "a or b"],
-    ]  # fmt: skip
+    expected = ["--bench=tb2", *HOW, *["-n", "4", "-k", "a or b"]]
+    assert shown(capsys, "--benchmark", "tb2", "--", "-n", "4", "-k", "a or b") == expected
     assert shown(capsys, "--", "toy.bench.yaml::one")[-1] == "toy.bench.yaml::one"
 
 
@@ -157,10 +153,8 @@ def test_results_go_where_the_other_commands_look(
     assert shown(capsys, "--all", "--dir", "here")[-1] == "--bench-dir=here"
     (project / "sub" / "pytest.ini").write_text("[pytest]\n")
     assert shown(capsys, "--all")[-1] == "--bench-dir=reports"
-    assert shown(capsys, "--all", "--rootdir", "..")[-2:] == [
-        "--rootdir=..",
-        f"--bench-dir={project}/results",
-    ]
+    expected = ["--rootdir=..", f"--bench-dir={project}/results"]
+    assert shown(capsys, "--all", "--rootdir", "..")[-2:] == expected
 
 
 def test_values_that_look_secret_are_not_shown(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -255,9 +249,8 @@ def test_an_old_call_without_what_it_was_for_once(tmp_path: Path) -> None:
         "--bench-parent=p", "--bench-from", "last:failed", "-k", "a", "--bench-agent=codex:m",
     )  # fmt: skip
     call = repeated_call(old, "--bench-resume", old.id)
-    assert call.arguments == (
-        "toy.bench.yaml", "-k", "a", "--bench-agent=codex:m", "--bench-resume", old.id,
-    )  # fmt: skip
+    kept = ("toy.bench.yaml", "-k", "a", "--bench-agent=codex:m")
+    assert call.arguments == (*kept, "--bench-resume", old.id)
     assert call.directory == tmp_path
     moved = repeated_call(old, directory=tmp_path / "moved")
     assert moved.arguments[-1] == f"--bench-dir={tmp_path}/moved"

@@ -302,9 +302,8 @@ def test_a_scenario_of_runloop_is_a_manifest(project: Path) -> None:
     assert scorers["g"].params == {"lang": "python", "pattern": "eval($$$)", "path": "src"}
     assert scorers["own"].params == {"a": 1}
     python = scorers["p"]
-    assert (python.script, python.requirements, python.python_version) == (
-        "print(1.0)\n", ("numpy==2.1.0",), "==3.12.10",
-    )  # fmt: skip
+    expected = ("print(1.0)\n", ("numpy==2.1.0",), "==3.12.10")
+    assert (python.script, python.requirements, python.python_version) == expected
     tests = project / "benchmarks/Fix-the-parser/t"
     assert scorers["t"].path == tests
     script = "set -e\ncp -R /tests/files/. .\ncp -R /tests/root/. /\nset +e\npytest -q tests"

@@ -121,9 +121,8 @@ def test_a_path_in_a_file_is_meant_from_there(tmp_path: Path) -> None:
     layer = read_job_file(
         written(tmp_path / "there" / "job.yaml", "benchmarks: [toy, ./toy.bench.yaml, ./else.bench.yaml]")
     )
-    assert layer.values["benchmarks"] == [
-        "toy", str(tmp_path / "there" / "toy.bench.yaml"), "./else.bench.yaml",
-    ]  # fmt: skip
+    expected = ["toy", str(tmp_path / "there" / "toy.bench.yaml"), "./else.bench.yaml"]
+    assert layer.values["benchmarks"] == expected
 
 
 @pytest.mark.parametrize(
@@ -486,9 +485,8 @@ def test_a_sample_is_the_same_in_another_process() -> None:
 
 def test_defaults_are_for_agents_without() -> None:
     agents = [read_agent(text, Path()) for text in ("codex", "codex:own", "oracle", "command:ls")]
-    assert [agent.label for agent in with_defaults(agents, "groq", "m")] == [
-        "codex:groq/m", "codex:groq/own", "oracle", "command:ls",
-    ]  # fmt: skip
+    expected = ["codex:groq/m", "codex:groq/own", "oracle", "command:ls"]
+    assert [agent.label for agent in with_defaults(agents, "groq", "m")] == expected
     assert [agent.label for agent in with_defaults(agents, None, None)] == [agent.label for agent in agents]
 
 
