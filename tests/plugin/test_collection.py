@@ -361,10 +361,8 @@ def test_directories_of_tasks_get_names_by_the_ini_file(bench: Bench) -> None:
     for call in (("-n2", "sets"), ("--bench", "alpha", "--bench", "single"), (BOTH[0], BOTH[1])):
         result = bench.run(*call, "--bench-agent", "nop")
         assert result.ret in (0, 1), result.stdout.str()
-        assert sorted((one["benchmark"], one["scenario"]) for one in bench.results()) == [
-            ("alpha", "hello"),
-            ("single", "hello"),
-        ]
+        expected = [("alpha", "hello"), ("single", "hello")]
+        assert sorted((one["benchmark"], one["scenario"]) for one in bench.results()) == expected
 
 
 def test_two_manifests_with_one_name_and_id_are_not_one(bench: Bench) -> None:

@@ -661,10 +661,8 @@ def test_a_registry_of_harbor_is_read(tmp_path: Path, repository: tuple[str, str
     path = tmp_path / "registry.json"
     path.write_text(json.dumps(datasets), "utf-8")
     entries, problems = read_registry(path)
-    assert [(one.name, one.version, one.title, one.scenarios) for one in entries] == [
-        ("bench", "1.10", "New one", 1),
-        ("bench", "1.9", "Old", 1),
-    ]
+    expected = [("bench", "1.10", "New one", 1), ("bench", "1.9", "Old", 1)]
+    assert [(one.name, one.version, one.title, one.scenarios) for one in entries] == expected
     assert entries[0].git[0].places == {"eval/data": "one"}
     assert problems == ["floating@head: git[0].commit: 'none' does not match ^[0-9a-f]{40}$"]
     known = Lookup([tmp_path], entries)

@@ -78,10 +78,8 @@ def test_comments_and_indentation_of_a_manifest_stay(project: Path) -> None:
     assert "added  b to mine.bench.yaml" in out
     assert path.read_text().startswith(before.rstrip())
     found = Manifest(path).load("b")
-    assert (found.problem_statement, [spec.command for spec in found.scorers]) == (
-        "Say: 'it'\nis.",
-        ["test 1", "test 2"],
-    )
+    expected = ("Say: 'it'\nis.", ["test 1", "test 2"])
+    assert (found.problem_statement, [spec.command for spec in found.scorers]) == expected
     assert found.files == {"in/x.txt": project / "pyproject.toml"}
 
 
