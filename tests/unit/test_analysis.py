@@ -41,12 +41,7 @@ def results(
 ) -> list[TrialResult]:
     """A trial for each letter; a dot is an attempt that never ran."""
     return [
-        result(
-            trial(scenario, agent, number),
-            outcome=LETTERS[letter],
-            score=SCORES.get(letter),
-            **changes,
-        )
+        result(trial(scenario, agent, number), outcome=LETTERS[letter], score=SCORES.get(letter), **changes)
         for number, letter in enumerate(letters, 1)
         if letter != "."
     ]

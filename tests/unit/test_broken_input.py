@@ -332,10 +332,7 @@ def test_what_is_no_readable_file_is_an_error(kind: str, tmp_path: Path) -> None
 
 # --- anything at all: an InputError or a good scenario, never another exception
 
-FUZZ = at_most(
-    200,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+FUZZ = at_most(200, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 SYNTAX = st.text(st.sampled_from("abid01:-,.[]{}&*!|>'\"#%@`\n\t =\\\u00e9\ufeff\0~<?")) | st.text()
 ODD: st.SearchStrategy[Any] = (
     st.none()

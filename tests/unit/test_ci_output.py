@@ -12,13 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from junitparser import JUnitXml
 
-from pytest_benchjobs.model.gate import (
-    GatePolicy,
-    GateVerdict,
-    PublishReason,
-    Rule,
-    ScenarioRef,
-)
+from pytest_benchjobs.model.gate import GatePolicy, GateVerdict, PublishReason, Rule, ScenarioRef
 from pytest_benchjobs.model.job import Invocation
 from pytest_benchjobs.model.known_failure import Known, KnownMode
 from pytest_benchjobs.model.result import Failure as Why

@@ -13,14 +13,7 @@ from hypothesis import strategies as st
 
 from pytest_benchjobs.analysis.gate.judge import exit_status, judge
 from pytest_benchjobs.analysis.sides import Cell, Side
-from pytest_benchjobs.model.gate import (
-    Absence,
-    GateConfig,
-    GatePolicy,
-    GateReport,
-    GateVerdict,
-    RuleReport,
-)
+from pytest_benchjobs.model.gate import Absence, GateConfig, GatePolicy, GateReport, GateVerdict, RuleReport
 from pytest_benchjobs.report.gate_console import gate_lines
 from pytest_benchjobs.report.gate_markdown import gate_markdown
 from pytest_benchjobs.settings.gates import gate_config
@@ -533,11 +526,7 @@ def test_scenarios_of_a_cluster_are_not_independent() -> None:
     now = of(*(cell(n, [0.0], cluster=f"c{n % 2}") for n in range(20)))
     before = of(*(cell(n, [1.0], cluster=f"c{n % 2}") for n in range(20)))
     found = only(
-        judged(
-            now,
-            of(*(one._replace(scores=(0.9,), passed=0) for one in before.cells.values())),
-            "mean",
-        )
+        judged(now, of(*(one._replace(scores=(0.9,), passed=0) for one in before.cells.values())), "mean")
     )
     assert (found.verdict, found.p_value) == (INCONCLUSIVE, 0.25)
     assert (found.advice or "").endswith("use 5 clusters or more, or 2 attempts or more on both sides")

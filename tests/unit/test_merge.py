@@ -773,10 +773,7 @@ def test_mistakes_are_one_line(
         ([there, "--dir", there], "is the directory to merge into; choose another --dir"),
         ([Layout(there).history, "--dir", there], "is the directory to merge into"),
         ([junit], "is a JUnit file; give the output file with --junit OUT.xml"),
-        (
-            [tmp_path / "alone.sqlite", "--as-job", "x"],
-            "--as-job needs job directories; there are none in",
-        ),
+        ([tmp_path / "alone.sqlite", "--as-job", "x"], "--as-job needs job directories; there are none in"),
         ([tmp_path / "missing"], "does not exist"),
         ([], "Missing argument"),
     ):

@@ -468,10 +468,7 @@ def test_a_trend_has_means_with_intervals_by_commit_and_day(client: TestClient) 
     found = asked(client, "/api/trend", "viewer-trend", agent=CODEX)
     assert {
         point["key"]: (point["mean"], point["scenarios"], point["errors"]) for point in found["points"]
-    } == {
-        "0a1b2c3d": (1.0, 2, 0),
-        "ffff1111": (0.0, 1, 1),
-    }
+    } == {"0a1b2c3d": (1.0, 2, 0), "ffff1111": (0.0, 1, 1)}
     day = asked(client, "/api/trend", "viewer-trend", by="day", agent=CODEX, branch="main")
     (point,) = day["points"]
     assert (point["key"], point["jobs"]) == ("2026-11-21", [BEFORE])
