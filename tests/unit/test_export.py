@@ -18,22 +18,23 @@ from pytest_benchjobs.model.result import Origin, ScorerResult
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.report.documents import schema_of
 from pytest_benchjobs.report.export import COLUMNS, csv_lines, rows
-from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.reader import HistoryReader
 
-from .jobs import ended, make_job, run
+from .cli import Cli, cli
+from .jobs import ended
 from .records import NOW
+
+__all__ = ["cli"]
 
 JOB, EARLIER = "20261121-054712-4f9a2c", "20261120-000000-000000"
 
 
-def exported(capsys: pytest.CaptureFixture[str], directory: Path, *arguments: str) -> list[dict[str, Any]]:
+def exported(cli: Cli, *jobs: str) -> list[dict[str, Any]]:
     """Rows of `export --format jsonl`, each checked against the published schema."""
-    assert run("export", *arguments, "--format", "jsonl", "--dir", directory) == 0
-    out, err = capsys.readouterr()
-    assert err == ""
-    found = [json.loads(line) for line in out.splitlines()]
+    said = cli("export", *jobs, "--format", "jsonl")
+    assert said.err == ""
+    found = [json.loads(line) for line in said.lines]
     validator = jsonschema.Draft202012Validator(schema_of("export"))
     for row in found:
         validator.validate(row)
@@ -41,25 +42,22 @@ def exported(capsys: pytest.CaptureFixture[str], directory: Path, *arguments: st
     return found
 
 
-def test_json_lines_have_what_training_and_frames_need(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_json_lines_have_what_training_and_frames_need(cli: Cli) -> None:
     scorers = (
         ScorerResult(name="right", type="bash", weight=3, score=0.0),
         ScorerResult(name="exists", type="command", weight=1, score=1.0),
         ScorerResult(name="exists", type="command", weight=1, score=None),
     )
     usage = Usage(input_tokens=10, output_tokens=5, cached_tokens=2, reasoning_tokens=1, cost_usd=0.25)
-    make_job(
-        tmp_path,
+    cli.make(
         JOB,
         [ended("H", agent="codex:gpt-5.5", attempt=2, scorers=scorers, usage=usage), ended("E", "lost")],
         name="nightly",
         config={"attempts": 2},
     )
-    place = JobBundle(tmp_path, JOB).root / "trials/codex_gpt-5.5/count/2"
+    place = cli.bundle(JOB).root / "trials/codex_gpt-5.5/count/2"
     (place / "trajectory.jsonl").write_text("{}\n")
-    first, second = exported(capsys, tmp_path, "nightly")
+    first, second = exported(cli, "nightly")
     assert first == {
         "schema_version": 1, "job": JOB, "job_name": "nightly", "run": f"{JOB}.1", "benchmark": "texts",
         "benchmark_version": None, "scenario": "count", "attempt": 2, "tries": 1, "agent": "codex:gpt-5.5",
@@ -76,59 +74,42 @@ def test_json_lines_have_what_training_and_frames_need(
     assert (second["cost_usd"], second["trajectory"]) == (None, None)
 
 
-def test_attempts_of_a_scenario_are_a_group(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    make_job(tmp_path, JOB, {"oracle": {"count": "PF", "sums": "P"}, "nop": {"count": "F"}})
-    groups = [row["group"] for row in exported(capsys, tmp_path, "last")]
+def test_attempts_of_a_scenario_are_a_group(cli: Cli) -> None:
+    cli.make(JOB, {"oracle": {"count": "PF", "sums": "P"}, "nop": {"count": "F"}})
+    groups = [row["group"] for row in exported(cli, "last")]
     assert groups[0] == groups[1]
     assert len(set(groups)) == 3
 
 
-def test_what_was_reused_names_the_files_of_its_origin(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    make_job(tmp_path, EARLIER, {"oracle": {"count": "P"}})
-    origin = Origin(job=EARLIER, path="trials/oracle/count/1", finished_at=NOW)
-    job = make_job(tmp_path, JOB, [ended("P", reused=origin)], hours_ago=1)
-    (row,) = exported(capsys, tmp_path, "last")
-    assert row["reused"] == EARLIER
-    assert row["log"] == f"../{EARLIER}/trials/oracle/count/1/agent.log"
-    assert (JobBundle(tmp_path, job.id).root / row["log"]).is_file()
-
-
 @pytest.mark.parametrize("job", ["../../../outside", EARLIER, "missing"])
-def test_no_file_outside_of_the_results_is_named(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, job: str
-) -> None:
-    directory = tmp_path / "a" / "reports"
-    make_job(directory, EARLIER, {"oracle": {"count": "P"}})
+def test_no_file_outside_of_the_results_is_named(cli: Cli, tmp_path: Path, job: str) -> None:
+    cli = cli.at(tmp_path / "a" / "reports")
+    cli.make(EARLIER, {"oracle": {"count": "P"}})
     outside = tmp_path / "outside"
     outside.mkdir()
     for name in ("agent.log", "trajectory.jsonl"):
         (outside / name).write_text("secret")
-    make_job(
-        directory, JOB, [ended("P", reused=Origin(job=job, path="../../../../outside", finished_at=NOW))]
-    )
-    other = make_job(directory, "other", [ended("P"), ended("P", "link")])
-    linked = JobBundle(directory, "other").root / "trials/oracle/link/1/agent.log"
+    cli.make(JOB, [ended("P", reused=Origin(job=job, path="../../../../outside", finished_at=NOW))])
+    other = cli.make("other", [ended("P"), ended("P", "link")])
+    linked = cli.bundle("other").root / "trials/oracle/link/1/agent.log"
     linked.unlink()
     linked.symlink_to(outside / "agent.log")
-    with History.of(directory) as history:
+    with History.of(cli.directory) as history:
         history.save_trials([ended("P", job=other.id, path="../../../../outside")])
-    found = exported(capsys, directory, JOB, "other")
+    found = exported(cli, JOB, "other")
     assert [(row["log"], row["trajectory"]) for row in found] == [(None, None)] * 3
 
 
-def test_several_jobs_follow_each_other(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    make_job(tmp_path, EARLIER, {"oracle": {"count": "P"}})
-    make_job(tmp_path, JOB, {"oracle": {"count": "P", "sums": "P"}}, hours_ago=1)
-    assert [row["job"] for row in exported(capsys, tmp_path, "last~1", "last", JOB)] == [EARLIER, JOB, JOB]
+def test_several_jobs_follow_each_other(cli: Cli) -> None:
+    cli.make(EARLIER, {"oracle": {"count": "P"}})
+    cli.make(JOB, {"oracle": {"count": "P", "sums": "P"}}, hours_ago=1)
+    assert [row["job"] for row in exported(cli, "last~1", "last", JOB)] == [EARLIER, JOB, JOB]
 
 
-def test_csv_says_the_same_as_json_lines(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    make_job(tmp_path, JOB, {"oracle": {"count": "PH"}, "codex:gpt-5.5": {"count": "E"}})
-    lines = exported(capsys, tmp_path, "last")
-    assert run("export", "last", "--format", "csv", "--dir", tmp_path) == 0
-    text = capsys.readouterr().out
+def test_csv_says_the_same_as_json_lines(cli: Cli) -> None:
+    cli.make(JOB, {"oracle": {"count": "PH"}, "codex:gpt-5.5": {"count": "E"}})
+    lines = exported(cli, "last")
+    text = cli("export", "last", "--format", "csv").out
     assert text.startswith("schema_version,job,job_name,run,benchmark,")
     assert text.count("\n") == text.count("\r\n") == 4
     table = list(csv.DictReader(io.StringIO(text, newline="")))
@@ -156,10 +137,10 @@ def test_csv_says_the_same_as_json_lines(capsys: pytest.CaptureFixture[str], tmp
         ("plain", "plain"),
     ],
 )
-def test_no_cell_is_a_formula(tmp_path: Path, message: str, cell: str) -> None:
+def test_no_cell_is_a_formula(cli: Cli, tmp_path: Path, message: str, cell: str) -> None:
     why = ended("F").failure
     assert why is not None
-    make_job(tmp_path, JOB, [ended("F", failure=why.model_copy(update={"message": message}))])
+    cli.make(JOB, [ended("F", failure=why.model_copy(update={"message": message}))])
     with HistoryReader.of(tmp_path) as history:
         text = "".join(csv_lines(rows(tmp_path, history, JOB)))
     (row,) = csv.DictReader(io.StringIO(text, newline=""))
@@ -176,44 +157,33 @@ def test_any_text_comes_back_from_csv_and_none_is_a_formula(texts: list[str]) ->
             float(row["message"])
 
 
-def test_a_file_appears_whole_or_not_at_all(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    make_job(tmp_path, JOB, {"oracle": {"count": "P"}})
+def test_a_file_appears_whole_or_not_at_all(cli: Cli, tmp_path: Path) -> None:
+    cli.make(JOB, {"oracle": {"count": "P"}})
     out = tmp_path / "out" / "trials.csv"
     out.parent.mkdir()
-    assert run("export", "last", "--format", "csv", "--out", out, "--dir", tmp_path) == 0
-    assert capsys.readouterr() == ("", "")
+    assert cli("export", "last", "--format", "csv", "--out", out) == ("", "")
     before = out.read_bytes()
     assert before.count(b"\r\n") == 2
     (tmp_path / "jobs" / JOB / "trials/oracle/count/1/result.json").unlink()
-    assert run("export", "last", "nope", "--format", "csv", "--out", out, "--dir", tmp_path) == 2
+    cli.refused("export", "last", "nope", "--format", "csv", "--out", out)
     assert out.read_bytes() == before
     assert [path.name for path in out.parent.iterdir()] == ["trials.csv"]
-    missing = tmp_path / "missing" / "x.csv"
-    assert run("export", "last", "--format", "csv", "--out", missing, "--dir", tmp_path) == 2
-    assert capsys.readouterr().err.count("\n") == 2
+    cli.refused("export", "last", "--format", "csv", "--out", tmp_path / "missing" / "x.csv")
 
 
 @pytest.mark.parametrize("arguments", [[], ["last", "--format", "xml"], ["last", "--format"]])
-def test_a_mistake_is_one_line(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str]
-) -> None:
-    make_job(tmp_path, JOB, {"oracle": {"count": "P"}})
-    assert run("export", *arguments, "--dir", tmp_path) == 2
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
+def test_a_mistake_is_one_line(cli: Cli, arguments: list[str]) -> None:
+    cli.make(JOB, {"oracle": {"count": "P"}})
+    cli.refused("export", *arguments)
 
 
-def test_the_form_is_that_of_the_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    make_job(tmp_path, JOB, {"oracle": {"count": "P"}})
-    for name, first in (
-        ("a.csv", "schema_version,"),
-        ("a.jsonl", '{"schema_version"'),
-        ("a.txt", "schema_version,"),
-    ):
-        assert run("export", "last", "--out", tmp_path / name, "--dir", tmp_path) == 0
-        assert (tmp_path / name).read_text().startswith(first)
-    assert run("export", "last", "--dir", tmp_path) == 0
-    assert capsys.readouterr().out.startswith("schema_version,")
+def test_the_form_is_that_of_the_file(cli: Cli, tmp_path: Path) -> None:
+    cli.make(JOB, {"oracle": {"count": "P"}})
+    csv_begins = "schema_version,"
+    for name, begins in (("a.csv", csv_begins), ("a.jsonl", '{"schema_version"'), ("a.txt", csv_begins)):
+        cli("export", "last", "--out", tmp_path / name)
+        assert (tmp_path / name).read_text().startswith(begins)
+    assert cli("export", "last").out.startswith(csv_begins)
 
 
 def test_every_column_has_a_row_in_the_documentation() -> None:
@@ -223,43 +193,43 @@ def test_every_column_has_a_row_in_the_documentation() -> None:
     assert [name for cell in cells for name in re.findall(r"`(\w+)`", cell)] == list(COLUMNS)
 
 
-def test_a_pipe_is_written_to_and_a_link_followed(tmp_path: Path) -> None:
-    make_job(tmp_path, JOB, {"oracle": {"count": "P"}})
+def test_a_pipe_is_written_to_and_a_link_followed(cli: Cli, tmp_path: Path) -> None:
+    cli.make(JOB, {"oracle": {"count": "P"}})
     pipe, target, link = tmp_path / "pipe", tmp_path / "target.csv", tmp_path / "link.csv"
     os.mkfifo(pipe)
     link.symlink_to(target)
     read: list[str] = []
     reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
     reader.start()
-    assert run("export", "last", "--out", pipe, "--dir", tmp_path) == 0
+    cli("export", "last", "--out", pipe)
     reader.join()
     assert read[0].count("\n") == 2
     assert pipe.is_fifo()
-    assert run("export", "last", "--out", link, "--dir", tmp_path) == 0
+    cli("export", "last", "--out", link)
     assert link.is_symlink()
     assert target.read_text() == read[0]
 
 
-def test_a_row_that_names_no_place_has_no_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    make_job(tmp_path, JOB, {"oracle": {"count": "P"}})
+def test_a_row_that_names_no_place_has_no_files(cli: Cli, tmp_path: Path) -> None:
+    cli.make(JOB, {"oracle": {"count": "P"}})
     with History.of(tmp_path) as history:
         history.connection.execute("UPDATE trials SET path = ''")
         history.connection.commit()
-    (row,) = exported(capsys, tmp_path, JOB)
+    (row,) = exported(cli, JOB)
     assert (row["log"], row["trajectory"]) == (None, None)
 
 
-def test_files_of_a_trial_that_was_reused_twice_or_rescored_are_those_of_where_it_ran(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    first = make_job(tmp_path, "first", {"oracle": {"count": "P"}}, hours_ago=9)
-    (JobBundle(tmp_path, "first").root / "trials/oracle/count/1/trajectory.jsonl").write_text("{}\n")
+def test_files_of_a_trial_that_was_reused_twice_or_rescored_are_those_of_where_it_ran(cli: Cli) -> None:
+    first = cli.make("first", {"oracle": {"count": "P"}}, hours_ago=9)
+    (cli.bundle("first").root / "trials/oracle/count/1/trajectory.jsonl").write_text("{}\n")
     where = Origin(job=first.id, path="trials/oracle/count/1", finished_at=NOW)
-    make_job(tmp_path, "second", [ended("P", rescored=where)], hours_ago=8)
+    cli.make("second", [ended("P", rescored=where)], hours_ago=8)
     again = Origin(job="second", path="trials/oracle/count/1", finished_at=NOW)
-    make_job(tmp_path, "third", [ended("P", reused=again)], hours_ago=7)
-    (JobBundle(tmp_path, "second").root / "trials/oracle/count/1/agent.log").unlink()
+    cli.make("third", [ended("P", reused=again)], hours_ago=7)
+    (cli.bundle("second").root / "trials/oracle/count/1/agent.log").unlink()
     there = "../first/trials/oracle/count/1"
-    for job in ("second", "third"):
-        (row,) = exported(capsys, tmp_path, job)
+    for job, reused in (("second", None), ("third", "second")):
+        (row,) = exported(cli, job)
+        assert row["reused"] == reused
+        assert (cli.bundle(job).root / row["log"]).is_file()
         assert (row["log"], row["trajectory"]) == (f"{there}/agent.log", f"{there}/trajectory.jsonl")

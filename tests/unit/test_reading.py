@@ -15,7 +15,6 @@ import click
 import pytest
 
 from pytest_benchjobs.model.agent import AgentSpec
-from pytest_benchjobs.model.event import Ended, PhaseBegan, Planned
 from pytest_benchjobs.model.job import JobStatus, Overrides
 from pytest_benchjobs.model.known_failure import Known, KnownMode
 from pytest_benchjobs.model.owner import current_owner
@@ -23,12 +22,15 @@ from pytest_benchjobs.model.result import Failure, Origin, Outcome
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.report.markdown import summary_markdown
 from pytest_benchjobs.report.units import ago, cost
-from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.history import History
-from pytest_benchjobs.store.layout import JobLayout, Layout
+from pytest_benchjobs.store.layout import Layout
 
-from .jobs import documents, ended, make_job, run
+from .cli import Cli, Said, cli
+from .jobs import ended
 from .records import NOW
+from .watched import WatchedJob
+
+__all__ = ["cli"]
 
 FIRST, SECOND, THIRD = "20261121-054712-4f9a2c", "20261121-064712-aaaaaa", "20261122-000000-bbbbbb"
 CODEX = "codex:gpt-5.5"
@@ -41,18 +43,16 @@ def wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def jobs(tmp_path: Path) -> Path:
+def jobs(cli: Cli) -> Cli:
     """Three jobs, the oldest of three days ago."""
-    make_job(tmp_path, FIRST, {"oracle": {"count": "P", "sums": "H"}}, hours_ago=75, name="nightly")
-    make_job(
-        tmp_path,
+    cli.make(FIRST, {"oracle": {"count": "P", "sums": "H"}}, hours_ago=75, name="nightly")
+    cli.make(
         SECOND,
         {"oracle": {"count": "P", "sums": "P"}, CODEX: {"count": "E", "sums": "F"}},
         hours_ago=3,
         status=JobStatus.FAILED,
     )
-    make_job(
-        tmp_path,
+    cli.make(
         THIRD,
         {"nop": {"count": "C"}},
         hours_ago=0.5,
@@ -60,25 +60,24 @@ def jobs(tmp_path: Path) -> Path:
         status=JobStatus.CANCELLED,
         planned=4,
     )
-    return tmp_path
+    return cli
 
 
-def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    return capsys.readouterr().out.splitlines()
+def running(cli: Cli, *, dead: bool) -> None:
+    """A job of this process, or of one that is gone."""
+    owner = current_owner().model_copy(update={"started": "never"} if dead else {})
+    cli.make(FIRST, {"oracle": {"count": "P"}}, status=JobStatus.RUNNING, planned=2, owner=owner)
 
 
-def ids(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    return [line.split()[0] for line in lines(capsys)[1:-1]]
+def ids(said: Said) -> list[str]:
+    return [line.split()[0] for line in said.lines[1:-1]]
 
 
 # list
 
 
-def test_jobs_of_the_last_day_are_listed_the_oldest_first(
-    capsys: pytest.CaptureFixture[str], jobs: Path
-) -> None:
-    assert run("list", "--dir", jobs) == 0
-    out, err = capsys.readouterr()
+def test_jobs_of_the_last_day_are_listed_the_oldest_first(jobs: Cli) -> None:
+    out, err = jobs("list")
     assert out.splitlines() == [
         "ID                      NAME     STARTED  STATUS     AGENT               DONE  ERRORS          SCORE",
         "20261121-064712-aaaaaa  -        3h ago   failed     oracle, ...gpt-5.5   4/4       1  1.000 / 0.000",
@@ -89,12 +88,11 @@ def test_jobs_of_the_last_day_are_listed_the_oldest_first(
 
 
 def test_a_list_says_of_what_and_of_whom_each_job_is_and_has_no_mean_over_agents(
-    capsys: pytest.CaptureFixture[str], jobs: Path, monkeypatch: pytest.MonkeyPatch
+    jobs: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("COLUMNS")
-    make_job(jobs, "20261123-000000-cccccc", {"oracle": {"count": "P", "sums": "H", "skipped": "S"}})
-    assert run("list", "--all", "--dir", jobs) == 0
-    rows = [line.split("  ") for line in lines(capsys)[1:-1]]
+    jobs.make("20261123-000000-cccccc", {"oracle": {"count": "P", "sums": "H", "skipped": "S"}})
+    rows = [line.split("  ") for line in jobs("list", "--all").lines[1:-1]]
     cells = [[cell.strip() for cell in row if cell.strip()] for row in rows]
     assert [(row[4], row[5], row[-1]) for row in cells] == [
         ("texts", "oracle", "0.625"),
@@ -102,7 +100,7 @@ def test_a_list_says_of_what_and_of_whom_each_job_is_and_has_no_mean_over_agents
         ("texts", "oracle", "0.625 of 2"),
         ("texts", "nop", "N/A"),
     ]
-    found = documents(capsys, "list", "list", "--all", "--dir", jobs)["jobs"]
+    found = jobs.document("list", "--all")["jobs"]
     assert [job["scores"] for job in found] == [
         {"oracle": 0.625},
         {"oracle": 1.0, CODEX: 0.0},
@@ -112,27 +110,21 @@ def test_a_list_says_of_what_and_of_whom_each_job_is_and_has_no_mean_over_agents
 
 
 @pytest.fixture
-def looked_at(jobs: Path) -> list[str]:
+def looked_at(jobs: Cli) -> list[str]:
     """Ids of jobs of a selection, the oldest first, beside `jobs`: the last but one runs, the last has failed."""
-    made = [f"20261121-{hour:02}0000-eeeeee" for hour in (7, 8, 9, 10)]
-    for number, job_id in enumerate(made):
-        status = (JobStatus.COMPLETED, JobStatus.CANCELLED, JobStatus.RUNNING, JobStatus.FAILED)[number]
-        hours_ago = (90, 2.5, 2, 1)[number]
-        make_job(
-            jobs,
-            job_id,
-            {"oracle": {"count": "P"}},
-            hours_ago=hours_ago,
-            status=status,
-            narrowed=True,
-            partial=True,
-        )
-    return made
+    made = {
+        "20261121-070000-eeeeee": (90, JobStatus.COMPLETED),
+        "20261121-080000-eeeeee": (2.5, JobStatus.CANCELLED),
+        "20261121-090000-eeeeee": (2, JobStatus.RUNNING),
+        "20261121-100000-eeeeee": (1, JobStatus.FAILED),
+    }
+    for job, (hours, status) in made.items():
+        of = {"oracle": {"count": "P"}}
+        jobs.make(job, of, hours_ago=hours, status=status, narrowed=True, partial=True)
+    return [*made]
 
 
-def test_jobs_of_a_selection_do_not_bury_the_others(
-    capsys: pytest.CaptureFixture[str], jobs: Path, looked_at: list[str]
-) -> None:
+def test_jobs_of_a_selection_do_not_bury_the_others(jobs: Cli, looked_at: list[str]) -> None:
     older, old, running, newest = looked_at
     for arguments, expected, more in [
         ([], [SECOND, running, newest, THIRD], 1),
@@ -143,12 +135,11 @@ def test_jobs_of_a_selection_do_not_bury_the_others(
         (["--all", "--status", "cancelled"], [THIRD], 1),
         (["--all", "--status", "failed"], [SECOND, newest], 0),
     ]:
-        document = documents(capsys, "list", "list", "--dir", jobs, *arguments)
+        document = jobs.document("list", *arguments)
         assert [job["id"] for job in document["jobs"]] == expected, arguments
         assert document["earlier_selections"] == more, arguments
         assert {job["id"] for job in document["jobs"] if job["selection"]} == {*looked_at} & {*expected}
-    run("list", "--dir", jobs, "--all")
-    shown = lines(capsys)
+    shown = jobs("list", "--all").lines
     assert [line.split()[1] for line in shown[1:6]] == [
         "nightly", "-", "(selection)", "(selection)", "nightly",
     ]  # fmt: skip
@@ -156,16 +147,12 @@ def test_jobs_of_a_selection_do_not_bury_the_others(
         "5 jobs",
         "not listed: 2 earlier jobs of a selection of scenarios (-k, -m, --lf, ids); --selections lists them",
     ]
-    run("list", "--dir", jobs)
-    assert lines(capsys)[-1].startswith("not listed: 1 earlier job of a selection")
+    assert jobs("list").lines[-1].startswith("not listed: 1 earlier job of a selection")
 
 
-def test_a_scenario_whose_attempts_have_not_all_ended_is_no_error(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    make_job(tmp_path, FIRST, {"oracle": {"count": "P.", "sums": "PP", "lost": "F."}}, planned=6)
-    assert run("summary", "-e", "--dir", tmp_path) == 0
-    shown = [line.split() for line in lines(capsys)]
+def test_a_scenario_whose_attempts_have_not_all_ended_is_no_error(cli: Cli) -> None:
+    cli.make(FIRST, {"oracle": {"count": "P.", "sums": "PP", "lost": "F."}}, planned=6)
+    shown = [line.split() for line in cli("summary", "-e").lines]
     assert [words for words in shown if words[1:2] in (["count"], ["lost"], ["sums"])] == [
         ["-", "count", "score=1.0", "1", "of", "2", "attempts", "ended"],
         ["✗", "lost", "score=0.0", "below_threshold,", "1", "of", "2", "attempts", "ended"],
@@ -173,92 +160,60 @@ def test_a_scenario_whose_attempts_have_not_all_ended_is_no_error(
     ]
 
 
-def test_a_job_that_was_graded_again_in_part_compares_like_with_like(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    make_job(tmp_path, FIRST, {"oracle": {"count": "F", "sums": "P", "more": "P"}}, hours_ago=3)
+def test_a_job_that_was_graded_again_in_part_compares_like_with_like(cli: Cli) -> None:
+    cli.make(FIRST, {"oracle": {"count": "F", "sums": "P", "more": "P"}}, hours_ago=3)
     origin = Origin(job=FIRST, path="trials/oracle/count/1", finished_at=NOW)
     lost = {"failure": Failure(class_="not_kept", message="nothing was kept")}
     again = [ended("P", rescored=origin), ended("S", "sums", **lost), ended("S", "more", **lost)]
-    make_job(tmp_path, SECOND, again, parent=FIRST)
-    assert run("summary", "--dir", tmp_path) == 0
+    cli.make(SECOND, again, parent=FIRST)
     line = (
         f"Of 3 trials of job {FIRST}, 1 were graded again and 2 were not kept; those are in no figure here. Mean of the "
         f"same 1 trial: 0.000 then, 1.000 now (all of job {FIRST}: 0.667)"
     )
-    assert line in lines(capsys)
-    assert documents(capsys, "summary", "summary", "--dir", tmp_path)["rescored"] == line
-    assert documents(capsys, "summary", "summary", FIRST, "--dir", tmp_path)["rescored"] is None
+    assert line in cli("summary").lines
+    assert cli.document("summary")["rescored"] == line
+    assert cli.document("summary", FIRST)["rescored"] is None
 
 
 @pytest.mark.parametrize(
     ("letters", "end"),
     [("EEE", ""), ("PEF", f" (all of job {FIRST}: 0.500)"), ("EEP", f" (all of job {FIRST}: 1.000)")],
 )
-def test_what_had_no_score_before_has_no_mean_then(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, letters: str, end: str
-) -> None:
+def test_what_had_no_score_before_has_no_mean_then(cli: Cli, letters: str, end: str) -> None:
     """Unless each of the same trials had one, the means are not of the same."""
-    make_job(
-        tmp_path, FIRST, {"oracle": dict(zip(("count", "sums", "more"), letters, strict=True))}, hours_ago=3
-    )
+    cli.make(FIRST, {"oracle": dict(zip(("count", "sums", "more"), letters, strict=True))}, hours_ago=3)
     origin = Origin(job=FIRST, path="trials/oracle/count/1", finished_at=NOW)
     lost = {"failure": Failure(class_="not_kept", message="nothing was kept")}
     again = [ended("P", rescored=origin), ended("F", "sums", rescored=origin), ended("S", "more", **lost)]
-    make_job(tmp_path, SECOND, again, parent=FIRST)
-    assert documents(capsys, "summary", "summary", "--dir", tmp_path)["rescored"] == (
+    cli.make(SECOND, again, parent=FIRST)
+    assert cli.document("summary")["rescored"] == (
         f"Of 3 trials of job {FIRST}, 2 were graded again and 1 were not kept; those are in no figure here{end}"
     )
 
 
-def test_whoever_reads_is_told_that_a_job_goes_on_no_more(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    make_job(tmp_path, FIRST, {"oracle": {"count": "P"}}, status=JobStatus.RUNNING, planned=2)
-    bundle = JobBundle(tmp_path, FIRST)
-    record = bundle.read()
-    bundle.write(record.model_copy(update={"owner": current_owner()}))
-    for command in (["list", "--all"], ["runs"], ["summary"]):
-        assert run(*command, "--dir", tmp_path) == 0
-        assert capsys.readouterr().err == ""
-    gone = record.model_copy(update={"owner": current_owner().model_copy(update={"started": "never"})})
-    bundle.write(gone)
-    for command in (["list", "--all"], ["runs"], ["summary"], ["summary", "-o", "json"]):
-        assert run(*command, "--dir", tmp_path) == 0
-        assert capsys.readouterr().err == (
-            f"job {FIRST} is no longer running: its process died; `benchjobs resume {FIRST}` finishes it, "
-            "`benchjobs recover` closes it\n"
-        )
-    assert bundle.read() == gone
+DIED = f"job {FIRST} is no longer running: its process died; `benchjobs resume {FIRST}` finishes it, `benchjobs recover` closes it"
 
 
 @pytest.mark.parametrize("dead", [False, True])
-def test_every_format_tells_whether_a_job_goes_on(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, dead: bool
-) -> None:
-    make_job(tmp_path, FIRST, {"oracle": {"count": "P"}}, status=JobStatus.RUNNING, planned=2)
-    bundle = JobBundle(tmp_path, FIRST)
-    owner = current_owner()
-    bundle.write(
-        bundle.read().model_copy(
-            update={"owner": owner.model_copy(update={"started": "never"}) if dead else owner}
-        )
-    )
-    said = []
-    for command, where in ((["list", "--all"], "jobs"), (["runs"], "runs"), (["summary"], None)):
-        run(*command, "--dir", tmp_path, "-o", "json")
-        document = json.loads(capsys.readouterr().out)
+def test_whoever_reads_is_told_whether_a_job_goes_on(cli: Cli, dead: bool) -> None:
+    running(cli, dead=dead)
+    before = cli.bundle(FIRST).read()
+    for command, where, word in (
+        (["list", "--all"], "jobs", "died"),
+        (["runs"], "runs", "died"),
+        (["summary"], None, "Status:    running (its process died)"),
+    ):
+        out, err = cli(*command)
+        assert (word in out, err) == (dead, f"{DIED}\n" if dead else "")
+        out, err = cli(*command, "-o", "json")
+        document = json.loads(out)
         found = document if where is None else document[where][0]
-        said.append((found["status"], found["dead"]))
-    assert said == [("running", dead)] * 3
-    run("list", "--all", "--dir", tmp_path)
-    assert ("died" in capsys.readouterr().out) is dead
-    run("runs", "--dir", tmp_path)
-    assert ("died" in capsys.readouterr().out) is dead
-    run("summary", "--dir", tmp_path)
-    assert ("Status:    running (its process died)" in capsys.readouterr().out) is dead
+        assert (found["status"], found["dead"]) == ("running", dead)
+        assert err == (f"{DIED}\n" if dead else "")
+    assert cli.bundle(FIRST).read() == before
 
 
+@pytest.mark.parametrize("dead", [False, True])
 @pytest.mark.parametrize(
     ("arguments", "waits", "status"),
     [
@@ -268,25 +223,20 @@ def test_every_format_tells_whether_a_job_goes_on(
     ],
 )
 def test_nobody_is_told_to_wait_for_a_job_that_died(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: tuple[str, ...], waits: str, status: int
+    cli: Cli, arguments: tuple[str, ...], waits: str, status: int, dead: bool
 ) -> None:
-    owner = current_owner()
-    job = make_job(tmp_path, FIRST, {"oracle": {"count": "P"}}, status=JobStatus.RUNNING, owner=owner)
-    make_job(tmp_path, SECOND, {"oracle": {"count": "F"}})
-    died = f"job {FIRST} is no longer running: its process died; `benchjobs resume {FIRST}` finishes it, `benchjobs recover`"
-    assert run(*arguments, "--dir", tmp_path) == status
-    said = capsys.readouterr().err
-    assert waits in said
-    assert died not in said
-    JobBundle(tmp_path, FIRST).write(
-        job.model_copy(update={"owner": owner.model_copy(update={"started": "never"})})
-    )
-    assert run(*arguments, "--dir", tmp_path) == status
-    (line,) = capsys.readouterr().err.splitlines()[: 1 + (status == 2)]
-    assert died in line
+    running(cli, dead=dead)
+    cli.make(SECOND, {"oracle": {"count": "F"}})
+    said = cli(*arguments, status=status).err
+    if dead:
+        (line,) = said.splitlines()[: 1 + (status == 2)]
+        assert DIED.removesuffix(" closes it") in line
+    else:
+        assert waits in said
+        assert "its process died" not in said
 
 
-def test_days_all_status_and_limit_choose_jobs(capsys: pytest.CaptureFixture[str], jobs: Path) -> None:
+def test_days_all_status_and_limit_choose_jobs(jobs: Cli) -> None:
     for arguments, expected in [
         (["--days", "2"], [SECOND, THIRD]),
         (["--days", "4"], [FIRST, SECOND, THIRD]),
@@ -297,36 +247,33 @@ def test_days_all_status_and_limit_choose_jobs(capsys: pytest.CaptureFixture[str
         (["--all", "--status", "completed, failed"], [FIRST, SECOND]),
         (["--all", "--status", "completed", "--status", "CANCELED"], [FIRST, THIRD]),
     ]:
-        assert run("list", "--dir", jobs, *arguments) == 0
-        assert ids(capsys) == expected, arguments
+        assert ids(jobs("list", *arguments)) == expected, arguments
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--days", "0"], "benchjobs: Invalid value for '--days': 0 is not in the range x>=1"),
-        (["--days", "x"], "benchjobs: Invalid value for '--days': 'x' is not a valid integer"),
-        (["--limit", "-1"], "benchjobs: Invalid value for '--limit': -1 is not in the range x>=1"),
-        (["--status", "compleat"], "benchjobs: invalid status 'compleat' (did you mean completed?); valid are initi"),
-        (["--status", "failed,"], "benchjobs: invalid status ''; valid are initializing, queued, running, comple"),
+        (["list", "--days", "0"], "benchjobs: Invalid value for '--days': 0 is not in the range x>=1"),
+        (["list", "--days", "x"], "benchjobs: Invalid value for '--days': 'x' is not a valid integer"),
+        (["list", "--limit", "-1"], "benchjobs: Invalid value for '--limit': -1 is not in the range x>=1"),
+        (["list", "--status", "compleat"], "benchjobs: invalid status 'compleat' (did you mean completed?); valid are initi"),
+        (["list", "--status", "failed,"], "benchjobs: invalid status ''; valid are initializing, queued, running, comple"),
+        (["runs", "--sort", "scor"], "benchjobs: there is no column 'scor' (did you mean score?); there are "),
     ],
 )  # fmt: skip
-def test_a_wrong_filter_is_one_line(
-    capsys: pytest.CaptureFixture[str], jobs: Path, arguments: list[str], message: str
-) -> None:
-    assert run("list", "--dir", jobs, *arguments) == 2
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
-    assert err.startswith(message)
+def test_a_wrong_filter_or_column_is_one_line(jobs: Cli, arguments: list[str], message: str) -> None:
+    assert jobs.refused(*arguments).startswith(message)
 
 
-def test_no_jobs_is_no_error(capsys: pytest.CaptureFixture[str], jobs: Path) -> None:
-    assert run("list", "--dir", jobs, "--status", "timeout") == 0
-    assert capsys.readouterr() == ("No benchmark jobs found\n", "")
-    nowhere = jobs / "nowhere"
-    assert run("list", "--dir", nowhere, "--all") == 0
-    assert capsys.readouterr() == ("No benchmark jobs found\n", f"there are no results in {nowhere}\n")
+def test_no_jobs_is_no_error(jobs: Cli) -> None:
+    assert jobs("list", "--status", "timeout") == ("No benchmark jobs found\n", "")
+    nowhere = jobs.directory / "nowhere"
+    none_there = ("No benchmark jobs found\n", f"there are no results in {nowhere}\n")
+    assert jobs.at(nowhere)("list", "--all") == none_there
     assert not nowhere.exists()
+    nowhere.mkdir()
+    Layout(nowhere).history.touch()
+    assert jobs.at(nowhere)("list").out == "No benchmark jobs found\n"
 
 
 @pytest.mark.parametrize(
@@ -334,27 +281,26 @@ def test_no_jobs_is_no_error(capsys: pytest.CaptureFixture[str], jobs: Path) -> 
 )
 @pytest.mark.parametrize("state", ["is not there", "is empty", "knows no job"])
 def test_a_history_that_lost_the_jobs_is_an_error_that_says_what_to_do(
-    capsys: pytest.CaptureFixture[str], jobs: Path, state: str, command: tuple[str, ...]
+    jobs: Cli, state: str, command: tuple[str, ...]
 ) -> None:
-    for file in jobs.glob("history.sqlite*"):
+    for file in jobs.directory.glob("history.sqlite*"):
         file.unlink()
     if state == "is empty":
-        Layout(jobs).history.touch()
+        Layout(jobs.directory).history.touch()
     if state == "knows no job":
-        History.of(jobs).close()
-    assert run(*command, "--dir", jobs) == 2
+        History.of(jobs.directory).close()
     said = (
-        f"benchjobs: {Layout(jobs).history}: {state}. The results themselves are safe in jobs/: "
+        f"benchjobs: {Layout(jobs.directory).history}: {state}. The results themselves are safe in jobs/: "
         "`benchjobs db rebuild` rebuilds the history from them\n"
     )
-    assert capsys.readouterr() == ("", said)
-    assert run("db", "rebuild", "--dir", jobs) == 0
-    assert run(*command, "--dir", jobs) == 0
+    assert jobs(*command, status=2) == ("", said)
+    jobs("db", "rebuild")
+    jobs(*command)
 
 
 @pytest.mark.parametrize("command", [("list", "--all", "-o", "json"), ("--help",)], ids=" ".join)
-def test_a_full_disk_behind_stdout_is_one_line(jobs: Path, command: tuple[str, ...]) -> None:
-    where = () if command == ("--help",) else ("--dir", str(jobs))
+def test_a_full_disk_behind_stdout_is_one_line(jobs: Cli, command: tuple[str, ...]) -> None:
+    where = () if command == ("--help",) else ("--dir", str(jobs.directory))
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
             [sys.executable, "-c", MAIN, *command, *where],
@@ -363,18 +309,8 @@ def test_a_full_disk_behind_stdout_is_one_line(jobs: Path, command: tuple[str, .
             text=True,
             check=False,
         )
-    assert (done.returncode, done.stderr) == (
-        1,
-        "benchjobs: stdout: cannot be written: No space left on device\n",
-    )
-
-
-def test_an_empty_file_is_a_history_where_there_are_no_jobs(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    Layout(tmp_path).history.touch()
-    assert run("list", "--dir", tmp_path) == 0
-    assert capsys.readouterr().out == "No benchmark jobs found\n"
+    said = "benchjobs: stdout: cannot be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, said)
 
 
 @pytest.mark.parametrize(
@@ -405,9 +341,8 @@ def test_costs_are_told_as_people_do() -> None:
 # runs
 
 
-def test_runs_are_sorted_by_agent_and_id(capsys: pytest.CaptureFixture[str], jobs: Path) -> None:
-    assert run("runs", "--dir", jobs) == 0
-    assert lines(capsys) == [
+def test_runs_are_sorted_by_agent_and_id(jobs: Cli) -> None:
+    assert jobs("runs").lines == [
         "RUN                       BENCHMARK  AGENT          STATUS     PASSED  ERRORS  SCORE  COST  TIME",
         "20261121-064712-aaaaaa.2  texts      codex:gpt-5.5  failed        0/2       1  0.000     -  4.0s",
         "20261122-000000-bbbbbb.1  texts      nop            cancelled     0/1       0    N/A     -  2.0s",
@@ -417,7 +352,7 @@ def test_runs_are_sorted_by_agent_and_id(capsys: pytest.CaptureFixture[str], job
     ]
 
 
-def test_runs_are_sorted_and_chosen(capsys: pytest.CaptureFixture[str], jobs: Path) -> None:
+def test_runs_are_sorted_and_chosen(jobs: Cli) -> None:
     for arguments, expected in [
         (["--sort", "score", "--desc"], [f"{SECOND}.1", f"{FIRST}.1", f"{SECOND}.2", f"{THIRD}.1"]),
         (["--sort", "agent,run_id", "--limit", "1"], [f"{SECOND}.2"]),
@@ -429,91 +364,67 @@ def test_runs_are_sorted_and_chosen(capsys: pytest.CaptureFixture[str], jobs: Pa
         (["--agent", CODEX], [f"{SECOND}.2"]),
         (["--benchmark", "texts", "--status", "completed"], [f"{FIRST}.1"]),
     ]:
-        assert run("runs", "--dir", jobs, *arguments) == 0
-        assert ids(capsys) == expected, arguments
-    assert run("runs", "--dir", jobs, "nightly", "--job", "last") == 2
-    assert "cannot both be given" in capsys.readouterr().err
+        assert ids(jobs("runs", *arguments)) == expected, arguments
+    assert "cannot both be given" in jobs("runs", "nightly", "--job", "last", status=2).err
 
 
-def test_a_page_that_is_not_all_says_so_on_stderr(capsys: pytest.CaptureFixture[str], jobs: Path) -> None:
-    assert run("runs", "--dir", jobs, "--limit", "4") == 0
-    assert capsys.readouterr().err == ""
-    assert len(documents(capsys, "runs", "runs", "--dir", jobs, "--limit", "3")["runs"]) == 3
-    assert run("runs", "--dir", jobs, "--limit", "3") == 0
-    assert capsys.readouterr().err == "there are more than 3 runs; --limit shows more\n"
+def test_a_page_that_is_not_all_says_so_on_stderr(jobs: Cli) -> None:
+    assert jobs("runs", "--limit", "4").err == ""
+    assert len(jobs.document("runs", "--limit", "3")["runs"]) == 3
+    assert jobs("runs", "--limit", "3").err == "there are more than 3 runs; --limit shows more\n"
 
 
-def test_an_agent_nobody_ran_is_a_hint(capsys: pytest.CaptureFixture[str], jobs: Path) -> None:
-    assert run("runs", "--dir", jobs, "--agent", "codex:gpt-5") == 0
-    out, err = capsys.readouterr()
+def test_an_agent_nobody_ran_is_a_hint(jobs: Cli) -> None:
+    out, err = jobs("runs", "--agent", "codex:gpt-5")
     assert out == "No benchmark runs found\n"
     assert err == (
         "no runs of agent 'codex:gpt-5' (did you mean codex:gpt-5.5?); there are codex:gpt-5.5, nop, oracle\n"
     )
 
 
-def test_a_wrong_column_is_one_line(capsys: pytest.CaptureFixture[str], jobs: Path) -> None:
-    assert run("runs", "--dir", jobs, "--sort", "scor") == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("benchjobs: there is no column 'scor' (did you mean score?); there are ")
-    assert err.count("\n") == 1
-
-
 @pytest.mark.parametrize("command", ["runs", "summary", "logs", "export"])
-def test_an_unknown_job_is_one_line(capsys: pytest.CaptureFixture[str], jobs: Path, command: str) -> None:
+def test_an_unknown_job_is_one_line(jobs: Cli, command: str) -> None:
     arguments = {"runs": ["--job", "nigthly"], "export": ["nigthly", "--format", "csv"]}
-    assert run(command, "--dir", jobs, *arguments.get(command, ["nigthly"])) == 2
-    assert capsys.readouterr() == ("", "benchjobs: there is no job 'nigthly'. Did you mean 'nightly'?\n")
+    said = jobs.refused(command, *arguments.get(command, ["nigthly"]))
+    assert said == "benchjobs: there is no job 'nigthly'. Did you mean 'nightly'?\n"
 
 
 @pytest.mark.parametrize("command", ["summary", "logs", "export", "watch"])
-def test_a_job_of_a_newer_version_is_one_line(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
-) -> None:
-    make_job(tmp_path, "new", {"oracle": {"count": "P"}})
-    with sqlite3.connect(Layout(tmp_path).history) as connection:
+def test_a_job_of_a_newer_version_is_one_line(cli: Cli, command: str) -> None:
+    cli.make("new", {"oracle": {"count": "P"}})
+    with sqlite3.connect(Layout(cli.directory).history) as connection:
         connection.execute("UPDATE jobs SET record = json_set(record, '$.novelty', 1)")
-    assert run(command, "--dir", tmp_path, "new") == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert "the record of job new is of another version or damaged: novelty" in err
-    assert (err.count("\n"), "`benchjobs db rebuild`" in err) == (1, True)
+    said = cli.refused(command, "new")
+    assert "the record of job new is of another version or damaged: novelty" in said
+    assert "`benchjobs db rebuild`" in said
 
 
-def test_a_running_job_of_a_newer_version_is_listed(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    make_job(tmp_path, "new", {"oracle": {"count": "P"}}, status=JobStatus.RUNNING)
-    with sqlite3.connect(Layout(tmp_path).history) as connection:
+def test_a_running_job_of_a_newer_version_is_listed(cli: Cli) -> None:
+    cli.make("new", {"oracle": {"count": "P"}}, status=JobStatus.RUNNING)
+    with sqlite3.connect(Layout(cli.directory).history) as connection:
         connection.execute(
             "UPDATE jobs SET record = json_set(record, '$.config.agents', json('[{\"x\": 1}]'))"
         )
-    document = documents(capsys, "list", "list", "--dir", tmp_path)
-    assert [(job["id"], job["agents"]) for job in document["jobs"]] == [("new", ["oracle"])]
+    listed = cli.document("list")["jobs"]
+    assert [(job["id"], job["agents"]) for job in listed] == [("new", ["oracle"])]
 
 
 @pytest.mark.parametrize("command", ["watch", "cancel", "rerun", "resume", "rescore"])
-def test_a_job_without_files_is_told_from_one_that_nobody_knows(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
-) -> None:
-    there, here = tmp_path / "there", tmp_path / "here"
-    make_job(there, "theirs", {"oracle": {"count": "P"}})
-    shutil.rmtree(there / "jobs")
-    assert run("merge", Layout(there).history, "--dir", here) == 0
-    assert run("summary", "theirs", "--dir", here) == 0
-    capsys.readouterr()
-    assert run(command, "theirs", "--dir", here) == 2
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
-    assert f"the files of job theirs are not in {here}: it was merged without files" in err
-    assert "`benchjobs summary theirs`" in err
+def test_a_job_without_files_is_told_from_one_that_nobody_knows(cli: Cli, command: str) -> None:
+    there, here = (cli.at(cli.directory / name) for name in ("there", "here"))
+    there.make("theirs", {"oracle": {"count": "P"}})
+    shutil.rmtree(there.directory / "jobs")
+    here("merge", Layout(there.directory).history)
+    here("summary", "theirs")
+    said = here.refused(command, "theirs")
+    assert f"the files of job theirs are not in {here.directory}: it was merged without files" in said
+    assert "`benchjobs summary theirs`" in said
 
 
 # summary
 
 
-def test_a_summary_has_a_row_for_each_agent(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_summary_has_a_row_for_each_agent(cli: Cli) -> None:
     trials = [
         *(ended(letter, f"s{number}") for number, letter in enumerate("PPH")),
         *(
@@ -521,9 +432,8 @@ def test_a_summary_has_a_row_for_each_agent(capsys: pytest.CaptureFixture[str], 
             for number, letter in enumerate("PFEH")
         ),
     ]
-    make_job(tmp_path, FIRST, trials, name="nightly", config={"metadata": {"branch": "main"}})
-    assert run("summary", "last", "--dir", tmp_path) == 0
-    out, err = capsys.readouterr()
+    cli.make(FIRST, trials, name="nightly", config={"metadata": {"branch": "main"}})
+    out, err = cli("summary", "last")
     assert err == ""
     shown = out.splitlines()
     assert shown[:3] == ["Benchmark Job Results", f"Job ID:    {FIRST}", "Name:      nightly"]
@@ -540,20 +450,11 @@ def test_a_summary_has_a_row_for_each_agent(capsys: pytest.CaptureFixture[str], 
     ]
 
 
-def test_the_time_between_a_crash_and_the_resume_is_not_what_a_job_took(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    began = datetime.datetime(2026, 11, 21, 5, 47, tzinfo=datetime.UTC)
-    job = make_job(
-        tmp_path,
-        FIRST,
-        {"oracle": {"count": "P"}},
-        created_at=began,
-        resumed_at=(began + datetime.timedelta(hours=1),),
-        finished_at=began + datetime.timedelta(hours=1, seconds=6),
-    )
-    assert run("summary", "--dir", tmp_path) == 0
-    shown = lines(capsys)
+def test_the_time_between_a_crash_and_the_resume_is_not_what_a_job_took(cli: Cli) -> None:
+    resumed = NOW + datetime.timedelta(hours=1)
+    ending = {"resumed_at": (resumed,), "finished_at": resumed + datetime.timedelta(seconds=6)}
+    job = cli.make(FIRST, {"oracle": {"count": "P"}}, created_at=NOW, **ending)
+    shown = cli("summary").lines
     assert "Started:   2026-11-21 05:47 UTC" in shown
     assert "Resumed:   2026-11-21 06:47 UTC, took 6.0s since" in shown
     assert f"Job `{FIRST}`, 2026-11-21 05:47 UTC, resumed 2026-11-21 06:47 UTC, took 6.0s since." in (
@@ -561,52 +462,40 @@ def test_the_time_between_a_crash_and_the_resume_is_not_what_a_job_took(
     )
 
 
-def test_why_an_attempt_failed_is_no_remark_on_what_passed(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    make_job(tmp_path, FIRST, {"oracle": {"count": "PT", "sums": "TF"}}, policy="any")
-    assert run("summary", "-e", "--dir", tmp_path) == 0
-    found = [line.split() for line in lines(capsys)]
+def test_why_an_attempt_failed_is_no_remark_on_what_passed(cli: Cli) -> None:
+    cli.make(FIRST, {"oracle": {"count": "PT", "sums": "TF"}}, policy="any")
+    found = [line.split() for line in cli("summary", "-e").lines]
     (count,) = (words for words in found if "count" in words)
     (sums,) = (words for words in found if "sums" in words)
     assert (count[-1], "agent_timeout," in count) == ("flaky", False)
     assert sums[-2:] == ["agent_timeout,", "below_threshold"]
 
 
-def test_agents_are_in_the_order_of_the_job_and_others_behind(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_agents_are_in_the_order_of_the_job_and_others_behind(cli: Cli) -> None:
     agents = tuple(AgentSpec.parse(name) for name in ("oracle", CODEX, "unused"))
     trials = [ended("P", agent=name) for name in ("zzz", "nop", CODEX, "oracle")]
-    make_job(tmp_path, FIRST, trials, config={"agents": agents})
-    document = documents(capsys, "summary", "summary", "last", "--dir", tmp_path)
+    cli.make(FIRST, trials, config={"agents": agents})
+    document = cli.document("summary", "last")
     assert [found["agent"] for found in document["agents"]] == ["oracle", CODEX, "nop", "zzz"]
     assert [found["agent"] for found in document["runs"]] == ["oracle", CODEX, "nop", "zzz"]
 
 
-def test_a_narrow_terminal_gets_a_narrow_summary(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_narrow_terminal_gets_a_narrow_summary(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "70")
-    make_job(tmp_path, FIRST, {"claude-code:anthropic/claude-sonnet-4-5-20260929": {"count": "PPF"}})
-    assert run("summary", "last", "-e", "--dir", tmp_path) == 0
-    shown = lines(capsys)
+    cli.make(FIRST, {"claude-code:anthropic/claude-sonnet-4-5-20260929": {"count": "PPF"}})
+    shown = cli("summary", "last", "-e").lines
     assert any(line.split() == ["Failed", "Failed"] for line in shown)
     assert max(map(len, shown)) <= 70
 
 
-def test_reading_is_not_gating(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    make_job(
-        tmp_path, FIRST, {"oracle": {"count": "E"}}, status=JobStatus.FAILED, message="the engine went away"
-    )
-    assert run("summary", "last", "--dir", tmp_path) == 0
-    assert "Status:    failed: the engine went away" in lines(capsys)
+def test_reading_is_not_gating(cli: Cli) -> None:
+    cli.make(FIRST, {"oracle": {"count": "E"}}, status=JobStatus.FAILED, message="the engine went away")
+    assert "Status:    failed: the engine went away" in cli("summary", "last").lines
 
 
-def test_extended_has_a_line_for_each_scenario(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_extended_has_a_line_for_each_scenario(cli: Cli) -> None:
     origin = Origin(job=SECOND, path="trials/oracle/count/1", finished_at=NOW)
-    make_job(
-        tmp_path,
+    cli.make(
         FIRST,
         [
             ended("P"),
@@ -617,8 +506,7 @@ def test_extended_has_a_line_for_each_scenario(capsys: pytest.CaptureFixture[str
             ended("F", "again", rescored=origin, kept="benchjobs/kept:1"),
         ],
     )
-    assert run("summary", "last", "-e", "--dir", tmp_path) == 0
-    shown = lines(capsys)
+    shown = cli("summary", "last", "-e").lines
     assert shown[shown.index(f"oracle ({FIRST}.1)") + 1 :] == [
         "  ✗  again     score=0.0   below_threshold, rescored, kept",
         "  ✓  count     score=1.0",
@@ -630,27 +518,23 @@ def test_extended_has_a_line_for_each_scenario(capsys: pytest.CaptureFixture[str
     assert "Trials:    6 of 6 ended, 1 reused from earlier jobs" in shown
 
 
-def test_extended_may_be_limited(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    make_job(tmp_path, FIRST, {agent: {"count": "P", "sums": "P"} for agent in ("oracle", "nop")})
-    assert run("summary", "last", "-e", "--limit", "3", "--dir", tmp_path) == 0
-    shown = lines(capsys)
+def test_extended_may_be_limited(cli: Cli) -> None:
+    cli.make(FIRST, {agent: {"count": "P", "sums": "P"} for agent in ("oracle", "nop")})
+    shown = cli("summary", "last", "-e", "--limit", "3").lines
     assert [line for line in shown if line.startswith("  ✓")] == [
         "  ✓  count  score=1.0",
         "  ✓  sums   score=1.0",
         "  ✓  count  score=1.0",
     ]
     assert shown[-1] == "... and 1 scenario more"
-    document = documents(capsys, "summary", "summary", "last", "-e", "--limit", "3", "--dir", tmp_path)
+    document = cli.document("summary", "last", "-e", "--limit", "3")
     assert [len(found["trials"]) for found in document["runs"]] == [2, 1]
     assert document["left_out"] == 1
 
 
-def test_several_attempts_have_pass_at_k_and_flaky_scenarios(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    make_job(tmp_path, FIRST, {"oracle": {"count": "PPP", "sums": "PFF", "lost": "PE."}}, planned=9)
-    assert run("summary", "last", "-e", "--dir", tmp_path) == 0
-    shown = lines(capsys)
+def test_several_attempts_have_pass_at_k_and_flaky_scenarios(cli: Cli) -> None:
+    cli.make(FIRST, {"oracle": {"count": "PPP", "sums": "PFF", "lost": "PE."}}, planned=9)
+    shown = cli("summary", "last", "-e").lines
     assert "Attempts:  3, each counts" in shown
     start = shown.index("Agent / Model  pass@1  pass@2  pass@3  pass^2  pass^3")
     assert shown[start + 1 :] == [
@@ -665,34 +549,32 @@ def test_several_attempts_have_pass_at_k_and_flaky_scenarios(
         "  !  lost   score=1.0 (1.0 !)           engine_lost, 2 of 3 attempts ended",
         "  ✗  sums   score=0.3333 (1.0 0.0 0.0)  below_threshold, flaky",
     ]
-    (figures,) = documents(capsys, "summary", "summary", "last", "--dir", tmp_path)["agents"]
+    (figures,) = cli.document("summary", "last")["agents"]
     assert [(point["k"], point["scenarios"]) for point in figures["at_k"]] == [(1, 3), (2, 2), (3, 2)]
     assert figures["flaky"] == ["a.bench.yaml::sums[oracle]"]
     assert figures["verdicts"] is None
 
 
-def test_known_failures_are_marked(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_known_failures_are_marked(cli: Cli) -> None:
     known = Known(mode=KnownMode.QUARANTINE, reason="r")
     trials = [ended("F", "sums").model_copy(update={"known": known}), ended("F", "plus")]
-    make_job(tmp_path, FIRST, trials)
-    assert run("summary", "last", "-e", "--dir", tmp_path) == 0
-    remarks = {line.split()[1]: line.split()[3:] for line in lines(capsys)[-2:]}
+    cli.make(FIRST, trials)
+    remarks = {line.split()[1]: line.split()[3:] for line in cli("summary", "last", "-e").lines[-2:]}
     assert remarks == {"sums": ["below_threshold,", "known"], "plus": ["below_threshold"]}
-    document = documents(capsys, "summary", "summary", "last", "-e", "--dir", tmp_path)
+    document = cli.document("summary", "last", "-e")
     found = {trial["scenario"]: trial["known"] for trial in document["runs"][0]["trials"]}
     assert found == {"sums": "quarantine", "plus": None}
 
 
-def test_under_a_policy_scenarios_count_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_under_a_policy_scenarios_count_once(cli: Cli) -> None:
     trials = {"oracle": {"count": "FP", "sums": "FH", "lost": "FE"}}
-    make_job(tmp_path, FIRST, trials, policy="any")
-    assert run("summary", "last", "-e", "--dir", tmp_path) == 0
-    shown = lines(capsys)
+    cli.make(FIRST, trials, policy="any")
+    shown = cli("summary", "last", "-e").lines
     assert "Attempts:  2, policy any: a scenario counts once, by its verdict" in shown
     row = next(line for line in shown if line.startswith("oracle  "))
     assert row.split()[:7] == ["oracle", "1", "1", "0", "1", "3", "0.312"]
     assert [line.split()[0] for line in shown[-3:]] == ["✓", "!", "✗"]
-    document = documents(capsys, "summary", "summary", "last", "-e", "--dir", tmp_path)
+    document = cli.document("summary", "last", "-e")
     (figures,) = document["agents"]
     assert figures["verdicts"] == {
         "total": 3, "passed": 1, "failed": 1, "partial": 1, "zero": 0, "error": 1, "skipped": 0, "mean_score": 0.3125,
@@ -701,11 +583,11 @@ def test_under_a_policy_scenarios_count_once(capsys: pytest.CaptureFixture[str],
     assert [found["outcome"] for found in document["runs"][0]["by_scenario"]] == ["passed", "error", "failed"]
 
 
-def test_several_benchmarks_have_a_table_each(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_several_benchmarks_have_a_table_each(cli: Cli) -> None:
     trials = [ended("P"), ended("F", "sums"), ended("P", "plus").model_copy(update={"benchmark": "sums"})]
-    make_job(tmp_path, FIRST, trials)
-    assert run("summary", "last", "--dir", tmp_path) == 0
-    rows = [line.split()[:7] for line in lines(capsys) if line.startswith(("oracle", "texts", "sums"))]
+    cli.make(FIRST, trials)
+    shown = cli("summary", "last").lines
+    rows = [line.split()[:7] for line in shown if line.startswith(("oracle", "texts", "sums"))]
     assert rows == [
         ["oracle", "2", "0", "1", "0", "3", "0.667"],
         ["sums"],
@@ -713,38 +595,32 @@ def test_several_benchmarks_have_a_table_each(capsys: pytest.CaptureFixture[str]
         ["texts"],
         ["oracle", "1", "0", "1", "0", "2", "0.500"],
     ]
-    document = documents(capsys, "summary", "summary", "last", "--dir", tmp_path)
+    document = cli.document("summary", "last")
     assert [(found["benchmark"], found["total"], found["trials"]) for found in document["runs"]] == [
         ("sums", 1, None),
         ("texts", 2, None),
     ]
 
 
-def test_the_effective_configuration_has_no_values_of_variables(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_the_effective_configuration_has_no_values_of_variables(cli: Cli) -> None:
     config: dict[str, Any] = {
         "env": {"TOKEN": "very-secret"},
         "per_benchmark": {"texts": Overrides(attempts=2)},
         "params": {"temperature": 0},
     }
-    make_job(tmp_path, FIRST, {"oracle": {"count": "P"}}, config=config)
-    assert run("summary", "last", "--dir", tmp_path) == 0
-    assert "Configuration" not in capsys.readouterr().out
-    assert run("summary", "last", "--config", "--dir", tmp_path) == 0
-    out = capsys.readouterr().out
+    cli.make(FIRST, {"oracle": {"count": "P"}}, config=config)
+    assert "Configuration" not in cli("summary", "last").out
+    out = cli("summary", "last", "--config").out
     block = out[out.index("Configuration:\n") :].splitlines()
     assert "    TOKEN: '[redacted:TOKEN]'" in block
     assert "    temperature: 0" in block
     assert "very-secret" not in out
-    document = documents(capsys, "summary", "summary", "last", "--dir", tmp_path)
+    document = cli.document("summary", "last")
     assert document["config"]["per_benchmark"]["texts"]["attempts"] == 2
     assert document["config"]["env"] == {"TOKEN": "[redacted:TOKEN]"}
 
 
-def test_a_summary_as_json_and_yaml_tells_runs_and_trials(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_summary_as_json_and_yaml_tells_runs_and_trials(cli: Cli) -> None:
     origin = Origin(job=SECOND, path="trials/oracle/old/1", finished_at=NOW)
     trials = [
         ended("P"),
@@ -752,8 +628,8 @@ def test_a_summary_as_json_and_yaml_tells_runs_and_trials(
         ended("E", "lost"),
         ended("P", "old", reused=origin, usage=Usage(cost_usd=9.0)),
     ]
-    make_job(tmp_path, FIRST, trials, name="nightly", config={"metadata": {"branch": "main"}}, planned=5)
-    document = documents(capsys, "summary", "summary", "nightly", "-e", "--dir", tmp_path)
+    cli.make(FIRST, trials, name="nightly", config={"metadata": {"branch": "main"}}, planned=5)
+    document = cli.document("summary", "nightly", "-e")
     assert {key: document[key] for key in ("id", "name", "status", "metadata", "planned", "in_flight")} == {
         "id": FIRST, "name": "nightly", "status": "completed", "metadata": {"branch": "main"}, "planned": 5,
         "in_flight": [],
@@ -777,108 +653,70 @@ def test_a_summary_as_json_and_yaml_tells_runs_and_trials(
     assert document["totals"]["reused"] == 1
 
 
-def test_a_job_that_runs_shows_its_progress(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    job = make_job(
-        tmp_path, FIRST, {"oracle": {"count": "P"}}, status=JobStatus.RUNNING, hours_ago=0, planned=8
-    )
-    root = JobBundle(tmp_path, job.id).root
-    directory = JobLayout(root).events
-    directory.mkdir(parents=True)
-    node = "a.bench.yaml::{}[oracle-1]"
-    of_count: dict[str, Any] = {
-        "node_id": node.format("count"),
-        "scenario": "count",
-        "agent": "oracle",
-        "attempt": 1,
-    }
-    of_sums = {**of_count, "node_id": node.format("sums"), "scenario": "sums"}
-    of_lost = {**of_count, "node_id": node.format("lost"), "scenario": "lost"}
-    ending: dict[str, Any] = {"seconds": 2.0, "class_": None, "cost_usd": None, "reused": False}
-    now = datetime.datetime.now(datetime.UTC).timestamp()
-    events = [
-        Planned(at=now - 9, agents={"oracle": 4, CODEX: 4}),
-        PhaseBegan(at=now - 8, phase="prepare", **of_count),
-        PhaseBegan(at=now - 8, phase="prepare", **of_sums),
-        PhaseBegan(at=now - 8, phase="prepare", **of_lost),
-        PhaseBegan(at=now - 6, phase="agent", **of_sums),
-        Ended(at=now - 5, outcome=Outcome.PASSED, score=1.0, **of_count, **ending),
-        Ended(at=now - 4, outcome=Outcome.FAILED, score=0.0, **of_lost, **ending),
-    ]
-    (directory / "1.jsonl").write_text("".join(f"{event.model_dump_json()}\n" for event in events))
-    assert run("summary", "last", "--dir", tmp_path) == 0
-    out = capsys.readouterr().out.splitlines()
+def test_a_job_that_runs_shows_its_progress(cli: Cli) -> None:
+    job = WatchedJob(cli.directory, trials=4)
+    job.land("count")
+    job.change()
+    job.fly("sums", phase="prepare")
+    job.fly("sums")
+    job.land("lost", outcome=Outcome.FAILED, score=0.0)
+    out = cli("summary", "last").lines
     assert out[0] == "Benchmark Job"
     assert "Trials:    1 of 8 ended" in out
     progress = out[out.index("Progress:") + 1 :]
     assert progress[:2] == [
-        "  oracle         2/4 complete, 1 running, 1 pending, mean 1.000",
-        "  codex:gpt-5.5  0/4 complete, 4 pending",
+        "  oracle  2/4 complete, 1 running, 1 pending, mean 1.000",
+        "  nop     0/4 complete, 4 pending",
     ]
     assert progress[2].startswith("    a.bench.yaml::sums[oracle-1]: agent, ")
-    document = documents(capsys, "summary", "summary", "last", "--dir", tmp_path)
+    document = cli.document("summary", "last")
     (flying,) = document["in_flight"]
     assert (flying["scenario"], flying["phase"]) == ("sums", "agent")
     assert [(figures["planned"], figures["running"]) for figures in document["agents"]] == [(4, 1), (4, 0)]
 
 
-def test_a_job_whose_process_fell_silent_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    make_job(tmp_path, FIRST, {"oracle": {"count": "P"}}, status=JobStatus.RUNNING)
-    path = JobBundle(tmp_path, FIRST).root / "job.json"
+def test_a_job_whose_process_fell_silent_says_so(cli: Cli) -> None:
+    cli.make(FIRST, {"oracle": {"count": "P"}}, status=JobStatus.RUNNING)
+    path = cli.bundle(FIRST).root / "job.json"
     an_hour_ago = path.stat().st_mtime - 3600
     os.utime(path, (an_hour_ago, an_hour_ago))
-    assert run("summary", "last", "--dir", tmp_path) == 0
-    assert any(
-        line.startswith("No heartbeat from its process for 1h00m. If it died, `benchjobs recover` closes")
-        for line in lines(capsys)
-    )
+    said = "No heartbeat from its process for 1h00m. If it died, `benchjobs recover` closes"
+    assert any(line.startswith(said) for line in cli("summary", "last").lines)
 
 
-def test_a_job_without_trials_has_nothing_to_show(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    make_job(tmp_path, FIRST, [])
-    assert run("summary", "last", "-e", "--dir", tmp_path) == 0
-    assert lines(capsys)[-1] == "No benchmark outcomes found"
-    assert documents(capsys, "summary", "summary", "last", "-e", "--dir", tmp_path)["runs"] == []
+def test_a_job_without_trials_has_nothing_to_show(cli: Cli) -> None:
+    cli.make(FIRST, [])
+    assert cli("summary", "last", "-e").lines[-1] == "No benchmark outcomes found"
+    assert cli.document("summary", "last", "-e")["runs"] == []
 
 
-def test_names_cannot_command_the_terminal(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_names_cannot_command_the_terminal(cli: Cli) -> None:
     evil = "\x1b[2Jx\x07\u202e\n\nfake\r"
     trials = [ended("F").model_copy(update={"scenario": evil, "benchmark": evil})]
-    job = make_job(tmp_path, FIRST, [], name=evil, message=evil, config={"metadata": {"k": evil}})
-    with History.of(tmp_path) as history:
-        history.replace_job(job, trials)
-    for arguments in (
-        ["list"],
-        ["runs"],
-        ["summary", "last", "-e", "--config"],
-        *(
-            [*command, "-o", kind]
-            for command in (["list"], ["summary", "last", "-e"])
-            for kind in ("json", "yaml")
-        ),
-    ):
-        assert run(*arguments, "--dir", tmp_path) == 0
-        out = capsys.readouterr().out
+    job = cli.make(FIRST, [], name=evil, message=evil, config={"metadata": {"k": evil}})
+    cli.index(job, trials)
+    listing, summary = ["list"], ["summary", "last", "-e"]
+    as_document = ([*command, "-o", kind] for command in (listing, summary) for kind in ("json", "yaml"))
+    for arguments in (listing, ["runs"], [*summary, "--config"], *as_document):
+        out = cli(*arguments).out
         assert not set("\x1b\x07\u202e\r") & set(out), arguments
         assert "fake" not in out.splitlines(), arguments
 
 
-def test_without_a_terminal_nothing_is_cut_or_coloured(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_terminal_nothing_is_cut_or_coloured(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    make_job(tmp_path, FIRST, {f"codex:{'m' * 50}": {"count": "P", "x" * 100: "F"}}, name="n" * 60)
+    cli.make(FIRST, {f"codex:{'m' * 50}": {"count": "P", "x" * 100: "F"}}, name="n" * 60)
     for arguments in (["list"], ["runs"], ["summary", "last", "-e"]):
-        assert run(*arguments, "--dir", tmp_path) == 0
-        out = capsys.readouterr().out
+        out = cli(*arguments).out
         assert "\x1b" not in out
         assert "..." not in out
 
 
-def test_a_terminal_of_few_letters_is_no_reason_to_fail(tmp_path: Path) -> None:
-    make_job(tmp_path, FIRST, {"oracle": {"count": "P"}}, name="東京")
+def test_a_terminal_of_few_letters_is_no_reason_to_fail(cli: Cli) -> None:
+    cli.make(FIRST, {"oracle": {"count": "P"}}, name="東京")
     done = subprocess.run(
-        [sys.executable, "-c", MAIN, "summary", "last", "-e", "--dir", str(tmp_path)],
+        [sys.executable, "-c", MAIN, "summary", "last", "-e", "--dir", str(cli.directory)],
         capture_output=True, check=True, env={**os.environ, "PYTHONIOENCODING": "latin-1"},
     )  # fmt: skip
     shown = done.stdout.decode("latin-1").splitlines()
@@ -888,14 +726,14 @@ def test_a_terminal_of_few_letters_is_no_reason_to_fail(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("columns", "no_color"), [(80, ""), (200, "1")])
 def test_a_terminal_gets_lines_that_fit_and_colours_unless_told_otherwise(
-    tmp_path: Path, columns: int, no_color: str
+    cli: Cli, columns: int, no_color: str
 ) -> None:
     label = f"codex:{'m' * 50}"
-    make_job(tmp_path, FIRST, {label: {"count": "P", "x" * 200: "F"}}, name="n" * 300)
+    cli.make(FIRST, {label: {"count": "P", "x" * 200: "F"}}, name="n" * 300)
     controller, terminal = pty.openpty()
     environment = {**os.environ, "COLUMNS": str(columns), "NO_COLOR": no_color, "TERM": "xterm"}
     done = subprocess.run(
-        [sys.executable, "-c", MAIN, "list", "--dir", str(tmp_path)],
+        [sys.executable, "-c", MAIN, "list", "--dir", str(cli.directory)],
         stdout=terminal, stderr=subprocess.PIPE, check=True, env=environment,
     )  # fmt: skip
     os.close(terminal)

@@ -15,13 +15,16 @@ from pytest_benchjobs.model.result import Origin, ScorerResult, Signature
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.report.documents import schema_of
 from pytest_benchjobs.sources import open_source
-from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.trial.signature import task_digest
 
-from .jobs import ended, make_job, run
+from .cli import Cli, cli
+from .jobs import ended
 from .records import NOW
 
-JOB, EARLIER = "20261121-054712-4f9a2c", "20261120-000000-000000"
+__all__ = ["cli"]
+
+JOB = "20261121-054712-4f9a2c"
+NULLABLE = {"input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "cost_usd"}
 STEPS = [
     {"schema_version": "ATIF-v1.7", "agent": {"name": "codex", "version": "1", "model_name": "gpt-5.5"}},
     {"step_id": 1, "source": "user", "message": "Count."},
@@ -40,42 +43,43 @@ STEPS = [
 ]
 
 
-def exported(
-    capsys: pytest.CaptureFixture[str], directory: Path, *arguments: str
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """Lines of the export, each checked against the published schema, and what stderr says."""
-    assert run("export", *arguments, "--format", "rl", "--dir", directory) == 0
-    out, err = capsys.readouterr()
+def exported(cli: Cli) -> tuple[list[dict[str, Any]], list[str]]:
+    """Lines of the export, columns of which have one type, as the published schema says, and what stderr says."""
+    out, err = cli("export", "last", "--format", "rl")
     found = [json.loads(line) for line in out.splitlines()]
     validator = jsonschema.Draft202012Validator(schema_of("training"))
     for row in found:
         validator.validate(row)
+        assert {name for name, value in row.items() if value is None} <= NULLABLE
+        for message in row["messages"]:
+            assert {type(value) for name, value in message.items() if name != "tool_calls"} == {str}
+            assert list(message) == ["role", "content", "reasoning", "tool_calls", "tool_call_id"]
     return found, err.splitlines()
 
 
-def trajectory(directory: Path, agent: str, scenario: str, attempt: int, lines: list[Any]) -> None:
-    path = JobBundle(directory, JOB).root / f"trials/{agent}/{scenario}/{attempt}/trajectory.jsonl"
+def trajectory(cli: Cli, trial: str, lines: list[Any]) -> None:
+    path = cli.bundle(JOB).root / "trials" / trial / "trajectory.jsonl"
     path.write_text("".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines))
 
 
-def manifest(root: Path, statement: str = "Count the words.", more: str = "") -> None:
-    (root / "a.bench.yaml").write_text(
+def manifest(root: Path, statement: str = "Count the words.") -> Signature:
+    """Write a benchmark; returns the signature of its task."""
+    file = root / "a.bench.yaml"
+    file.write_text(
         "benchmark: texts\nscenarios:\n  - id: count\n    image: debian\n"
-        f"    problem_statement: {statement}\n{more}    scorers: [{{type: command, command: 'true'}}]\n"
+        f"    problem_statement: {statement}\n    scorers: [{{type: command, command: 'true'}}]\n"
     )
+    source = open_source(file)
+    assert source is not None
+    return Signature(value="x", parts={"scenario": task_digest(source.load("count"))})
 
 
 def called_in(root: Path) -> Invocation:
     return Invocation(directory=root, rootdir=root, arguments=())
 
 
-def test_an_attempt_is_one_line_of_prompt_messages_score_and_usage(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    manifest(tmp_path)
-    source = open_source(tmp_path / "a.bench.yaml")
-    assert source is not None
-    parts = {"scenario": task_digest(source.load("count"))}
+def test_an_attempt_is_one_line_of_prompt_messages_score_and_usage(cli: Cli, tmp_path: Path) -> None:
+    signature = manifest(tmp_path)
     scorers = (
         ScorerResult(name="right", type="bash", weight=3, score=0.0),
         ScorerResult(name="there", type="bash", weight=1, score=1.0),
@@ -83,12 +87,12 @@ def test_an_attempt_is_one_line_of_prompt_messages_score_and_usage(
     )
     one = ended(
         "H", agent="codex:gpt-5.5", attempt=2, scorers=scorers, tags=("easy",), benchmark_version="2.1",
-        usage=Usage(input_tokens=10, output_tokens=5, cost_usd=0.25), signature=Signature(value="x", parts=parts),
+        usage=Usage(input_tokens=10, output_tokens=5, cost_usd=0.25), signature=signature,
         metrics=(Metric(name="seconds", value=2.5, unit="s", direction="lower"),),
     )  # fmt: skip
-    make_job(tmp_path, JOB, [one], config={"attempts": 2}, invocation=called_in(tmp_path))
-    trajectory(tmp_path, "codex_gpt-5.5", "count", 2, STEPS)
-    (row,), err = exported(capsys, tmp_path, "last")
+    cli.make(JOB, [one], config={"attempts": 2}, invocation=called_in(tmp_path))
+    trajectory(cli, "codex_gpt-5.5/count/2", STEPS)
+    (row,), err = exported(cli)
     assert err == []
     assert row == {
         "schema_version": 1,
@@ -133,17 +137,15 @@ def test_an_attempt_is_one_line_of_prompt_messages_score_and_usage(
     }
 
 
-def test_attempts_of_a_group_are_on_consecutive_lines_and_errors_have_none(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_attempts_of_a_group_are_on_consecutive_lines_and_errors_have_none(cli: Cli) -> None:
     trials = [
         ended(letter, scenario, agent, attempt)
         for attempt, letter in ((10, "P"), (2, "F"), (1, "E"), (3, "C"))
         for scenario in ("sums", "count")
         for agent in ("oracle", "nop")
     ]
-    make_job(tmp_path, JOB, trials, config={"attempts": 10})
-    rows, err = exported(capsys, tmp_path, "last")
+    cli.make(JOB, trials, config={"attempts": 10})
+    rows, err = exported(cli)
     assert [(row["agent"], row["scenario"], row["attempt"], row["score"]) for row in rows] == [
         (agent, scenario, attempt, score)
         for agent in ("nop", "oracle")
@@ -162,74 +164,51 @@ def test_attempts_of_a_group_are_on_consecutive_lines_and_errors_have_none(
 
 @pytest.mark.parametrize(("statement", "prompt"), [("Count the words.", True), ("Count the lines.", False)])
 def test_a_prompt_that_has_changed_since_is_not_passed_off_as_the_one_of_then(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, statement: str, prompt: bool
+    cli: Cli, tmp_path: Path, statement: str, prompt: bool
 ) -> None:
-    manifest(tmp_path)
-    source = open_source(tmp_path / "a.bench.yaml")
-    assert source is not None
-    signature = Signature(value="x", parts={"scenario": task_digest(source.load("count"))})
-    make_job(tmp_path, JOB, [ended("P", signature=signature)], invocation=called_in(tmp_path))
+    signature = manifest(tmp_path)
+    cli.make(JOB, [ended("P", signature=signature)], invocation=called_in(tmp_path))
     manifest(tmp_path, statement)
-    (row,), err = exported(capsys, tmp_path, "last")
+    (row,), err = exported(cli)
     assert row["prompt"] == (statement if prompt else "")
     assert len(err) == (0 if prompt else 1)
 
 
-def test_nothing_of_a_confidential_benchmark_is_exported(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    make_job(tmp_path, JOB, [ended("P", confidential=True), ended("P", "open")])
-    rows, err = exported(capsys, tmp_path, "last")
+def test_nothing_of_a_confidential_benchmark_is_exported(cli: Cli) -> None:
+    cli.make(JOB, [ended("P", confidential=True), ended("P", "open")])
+    rows, err = exported(cli)
     assert [row["scenario"] for row in rows] == ["open"]
     assert err[0] == "1 trial of confidential benchmarks left out"
 
 
-def test_a_reused_attempt_has_the_trajectory_of_the_job_that_ran_it(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    make_job(tmp_path, JOB, {"oracle": {"count": "P"}})
-    trajectory(tmp_path, "oracle", "count", 1, STEPS)
+def test_a_reused_attempt_has_the_trajectory_of_the_job_that_ran_it(cli: Cli) -> None:
+    cli.make(JOB, {"oracle": {"count": "P"}})
+    trajectory(cli, "oracle/count/1", STEPS)
     origin = Origin(job=JOB, path="trials/oracle/count/1", finished_at=NOW)
-    make_job(tmp_path, "20261122-000000-bbbbbb", [ended("P", reused=origin)], hours_ago=1)
-    (row,), _ = exported(capsys, tmp_path, "last")
+    cli.make("20261122-000000-bbbbbb", [ended("P", reused=origin)], hours_ago=1)
+    (row,), _ = exported(cli)
     assert (row["reused"], len(row["messages"])) == (JOB, 4)
 
 
-def test_a_trajectory_that_is_cut_edited_or_a_link_harms_nothing(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    make_job(tmp_path, JOB, {"oracle": {"cut": "P", "linked": "P", "odd": "P"}})
-    trajectory(tmp_path, "oracle", "cut", 1, [STEPS[1], '{"step_id": 2, "source": "agent", "mess'])
+def test_a_trajectory_that_is_cut_edited_or_a_link_harms_nothing(cli: Cli, tmp_path: Path) -> None:
+    cli.make(JOB, {"oracle": {"cut": "P", "linked": "P", "odd": "P"}})
+    trajectory(cli, "oracle/cut/1", [STEPS[1], '{"step_id": 2, "source": "agent", "mess'])
     (tmp_path / "secret.jsonl").write_text(json.dumps(STEPS[1]))
-    root = JobBundle(tmp_path, JOB).root
+    root = cli.bundle(JOB).root
     (root / "trials/oracle/linked/1/trajectory.jsonl").symlink_to(tmp_path / "secret.jsonl")
     odd: list[Any] = [
         [1], "7", {"step_id": 1, "source": ["x"], "message": 5, "tool_calls": 3}, {"step_id": 2, "tool_calls": ["x"]},
         {"step_id": 3, "source": "tool", "message": None, "observation": {"results": None}},
     ]  # fmt: skip
-    trajectory(tmp_path, "oracle", "odd", 1, odd)
-    rows, _ = exported(capsys, tmp_path, "last")
+    trajectory(cli, "oracle/odd/1", odd)
+    rows, _ = exported(cli)
     found = {row["scenario"]: [one["content"] for one in row["messages"]] for row in rows}
     assert found == {"cut": ["Count."], "linked": [], "odd": [""]}
 
 
-def test_a_trial_whose_files_are_gone_is_left_out_and_told(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    make_job(tmp_path, JOB, {"oracle": {"count": "P", "gone": "P"}})
-    (JobBundle(tmp_path, JOB).root / "trials/oracle/gone/1/result.json").unlink()
-    rows, err = exported(capsys, tmp_path, "last")
+def test_a_trial_whose_files_are_gone_is_left_out_and_told(cli: Cli) -> None:
+    cli.make(JOB, {"oracle": {"count": "P", "gone": "P"}})
+    (cli.bundle(JOB).root / "trials/oracle/gone/1/result.json").unlink()
+    rows, err = exported(cli)
     assert [row["scenario"] for row in rows] == ["count"]
     assert "1 trial left out whose files are gone" in err
-
-
-def test_columns_have_one_type_on_every_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    make_job(tmp_path, JOB, {"oracle": {"count": "P", "sums": "F"}})
-    trajectory(tmp_path, "oracle", "count", 1, STEPS)
-    rows, _ = exported(capsys, tmp_path, "last")
-    nullable = {"input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "cost_usd"}
-    for row in rows:
-        assert {name for name, value in row.items() if value is None} <= nullable
-        for message in row["messages"]:
-            assert {type(value) for name, value in message.items() if name != "tool_calls"} == {str}
-            assert list(message) == ["role", "content", "reasoning", "tool_calls", "tool_call_id"]
