@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,6 +23,7 @@ from pytest_benchjobs.store.layout import Layout
 from pytest_benchjobs.store.liveness import hold
 
 from .records import JOB, NOW, OWNER, record, result, trial
+from .test_cancel import Clock
 
 module = importlib.import_module("pytest_benchjobs.job.begin")
 DEAD = OWNER.model_copy(update={"host": current_owner().host})
@@ -33,9 +33,7 @@ RULES = (parse_rule("mean:any"),)
 def request(
     directory: Path, *, chosen: tuple[str, ...] = (), config: dict[str, Any] | None = None, **said: Any
 ) -> Request:
-    values = {
-        "resume": None, "job_id": None, "parent": None, "rescore": None, "baseline_origin": "the ini file",
-    }  # fmt: skip
+    values = {**dict.fromkeys(("resume", "job_id", "parent", "rescore")), "baseline_origin": "the ini file"}
     wanted: Any = SimpleNamespace(job=JobConfig(directory=directory, **(config or {})), **{**values, **said})
     return Request(
         wanted=wanted, planned={"oracle": 2, "nop": 1}, arguments=("a.bench.yaml",), directory=directory, root=directory,
@@ -129,19 +127,21 @@ def test_a_job_that_is_resumed_keeps_its_results_and_runs_as_it_is_told_now(
     tmp_path: Path, start: Any
 ) -> None:
     had = {"directory": tmp_path, "concurrency": 2, "threshold": 0.5, "gate": GateConfig(rules=RULES),
-           "per_benchmark": {"texts": Overrides(threshold=0.25)}}  # fmt: skip
+           "per_benchmark": {"texts": Overrides(threshold=0.25, agent_timeout=50)}}  # fmt: skip
     bundle = interrupted(tmp_path, config=JobConfig(**had))
-    begun = start(
-        resume="last",
-        chosen=(trial("a").node_id,),
-        config={"concurrency": 7, "threshold": 1.0, "gate": GateConfig(exit=GateExit.BOTH)},
-    )
+    anew = Overrides(threshold=0.75, scorer_timeout=60)
+    now = {"concurrency": 7, "threshold": 1.0, "gate": GateConfig(exit=GateExit.BOTH),
+           "per_benchmark": {"texts": anew, "numbers": anew}}  # fmt: skip
+    begun = start(resume="last", chosen=(trial("a").node_id,), config=now)
     found = begun.record
     assert (found.id, found.status, found.finished_at, found.message) == (JOB, JobStatus.RUNNING, None, None)
     assert (found.owner, len(found.resumed_at), found.spent.calls) == (current_owner(), 1, 3)
     assert (begun.unselected, found.planned, found.decisions.unselected) == (2, 5, 2)
     assert (found.config.concurrency, found.config.threshold) == (7, 0.5)
-    assert found.config.per_benchmark["texts"].threshold == 0.25
+    # Limits of time of one benchmark are those of now too.
+    assert found.config.per_benchmark == {
+        "texts": Overrides(threshold=0.25, scorer_timeout=60), "numbers": Overrides(scorer_timeout=60),
+    }  # fmt: skip
     assert (found.config.gate.rules, found.config.gate.exit) == (RULES, GateExit.BOTH)
     assert not bundle.layout.junit.exists()
     assert begun.bundle.read() == found
@@ -182,23 +182,6 @@ def test_what_cannot_be_resumed_stays_as_it_is(
     lock = hold(bundle.root)
     assert lock is not None
     os.close(lock)
-
-
-class Clock:
-    """Stands for `time`: with each pause something may happen."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-        self.pauses = 0
-        self.step: Callable[[int], object] = lambda _: None
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += 1
-        self.pauses += 1
-        self.step(self.pauses)
 
 
 def test_whoever_looks_after_a_job_that_ended_is_waited_for(

@@ -116,29 +116,20 @@ def test_a_newer_result_of_the_same_trial_replaces_the_older(bundle: JobBundle) 
 
 
 def test_scenarios_of_one_name_in_different_files_both_keep_their_results(bundle: JobBundle) -> None:
-    committed = [
-        bundle.begin(of).commit(result(of))
-        for of in (trial(file=file) for file in ("a.bench.yaml", "b.bench.yaml", "c.bench.yaml"))
-    ]
+    trials = [trial(file=f"{letter}.bench.yaml") for letter in "abc"]
+    committed = [bundle.begin(of).commit(result(of)) for of in trials]
     assert len({one.path for one in committed}) == 3
     assert sorted(bundle.results(), key=lambda one: one.node_id) == committed
-    again = bundle.begin(trial(file="b.bench.yaml")).commit(result(trial(file="b.bench.yaml"), score=0.5))
+    again = bundle.begin(trials[1]).commit(result(trials[1], score=0.5))
     assert again.path == committed[1].path
-    found = [
-        bundle.find(trial(file=file))
-        for file in ("a.bench.yaml", "b.bench.yaml", "c.bench.yaml", "d.bench.yaml")
-    ]
+    found = [bundle.find(trial(file=f"{letter}.bench.yaml")) for letter in "abcd"]
     assert found == [committed[0], again, committed[2], None]
 
 
 def test_what_has_no_place_in_json_does_not_lose_a_result(bundle: JobBundle) -> None:
+    details = {"object": object(), "nan": float("nan")}
     scorer = ScorerResult(
-        name="odd",
-        type="python",
-        weight=1,
-        score=0.5,
-        output="half \ud800",
-        details={"object": object(), "nan": float("nan")},
+        name="odd", type="python", weight=1, score=0.5, output="half \ud800", details=details
     )
     committed = bundle.begin(trial()).commit(result(scorers=(scorer,), started_at=NOW))
     assert list(bundle.results()) == [committed]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import errno
 import fcntl
 import os
@@ -186,8 +187,7 @@ def test_a_run_that_raises_gives_its_token_back_and_is_heard_of(tmp_path: Path, 
             raise error
         return _result(number)
 
-    flight = Flight(run, Tokens(tmp_path / "tokens", 1))
-    try:
+    with contextlib.closing(Flight(run, Tokens(tmp_path / "tokens", 1))) as flight:
         flight.submit(0)
         flight.submit(1)
         with pytest.raises(type(error)):
@@ -196,8 +196,6 @@ def test_a_run_that_raises_gives_its_token_back_and_is_heard_of(tmp_path: Path, 
         assert landed is not None
         assert landed[0] == 1
         assert flight.outstanding == 0
-    finally:
-        flight.close()
 
 
 def test_a_machine_that_gives_no_more_threads_for_a_while_delays_trials_and_loses_none(
@@ -212,14 +210,12 @@ def test_a_machine_that_gives_no_more_threads_for_a_while_delays_trials_and_lose
 
     monkeypatch.setattr(threading.Thread, "start", start)
     flight = Flight(lambda number, cancellation: _result(number), Tokens(tmp_path / "tokens", 2))
-    try:
+    with contextlib.closing(flight):
         for number in range(3):
             flight.submit(number)
         landed = [flight.next(WAIT) for _ in range(3)]
         assert sorted(one[0] for one in landed if one) == [0, 1, 2]
         assert flight.outstanding == 0
-    finally:
-        flight.close()
 
 
 # Tokens

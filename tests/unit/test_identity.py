@@ -90,6 +90,7 @@ EDITED = {
     "another scenario": ({"scenario": "b"}, "is the result of another trial: a.bench.yaml::a[oracle-1]"),
     "another attempt": ({"attempt": 2}, "is the result of another trial: a.bench.yaml::a[oracle-1]"),
     "another agent": ({"agent": {"name": "nop"}}, "is the result of another trial: a.bench.yaml::a[oracle-1]"),
+    "no time zone": ({"finished_at": "2026-11-21T05:47:14"}, "finished_at: Input should have timezone info"),
     "another node id": ({"node_id": "a.bench.yaml::b[oracle-1]"}, "has the node id of the trial in trials/oracle/b/1"),
 }  # fmt: skip
 

@@ -53,13 +53,9 @@ def test_a_running_job_counts_what_has_ended_so_far(history: History, tmp_path: 
     (row,) = history.job_page()
     assert (row.trials, row.mean_score, row.cost_usd) == (0, None, None)
     assert row.agents == ("oracle", "codex:gpt-5.5")
-    history.save_trials(
-        [
-            made("a", usage=Usage(cost_usd=0.5)),
-            made("b", outcome=Outcome.FAILED, score=0.0, reused=origin(), usage=Usage(cost_usd=7)),
-            made("c", outcome=Outcome.ERROR, score=None, rescored=origin(), usage=Usage(cost_usd=7)),
-        ]
-    )
+    reused = made("b", outcome=Outcome.FAILED, score=0.0, reused=origin(), usage=Usage(cost_usd=7))
+    rescored = made("c", outcome=Outcome.ERROR, score=None, rescored=origin(), usage=Usage(cost_usd=7))
+    history.save_trials([made("a", usage=Usage(cost_usd=0.5)), reused, rescored])
     history._catch_up()
     row = history.job_row(JOB)
     assert row is not None
@@ -161,14 +157,11 @@ def test_ended_jobs_and_those_with_files(history: History, tmp_path: Path) -> No
 
 def test_runs_are_numbered_as_they_first_appear_and_summed_up(history: History, tmp_path: Path) -> None:
     groq = AgentSpec(name="codex", model="llama", provider="groq")
+    usage = Usage(input_tokens=5, output_tokens=2, cached_tokens=1, cost_usd=0.5)
     save(
         history,
         JOB,
-        made(
-            "a",
-            usage=Usage(input_tokens=5, output_tokens=2, cached_tokens=1, cost_usd=0.5),
-            benchmark_version="1.0",
-        ),
+        made("a", usage=usage, benchmark_version="1.0"),
         result(trial("a").model_copy(update={"agent": groq, "node_id": "x::a[groq]"}), score=0.5),
         made(
             "b", reused=origin(), seconds=100.0, started_at=NOW - 1000 * SECOND,
@@ -250,15 +243,10 @@ def test_runs_are_numbered_by_time_once_a_job_has_ended_and_when_it_is_read_anew
 def many_runs(history: History) -> None:
     for number, job_id in enumerate(("j1", "j2", "j3")):
         status = JobStatus.FAILED if number else JobStatus.COMPLETED
-        save(
-            history,
-            job_id,
-            *(made("a", f"command:{n}", score=n / 20, seconds=float(20 - n)) for n in range(12)),
-            made("a", "nop", outcome=Outcome.ERROR, score=None),
-            status=status,
-            name=("x", None, "y")[number],
-        )
-        history.save_job(record(history.path.parent, id=job_id, status=status, name=("x", None, "y")[number]))
+        said = {"status": status, "name": ("x", None, "y")[number]}
+        trials = [made("a", f"command:{n}", score=n / 20, seconds=float(20 - n)) for n in range(12)]
+        save(history, job_id, *trials, made("a", "nop", outcome=Outcome.ERROR, score=None), **said)
+        history.save_job(record(history.path.parent, id=job_id, **said))
 
 
 def test_runs_are_sorted_by_any_column_with_the_unknown_last(history: History) -> None:
@@ -337,17 +325,11 @@ def test_a_row_of_a_trial_says_where_it_came_from(history: History) -> None:
 
 
 def test_pairs_hold_what_comparing_needs(history: History) -> None:
-    save(
-        history,
-        JOB,
-        made("a", signature=SIGNED),
-        made("b", attempt=2, outcome=Outcome.FAILED, score=None, reused=origin("r")),
-    )
-    none = (None,) * 3
+    reused = made("b", attempt=2, outcome=Outcome.FAILED, score=None, reused=origin("r"))
+    save(history, JOB, made("a", signature=SIGNED), reused)
+    none, why = (None,) * 3, SIGNED.comparable
     assert history.paired_rows(JOB) == [
-        PairRow(
-            "texts", "a", "oracle", 1, "passed", 1.0, None, 2.0, *none, SIGNED.comparable, None, *none, None
-        ),
+        PairRow("texts", "a", "oracle", 1, "passed", 1.0, None, 2.0, *none, why, None, *none, None),
         PairRow("texts", "b", "oracle", 2, "failed", None, None, 2.0, *none, None, "r", *none, None),
     ]
 

@@ -64,15 +64,8 @@ def test_a_job_whose_process_died_is_closed_with_all_that_had_ended(
     history.save_job(running)
     bundle.begin(trial("good")).commit(result(trial("good")))
     later = NOW + datetime.timedelta(minutes=1)
-    bundle.begin(trial("bad")).commit(
-        result(
-            trial("bad"),
-            outcome=Outcome.FAILED,
-            score=0.5,
-            failure=Failure(class_="x", message="y"),
-            finished_at=later,
-        )
-    )
+    why = {"score": 0.5, "failure": Failure(class_="x", message="y"), "finished_at": later}
+    bundle.begin(trial("bad")).commit(result(trial("bad"), outcome=Outcome.FAILED, **why))
     bundle.begin(trial("unfinished"))
     assert recover(tmp_path, history) == [
         f"job {JOB} died while it ran (process {dead.pid}): kept 2 of 4 trials, removed 1 unfinished"
@@ -296,13 +289,6 @@ def test_rebuild_leaves_a_newer_history_alone(tmp_path: Path) -> None:
     assert Layout(tmp_path).history.read_bytes() == before
 
 
-def test_a_job_that_was_closed_gets_its_reports(tmp_path: Path, history: History, dead: Owner) -> None:
-    bundle = JobBundle.create(tmp_path, record(tmp_path, owner=dead))
-    bundle.begin(trial()).commit(result())
-    recover(tmp_path, history)
-    assert {path.name for path in bundle.root.iterdir()} >= {"junit.xml", "report.json", "summary.md"}
-
-
 def test_reports_that_cannot_be_written_are_part_of_the_line(
     tmp_path: Path, history: History, dead: Owner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -321,23 +307,16 @@ def test_reports_that_cannot_be_written_are_part_of_the_line(
     assert recover(tmp_path, history) == []
 
 
-def test_a_job_whose_process_ended_before_its_first_trial_says_so(
-    tmp_path: Path, history: History, dead: Owner
+@pytest.mark.parametrize("known", [None, "no such benchmark"])
+def test_a_job_whose_process_ended_before_its_first_trial_says_so_unless_more_is_known(
+    tmp_path: Path, history: History, dead: Owner, known: str | None
 ) -> None:
-    bundle = JobBundle.create(
-        tmp_path, record(tmp_path, owner=dead, status=JobStatus.INITIALIZING, planned=3)
-    )
+    announced = record(tmp_path, owner=dead, status=JobStatus.INITIALIZING, planned=3, message=known)
+    bundle = JobBundle.create(tmp_path, announced)
     assert recover(tmp_path, history) == [f"job {JOB} ended before its first trial (process {dead.pid})"]
     closed = bundle.read()
-    assert (closed.status, closed.message) == (JobStatus.FAILED, "ended before its first trial")
+    assert (closed.status, closed.message) == (JobStatus.FAILED, known or "ended before its first trial")
     assert (closed.totals.trials, closed.finished_at) == (0, NOW)
-
-
-def test_what_is_known_of_the_end_of_a_job_is_kept(tmp_path: Path, history: History, dead: Owner) -> None:
-    announced = record(tmp_path, owner=dead, status=JobStatus.INITIALIZING, message="no such benchmark")
-    bundle = JobBundle.create(tmp_path, announced)
-    recover(tmp_path, history)
-    assert bundle.read().message == "no such benchmark"
 
 
 @pytest.mark.parametrize("name", [".heartbeat", "job.json"])
@@ -369,9 +348,7 @@ def test_cancelling_a_dead_job_of_another_machine_leaves_other_jobs_alone(
     tmp_path: Path, history: History
 ) -> None:
     there = OWNER.model_copy(update={"host": "there"})
-    silent_for = (
-        time.time() - 90
-    )  # longer than `cancel` waits for its own job, shorter than `recover` for any
+    silent_for = time.time() - 90  # too long for `cancel` of its own job, not so for `recover` of any
     for job in ("asked", "other"):
         bundle = JobBundle.create(tmp_path, record(tmp_path, id=job, owner=there))
         beat(bundle.root)
@@ -379,10 +356,8 @@ def test_cancelling_a_dead_job_of_another_machine_leaves_other_jobs_alone(
             os.utime(bundle.root / name, (silent_for, silent_for))
         history.save_job(bundle.read())
     assert run("cancel", "asked", "--dir", tmp_path) == 0
-    assert [JobBundle(tmp_path, job).read().status for job in ("asked", "other")] == [
-        JobStatus.CANCELLED,
-        JobStatus.RUNNING,
-    ]
+    found = [JobBundle(tmp_path, job).read().status for job in ("asked", "other")]
+    assert found == [JobStatus.CANCELLED, JobStatus.RUNNING]
     assert (JobBundle(tmp_path, "asked").root / "junit.xml").exists()
 
 
@@ -514,12 +489,8 @@ def test_an_end_that_cannot_be_written_keeps_what_was_paid_for(
             raise DiskFull("no space left")
 
         full.setattr(JobBundle, "write", write)
-        ended = end(
-            bundle,
-            history,
-            Ending(JobStatus.CANCELLED, "full"),
-            noting=lambda _: contextlib.suppress(DiskFull),
-        )
+        ending = Ending(JobStatus.CANCELLED, "full")
+        ended = end(bundle, history, ending, noting=lambda _: contextlib.suppress(DiskFull))
     assert bundle.read().status is JobStatus.RUNNING
     assert ledger.noted(bundle.root).cost_usd == 2.5
     end(bundle, history, Ending(JobStatus.CANCELLED, "full"))

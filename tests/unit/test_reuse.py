@@ -80,6 +80,9 @@ def test_the_newest_that_passed_or_failed_is_taken_over_as_one_of_this_job(
     assert (found.job, found.node_id, found.known, found.outcome) == (JOB, of.node_id, known, Outcome.PASSED)
     assert (found.reused.job, found.reused.finished_at) == (good, NOW + 2 * MINUTE)
     assert (found.rescored, found.ran_because, found.path) == (None, None, "")
+    assert (
+        decide(of, rerun_failed=True)[1] == why
+    )  # what failed has passed since, and an error hides no result
 
 
 def test_what_ended_in_an_error_or_failed_runs_again_where_that_was_asked_for(
@@ -109,6 +112,9 @@ def test_where_there_is_none_the_reason_is_told(tmp_path: Path, decide: Any) -> 
     assert decide(of) == (None, f"changed since job {before}: agent, limits")
     of = trial("blank")
     before = had(tmp_path, 3, made(3, of=of, signature=None))
+    assert decide(of) == (None, f"its result in job {before} has no signature")
+    before = had(tmp_path, 4, made(4, of=of, signature=sign(of, agent="new")))
+    next(JobBundle(tmp_path, before).root.rglob("result.json")).write_text("{")
     assert decide(of) == (None, f"its result in job {before} has no signature")
     shutil.rmtree(JobBundle(tmp_path, before).root)
     assert decide(of) == (None, f"its result in job {before} has no signature")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import shlex
 import sys
@@ -16,7 +15,9 @@ from pytest_benchjobs.cli import main
 from pytest_benchjobs.cli._pytest_call import Call, call_pytest, repeated_call
 from pytest_benchjobs.job.detach import why_it_ended
 from pytest_benchjobs.model.errors import InputError
-from pytest_benchjobs.model.job import Invocation, JobConfig, JobRecord, JobStatus, Owner
+from pytest_benchjobs.model.job import Invocation, JobRecord, JobStatus
+
+from . import records
 
 HOW = ["--bench-reuse", "--bench-dir=reports"]
 
@@ -233,14 +234,8 @@ def test_a_secret_in_the_arguments_is_refused_before_a_detached_job_writes_them_
 
 
 def record(directory: Path, *arguments: str) -> JobRecord:
-    return JobRecord(
-        id="20261121-054712-4f9a2c",
-        status=JobStatus.FAILED,
-        created_at=datetime.datetime.now(datetime.UTC),
-        owner=Owner(host="h", boot="b", pid=1, started="1"),
-        config=JobConfig(directory=directory),
-        invocation=Invocation(arguments=arguments, directory=directory, rootdir=directory),
-    )
+    invocation = Invocation(arguments=arguments, directory=directory, rootdir=directory)
+    return records.record(directory, status=JobStatus.FAILED, invocation=invocation)
 
 
 def test_an_old_call_without_what_it_was_for_once(tmp_path: Path) -> None:

@@ -137,6 +137,9 @@ DECIDES: dict[str, tuple[str, Callable[[World], object]]] = {
         "scorers",
         lambda w: (w.path / "tests" / "test_it.py").write_text("def test(): 1\n"),
     ),
+    "metrics": ("scorers", lambda w: w.scorer(metrics={"s": MetricSpec()})),
+    "what a scorer installs": ("scorers", lambda w: w.scorer(requirements=("x",))),
+    "the Python of a scorer": ("scorers", lambda w: w.scorer(python_version=">=3")),
     "a new test": ("scorers", lambda w: (w.path / "tests" / "test_new.py").write_text("")),
     "the reference, for oracle": ("agent", lambda w: w.change(reference=Reference(script="wc -l < in.txt"))),
     "the agent": ("agent", lambda w: setattr(w, "agent", "nop")),
@@ -173,8 +176,7 @@ def test_what_decides_changes_its_part_and_no_other(what: str, world: World) -> 
     before = world.parts()
     part, change = DECIDES[what]
     change(world)
-    after = world.parts()
-    assert {name for name in before if before[name] != after[name]} == {part}
+    assert changed(before, world.parts()) == {part}
 
 
 @pytest.mark.parametrize("what", DOES_NOT)
@@ -198,8 +200,7 @@ def test_a_setting_of_a_job_is_in_the_part_that_its_row_names(setting: Setting, 
     written = EXAMPLES.get(setting.name, ())
     typed = written if setting.many else (*written, True)[0]
     world.config[setting.name] = parse(setting, typed, setting.flag)
-    after = world.parts()
-    assert {name for name in before if before[name] != after[name]} == {setting.signed} - {None}
+    assert changed(before, world.parts()) == {setting.signed} - {None}
 
 
 def test_the_same_content_elsewhere_is_the_same(tmp_path: Path) -> None:
@@ -225,13 +226,10 @@ def test_the_value_of_a_secret_is_nothing(world: World, monkeypatch: pytest.Monk
     monkeypatch.setenv("HOST_PASSWORD", "second-second")
     world.secrets["API_KEY"] = "other-other-2"
     world.config["env"] = {"OTHER_TOKEN": "abcdefgh-2", "SAME": "other-other-2"}
-    after = world.parts()
     # The command itself held the old value; that is what somebody typed.
-    assert {name for name in before if before[name] != after[name]} <= {"agent"}
+    assert changed(before, world.parts()) <= {"agent"}
     world.agent = "command:run --key other-other-2 $API_KEY"
-    rotated = world.parts()
-    assert {name for name in before if before[name] != rotated[name]} <= {"agent"}
-    assert rotated["parameters"] == before["parameters"]
+    assert changed(before, world.parts()) <= {"agent"}
 
 
 @pytest.mark.parametrize(
@@ -280,16 +278,19 @@ def test_what_a_manifest_says_decides_whatever_it_is_called(
     assert world.parts() == taken
 
 
-def test_what_an_agent_adds_under_the_name_of_a_secret_does_not_decide(world: World) -> None:
+def test_an_agent_of_somebody_else_is_what_it_would_run_but_for_its_secrets(world: World) -> None:
     class Mine:
         name = "mine"
         needs_model = False
         trusted = False
+        script = b"echo 1"
         key = "sk-first"
         limit = "100"
 
         def prepare(self, call: AgentCall) -> AgentCommand:
-            return AgentCommand(("/mine/run",), env={"MINE_API_KEY": self.key, "MAX_TOKENS": self.limit})
+            files = (File("/mine/run", content=self.script),)
+            env = {"MINE_API_KEY": self.key, "MAX_TOKENS": self.limit}
+            return AgentCommand(("/mine/run",), files=files, env=env)
 
     mine = Mine()
     world.agents["mine"] = mine
@@ -298,7 +299,10 @@ def test_what_an_agent_adds_under_the_name_of_a_secret_does_not_decide(world: Wo
     mine.key = "sk-second"
     assert world.parts() == before
     mine.limit = "32000"
-    assert changed(before, world.parts()) == {"agent"}
+    limited = world.parts()
+    assert changed(before, limited) == {"agent"}
+    mine.script = b"echo 2"
+    assert changed(limited, world.parts()) == {"agent"}
 
 
 def test_a_short_secret_hides_nothing_around_it(world: World) -> None:
@@ -372,35 +376,6 @@ def test_a_scorer_of_somebody_else_is_its_code(world: World) -> None:
     first = world.parts()
     Named.fingerprint = "v2"
     assert world.parts()["scorers"] != first["scorers"]
-
-
-@pytest.mark.parametrize(
-    "change", [{"metrics": {"s": MetricSpec()}}, {"requirements": ("x",)}, {"python_version": ">=3"}]
-)
-def test_keys_of_scorers_count_where_they_are_given(world: World, change: dict[str, Any]) -> None:
-    before = world.parts()["scorers"]
-    world.scorer(**change)
-    assert world.parts()["scorers"] != before
-
-
-def test_an_agent_of_somebody_else_is_what_it_would_run(world: World) -> None:
-    class Mine:
-        name = "mine"
-        needs_model = False
-        trusted = False
-        script = b"echo 1"
-
-        def prepare(self, call: AgentCall) -> AgentCommand:
-            return AgentCommand(("/mine/run",), files=(File("/mine/run", content=self.script),))
-
-    mine = Mine()
-    world.agents["mine"] = mine
-    world.agent = "mine"
-    before = world.parts()
-    assert world.parts() == before
-    mine.script = b"echo 2"
-    after = world.parts()
-    assert {name for name in before if before[name] != after[name]} == {"agent"}
 
 
 class Host:
