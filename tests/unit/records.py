@@ -27,20 +27,24 @@ def record(directory: Path, **changes: Any) -> JobRecord:
     return JobRecord(**{**values, **changes})
 
 
+def scenario_of(name: str = "count", **changes: Any) -> Scenario:
+    values: dict[str, Any] = {
+        "benchmark": "texts",
+        "problem_statement": "Count.",
+        "environment": Environment(image="debian"),
+        "scorers": (ScorerSpec(name="right", type="bash", script="echo 1"),),
+        "source": Path("a.bench.yaml"),
+    }
+    return Scenario(id=name, **{**values, **changes})
+
+
 def trial(
     scenario: str = "count", agent: str = "oracle", attempt: int = 1, file: str = "a.bench.yaml"
 ) -> Trial:
     spec = AgentSpec.parse(agent)
     return Trial(
         node_id=f"{file}::{scenario}[{spec.label}-{attempt}]",
-        scenario=Scenario(
-            id=scenario,
-            benchmark="texts",
-            problem_statement="Count.",
-            environment=Environment(image="debian"),
-            scorers=(ScorerSpec(name="right", type="bash", script="echo 1"),),
-            source=Path(file),
-        ),
+        scenario=scenario_of(scenario, source=Path(file)),
         agent=spec,
         attempt=attempt,
     )

@@ -215,10 +215,7 @@ def test_what_is_in_the_image_has_no_version(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ('argv = ["x"]', "name: is required but missing"),
-        (
-            'name = "x"\nargv = "run --fast"',
-            """argv: a list is expected, not 'run --fast'; write ["run --fast"]""",
-        ),
+        ('name = "x"\nargv = "run --fast"', """argv: a list is expected, not 'run --fast'; write ["run --fast"]"""),
         ('name = "x"\ncommand = ["x"]', "mini.agent.toml:2: command: unknown key; did you mean 'argv'?"),
         ('name = "x"\npath = "."\nargv = ["x"]', "mini.agent.toml:2: path: unknown key; did you mean 'source'?"),
         ('name = "x"', "argv: is required but missing"),
@@ -237,6 +234,11 @@ def test_what_is_in_the_image_has_no_version(tmp_path: Path) -> None:
         ('name = "x"\nargv = ["x"]\n[source]\nnpm = "x@{version}"\npath = "x"', "has both npm and path"),
         ('name = "x"\nargv = ["x"]\nreads = "prose"', "reads: 'prose' is not one of claude-code, codex,"),
         ("name = [", "is not valid TOML"),
+        ('name = "x"\nargv = ["{server}"]', "unknown placeholder {server}"),
+        ('name = "x"\nargv = ["x"]\nskills = "{server}"', "skills: unknown placeholder {server}"),
+        ('name = "x"\nargv = ["x"]\n[mcp.stdio]\nargv = ["{value}"]', "mcp.stdio: unknown placeholder {value}"),
+        ('name = "x"\nargv = ["x"]\n[mcp.stdio]\nargv = ["{server_urll}"]', "did you mean 'server_url'?"),
+        ('name = "x"\nargv = ["x"]\n[mcp.ftp]\nargv = ["x"]', "ftp"),
     ],
 )  # fmt: skip
 def test_a_mistake_in_a_description_is_named(tmp_path: Path, text: str, message: str) -> None:

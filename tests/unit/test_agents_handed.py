@@ -14,8 +14,10 @@ from pytest_benchjobs.agents.described import DescribedAgent
 from pytest_benchjobs.agents.model_agent import ModelAgent
 from pytest_benchjobs.agents.protocol import AgentCall
 from pytest_benchjobs.model.agent import AgentSpec
-from pytest_benchjobs.model.errors import AgentLacks, InputErrors
-from pytest_benchjobs.model.scenario import Environment, McpServer, Scenario, ScorerSpec
+from pytest_benchjobs.model.errors import AgentLacks
+from pytest_benchjobs.model.scenario import Environment, McpServer, Scenario
+
+from .records import scenario_of
 
 SERVERS = (
     McpServer(name="own", transport="stdio", command="/srv/a server", args=("-v", 'say "hi"')),
@@ -39,14 +41,7 @@ env = { SERVERS = { "{server}" = "{server_url}" } }
 
 
 def scenario(**environment: Any) -> Scenario:
-    return Scenario(
-        id="s",
-        benchmark="b",
-        problem_statement="x",
-        environment=Environment(image="i", **environment),
-        scorers=(ScorerSpec(name="s", type="bash", script="echo 1"),),
-        source=Path("/x"),
-    )
+    return scenario_of(environment=Environment(image="i", **environment))
 
 
 def agent(path: Path, text: str = AGENT) -> DescribedAgent:
@@ -88,24 +83,6 @@ def test_a_transport_that_an_agent_does_not_take_is_named(tmp_path: Path) -> Non
         AgentLacks, match=r"mine takes no MCP server of transport sse \(old\), only stdio and http;"
     ):
         prepared(agent(tmp_path), server)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('argv = ["{server}"]', "unknown placeholder {server}"),
-        ('argv = ["x"]\nskills = "{server}"', "skills: unknown placeholder {server}"),
-        ('argv = ["x"]\n[mcp.stdio]\nargv = ["{value}"]', "mcp.stdio: unknown placeholder {value}"),
-        ('argv = ["x"]\n[mcp.stdio]\nargv = ["{server_urll}"]', "did you mean '{server_url}'?"),
-        ('argv = ["x"]\n[mcp.ftp]\nargv = ["x"]', "ftp"),
-    ],
-)
-def test_mistakes_of_a_description_are_told(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(InputErrors) as error:
-        agent(tmp_path, f'name = "mine"\n{text}\n')
-    assert message.replace("'{server_url}'", "'server_url'") in str(error.value) or message in str(
-        error.value
-    )
 
 
 HANDED = scenario(mcp_servers=SERVERS, skills_dir="/skills")

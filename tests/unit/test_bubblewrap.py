@@ -13,19 +13,14 @@ from pytest_benchjobs.model.scenario import Environment, FreshContainer, HealthC
 from pytest_benchjobs.sandbox.bubblewrap import machine, provider
 from pytest_benchjobs.sandbox.bubblewrap.fitness import incompatibility, not_enforced
 
+from .records import scenario_of
+
 JOB = JobConfig(directory=Path("reports"))
 
 
 def scenario(environment: Environment, **more: Any) -> Scenario:
-    fields = {"scorers": (ScorerSpec(name="right", type="command", command="true"),), **more}
-    return Scenario(
-        id="one",
-        benchmark="toy",
-        problem_statement="Try.",
-        environment=environment,
-        source=Path("toy.bench.yaml"),
-        **fields,
-    )
+    scorers = (ScorerSpec(name="right", type="command", command="true"),)
+    return scenario_of(environment=environment, **{"scorers": scorers, **more})
 
 
 def on_host(**more: Any) -> Environment:
@@ -72,7 +67,7 @@ def test_what_does_not_and_why(environment: Environment, more: dict[str, Any], w
 
 
 def test_an_option_that_keeps_processes_counts_as_well() -> None:
-    keeping = JOB.model_copy(update={"keep_processes": ("o*",)})
+    keeping = JOB.model_copy(update={"keep_processes": ("co*",)})
     assert incompatibility(scenario(on_host()), keeping) is not None
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,33 +15,18 @@ from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.liveness import asked_to_cancel, hold
 
+from .clocks import Clock
 from .records import OWNER
 from .watched import WatchedJob
 
 module = importlib.import_module("pytest_benchjobs.job.cancel")
 
 
-class Clock:
-    """Stands for `time`: with each pause the job takes a step."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-        self.pauses = 0
-        self.step: Callable[[int], object] = lambda _: None
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += 1.0
-        self.pauses += 1
-        self.step(self.pauses)
-
-
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
     monkeypatch.setattr(module, "time", made)
+    monkeypatch.setattr(module, "_POLL", 1.0)
     return made
 
 
@@ -50,17 +34,17 @@ def test_who_runs_the_job_is_asked_and_waited_for(tmp_path: Path, clock: Clock) 
     job = WatchedJob(tmp_path)
     asked: list[bool] = []
 
-    def step(number: int) -> None:
+    def step() -> None:
         asked.append(asked_to_cancel(job.bundle.root))
-        if number == 2:  # it begins, and forgets what was said before
+        if len(asked) == 2:  # it begins, and forgets what was said before
             job.bundle.layout.cancel.unlink()
-        if number == 4:
+        if len(asked) == 4:
             job.bundle.write(job.record.model_copy(update={"status": JobStatus.CANCELLED}))
 
-    clock.step = step
+    clock.meanwhile = step
     assert cancel(tmp_path, job.bundle, 60).status is JobStatus.CANCELLED
     assert asked == [True] * 4
-    assert clock.pauses == 4
+    assert len(clock.pauses) == 4
     assert not job.bundle.layout.flight.exists()
 
 
@@ -69,7 +53,7 @@ def test_a_job_that_has_ended_is_not_touched(tmp_path: Path, clock: Clock) -> No
     job.bundle.write(job.record.model_copy(update={"status": JobStatus.COMPLETED}))
     assert job.bundle.layout.flight.exists()
     assert cancel(tmp_path, job.bundle, 60).status is JobStatus.COMPLETED
-    assert (clock.pauses, job.bundle.layout.flight.exists()) == (0, True)
+    assert (clock.pauses, job.bundle.layout.flight.exists()) == ([], True)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +65,7 @@ def test_one_that_does_not_end_is_waited_for_as_long_as_it_says_and_longer_while
 ) -> None:
     job = WatchedJob(tmp_path, begun=begun)
     assert not cancel(tmp_path, job.bundle, timeout).status.ended
-    assert clock.pauses == pauses
+    assert len(clock.pauses) == pauses
     assert asked_to_cancel(job.bundle.root)
 
 
@@ -92,13 +76,9 @@ def test_a_job_whose_process_is_dead_is_ended_here_as_soon_as_its_workers_are_go
     lock = hold(job.bundle.root)
     assert lock is not None
 
-    def step(number: int) -> None:
-        if number == 2:
-            os.close(lock)
-
-    clock.step = step
+    clock.meanwhile = lambda: os.close(lock) if len(clock.pauses) == 2 else None
     found = cancel(tmp_path, job.bundle, 60)
-    assert (found.status, clock.pauses) == (JobStatus.CANCELLED, 2)
+    assert (found.status, len(clock.pauses)) == (JobStatus.CANCELLED, 2)
     assert not asked_to_cancel(job.bundle.root)
 
 
@@ -108,11 +88,8 @@ def _ended(directory: Path, *, index: bool) -> WatchedJob:
     if index:
         job.end()
     else:
-        job.bundle.write(
-            job.record.model_copy(
-                update={"status": JobStatus.COMPLETED, "finished_at": job.record.created_at}
-            )
-        )
+        ended = {"status": JobStatus.COMPLETED, "finished_at": job.record.created_at}
+        job.bundle.write(job.record.model_copy(update=ended))
     return job
 
 

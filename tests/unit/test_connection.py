@@ -27,12 +27,8 @@ from pytest_benchjobs.trial.run import run_trial
 from .records import OWNER, record, trial
 
 KEY = "hunter2-hunter2"
-ENDPOINT = Endpoint(
-    wire="openai",
-    provider="mistral",
-    base_url="http://127.0.0.1:1/v1",
-    key_variables=("MISTRAL_API_KEY", "OTHER"),
-)
+URL, KEYS = "http://127.0.0.1:1/v1", ("MISTRAL_API_KEY", "OTHER")
+ENDPOINT = Endpoint(wire="openai", provider="mistral", base_url=URL, key_variables=KEYS)
 COMMAND = AgentCommand(("true",), endpoints=(ENDPOINT,))
 
 
@@ -42,14 +38,7 @@ class FakeRoute:
     socket = Path("/nowhere")
 
     def close(self) -> RouteReport:
-        return RouteReport(
-            usage=Usage(),
-            ending=None,
-            message=f"no such key: {KEY}",
-            models={},
-            unpriced=(),
-            job_stopped=None,
-        )
+        return RouteReport(Usage(), None, f"no such key: {KEY}", {}, (), None)
 
     def pid(self) -> int | None:
         return None

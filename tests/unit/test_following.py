@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,24 +13,8 @@ from pytest_benchjobs.model.job import JobRecord, JobStatus
 from pytest_benchjobs.model.result import Outcome
 from pytest_benchjobs.store.history import History
 
+from .clocks import Clock
 from .watched import JOB, WatchedJob
-
-
-class Clock:
-    """Stands for `time`: it goes on when somebody sleeps."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-        self.slept: list[float] = []
-        self.meanwhile: Callable[[], object] = lambda: None
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.now += seconds
-        self.meanwhile()
 
 
 @pytest.fixture
@@ -71,7 +54,7 @@ def test_each_look_has_what_is_new_and_the_last_one_what_had_no_event(job: Watch
     assert sorted((each.event.scenario, each.number) for each in following.look()) == [("two", 3), ("two", 4)]
     assert (following.over, following.died) == (True, False)
     assert following.look() == []
-    assert clock.slept == []
+    assert clock.pauses == []
 
 
 def test_as_many_trials_are_planned_as_the_record_says(job: WatchedJob) -> None:
@@ -127,7 +110,7 @@ def test_the_history_is_waited_for_while_it_lags_behind_but_not_for_ever(
     following = Following(job.directory, JOB)
 
     def catch_up() -> None:
-        if len(clock.slept) == 3:
+        if len(clock.pauses) == 3:
             with History.of(job.directory) as history:
                 ended = job.record.model_copy(update={"finished_at": datetime.datetime.now(datetime.UTC)})
                 history.save_trials(job.results)
@@ -135,7 +118,7 @@ def test_the_history_is_waited_for_while_it_lags_behind_but_not_for_ever(
 
     clock.meanwhile = catch_up
     assert len(following.look()) == 2
-    assert len(clock.slept) == 3
+    assert len(clock.pauses) == 3
     assert following.unsolved() == 1
 
 

@@ -61,9 +61,7 @@ class Engine:
 
 def _commit(image: ResolvedImage, environment: Environment) -> dict[str, Any]:
     engine: Any = Engine()
-    spec = SandboxSpec(
-        environment=environment, labels={"job": "j", "trial": "t"}, network="none", deadline=60
-    )
+    spec = SandboxSpec(environment, {"job": "j", "trial": "t"}, "none", 60)
     assert commit(engine, "c", "name", image, spec) == f"{KEPT}name"
     ((path, body, query),) = engine.posted
     assert (path, query["container"], query["tag"], query["pause"]) == ("/commit", "c", "name", "0")

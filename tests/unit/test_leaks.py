@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from pytest_benchjobs.model.scenario import Environment, Reference, Scenario, ScorerSpec
+from pytest_benchjobs.model.scenario import Reference, Scenario
 from pytest_benchjobs.trial.leaks import leaks_in, looking
+
+from .records import scenario_of
 
 SCRIPT = """#!/bin/sh
 # Sorts.
@@ -52,15 +54,7 @@ def shell(tmp_path: Path) -> Shell:
 
 
 def scenario(statement: str = "Sort the names.", **reference: Any) -> Scenario:
-    return Scenario(
-        id="s",
-        benchmark="b",
-        problem_statement=statement,
-        environment=Environment(image="none"),
-        source=Path("b.bench.yaml"),
-        reference=Reference(**reference),
-        scorers=(ScorerSpec(name="x", type="command", command="true"),),
-    )
+    return scenario_of(problem_statement=statement, reference=Reference(**reference))
 
 
 def look(shell: Shell, about: Scenario) -> list[str]:

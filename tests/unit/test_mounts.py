@@ -27,13 +27,8 @@ def test_what_cannot_be_mounted_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str, source: str, told: str
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", host)
-    spec = SandboxSpec(
-        environment=Environment(image="i"),
-        labels={},
-        network="none",
-        deadline=60,
-        mounts=(Mount(tmp_path / source, "/opt/agent"),),
-    )
+    mounts = (Mount(tmp_path / source, "/opt/agent"),)
+    spec = SandboxSpec(Environment(image="i"), {}, "none", 60, mounts=mounts)
     phases: list[str] = []
     with (
         contextlib.closing(DockerProvider(current_owner())) as provider,
@@ -46,13 +41,8 @@ def test_what_cannot_be_mounted_is_told(
 def test_an_engine_that_sees_no_files_of_this_machine_gets_copies_of_an_agent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spec = SandboxSpec(
-        environment=Environment(image="i"),
-        labels={},
-        network="none",
-        deadline=60,
-        mounts=(Mount(tmp_path, "/opt/agent", may_be_copied=True),),
-    )
+    mounts = (Mount(tmp_path, "/opt/agent", may_be_copied=True),)
+    spec = SandboxSpec(Environment(image="i"), {}, "none", 60, mounts=mounts)
     copies = (File("/opt/agent", source=tmp_path, readable=True),)
     seen: list[tuple[tuple[Mount, ...], tuple[File, ...]]] = []
 

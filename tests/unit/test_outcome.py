@@ -27,21 +27,13 @@ def ended(
 ) -> Ending | None:
     result = ExecResult(None if timed_out else status, timed_out=timed_out, seconds=seconds, stopped=stopped)
     reading = None if said is None else AgentReading(ending=said)
-    report = RouteReport(
-        usage=Usage(), ending=seen, message="the endpoint says", models=(), unpriced=(), job_stopped=None,
-        job_message=None, waited=waited,
-    )  # fmt: skip
+    report = RouteReport(Usage(), seen, "the endpoint says", (), (), None, waited=waited)
     return ending_of(result, reading, report)[0]
 
 
 def fails(ending: Ending | None, passed: bool = True, **end: object) -> str | None:
-    found = failing(
-        AgentEnd.model_validate({"exit_status": 0, "ending": ending, **end}),
-        passed=passed,
-        trusted=False,
-        agent_timeout=60,
-        silent_timeout=None,
-    )
+    said = AgentEnd.model_validate({"exit_status": 0, "ending": ending, **end})
+    found = failing(said, passed=passed, trusted=False, agent_timeout=60, silent_timeout=None)
     return None if found is None else found[0].value
 
 
@@ -96,9 +88,7 @@ def test_what_the_gateway_saw_outweighs_a_word_of_failure(seen: Ending) -> None:
 @pytest.mark.parametrize("said", sorted(ERRORS))
 def test_no_agent_talks_its_way_out_of_a_failure(said: Ending) -> None:
     result = ExecResult(0, timed_out=False, seconds=1.0)
-    nothing_seen = RouteReport(
-        usage=Usage(), ending=None, message=None, models=(), unpriced=(), job_stopped=None, job_message=None
-    )
+    nothing_seen = RouteReport(Usage(), None, None, (), (), None)
     assert ending_of(result, AgentReading(ending=said), nothing_seen)[0] is Ending.CRASHED
     assert ending_of(result, AgentReading(ending=said), None)[0] is said  # nobody else could know
 
