@@ -250,19 +250,11 @@ def _with_amounts(chance: random.Random, scenarios: int, attempts: int) -> tuple
                 costs, seconds, tokens = (
                     tuple(math.exp(chance.gauss(size, 0.5)) for _ in range(attempts)) for _ in range(3)
                 )
+                used = tuple(round(10_000 * one) for one in tokens)
                 cell = Cell(
-                    "b",
-                    f"s{place}",
-                    f"a{agent}",
-                    scores,
-                    passed=round(sum(scores)),
-                    seconds=seconds,
-                    costs=costs,
-                    tokens=tuple(round(10_000 * one) for one in tokens),
-                    comparable="same",
-                    tags=(f"t{place % TAGS}",),
+                    "b", f"s{place}", f"a{agent}", scores, round(sum(scores)), 0, seconds, costs, used
                 )
-                side[cell.key] = cell
+                side[cell.key] = cell._replace(comparable="same", tags=(f"t{place % TAGS}",))
     return Side("now", ("now",), cells[0]), Side("before", ("before",), cells[1])
 
 
@@ -328,39 +320,38 @@ def everything(scenarios: int, attempts: int) -> Callable[[], None]:
     return compute
 
 
-def _settings(repetitions: int) -> Iterator[tuple[str, float, str, str]]:
+Figure = tuple[str, float, str, str]
+"""What was measured, over what it may be, that, and details."""
+
+
+def _alarms(name: str, found: float, detail: str, most: float = MOST_ALARMS) -> Figure:
+    return name, found / most, f"<= {most:.0%}", detail
+
+
+def _settings(repetitions: int) -> Iterator[Figure]:
     """False alarms where attempts are unequal, and where scenarios depend on each other."""
     for setting in UNEQUAL:
         found, most = alarms_in(setting, repetitions), 1 - setting.level
         name = f"alarms, {setting.name}, n = {setting.scenarios}, k = {setting.now}, {setting.before} before"
-        yield name, found / most, f"<= {most:.0%}", f"{found:.1%} of {repetitions}"
+        yield _alarms(name, found, f"{found:.1%} of {repetitions}", most)
     for setting in CLUSTERED:
         found, undeclared = (alarms_in(setting, repetitions, declared=declared) for declared in (True, False))
         name = f"alarms, clusters of {setting.size} by {setting.shared}, n = {setting.scenarios}, k = {setting.now}, {setting.before} before"
-        yield (
-            name,
-            found / MOST_ALARMS,
-            f"<= {MOST_ALARMS:.0%}",
-            f"{found:.1%} of {repetitions}; {undeclared:.1%} undeclared",
-        )
+        yield _alarms(name, found, f"{found:.1%} of {repetitions}; {undeclared:.1%} undeclared")
     for scenarios, attempts in ((40, 3), (88, 1)):
-        found, apart = (
-            many_rules(scenarios, attempts, repetitions // 4, alone=alone) for alone in (False, True)
-        )
-        name = (
-            f"alarms, {len(METRICS)} metrics x {AGENTS} agents x {TAGS} tags, n = {scenarios}, k = {attempts}"
-        )
-        detail = f"{found:.1%} of {repetitions // 4}; {apart:.1%} if each rule stood alone"
-        yield name, found / MOST_ALARMS, f"<= {MOST_ALARMS:.0%}", detail
+        jobs = repetitions // 4
+        found, apart = (many_rules(scenarios, attempts, jobs, alone=alone) for alone in (False, True))
+        rules = f"{len(METRICS)} metrics x {AGENTS} agents x {TAGS} tags"
+        detail = f"{found:.1%} of {jobs}; {apart:.1%} if each rule stood alone"
+        yield _alarms(f"alarms, {rules}, n = {scenarios}, k = {attempts}", found, detail)
     for scenarios in (20, 89):
-        found, _, fixed = until_decided(
-            scenarios, ROUNDS, 0.0, repetitions, rate=lambda chance: chance.betavariate(1, 4)
-        )
+        skewed = functools.partial(until_decided, rate=lambda chance: chance.betavariate(1, 4))
+        found, _, fixed = skewed(scenarios, ROUNDS, 0.0, repetitions)
         detail = f"{found:.1%} regressed in rounds, {fixed:.1%} by all {ROUNDS}"
-        yield f"rounds, Beta(1, 4), n = {scenarios}", found / MOST_ALARMS, f"<= {MOST_ALARMS:.0%}", detail
+        yield _alarms(f"rounds, Beta(1, 4), n = {scenarios}", found, detail)
 
 
-def _printed(repetitions: int) -> Iterator[tuple[str, float, str, str]]:
+def _printed(repetitions: int) -> Iterator[Figure]:
     """How often the drop that a report prints is found."""
     for scenarios in (20, 89):
         for attempts in (1, 3, 5):
@@ -371,32 +362,23 @@ def _printed(repetitions: int) -> Iterator[tuple[str, float, str, str]]:
                 yield name, LEAST_FOUND / found, f">= {LEAST_FOUND:.0%}", detail
 
 
-def measure(repetitions: int = 2000) -> Iterator[tuple[str, float, str, str]]:
+def measure(repetitions: int = 2000) -> Iterator[Figure]:
     """Each promise, over what it may be."""
     compute = everything(500, 5)
     seconds = []
     for _ in range(5):
-        started = (
-            time.process_time()
-        )  # one thread that waits for nothing: what else the machine does is left out
+        # One thread that waits for nothing: what else the machine does is left out.
+        started = time.process_time()
         compute()
         seconds.append(time.process_time() - started)
     whole = statistics.median(seconds)
-    yield (
-        "every statistic of 500 scenarios",
-        whole / BUDGET_SECONDS,
-        f"<= {BUDGET_SECONDS:g} s",
-        f"{whole:.2f} s",
-    )
+    most = f"<= {BUDGET_SECONDS:g} s"
+    yield "every statistic of 500 scenarios", whole / BUDGET_SECONDS, most, f"{whole:.2f} s"
     for scenarios in (20, 89, 500):
         for attempts in (1, 3, 5):
             found = alarms(scenarios, attempts, attempts, 0.0, repetitions)
-            yield (
-                f"false alarms, n = {scenarios}, k = {attempts}",
-                found / MOST_ALARMS,
-                f"<= {MOST_ALARMS:.0%}",
-                f"{found:.1%} of {repetitions}",
-            )
+            name = f"false alarms, n = {scenarios}, k = {attempts}"
+            yield _alarms(name, found, f"{found:.1%} of {repetitions}")
     yield from _settings(repetitions)
     yield from _printed(repetitions)
     for (scenarios, now, before), percent in POWER.items():
@@ -424,4 +406,4 @@ def measure(repetitions: int = 2000) -> Iterator[tuple[str, float, str, str]]:
             else:
                 yield name, least / saved, f"saves {least:.0%}", detail
             if not drop:
-                yield f"{name}: alarms", found / MOST_ALARMS, f"<= {MOST_ALARMS:.0%}", detail
+                yield _alarms(f"{name}: alarms", found, detail)

@@ -31,11 +31,8 @@ _PATH = "/v1/messages"
 
 def _events() -> list[bytes]:
     usage = {"input_tokens": 1000, "cache_read_input_tokens": 200, "output_tokens": 1}
-    delta = {
-        "type": "content_block_delta",
-        "index": 0,
-        "delta": {"type": "text_delta", "text": "some words of it "},
-    }
+    text = {"type": "text_delta", "text": "some words of it "}
+    delta = {"type": "content_block_delta", "index": 0, "delta": text}
     said = [
         {"type": "message_start", "message": {"model": "claude-sonnet-4-5", "usage": usage}},
         *[delta] * (CHUNKS - 3),
@@ -69,12 +66,8 @@ async def _serve(pause: float) -> None:
 
 @contextlib.contextmanager
 def _upstream(pause: float) -> Iterator[str]:
-    command = [
-        sys.executable,
-        "-c",
-        f"import asyncio; from {__name__} import _serve; asyncio.run(_serve({pause}))",
-    ]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    code = f"import asyncio; from {__name__} import _serve; asyncio.run(_serve({pause}))"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
             yield f"http://127.0.0.1:{process.stdout.readline().strip()}"
@@ -95,11 +88,8 @@ def _hand_over(route: Route) -> str:
 async def _call(session: aiohttp.ClientSession, base: str) -> tuple[float, float]:
     """Seconds to the first byte, and in all."""
     started = time.perf_counter()
-    body = {
-        "model": "claude-sonnet-4-5",
-        "stream": True,
-        "messages": [{"role": "user", "content": "x" * 4000}],
-    }
+    prompt = {"role": "user", "content": "x" * 4000}
+    body = {"model": "claude-sonnet-4-5", "stream": True, "messages": [prompt]}
     async with session.post(base + _PATH, json=body) as response:
         await response.content.readany()
         first = time.perf_counter() - started
@@ -190,31 +180,21 @@ def measure() -> Iterator[tuple[str, float, str, str]]:
                 used = _processor_ms(gateway._process.pid) - used
         for which, what in enumerate(("first byte", "whole answer")):
             added = through.median_ms(which) - direct.median_ms(which)
-            yield (
-                f"gateway: {what}, {TRIALS} at once",
-                added / _BUDGET_LATENCY_MS,
-                f"<= {_BUDGET_LATENCY_MS:g} ms more",
-                f"{added:.1f} ms on {direct.median_ms(which):.1f} ms, median",
-            )
-        yield (
-            f"gateway: throughput, {TRIALS} at once",
-            through.throughput / direct.throughput,
-            ">= 0.9 x direct",
-            (
-                f"{through.throughput:.1f} of {direct.throughput:.1f} calls a second; {CHUNKS} events and "
-                f"{used / 2 / TRIALS:.1f} ms of its processor each"
-            ),
+            name, most = f"gateway: {what}, {TRIALS} at once", f"<= {_BUDGET_LATENCY_MS:g} ms more"
+            detail = f"{added:.1f} ms on {direct.median_ms(which):.1f} ms, median"
+            yield name, added / _BUDGET_LATENCY_MS, most, detail
+        share = through.throughput / direct.throughput
+        detail = (
+            f"{through.throughput:.1f} of {direct.throughput:.1f} calls a second; {CHUNKS} events and "
+            f"{used / 2 / TRIALS:.1f} ms of its processor each"
         )
+        yield f"gateway: throughput, {TRIALS} at once", share, ">= 0.9 x direct", detail
         with _upstream(0) as upstream, _routes(gateway, upstream, 1) as [base]:
             asyncio.run(_many(base, 500, 10))
             before = _resident(gateway._process.pid)
             asyncio.run(_many(base, CALLS, 10))
             after = _resident(gateway._process.pid)
-        yield (
-            f"gateway: memory after {CALLS:,} calls",
-            after / before,
-            "<= 1.05 x before",
-            f"{before:.1f} -> {after:.1f} MB",
-        )
+        detail = f"{before:.1f} -> {after:.1f} MB"
+        yield f"gateway: memory after {CALLS:,} calls", after / before, "<= 1.05 x before", detail
     finally:
         gateway.close()

@@ -59,17 +59,9 @@ def test_a_baseline_is_set_moved_shown_and_deleted(reports: Path, capsys: pytest
     assert run("baseline", "accept", "newer", "--reason", "b became harder") == 0
     said = capsys.readouterr()
     assert said.out == f"baseline default is job {NEW}, was job {OLD}\n"
-    assert said.err.splitlines() == [
-        f"job {NEW} was not regressed: no gate has judged it",
-        (
-            "note: texts, nop: no gate can turn red by 1 scenario of 2 attempts, even if every attempt fails: "
-            "use 3 scenarios or more, or 4 attempts or more on both sides"
-        ),
-        (
-            "note: texts, oracle: no gate can turn red by 2 scenarios of 2 attempts, even if every attempt fails: "
-            "use 3 scenarios or more, or 3 attempts or more on both sides"
-        ),
-    ]
+    not_regressed = f"job {NEW} was not regressed: no gate has judged it"
+    beginnings = [line.partition(": no gate can turn red by ")[0] for line in said.err.splitlines()]
+    assert beginnings == [not_regressed, "note: texts, nop", "note: texts, oracle"]
     assert run("baseline", "set", OLD, "--name", "release-1") == 0
 
     capsys.readouterr()

@@ -62,6 +62,10 @@ def history(reports: Path) -> Iterator[History]:
         yield history
 
 
+def written(side: Side, name: str = "x", jobs: tuple[str, ...] = (ONE,)) -> bytes:
+    return baseline_json(BaselineFile(name=name, jobs=jobs, scenarios=as_scenarios(side)))
+
+
 def entry(name: str, *jobs: str, **changes: Any) -> BaselineEntry:
     return BaselineEntry(**{"name": name, "jobs": jobs, "set_at": NOW, **changes})
 
@@ -156,10 +160,8 @@ def test_pooled_attempts_are_of_the_same_task_and_counted_once(reports: Path, hi
     set_baseline(history, entry("both", TWO, ONE))
     resolved = found("both", history)
     assert resolved.side is not None
-    assert {key[1]: cell.scores for key, cell in resolved.side.cells.items()} == {
-        "a": (1.0,),
-        "b": (1.0, 0.0),
-    }
+    scores = {key[1]: cell.scores for key, cell in resolved.side.cells.items()}
+    assert scores == {"a": (1.0,), "b": (1.0, 0.0)}
     assert resolved.notes[1:] == (
         f"pooled from 2 jobs: {TWO}, {ONE}",
         "1 scenario was different in older jobs; their attempts there were left out: texts/a",
@@ -253,9 +255,8 @@ def test_a_job_that_was_cut_short_is_no_baseline_by_its_own_name(
 
 def test_last_is_the_last_completed_job_that_fits(reports: Path, history: History) -> None:
     judged = make_job(reports, FIVE, LETTERS, hours_ago=1)
-    assert "no completed job of the same benchmarks and agents before" in str(
-        found("last", history, judged).missing
-    )
+    none = "no completed job of the same benchmarks and agents before"
+    assert none in str(found("last", history, judged).missing)
     assert jobs_of(found("last", history)) == (FIVE,)
     make_job(reports, ONE, LETTERS, hours_ago=9)
     make_job(reports, TWO, {"nop": {"a": "P", "b": "P"}}, hours_ago=8)
@@ -293,12 +294,8 @@ def test_of_a_last_job_one_attempt_in_twenty_may_have_ended_in_an_error(
     reports: Path, history: History, errors: int, fits: bool
 ) -> None:
     names = [f"s{number:02}" for number in range(20)]
-    make_job(
-        reports,
-        ONE,
-        {"oracle": {name: "E" if place < errors else "P" for place, name in enumerate(names)}},
-        hours_ago=2,
-    )
+    letters = {name: "E" if place < errors else "P" for place, name in enumerate(names)}
+    make_job(reports, ONE, {"oracle": letters}, hours_ago=2)
     judged = make_job(reports, TWO, {"oracle": dict.fromkeys(names, "P")}, hours_ago=1)
     resolved = found("last", history, judged)
     assert (resolved.side is not None) is fits
@@ -343,17 +340,9 @@ def test_last_of_a_job_that_begins_is_of_the_benchmarks_it_is_going_to_run(
 
 
 def git(root: Path, *arguments: str) -> str:
-    who = {
-        "GIT_AUTHOR_NAME": "Ann",
-        "GIT_AUTHOR_EMAIL": "a@b",
-        "GIT_COMMITTER_NAME": "Ann",
-        "GIT_COMMITTER_EMAIL": "a@b",
-    }
-    plain = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
-    done = subprocess.run(
-        ["git", *arguments], cwd=root, env={**os.environ, **who, **plain}, check=True, capture_output=True
-    )
-    return done.stdout.decode().strip()
+    env = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+    call = ["git", "-c", "user.name=Ann", "-c", "user.email=a@b", *arguments]
+    return subprocess.run(call, cwd=root, env=env, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def at(commit: str | None, branch: str | None = "main", *, dirty: bool = False) -> dict[str, Any]:
@@ -407,11 +396,8 @@ def test_what_git_cannot_tell_of_two_commits_is_unknown(
     repository: tuple[Path, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root, (one, _, three, topic) = repository
-    assert [is_ancestor(root, *pair) for pair in ((one, three), (three, one), (topic, three))] == [
-        True,
-        False,
-        False,
-    ]
+    pairs = {(one, three): True, (three, one): False, (topic, three): False}
+    assert {pair: is_ancestor(root, *pair) for pair in pairs} == pairs
     assert is_ancestor(root, "f" * 40, one) is is_ancestor(root.parent, one, three) is None
     monkeypatch.setenv("PATH", str(root))
     assert is_ancestor(root, one, three) is None
@@ -511,23 +497,22 @@ def _without_some_results(reports: Path, history: History) -> None:
     path = min(root.glob("trials/*/*/*/result.json"))
     whole, report = path.read_bytes(), (root / "report.json").read_bytes()
     path.write_bytes(whole[:-20])
-    gone = "cannot be a baseline: 1 of its 4 results are gone"
-    with pytest.raises(
-        InputError, match=rf"{gone}: .*/{path.parent.parent.name}/1/result\.json was left out"
-    ):
-        found(f"file:jobs/{ONE}", history, root=reports)
+
+    def refused(place: str = f"jobs/{ONE}", left_out: str = "") -> None:
+        gone = rf"cannot be a baseline: 1 of its 4 results are gone{left_out}"
+        with pytest.raises(InputError, match=gone):
+            found(f"file:{place}", history, root=reports)
+
+    refused(left_out=rf": .*/{path.parent.parent.name}/1/result\.json was left out")
     path.unlink()
-    with pytest.raises(InputError, match=gone):
-        found(f"file:jobs/{ONE}", history, root=reports)
+    refused()
     path.parent.rename(reports / "elsewhere")
-    with pytest.raises(InputError, match=gone):
-        found(f"file:jobs/{ONE}", history, root=reports)
+    refused()
     (reports / "elsewhere").rename(path.parent)
     less = json.loads(report)
     less["results"].pop()
     (root / "report.json").write_text(json.dumps(less), "utf-8")
-    with pytest.raises(InputError, match=gone):
-        found(f"file:jobs/{ONE}/report.json", history, root=reports)
+    refused(f"jobs/{ONE}/report.json")
     path.write_bytes(whole)
     (root / "report.json").write_bytes(report)
     assert found(f"file:jobs/{ONE}", history, root=reports).side is not None
@@ -550,16 +535,11 @@ def test_a_job_s_directory_and_its_report_are_the_same_side(
             found(f"file:{path}", history, record, root=reports)
     _without_some_results(reports, history)
     for name, jobs in (("own", (ONE,)), ("pool", (TWO, ONE))):
-        written = BaselineFile(name=name, jobs=jobs, scenarios=as_scenarios(from_history))
-        (reports / f"{name}.json").write_bytes(baseline_json(written))
+        (reports / f"{name}.json").write_bytes(written(from_history, name, jobs))
     with pytest.raises(InputError, match="cannot be its own baseline"):
         found("file:own.json", history, record, root=reports)
     assert found("file:pool.json", history, record, root=reports).notes[0] == (
         f"the judged job {ONE} is also part of {reports}/pool.json"
-    )
-    assert (
-        found("file:nothing.json", history, root=tmp_path).missing
-        == f"there is no file {tmp_path}/nothing.json"
     )
     with pytest.raises(InputError, match=r"no job.json; name one of those in its jobs/"):
         found("file:reports", history, root=tmp_path)
@@ -608,12 +588,9 @@ cells = st.builds(
 def test_a_side_comes_back_from_its_file(tmp_path: Path, listed: list[Cell]) -> None:
     side = Side("x", (ONE,), {cell.key: cell for cell in listed if cell.scores or cell.errors})
     path = tmp_path / "baseline.json"
-    path.write_bytes(baseline_json(BaselineFile(name="x", jobs=side.jobs, scenarios=as_scenarios(side))))
+    path.write_bytes(written(side))
     assert as_side(baseline_of(JsonFile(path)), "x") == side
-    backwards = Side("x", (ONE,), dict(reversed(list(side.cells.items()))))
-    assert path.read_bytes() == baseline_json(
-        BaselineFile(name="x", jobs=side.jobs, scenarios=as_scenarios(backwards))
-    )
+    assert path.read_bytes() == written(Side("x", (ONE,), dict(reversed(list(side.cells.items())))))
 
 
 @pytest.mark.parametrize(
@@ -629,13 +606,12 @@ def test_a_file_that_was_changed_or_lost_lines_is_refused(
     tmp_path: Path, old: str, new: str, why: str
 ) -> None:
     side = Side("x", (ONE,), {(one, one, one): Cell("b", one, "oracle", (1.0,), 1) for one in "ac"})
-    written = baseline_json(BaselineFile(name="x", jobs=(ONE,), scenarios=as_scenarios(side))).decode()
+    whole = written(side).decode()
     path = tmp_path / "baseline.json"
-    path.write_text(written.replace(old, new, 1))
-    assert path.read_text() != written
-    with pytest.raises(
-        InputError, match=re.escape(f"baseline.json:8: checksum: {why}; `benchjobs baseline export`")
-    ):
+    path.write_text(whole.replace(old, new, 1))
+    assert path.read_text() != whole
+    message = f"baseline.json:8: checksum: {why}; `benchjobs baseline export`"
+    with pytest.raises(InputError, match=re.escape(message)):
         baseline_of(JsonFile(path))
     path.write_text(re.sub(r'(?s) "checksum": .*?},\n', "", path.read_text()))
     assert baseline_of(JsonFile(path)).checksum is None, (
@@ -742,9 +718,8 @@ def test_a_completed_job_of_a_newer_version_is_passed_over(tmp_path: Path) -> No
         connection.execute("UPDATE jobs SET record = json_set(record, '$.novelty', 1) WHERE id = 'new'")
     with HistoryReader.of(tmp_path) as history:
         assert [job.id for job in history.completed()] == ["mid", "old"]
-        with pytest.raises(
-            InputError, match="the record of job new is of another version or damaged: novelty"
-        ):
+        message = "the record of job new is of another version or damaged: novelty"
+        with pytest.raises(InputError, match=message):
             why_unfit(history, "new")
 
 

@@ -37,11 +37,9 @@ def test_each_file_is_written_where_it_alone_is_asked_for(tmp_path: Path, option
     if option == "--junit":
         suites = list(JUnitXml.fromfile(str(out)))
         assert [suite.tests for suite in suites] == [3]
-        assert 'name="bench_gate"' in content
-    elif option == "--metrics":
-        assert "agent=" in content
+        assert 'name="bench_gate" value="invalid"' in content
     else:
-        assert "gate" in content.lower()
+        assert ('bench_gate{verdict="invalid"} 1' if option == "--metrics" else "gate: invalid.") in content
 
 
 @pytest.mark.parametrize(

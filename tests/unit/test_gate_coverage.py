@@ -6,7 +6,6 @@ import pytest
 
 from pytest_benchjobs.analysis.gate.judge import exit_status
 from pytest_benchjobs.analysis.sides import Side
-from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.gate import Absence, GatePolicy
 from pytest_benchjobs.settings.rules import parse_absence
 
@@ -101,13 +100,8 @@ def test_of_several_agents_each_scenario_is_counted_once() -> None:
     assert lost.why.startswith("the job did not run 2 of 20 scenarios (b/s018, b/s019) of the baseline. ")
     assert "give --bench-allow-missing scenario=s018, or" in lost.why
     assert (lost.now, lost.scenarios) == (1 - 4 / 40, 2)
-    changed = of(
-        *(
-            cell(n, [1.0], f"{agent}:m", comparable="new" if n < 11 else "same")
-            for n in range(20)
-            for agent in "ab"
-        )
-    )
+    both = ((n, f"{agent}:m") for n in range(20) for agent in "ab")
+    changed = of(*(cell(n, [1.0], agent, comparable="new" if n < 11 else "same") for n, agent in both))
     (lost,) = [rule for rule in judged(changed, before, "mean").rules if rule.rule.metric == "coverage"]
     assert lost.why.startswith("11 scenarios changed (b/s000, b/s001, b/s002 and 8 more), more than remain ")
     assert "give --bench-allow-missing scenario=s000, or" in lost.why
@@ -116,12 +110,8 @@ def test_of_several_agents_each_scenario_is_counted_once() -> None:
 
 def failing(count: int, attempts: int = 1, of_all: int = 60) -> Side:
     """A side on which an attempt at so many scenarios ended in an error."""
-    return of(
-        *(
-            cell(n, [1.0] * (attempts - (n < count)), errors=int(n < count), passed=attempts - (n < count))
-            for n in range(of_all)
-        )
-    )
+    errors = (int(n < count) for n in range(of_all))
+    return of(*(cell(n, [1.0] * (attempts - bad), errors=bad) for n, bad in enumerate(errors)))
 
 
 def test_errors_that_may_hide_failures_are_not_ok() -> None:
@@ -135,17 +125,14 @@ def test_errors_that_may_hide_failures_are_not_ok() -> None:
     # More of them would be a regression: then nobody can say that it is none.
     hidden = judged(failing(6), SIXTY, "mean", max_error_rate=0.2)
     assert (hidden.verdict, exit_status(hidden)) == (INVALID, 12)
-    assert (
-        "6 attempts ended in an error; counted as failures they would make the verdict regressed"
-        in hidden.why
-    )
+    told = "6 attempts ended in an error; counted as failures they would make the verdict regressed"
+    assert told in hidden.why
     assert judged(failing(6), SIXTY, "mean:20pp", max_error_rate=0.2).verdict is OK
-    critical = judged(
-        of(*(one._replace(tags=("critical",)) for one in failing(1).cells.values())),
-        of(*(one._replace(tags=("critical",)) for one in SIXTY.cells.values())),
-        "critical",
-    )
-    assert critical.verdict is INVALID
+
+    def critical(some: Side) -> Side:
+        return of(*(one._replace(tags=("critical",)) for one in some.cells.values()))
+
+    assert judged(critical(failing(1)), critical(SIXTY), "critical").verdict is INVALID
 
 
 def test_errors_that_cannot_hide_anything_are_left_out_as_ever() -> None:
@@ -181,8 +168,3 @@ def test_errors_that_cannot_hide_anything_are_left_out_as_ever() -> None:
 )
 def test_what_may_be_missing_is_written_like_the_scope_of_a_rule(text: str, fields: dict[str, str]) -> None:
     assert parse_absence(text) == Absence(text=text, **fields)
-
-
-def test_a_key_that_means_another_is_none_of_a_label() -> None:
-    with pytest.raises(InputError, match="did you mean 'scenario'"):
-        parse_absence("agent=codex:gpt,scenarios=a")

@@ -23,9 +23,7 @@ from pytest_benchjobs.model.gate import (
     GateExit,
     GatePolicy,
     GateReport,
-    GateVerdict,
     Rule,
-    RuleReport,
     ScenarioRef,
 )
 from pytest_benchjobs.model.job import JobConfig, JobRecord, JobStatus, Owner
@@ -36,6 +34,7 @@ from pytest_benchjobs.store.gates import keep_gate, kept_gates
 from pytest_benchjobs.store.layout import JobLayout
 from pytest_benchjobs.store.rows import PairRow
 
+from .gates import change, gate_report, rule_report
 from .records import result
 
 AT = datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC)
@@ -71,6 +70,7 @@ def baseline(scores: list[float | None]) -> Resolved:
     return Resolved(side("main", [("before", rows(scores))]), None, ("a note",))
 
 
+TEN: list[float | None] = [1.0] * 10
 ASKED = GateConfig(baseline="main", rules=(Rule(text="mean", metric="mean"),))
 
 
@@ -102,10 +102,8 @@ def test_what_is_said_afterwards_goes_before_what_was_asked() -> None:
     asked = gate_config({"baseline": "main", "fail_on_regression": ["mean:5pp"], "min_score": {"*": 0.5}})
     assert gate_config({}, asked=asked) == asked
     again = gate_config({"fail_on_regression": ["cost:20%"], "min_score": {"*": 0.7}}, asked=asked)
-    assert (again.baseline, [rule.text for rule in again.rules]) == (
-        "main",
-        ["cost:20%", "--bench-min-score 0.7"],
-    )
+    assert again.baseline == "main"
+    assert [rule.text for rule in again.rules] == ["cost:20%", "--bench-min-score 0.7"]
     needy = asked.model_copy(update={"require_baseline": True, "first_run": True})
     none = gate_config({"baseline": "none"}, asked=needy)
     assert (none.baseline, none.require_baseline, none.first_run) == ("none", False, False)
@@ -129,11 +127,10 @@ def test_what_is_said_afterwards_goes_before_what_was_asked() -> None:
         ({"allow_missing": ["a\nb"]}, "allow_missing: 'a\\nb' names nothing"),
         ({"allow_missing": ["tag=x"]}, "allow_missing: 'tag=x': unknown key 'tag'; write KEY=PATTERN"),
         ({"allow_missing": ["scenaro=x"]}, "allow_missing: 'scenaro=x': unknown key 'scenaro'; did you mean 'scenario'?"),
+        ({"allow_missing": ["agent=c:gpt,scenarios=a"]}, "allow_missing: 'agent=c:gpt,scenarios=a': unknown key 'scenarios'; did you mean 'scenario'?"),
         ({"allow_missing": ["agent="]}, "allow_missing: 'agent=': agent has no value"),
         ({"allow_missing": ["agent=a,agent=b"]}, "allow_missing: 'agent=a,agent=b': agent is given twice"),
-        ({"min_score": {"*": "nan"}}, "min_score: 'nan' is not a score"),
         ({"min_samples": {"*": 1.5}}, "min_samples: '1.5' is not a number of scenarios"),
-        ({"min_lift": {"*": 0}}, "min_lift: '0' is not"),
         ({"regress_warn": 2}, "regress_warn: '2' is not a number of points"),
         ({"noise": {"b": "-1pp"}}, "noise: '-1pp' is not a number of points"),
         ({"policy": "x"}, "policy: 'x' is none of evidence, strict, point"),
@@ -147,11 +144,10 @@ def test_mistakes(values: dict[str, Any], message: str) -> None:
     assert all(part in str(raised.value) for part in parts)
 
 
-@given(
-    st.dictionaries(
-        st.sampled_from(["min_score", "noise", "min_lift"]), st.dictionaries(st.text(), st.text())
-    )
-)
+FLOORS = st.sampled_from(["min_score", "noise", "min_lift"])
+
+
+@given(st.dictionaries(FLOORS, st.dictionaries(st.text(), st.text())))
 def test_whatever_is_given_is_understood_or_refused_in_a_line(values: dict[str, Any]) -> None:
     try:
         gate_config(values)
@@ -163,37 +159,36 @@ def test_whatever_is_given_is_understood_or_refused_in_a_line(values: dict[str, 
 
 
 def test_a_whole_job_and_one_of_a_part() -> None:
-    ten: list[float | None] = [1.0] * 10
-    judged = judge_job(record(), rows(ten), ASKED, baseline(ten), at=AT)
+    judged = judge_job(record(), rows(TEN), ASKED, baseline(TEN), at=AT)
     assert (judged.status, judged.report.verdict, judged.report.notes[0]) == (0, "ok", "a note")
-    less = judge_job(record(planned=7), rows(ten[:7]), ASKED, baseline(ten), at=AT)
+    less = judge_job(record(planned=7), rows(TEN[:7]), ASKED, baseline(TEN), at=AT)
     assert [ref.scenario for ref in less.report.removed] == ["s7", "s8", "s9"]
     assert (less.status, less.report.verdict) == (12, "invalid")
     assert less.report.why == (
         "invalid: the job did not run 3 of 10 scenarios (b/s7, b/s8, b/s9) of the baseline. If this is intended, "
         "give --bench-allow-missing scenario=s7, or set a new baseline"
     )
-    part = judge_job(record(planned=7, partial=True), rows(ten[:7]), ASKED, baseline(ten), at=AT)
+    part = judge_job(record(planned=7, partial=True), rows(TEN[:7]), ASKED, baseline(TEN), at=AT)
     assert (part.status, part.report.removed) == (0, ())
     assert part.report.notes[-1] == "3 of the baseline's scenarios were not selected"
     # A critical scenario that nobody asked for is not gone.
     strict = GateConfig(baseline="main", rules=(Rule(text="c", metric="critical"),), policy=GatePolicy.STRICT)
-    main = Resolved(side("main", [("before", [row._replace(tags='["critical"]') for row in rows(ten)])]))
-    some = [row._replace(tags='["critical"]') for row in rows(ten[:7])]
+    main = Resolved(side("main", [("before", [row._replace(tags='["critical"]') for row in rows(TEN)])]))
+    some = [row._replace(tags='["critical"]') for row in rows(TEN[:7])]
     assert judge_job(record(planned=7), some, strict, main, at=AT).status == 12
     absent = strict.model_copy(update={"allow_missing": (Absence(text="s*", scenario="s*"),)})
     assert judge_job(record(planned=7), some, absent, main, at=AT).status == 11
     assert judge_job(record(planned=7, partial=True), some, strict, main, at=AT).status == 0
     # Another benchmark is, unless benchmarks were named; with nothing in common there is nothing to say.
-    wide = Resolved(side("main", [("before", [*rows(ten), *rows(ten, benchmark="c")])]))
-    gone = judge_job(record(), rows(ten), ASKED, wide, at=AT)
+    wide = Resolved(side("main", [("before", [*rows(TEN), *rows(TEN, benchmark="c")])]))
+    gone = judge_job(record(), rows(TEN), ASKED, wide, at=AT)
     assert gone.status == 12
     assert gone.report.why.startswith("invalid: the job did not run benchmark c of the baseline. ")
     assert "--bench-allow-missing benchmark=c" in gone.report.why
-    other = judge_job(record(named=True), rows(ten), ASKED, wide, at=AT)
+    other = judge_job(record(named=True), rows(TEN), ASKED, wide, at=AT)
     assert (other.status, other.report.removed) == (0, ())
     assert other.report.notes[-1] == "10 of the baseline's scenarios were not selected"
-    assert judge_job(record(partial=True), rows(ten, benchmark="d"), ASKED, wide, at=AT).status == 12
+    assert judge_job(record(partial=True), rows(TEN, benchmark="d"), ASKED, wide, at=AT).status == 12
 
 
 @pytest.mark.parametrize(
@@ -201,58 +196,51 @@ def test_a_whole_job_and_one_of_a_part() -> None:
     [(JobStatus.CANCELLED, 12), (JobStatus.TIMEOUT, 12), (JobStatus.FAILED, 12), (JobStatus.BUDGET, 13)],
 )
 def test_a_job_that_is_not_whole_is_invalid(status: JobStatus, exit_status: int) -> None:
-    ten: list[float | None] = [1.0] * 10
-    judged = judge_job(record(status, message="why"), rows([0.0] * 8), ASKED, baseline(ten), at=AT)
+    judged = judge_job(record(status, message="why"), rows([0.0] * 8), ASKED, baseline(TEN), at=AT)
     assert (judged.status, judged.report.verdict) == (exit_status, "invalid")
     assert judged.report.why == f"invalid: the job is {status.value}, 2 of 10 trials did not run: why"
     assert judged.report.notes[0].startswith("what ran is regressed: mean 1.00 -> 0.00")
     assert judged.report.notes[-1] == "2 of the baseline's scenarios did not run"
     # More is wrong than money.
-    errors = judge_job(record(status), rows([None] * 8), ASKED, baseline(ten), at=AT)
+    errors = judge_job(record(status), rows([None] * 8), ASKED, baseline(TEN), at=AT)
     assert errors.status == 12
     with pytest.raises(InputError, match="is running"):
         judge_job(record(JobStatus.RUNNING), [], ASKED, None, at=AT)
 
 
 def test_results_that_are_gone_make_it_invalid() -> None:
-    ten: list[float | None] = [1.0] * 10
     for partial in (False, True):
-        judged = judge_job(record(partial=partial), rows(ten[:1]), ASKED, baseline(ten), at=AT)
+        judged = judge_job(record(partial=partial), rows(TEN[:1]), ASKED, baseline(TEN), at=AT)
         assert (judged.status, judged.report.verdict) == (12, "invalid")
         assert judged.report.why == "invalid: 9 of the job's 10 results are gone"
     floor = GateConfig(rules=(Rule(text="floor", metric="min_score", amount=0.5),))
-    assert judge_job(record(), rows(ten[:9]), floor, None, at=AT).status == 12
-    assert judge_job(record(), rows(ten), floor, None, at=AT).status == 0
+    assert judge_job(record(), rows(TEN[:9]), floor, None, at=AT).status == 12
+    assert judge_job(record(), rows(TEN), floor, None, at=AT).status == 0
 
 
 def test_two_tasks_of_one_name_are_not_taken_for_one() -> None:
-    ten: list[float | None] = [1.0] * 10
-    other = [row._replace(comparable="other", score=0.0, outcome="failed") for row in rows(ten[:2])]
-    judged = judge_job(record(planned=12), [*rows(ten), *other], ASKED, baseline(ten), at=AT)
-    assert (judged.status, judged.report.why) == (
-        12,
-        "invalid: two different tasks in it are called b/s0, as 1 more",
-    )
+    other = [row._replace(comparable="other", score=0.0, outcome="failed") for row in rows(TEN[:2])]
+    judged = judge_job(record(planned=12), [*rows(TEN), *other], ASKED, baseline(TEN), at=AT)
+    why = "invalid: two different tasks in it are called b/s0, as 1 more"
+    assert (judged.status, judged.report.why) == (12, why)
     # Another attempt at what changed in between is none.
     later = [row._replace(attempt=2) for row in other]
-    assert judge_job(record(planned=12), [*rows(ten), *later], ASKED, baseline(ten), at=AT).status == 0
-    same = rows(ten[:2])
-    assert judge_job(record(planned=12), [*rows(ten), *same], ASKED, baseline(ten), at=AT).status == 0
+    assert judge_job(record(planned=12), [*rows(TEN), *later], ASKED, baseline(TEN), at=AT).status == 0
+    same = rows(TEN[:2])
+    assert judge_job(record(planned=12), [*rows(TEN), *same], ASKED, baseline(TEN), at=AT).status == 0
 
 
 def test_of_a_job_of_two_agents_one_is_judged() -> None:
-    ten: list[float | None] = [1.0] * 10
-    both = [*rows(ten, agent="a"), *rows([0.0] * 10, agent="b")]
-    judged = judge_job(record(planned=20), both, ASKED, baseline(ten), at=AT, only="b")
+    both = [*rows(TEN, agent="a"), *rows([0.0] * 10, agent="b")]
+    judged = judge_job(record(planned=20), both, ASKED, baseline(TEN), at=AT, only="b")
     assert (judged.status, [one.agent for one in judged.report.rules]) == (10, ["b"])
-    assert judge_job(record(planned=20), both[1:], ASKED, baseline(ten), at=AT, only="b").status == 12
+    assert judge_job(record(planned=20), both[1:], ASKED, baseline(TEN), at=AT, only="b").status == 12
 
 
 def test_what_was_taken_over_from_the_baseline_shows_no_change() -> None:
-    ten: list[float | None] = [1.0] * 10
-    own = [row._replace(reused="before") if place < 4 else row for place, row in enumerate(rows(ten))]
+    own = [row._replace(reused="before") if place < 4 else row for place, row in enumerate(rows(TEN))]
     own[9] = own[9]._replace(reused="another")
-    judged = judge_job(record(), own, ASKED, baseline(ten), at=AT)
+    judged = judge_job(record(), own, ASKED, baseline(TEN), at=AT)
     assert judged.report.notes[-1] == (
         "4 of 10 results are reused from the baseline: they cannot show a change"
     )
@@ -337,19 +325,13 @@ def test_reasons_against_publishing_say_what_they_are_about() -> None:
 
 
 def hostile_report() -> GateReport:
-    change = Change.model_construct(
-        benchmark=HOSTILE, scenario=HOSTILE, agent=HOSTILE, before=1.0, now=0.0, before_attempts=1, now_attempts=1,
-        before_passed=1, now_passed=0, p_value=0.5, adjusted=None, critical=True, known=None,
-    )  # fmt: skip
-    rule = RuleReport(
-        rule=Rule(text=HOSTILE, metric="mean"), benchmark=HOSTILE, agent=HOSTILE, verdict=GateVerdict.INCONCLUSIVE,
-        why=HOSTILE, before=1.0, now=0.0, change=-1.0, low=-1.0, high=0.5, p_value=0.0001, detectable=0.1, advice=HOSTILE,
-    )  # fmt: skip
-    return GateReport(
-        job="now", at=AT, baseline=HOSTILE, baseline_jobs=(HOSTILE,) * 9, policy=GatePolicy.EVIDENCE,
-        verdict=GateVerdict.REGRESSED, why=HOSTILE, rules=(rule,) * 30, broke=(change,) * 30,
-        removed=(ScenarioRef(benchmark=HOSTILE, scenario=HOSTILE, agent=HOSTILE),), attempts=10, errors=1,
-        notes=(HOSTILE,) * 30,
+    where = {"benchmark": HOSTILE, "scenario": HOSTILE, "agent": HOSTILE}
+    broke = Change.model_construct(**{**dict(change(critical=True)), **where})
+    asked = Rule(text=HOSTILE, metric="mean")
+    rule = rule_report(rule=asked, benchmark=HOSTILE, agent=HOSTILE, why=HOSTILE, advice=HOSTILE)
+    return gate_report(
+        baseline=HOSTILE, baseline_jobs=(HOSTILE,) * 9, why=HOSTILE, rules=(rule,) * 30, broke=(broke,) * 30,
+        removed=(ScenarioRef(**where),), notes=(HOSTILE,) * 30,
     )  # fmt: skip
 
 
@@ -363,9 +345,9 @@ def test_nothing_hostile_reaches_a_terminal_and_lists_are_cut() -> None:
 
 def test_the_latest_reports_are_kept_beside_the_job(tmp_path: Path) -> None:
     assert kept_gates(tmp_path) == []
-    report = GateReport(job="now", at=AT, policy=GatePolicy.EVIDENCE, verdict=GateVerdict.OK, why="0")
+    report = gate_report()
     for number in range(12):
-        keep_gate(tmp_path, report.model_copy(update={"why": str(number)}))
+        keep_gate(tmp_path, gate_report(why=str(number)))
     assert [one.why for one in kept_gates(tmp_path)] == [str(number) for number in range(2, 12)]
     JobLayout(tmp_path).gates.write_text("{")
     with pytest.raises(InputError, match="is damaged"):
@@ -420,21 +402,12 @@ def test_attempts_at_another_task_than_the_latest_are_left_out() -> None:
 
 @pytest.mark.parametrize("outcome", ["passed", "failed", "error"])
 @pytest.mark.parametrize("score", [None, 0.25])
-@pytest.mark.parametrize(("reused", "rescored"), [(None, None), ("r", None), (None, "o"), ("r", "o")])
-@pytest.mark.parametrize(
-    ("cost", "into", "out"), [(None, None, None), (0.5, 3, 4), (None, 3, None), (0.0, None, 4)]
-)
+@pytest.mark.parametrize("taken", [(None, None), ("r", None), (None, "o"), ("r", "o")])
+@pytest.mark.parametrize("spent", [(None, None, None), (0.5, 3, 4), (None, 3, None), (0.0, None, 4)])
 def test_a_single_attempt_counts_as_it_does_among_several(
-    outcome: str,
-    score: float | None,
-    reused: str | None,
-    rescored: str | None,
-    cost: float | None,
-    into: int | None,
-    out: int | None,
+    outcome: str, score: float | None, taken: tuple[str | None, ...], spent: tuple[Any, ...]
 ) -> None:
-    row = PairRow(
-        "b", "s", "a", 1, outcome, score, None, 2.0, cost, into, out, "digest", reused, rescored, "strict", '["x", 1]', "c"
-    )  # fmt: skip
+    about = (outcome, score, None, 2.0, *spent, "digest", *taken, "strict", '["x", 1]', "c")
+    row = PairRow("b", "s", "a", 1, *about)
     assert sides._only(row) == sides._cell(row[:3], [row])
     assert sides._only(row).tags == ("x", "1")

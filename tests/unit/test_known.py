@@ -32,28 +32,22 @@ from .records import record, result, trial
 SECTIONS = ["## Errors (not the agents' doing; no score)", "## Known failures"]
 
 TODAY = datetime.date(2027, 1, 31)
-WHOLE = """\
-# The file of a team.
-[[known]]
-scenario = "tb/fix-git"
-benchmark = "t*"
-agent = "aider:*"
-reason = " Wrong since 2.3 "
-issue = "https://issues.example/12"
-until = 2027-01-31
 
-[[known]]
-scenario = "flaky-*"
-reason = "r"
-until = "2027-02-28"
-mode = "quarantine"
 
-[[known]]
-scenario = "exact"
-reason = "r"
-until = 2999-12-31
-strict = true
-"""
+def entry(**changes: Any) -> str:
+    """An entry that is right but for the changes, which are TOML; None leaves a key out."""
+    keys = {"scenario": '"s"', "reason": '"r"', "until": "2999-01-31", **changes}
+    return "[[known]]\n" + "".join(f"{key} = {value}\n" for key, value in keys.items() if value is not None)
+
+
+ISSUE = "https://issues.example/12"
+GIT = {"scenario": '"tb/fix-git"', "benchmark": '"t*"', "agent": '"aider:*"', "issue": f'"{ISSUE}"'}
+WHOLE = (
+    "# The file of a team.\n"
+    + entry(**GIT, reason='" Wrong since 2.3 "', until="2027-01-31")
+    + entry(scenario='"flaky-*"', until='"2027-02-28"', mode='"quarantine"')
+    + entry(scenario='"exact"', strict="true")
+)
 
 
 @pytest.fixture
@@ -72,12 +66,6 @@ def complaints(path: Path, text: str) -> list[str]:
     return [f"{error.line}: {error.message}" for error in caught.value.errors]
 
 
-def entry(**changes: Any) -> str:
-    """An entry that is right but for the changes, which are TOML; None leaves a key out."""
-    keys = {"scenario": '"s"', "reason": '"r"', "until": "2999-01-31", **changes}
-    return "[[known]]\n" + "".join(f"{key} = {value}\n" for key, value in keys.items() if value is not None)
-
-
 def test_a_file_says_who_fails_why_and_until_when(path: Path) -> None:
     git, flaky, exact = read(path, WHOLE).entries
     assert git == Entry(
@@ -85,13 +73,13 @@ def test_a_file_says_who_fails_why_and_until_when(path: Path) -> None:
         "tb/fix-git",
         "aider:*",
         Known(
-            mode=KnownMode.EXPECTED_FAIL, reason="Wrong since 2.3", issue="https://issues.example/12",
+            mode=KnownMode.EXPECTED_FAIL, reason="Wrong since 2.3", issue=ISSUE,
             until=TODAY, place="bench-known.toml:2",
         ),
     )  # fmt: skip
-    said = "Wrong since 2.3 (https://issues.example/12; bench-known.toml:2; until 2027-01-31)"
+    said = f"Wrong since 2.3 ({ISSUE}; bench-known.toml:2; until 2027-01-31)"
     assert git.known.text == said
-    assert (flaky.known.mode, flaky.known.place) == (KnownMode.QUARANTINE, "bench-known.toml:10")
+    assert (flaky.known.mode, flaky.known.place) == (KnownMode.QUARANTINE, "bench-known.toml:9")
     assert (exact.known.strict, exact.benchmark, exact.agent) == (True, None, None)
     data = json.loads(json.dumps(tomllib.loads(WHOLE), default=str))
     jsonschema.validate(data, known_schema(), jsonschema.Draft202012Validator)

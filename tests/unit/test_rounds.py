@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -84,15 +85,8 @@ class Job:
 
     def __init__(self, directory: Path, attempts: int = 5, before: Any = BEFORE, **changes: Any) -> None:
         self.said: list[str] = []
-        self.rounds: Rounds[Ticket] = Rounds(
-            JOB,
-            JobConfig(directory=directory, attempts=attempts),
-            gate(**changes),
-            before,
-            {},
-            [],
-            self.said.append,
-        )
+        config = JobConfig(directory=directory, attempts=attempts)
+        self.rounds: Rounds[Ticket] = Rounds(JOB, config, gate(**changes), before, {}, [], self.said.append)
         self.tickets = [Ticket(trial(name, attempt=n)) for name in NAMES for n in range(1, attempts + 1)]
 
     def run(self, good: Any) -> list[set[int]]:
@@ -143,12 +137,7 @@ def test_what_looks_worse_gets_fresh_attempts_with_numbers_of_their_own(tmp_path
     job = Job(tmp_path, attempts=3, confirm=2)
     job.run(lambda ticket: ticket.scenario not in ("s03", "s07"))
     fresh = job.rounds.fresh(job.tickets, another)
-    assert [(ticket.scenario, ticket.attempt) for ticket in fresh] == [
-        ("s03", 4),
-        ("s03", 5),
-        ("s07", 4),
-        ("s07", 5),
-    ]
+    assert [(one.scenario, one.attempt) for one in fresh] == list(product(("s03", "s07"), (4, 5)))
     assert job.said == ["bench: 2 scenarios look worse than in the baseline: 4 fresh attempts"]
     # What was not selected now has no trials to make others from.
     fresh = job.rounds.fresh([one for one in job.tickets if one.scenario != "s03"], another)

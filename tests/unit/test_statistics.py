@@ -70,11 +70,6 @@ def close(found: float | None, expected: float, within: float = 1e-9) -> bool:
     return found is not None and math.isclose(found, expected, rel_tol=within, abs_tol=1e-12)
 
 
-def rounded_sum(values: Any, axis: int = 0) -> Any:
-    """So that scipy sees ties where there are some: it compares sums with all their rounding errors."""
-    return values.sum(axis=axis).round(9)
-
-
 def flips(values: Sequence[float]) -> float:
     """By the definition: all choices of signs."""
     signs = numpy.array(list(itertools.product((1, -1), repeat=len(values))))
@@ -103,21 +98,6 @@ def test_a_rise_is_a_drop_of_all_negated(values: list[float], rates: bool, shift
     negated = ours.sign_flip([-one for one in values], shift=-shift, resamples=300)
     assert (found.p_value, found.rise) == pytest.approx((negated.rise, negated.p_value), abs=1e-12)
     assert not found.exact or found.p_value + found.rise > 1 - 1e-12  # both have this very sum
-
-
-@at_most(100)
-@pytest.mark.when_changed
-@given(some(2, 10, RATES))
-def test_sign_flip_is_the_permutation_test_of_scipy(values: list[float]) -> None:
-    theirs = scipy.stats.permutation_test(
-        (values,),
-        rounded_sum,
-        permutation_type="samples",
-        alternative="less",
-        n_resamples=math.inf,
-        vectorized=True,
-    )
-    assert close(ours.sign_flip(values).p_value, theirs.pvalue)
 
 
 def attempts(n: int, kind: str, seed: int, most: int = 3) -> tuple[list[list[float]], list[list[float]]]:
@@ -388,7 +368,6 @@ def test_every_deal_of_a_pool_is_as_likely() -> None:
 @given(counts, counts)
 def test_mcnemar_is_that_of_statsmodels_and_the_sign_flip_of_ones(broke: int, fixed: int) -> None:
     found = ours.mcnemar(broke, fixed)
-    assert close(found, scipy.stats.binomtest(broke, broke + fixed, alternative="greater").pvalue if broke + fixed else 1.0)  # fmt: skip
     assert close(found, ours.sign_flip([-1.0] * broke + [1.0] * fixed + [0.0] * 3).p_value)
     theirs = statsmodels.stats.contingency_tables.mcnemar([[7, broke], [fixed, 4]], exact=True)
     assert close(min(1.0, 2 * min(found, ours.mcnemar(fixed, broke))), theirs.pvalue)
@@ -411,19 +390,16 @@ def test_adjusted_p_values_are_those_of_statsmodels(found: list[float]) -> None:
         with mock.patch("gc.collect"):  # it collects garbage at each call
             theirs = statsmodels.stats.multitest.multipletests(found, method=method)[1]
         assert numpy.allclose(adjust(found), theirs, rtol=1e-9, atol=1e-12), method
-    assert numpy.allclose(ours.benjamini_hochberg(found), scipy.stats.false_discovery_control(found))
 
 
 @SOME
 @pytest.mark.when_changed
 @given(st.integers(1, 2000), st.integers(0, 2000), st.floats(0.5, 0.999))
-def test_wilson_is_that_of_both(n: int, some: int, level: float) -> None:
+def test_wilson_is_that_of_statsmodels(n: int, some: int, level: float) -> None:
     passed = some % (n + 1)
     found = ours.wilson(passed, n, level)
     theirs = statsmodels.stats.proportion.proportion_confint(passed, n, 1 - level, "wilson")
     assert numpy.allclose(found, theirs, rtol=1e-9, atol=1e-12)
-    also = scipy.stats.binomtest(passed, n).proportion_ci(level, "wilson")
-    assert numpy.allclose(found, [also.low, also.high], rtol=1e-9, atol=1e-12)
     assert 0 <= found[0] <= passed / n <= found[1] <= 1
 
 
@@ -487,36 +463,6 @@ def test_not_worse_is_the_other_tail_about_the_margin(values: list[float], margi
     assert ours.non_inferiority(values, margin + 0.1) <= found + 0.02  # a wider margin is easier to show
 
 
-def test_a_small_drop_is_shown_to_be_small_only_by_many() -> None:
-    chance = random.Random(1)
-    some = [chance.choice([-1.0, 0.0, 0.0, 1.0]) for _ in range(20)]
-    many = [chance.choice([-0.2, 0.0, 0.0, 0.2]) for _ in range(500)]
-    assert ours.non_inferiority(some, 0.02) > 0.05
-    assert ours.non_inferiority(many, 0.02) < 0.05
-    assert ours.non_inferiority([], 0.02) == 1.0
-
-
-@pytest.mark.extended
-def test_detectable_drops_shrink_with_attempts_and_scenarios() -> None:
-    chance = random.Random(2)
-
-    def drop(n: int, before: int, now: int, alpha: float = 0.05) -> float:
-        def suite(k: int) -> list[list[float]]:
-            return [
-                [float(chance.random() < (0.15, 0.85)[place % 2]) for _ in range(k)] for place in range(n)
-            ]
-
-        found = [ours.detectable_drop(suite(before), suite(now), alpha=alpha) or 0.0 for _ in range(40)]
-        return math.fsum(found) / len(found)
-
-    assert drop(89, 1, 1) > drop(89, 3, 3) > drop(89, 5, 5) > drop(500, 5, 5)
-    assert drop(89, 3, 3) > drop(89, 15, 3) > drop(89, 15, 15)
-    assert drop(89, 3, 3, alpha=0.01) > drop(89, 3, 3)
-    # With many scenarios it nears what the variance within them gives, (z + z) x error.
-    plain = (1.645 + 0.842) * math.sqrt(0.15 * 0.85 * 2 / 5 / 5000)
-    assert plain < drop(5000, 5, 5) < 1.1 * plain
-
-
 def test_a_drop_that_no_suite_could_show_is_not_promised() -> None:
     hard = [[0.0]] * 18 + [[1.0], [0.0]], [[0.0]] * 18 + [[0.0], [1.0]]
     assert ours.detectable_drop(*hard) is None  # not even a drop to 0
@@ -557,6 +503,7 @@ def test_what_cannot_be_known_is_none_and_what_says_nothing_is_one() -> None:
     assert ours.clustered_error([0.1, 0.9], ["one", "one"]) is None
     assert ours.mean_interval([0.25] * 30) == ours.Interval(0.25, 0.25)
     some = [[1.0] * 9 + [0.0]] * 20
+    assert ours.non_inferiority([], 0.02) == 1.0
     assert ours.detectable_drop([], []) is None
     assert ours.detectable_drop(some[:4], some[:4]) is None  # 0.5^4 is more than 0.05
     assert ours.detectable_drop(some[:5], some[:5]) is not None
@@ -617,16 +564,20 @@ def test_what_makes_no_sense_is_refused(use: Callable[[], object], says: str) ->
         use()
 
 
+HOW = st.sampled_from([(0.01, 0.9), (0.05, 0.55), (0.2, 0.99)])
+
+
 @pytest.mark.parametrize("scores", [True, False])
 @at_most(60)
 @pytest.mark.when_changed
-@given(st.integers(5, 40), st.sampled_from(["passes", "scores"]), seeds, st.sampled_from([0.01, 0.05, 0.2]))
+@given(st.integers(5, 40), st.sampled_from(["passes", "scores"]), seeds, HOW)
 def test_the_detectable_drop_is_where_the_test_finds_it_with_the_power_asked_for(
-    scores: bool, n: int, kind: str, seed: int, alpha: float
+    scores: bool, n: int, kind: str, seed: int, how: tuple[float, float]
 ) -> None:
     """By the variances that its docstring describes, written down scenario by scenario."""
     before, now = attempts(n, kind, seed)
-    drop = ours.detectable_drop(before, now, alpha=alpha, power=0.9, scores=scores)
+    alpha, power = how
+    drop = ours.detectable_drop(before, now, alpha=alpha, power=power, scores=scores)
     assume(drop is not None)
     assert drop is not None
     a, b = (numpy.array([len(some) for some in side]) for side in (before, now))
@@ -650,22 +601,9 @@ def test_the_detectable_drop_is_where_the_test_finds_it_with_the_power_asked_for
         deals, seen = plain + drop**2 * numpy.mean(1 / (a + b - 1)), plain
     normal = scipy.stats.norm.ppf
     step = numpy.mean(1 / a + 1 / b) / n / 2 if kind == "passes" else 0.0
-    expected = normal(1 - alpha) * math.sqrt(deals / n) + (normal(0.9) + 0.5 / math.sqrt(n)) * math.sqrt(
-        seen / n
-    )
+    above = normal(power) + 0.5 / math.sqrt(n)
+    expected = normal(1 - alpha) * math.sqrt(deals / n) + above * math.sqrt(seen / n)
     assert drop == pytest.approx(expected + step, rel=1e-6)
-
-
-@pytest.mark.parametrize("power", [0.55, 0.8, 0.99])
-def test_amounts_that_vary_have_a_detectable_rise_at_every_power(power: float) -> None:
-    chance = random.Random(7)
-    spent = [[[chance.random() for _ in range(4)] for _ in range(30)] for _ in range(2)]
-    found = ours.detectable_drop(*spent, power=power, scores=False)
-    assert found is not None
-    # Of amounts the error of the difference is all that matters, but for what the test sees of the rise itself.
-    error = math.sqrt(sum(numpy.var(some, ddof=1) for side in spent for some in side) / 60 / 2 / 30)
-    z = scipy.stats.norm.ppf(0.95) + scipy.stats.norm.ppf(power) + 0.5 / math.sqrt(30)
-    assert z * error <= found <= 1.1 * z * error
 
 
 def _one_of_sixteen(n: int, seen: int) -> list[shuffling.Part]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import http.client
 import json
-import threading
 import urllib.error
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from email.message import Message
 from pathlib import Path
 from typing import Any
@@ -174,16 +174,9 @@ def test_a_registry_that_does_not_answer_is_asked_three_times_and_others_are_ask
 def test_several_threads_may_weigh(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry_module, "sizes_of", lambda *_: Sizes(stored=1, unpacked=3))
     weighing = _weighing(Engine())
-    threads = [
-        threading.Thread(
-            target=weighing.weigh, args=(Environment(image=f"r.example/{n}"), {}, {}), kwargs={"ask": True}
-        )
-        for n in range(20)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(20)
+    images = [Environment(image=f"r.example/{n}") for n in range(20)]
+    with ThreadPoolExecutor(len(images)) as pool:
+        list(pool.map(lambda image: weighing.weigh(image, {}, {}, ask=True), images))
     assert len(Ledger(Engine.host).read().told) == 20
 
 
@@ -250,10 +243,8 @@ def test_an_image_that_nobody_has_is_of_unknown_size(monkeypatch: pytest.MonkeyP
 
 def test_docker_hub_is_asked_where_a_question_is_no_pull(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    images = [
-        {"os": "linux", "architecture": machine, "size": size}
-        for machine, size in (("amd64", 5), ("arm64", 7))
-    ]
+    sizes = {"amd64": 5, "arm64": 7}
+    images = [{"os": "linux", "architecture": machine, "size": size} for machine, size in sizes.items()]
 
     def call(url: str, headers: object) -> bytes:
         asked.append(url)
