@@ -12,14 +12,13 @@ import pytest
 
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.result import ScorerResult
-from pytest_benchjobs.model.scenario import Environment, ScorerSpec
-from pytest_benchjobs.sandbox.protocol import Fetched, File, SandboxSpec
+from pytest_benchjobs.model.scenario import ScorerSpec
+from pytest_benchjobs.sandbox.protocol import Fetched
 from pytest_benchjobs.scoring import ast_grep
 from pytest_benchjobs.scoring.ast_grep import check_ast_grep, score_ast_grep
-from pytest_benchjobs.scoring.grade import make_context, run_scorer
-from pytest_benchjobs.testing import FakeProvider, FakeSandbox
+from pytest_benchjobs.testing import FakeSandbox
 
-from .records import OWNER, trial
+from .scoring import Files, left, scored
 
 EVAL: dict[str, Any] = {"pattern": "eval($A)", "lang": "python"}
 FORBIDDEN = {**EVAL, "max": 0}
@@ -30,22 +29,11 @@ def _spec(params: Mapping[str, Any]) -> ScorerSpec:
 
 
 def _score(
-    tmp_path: Path, params: Mapping[str, Any], files: Mapping[str, bytes | str], *, setup: str = "true"
+    tmp_path: Path, params: Mapping[str, Any], files: Files, *, setup: str = "true", timeout: float = 30
 ) -> ScorerResult:
     """The result for files in the workdir, after the agent's last command."""
-    environment = Environment(image="x", workdir="/app")
-    sandbox = FakeProvider(OWNER).start(SandboxSpec(environment, {}, "none", 60), on_phase=lambda phase: None)
-    sandbox.put(
-        File(name, content=text if isinstance(text, bytes) else text.encode()) for name, text in files.items()
-    )
-    try:
-        sandbox.exec(("sh", "-c", setup), timeout=20, sink=lambda chunk: None)
-        context = make_context(
-            trial().scenario, _spec(params), sandbox, timeout=30, env={}, directory=tmp_path / "trial"
-        )
-        return run_scorer(context, score_ast_grep, lambda text: text)
-    finally:
-        sandbox.remove()
+    with left(files, setup) as sandbox:
+        return scored(sandbox, _spec(params), score_ast_grep, tmp_path / "trial", timeout)
 
 
 def test_a_pattern_that_is_found_is_1_and_one_that_is_not_is_0(tmp_path: Path) -> None:
@@ -205,15 +193,7 @@ def test_an_ast_grep_that_crashes_or_hangs_is_an_error(
     assert crashed.error is not None
     assert crashed.error.class_ == "scorer_crashed"
     _pretending(tmp_path, monkeypatch, "import time; time.sleep(60)")
-    environment = Environment(image="x", workdir="/app")
-    sandbox = FakeProvider(OWNER).start(SandboxSpec(environment, {}, "none", 60), on_phase=lambda phase: None)
-    try:
-        context = make_context(
-            trial().scenario, _spec(EVAL), sandbox, timeout=0.2, env={}, directory=tmp_path / "t"
-        )
-        late = run_scorer(context, score_ast_grep, lambda text: text)
-    finally:
-        sandbox.remove()
+    late = _score(tmp_path, EVAL, {"a.py": "eval(1)"}, timeout=0.2)
     assert late.error is not None
     assert late.error.class_ == "scorer_timeout"
 

@@ -13,15 +13,12 @@ from hypothesis import strategies as st
 
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.result import ScorerResult
-from pytest_benchjobs.model.scenario import Environment, ScorerSpec
-from pytest_benchjobs.sandbox.protocol import File, SandboxSpec
+from pytest_benchjobs.model.scenario import ScorerSpec
 from pytest_benchjobs.scoring.files import check_files, score_files
-from pytest_benchjobs.scoring.grade import make_context, run_scorer
 from pytest_benchjobs.scoring.protocol import Scorer
 from pytest_benchjobs.scoring.result_file import Place, check_result_file, score_result_file
-from pytest_benchjobs.testing import FakeProvider
 
-from .records import OWNER, trial
+from .scoring import Files, left, scored
 
 KINDS: dict[str, Scorer] = {"files": score_files, "result_file": score_result_file}
 
@@ -30,23 +27,14 @@ def _score(
     tmp_path: Path,
     kind: str,
     params: Mapping[str, Any],
-    files: Mapping[str, str | bytes],
+    files: Files,
     *,
     setup: str = "true",
     **spec: Any,
 ) -> ScorerResult:
-    environment = Environment(image="x", workdir="/app")
-    sandbox = FakeProvider(OWNER).start(SandboxSpec(environment, {}, "none", 60), on_phase=lambda phase: None)
-    sandbox.put(
-        File(name, content=text if isinstance(text, bytes) else text.encode()) for name, text in files.items()
-    )
     told = ScorerSpec(name="s", type=kind, params=dict(params), **spec)
-    try:
-        sandbox.exec(("sh", "-c", setup), timeout=20, sink=lambda chunk: None)
-        context = make_context(trial().scenario, told, sandbox, timeout=20, env={}, directory=tmp_path / "t")
-        return run_scorer(context, KINDS[kind], lambda text: text)
-    finally:
-        sandbox.remove()
+    with left(files, setup) as sandbox:
+        return scored(sandbox, told, KINDS[kind], tmp_path / "t")
 
 
 @pytest.mark.parametrize(

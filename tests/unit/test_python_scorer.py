@@ -6,7 +6,6 @@ import base64
 import hashlib
 import sys
 import zipfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +14,12 @@ import yaml
 
 from pytest_benchjobs.model.errors import InputError, ScorerCrashed
 from pytest_benchjobs.model.result import ScorerResult
-from pytest_benchjobs.model.scenario import Environment, ScorerSpec
-from pytest_benchjobs.sandbox.protocol import File, SandboxSpec
+from pytest_benchjobs.model.scenario import ScorerSpec
 from pytest_benchjobs.scoring import wheels
-from pytest_benchjobs.scoring.grade import make_context, run_scorer
 from pytest_benchjobs.scoring.python import check_python, probe_python, score_python
 from pytest_benchjobs.scoring.wheels import Interpreter, wheels_for
-from pytest_benchjobs.testing import FakeProvider
 
-from .records import OWNER, trial
+from .scoring import Files, left, scored
 
 pytestmark = pytest.mark.when_changed
 
@@ -62,21 +58,13 @@ def wheel(
         archive.writestr(f"{info}/RECORD", "".join(lines) + f"{info}/RECORD,,\n")
 
 
-def score(tmp_path: Path, files: Mapping[str, str] | None = None, **changes: Any) -> ScorerResult:
-    environment = Environment(image="x", workdir="/app")
-    sandbox = FakeProvider(OWNER).start(SandboxSpec(environment, {}, "none", 60), on_phase=lambda phase: None)
-    sandbox.put(File(name, content=text.encode()) for name, text in (files or {}).items())
+def score(tmp_path: Path, files: Files | None = None, **changes: Any) -> ScorerResult:
     spec = ScorerSpec(name="it", type="python", **changes)
-    try:
-        context = make_context(
-            trial().scenario, spec, sandbox, timeout=60, env={}, directory=tmp_path / "trial"
-        )
-        result = run_scorer(context, score_python, lambda text: text)
-        left = sandbox.root / "bench" / "python"
-        assert not left.exists() or not list(left.iterdir())
+    with left(files or {}) as sandbox:
+        result = scored(sandbox, spec, score_python, tmp_path / "trial")
+        place = sandbox.root / "bench" / "python"
+        assert not place.exists() or not list(place.iterdir())
         return result
-    finally:
-        sandbox.remove()
 
 
 def told(result: ScorerResult) -> tuple[str | None, float | None]:
@@ -201,10 +189,8 @@ def test_what_is_wrong_is_told_before_an_agent_starts(
 def test_a_python_that_does_not_fit_is_told_before_an_agent_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    environment = Environment(image="x", workdir="/app")
-    sandbox = FakeProvider(OWNER).start(SandboxSpec(environment, {}, "none", 60), on_phase=lambda phase: None)
-    try:
-        spec = ScorerSpec(name="it", type="python", script="1", python_version="<3")
+    spec = ScorerSpec(name="it", type="python", script="1", python_version="<3")
+    with left() as sandbox:
         with pytest.raises(
             ScorerCrashed, match=rf"needs Python <3, and the container has {SELF}.*image: IMAGE"
         ):
@@ -215,8 +201,6 @@ def test_a_python_that_does_not_fit_is_told_before_an_agent_starts(
         monkeypatch.setenv("PATH", str(tmp_path / "none"))
         with pytest.raises(ScorerCrashed, match=r"needs Python 3.8 or newer, and the container has none"):
             probe_python(fits, sandbox, lambda: None)
-    finally:
-        sandbox.remove()
 
 
 @pytest.mark.parametrize(

@@ -24,18 +24,18 @@ from pytest_benchjobs.model.errors import (
     ScorerTimeout,
 )
 from pytest_benchjobs.model.result import Failure, ScorerResult
-from pytest_benchjobs.model.scenario import Environment, ScorerSpec
+from pytest_benchjobs.model.scenario import ScorerSpec
 from pytest_benchjobs.model.usage import Usage
-from pytest_benchjobs.sandbox.protocol import ExecResult, File, SandboxSpec
+from pytest_benchjobs.sandbox.protocol import ExecResult, File
 from pytest_benchjobs.scoring.builtin import score_bash, score_command, score_harbor, score_tests
-from pytest_benchjobs.scoring.grade import combine, make_context, run_scorer
+from pytest_benchjobs.scoring.grade import combine
 from pytest_benchjobs.scoring.output import Tail
 from pytest_benchjobs.scoring.parse import checked, parse_ctrf, parse_junit, parse_reward, parse_score
 from pytest_benchjobs.scoring.protocol import Scorer, ScoringContext
 from pytest_benchjobs.scoring.pytest_runner import pytest_command
-from pytest_benchjobs.testing import FakeProvider, FakeSandbox
 
-from .records import OWNER, trial
+from .records import trial
+from .scoring import left, scored
 
 pytestmark = pytest.mark.when_changed
 
@@ -119,6 +119,7 @@ def test_harbor_reward_files(reward_json: str | None, reward_text: str | None, s
         (None, "0" * 101 + "2", ScoreInvalid),
         ("{", None, ScoreInvalid),
         ("[" * 100_000, None, ScoreInvalid),
+        ('{"reward": 0, "reward": 1}', None, ScoreInvalid),
     ],
 )
 def test_a_reward_that_is_none_is_an_error_and_never_zero(
@@ -126,14 +127,6 @@ def test_a_reward_that_is_none_is_an_error_and_never_zero(
 ) -> None:
     with pytest.raises(error):
         parse_reward(reward_json, reward_text)
-
-
-def test_a_junit_report_gives_partial_credit_and_leaves_out_skips() -> None:
-    text = (
-        "<testsuites><testsuite><testcase/><testcase><failure/></testcase>"
-        "<testcase><skipped/></testcase><testcase><error/></testcase></testsuite></testsuites>"
-    )
-    assert parse_junit(text) == (1, 3)
 
 
 @pytest.mark.parametrize(
@@ -183,29 +176,21 @@ def test_a_status_of_ctrf_that_is_no_word_is_no_pass() -> None:
     assert parse_ctrf(text) == (0, 4)
 
 
-def test_a_reward_that_is_there_twice_is_an_error() -> None:
-    with pytest.raises(ScoreInvalid, match="a key is repeated"):
-        parse_reward('{"reward": 0, "reward": 1}', None)
-
-
-def test_a_failure_may_quote_a_web_page() -> None:
+def test_a_report_gives_partial_credit_leaves_out_skips_and_may_begin_with_a_byte_order_mark() -> None:
+    # A failure may quote a web page.
     page = "<failure><![CDATA[got <!DOCTYPE html><html/> and <!ENTITY]]></failure>"
-    assert parse_junit(f"<testsuite><testcase/><testcase>{page}</testcase></testsuite>") == (1, 2)
-
-
-def test_a_ctrf_report_gives_partial_credit() -> None:
-    text = '{"results": {"tests": [{"status": "passed"}, {"status": "failed"}, {"status": "skipped"}]}}'
-    assert parse_ctrf(text) == (1, 2)
+    cases = (
+        f"<testcase/><testcase>{page}</testcase><testcase><skipped/></testcase><testcase><error/></testcase>"
+    )
+    assert parse_junit(f"\ufeff<testsuites><testsuite>{cases}</testsuite></testsuites>") == (1, 3)
+    states = '{"status": "passed"}, {"status": "failed"}, {"status": "skipped"}'
+    assert parse_ctrf(f'\ufeff{{"results": {{"tests": [{states}]}}}}') == (1, 2)
     assert parse_ctrf("[]") is None
 
 
 def _scored(score: float | None, weight: float = 1.0) -> ScorerResult:
     error = None if score is not None else Failure(class_="scorer_crashed", message="x")
     return ScorerResult(name="s", type="bash", weight=weight, score=score, error=error)
-
-
-def test_the_score_is_the_weighted_mean() -> None:
-    assert combine([_scored(1.0, 3.0), _scored(0.0, 1.0)]) == 0.75
 
 
 def test_one_scorer_without_a_score_leaves_the_trial_without_one() -> None:
@@ -238,6 +223,7 @@ def test_whatever_a_report_holds_its_share_is_from_0_to_1(states: list[Any], tex
 
 
 def test_huge_weights_weigh_like_any_others() -> None:
+    assert combine([_scored(1.0, 3.0), _scored(0.0, 1.0)]) == 0.75
     assert combine([_scored(1.0, 1e308), _scored(0.5, 1e308)]) == 0.75
     assert combine([_scored(1.0, 1e-320), _scored(0.0, 1e-320)]) == 0.5
 
@@ -264,36 +250,24 @@ def _score(
     scorer: Scorer,
     workdir: Mapping[str, str] = MappingProxyType({}),
     **spec: object,
-) -> tuple[ScorerResult, FakeSandbox]:
+) -> ScorerResult:
     """The result of a scorer for the files in `tests`, in a directory that plays the container."""
     told = ScorerSpec.model_validate({"name": kind, "type": kind, "path": tmp_path / "tests", **spec})
-    environment = Environment(image="x", workdir="/app")
-    sandbox = FakeProvider(OWNER).start(SandboxSpec(environment, {}, "none", 60), on_phase=lambda phase: None)
-    sandbox.put([File(name, content=text.encode()) for name, text in workdir.items()])
-    try:
-        context = make_context(
-            trial().scenario, told, sandbox, timeout=20, env={}, directory=tmp_path / "trial"
-        )
-        return run_scorer(context, scorer, lambda text: text), sandbox
-    finally:
-        sandbox.remove()
+    with left(workdir) as sandbox:
+        return scored(sandbox, told, scorer, tmp_path / "trial")
 
 
 def _harbor(tmp_path: Path, script: str) -> ScorerResult:
     """The result of a Harbor scorer whose test.sh is `script`."""
     _write_script(tmp_path, f"#!/bin/sh\ncd $(dirname $BENCH_JUNIT)\n{script}\n")
-    return _score(tmp_path, "harbor", score_harbor)[0]
+    return _score(tmp_path, "harbor", score_harbor)
 
 
 def _write_script(tmp_path: Path, text: str) -> None:
+    """Write tests/test.sh, which runs whatever its mode is."""
     (tmp_path / "tests").mkdir(exist_ok=True)
     (tmp_path / "tests" / "test.sh").write_bytes(text.encode())
     (tmp_path / "tests" / "test.sh").chmod(0o644)
-
-
-def test_a_report_may_begin_with_a_byte_order_mark() -> None:
-    assert parse_junit("\ufeff<testsuite><testcase/></testsuite>") == (1, 1)
-    assert parse_ctrf('\ufeff{"results": {"tests": [{"status": "failed"}]}}') == (0, 1)
 
 
 @pytest.mark.parametrize(("kind", "scorer"), [("harbor", score_harbor), ("tests", score_tests)])
@@ -301,17 +275,11 @@ def test_a_script_with_the_line_ends_of_windows_is_an_error_that_says_so(
     tmp_path: Path, kind: str, scorer: Scorer
 ) -> None:
     _write_script(tmp_path, "#!/bin/sh\r\necho 1 > $(dirname $BENCH_JUNIT)/reward.txt\r\n")
-    result, _ = _score(tmp_path, kind, scorer)
+    result = _score(tmp_path, kind, scorer)
     assert result.score is None
     assert result.error is not None
     assert "Windows line endings (CRLF)" in result.error.message
     assert "eol=lf" in result.error.message
-
-
-def test_a_script_runs_whatever_its_mode_is(tmp_path: Path) -> None:
-    _write_script(tmp_path, "#!/bin/sh\nexit 0\n")
-    result, _ = _score(tmp_path, "tests", score_tests)
-    assert (result.score, result.error) == (1.0, None)
 
 
 def test_tests_with_neither_a_script_nor_a_command_are_run_by_pytest(tmp_path: Path) -> None:
@@ -321,7 +289,7 @@ def test_tests_with_neither_a_script_nor_a_command_are_run_by_pytest(tmp_path: P
         "import answer\n\n\ndef test_right():\n    assert answer.VALUE == 1\n\n\n"
         "def test_wrong():\n    assert answer.VALUE == 2\n"
     )
-    result, _ = _score(
+    result = _score(
         tmp_path,
         "tests",
         score_tests,
@@ -398,7 +366,7 @@ def test_a_report_and_an_exit_status_that_contradict_each_other_are_no_score(
         tmp_path,
         f'#!/bin/sh\necho "<testsuite>{"".join(cases)}</testsuite>" > "$BENCH_JUNIT"\nexit {status}\n',
     )
-    found, _ = _score(tmp_path, "tests", score_tests)
+    found = _score(tmp_path, "tests", score_tests)
     assert found.score == score
     assert (error or "") in (found.error.message if found.error else "")
     assert (found.error is None) == (error is None)
@@ -426,12 +394,12 @@ def _said(result: ScorerResult) -> Said:
 def test_a_bash_scorer_has_a_score_only_when_it_prints_one_and_exits_0(
     tmp_path: Path, script: str, said: Said
 ) -> None:
-    assert _said(_score(tmp_path, "bash", score_bash, script=script)[0]) == said
+    assert _said(_score(tmp_path, "bash", score_bash, script=script)) == said
 
 
 def test_a_bash_scorer_that_fails_is_quoted_with_its_status(tmp_path: Path) -> None:
     for script, words in (("echo oh no; exit 3", "Output: oh no"), ("exit 3", "Output: none")):
-        error = _score(tmp_path, "bash", score_bash, script=script)[0].error
+        error = _score(tmp_path, "bash", score_bash, script=script).error
         assert error is not None
         assert "exited with status 3" in error.message
         assert words in error.message
@@ -452,7 +420,7 @@ def test_a_bash_scorer_that_fails_is_quoted_with_its_status(tmp_path: Path) -> N
 def test_a_command_that_could_not_be_run_or_was_killed_is_never_a_zero(
     tmp_path: Path, status: int, said: Said
 ) -> None:
-    result, _ = _score(tmp_path, "command", score_command, command=f"exit {status}")
+    result = _score(tmp_path, "command", score_command, command=f"exit {status}")
     assert _said(result) == said
     if said[0] is not None:
         assert result.details == {"exit_status": status}
@@ -537,7 +505,7 @@ def test_what_tests_leave_is_a_score_or_says_why_it_is_none(
 ) -> None:
     monkeypatch.setattr("pytest_benchjobs.scoring.builtin._REPORT_LIMIT", 1024)
     _write_script(tmp_path, f"#!/bin/sh\n{script}\n")
-    result, _ = _score(tmp_path, "tests", score_tests)
+    result = _score(tmp_path, "tests", score_tests)
     assert _said(result) == said
     assert words in (result.error.message if result.error else "")
 
@@ -551,21 +519,21 @@ def test_what_tests_leave_is_a_score_or_says_why_it_is_none(
 )
 def test_a_report_that_the_agent_left_is_none(tmp_path: Path, name: str, report: str) -> None:
     _write_script(tmp_path, "#!/bin/sh\nexit 1\n")
-    result, _ = _score(tmp_path, "tests", score_tests, {f"/logs/verifier/{name}": report})
+    result = _score(tmp_path, "tests", score_tests, {f"/logs/verifier/{name}": report})
     assert _said(result) == (0.0, None)
 
 
 def test_a_command_of_its_own_runs_instead_of_the_script(tmp_path: Path) -> None:
     _write_script(tmp_path, "#!/bin/sh\nexit 0\n")
-    assert _said(_score(tmp_path, "tests", score_tests, command="exit 1")[0]) == (0.0, None)
-    assert _said(_score(tmp_path, "tests", score_tests, command="exit 0")[0]) == (1.0, None)
+    assert _said(_score(tmp_path, "tests", score_tests, command="exit 1")) == (0.0, None)
+    assert _said(_score(tmp_path, "tests", score_tests, command="exit 0")) == (1.0, None)
 
 
 def test_pytest_that_finds_no_tests_has_no_score(tmp_path: Path) -> None:
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_it.py").write_text("")
     path = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
-    result, _ = _score(tmp_path, "tests", score_tests, env=path)
+    result = _score(tmp_path, "tests", score_tests, env=path)
     assert result.score is None
     assert result.error is not None
 
@@ -575,7 +543,7 @@ def test_a_single_file_of_tests_is_run_by_pytest_whatever_lies_beside_it(tmp_pat
     single = tmp_path / "tests" / "test_it.py"
     single.write_text("def test_wrong():\n    assert False\n")
     path = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
-    result, _ = _score(tmp_path, "tests", score_tests, path=single, env=path)
+    result = _score(tmp_path, "tests", score_tests, path=single, env=path)
     assert (result.score, result.details) == (0.0, {"passed": 0, "total": 1})
 
 
