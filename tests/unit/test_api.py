@@ -145,12 +145,6 @@ def test_a_trial_leads_to_its_result_scores_and_log(store: Store) -> None:
     assert (row.directory / "artifacts" / "out.txt").read_text() == "out"
 
 
-def test_the_log_of_a_reused_trial_is_that_of_its_origin(store: Store) -> None:
-    (row,) = store.job(OTHER).trials()
-    assert row.reused == JOB
-    assert row.log() == f"log of a in {JOB}\n"
-
-
 def test_a_log_of_an_agent_is_safe_to_print_and_none_is_empty(store: Store) -> None:
     (row,) = store.job("nightly").trials(scenario="a")
     (row.directory / "agent.log").write_bytes(b"\x1b[2Jhello \xff\x00")

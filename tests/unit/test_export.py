@@ -74,13 +74,6 @@ def test_json_lines_have_what_training_and_frames_need(cli: Cli) -> None:
     assert (second["cost_usd"], second["trajectory"]) == (None, None)
 
 
-def test_attempts_of_a_scenario_are_a_group(cli: Cli) -> None:
-    cli.make(JOB, {"oracle": {"count": "PF", "sums": "P"}, "nop": {"count": "F"}})
-    groups = [row["group"] for row in exported(cli, "last")]
-    assert groups[0] == groups[1]
-    assert len(set(groups)) == 3
-
-
 @pytest.mark.parametrize("job", ["../../../outside", EARLIER, "missing"])
 def test_no_file_outside_of_the_results_is_named(cli: Cli, tmp_path: Path, job: str) -> None:
     cli = cli.at(tmp_path / "a" / "reports")

@@ -60,11 +60,7 @@ def test_trials_are_counted_by_agent_and_together() -> None:
     assert (oracle.planned, oracle.done, oracle.of(Outcome.PASSED), oracle.of(Outcome.ERROR)) == (3, 2, 1, 1)
     assert (nop.planned, nop.done, nop.of(Outcome.FAILED), nop.mean_score) == (2, 1, 1, 0.25)
     assert (found.all.planned, found.all.done, found.all.mean_score) == (5, 3, 0.625)
-
-
-def test_an_error_has_no_score_and_no_trial_no_mean() -> None:
-    found = live(planned(oracle=1), ended("a", outcome=Outcome.ERROR, score=None))
-    assert found.all.mean_score is None
+    assert live(ended("a", outcome=Outcome.ERROR, score=None)).all.mean_score is None
 
 
 def test_what_is_unknown_is_none_until_something_is_known() -> None:

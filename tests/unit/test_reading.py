@@ -382,7 +382,7 @@ def test_an_agent_nobody_ran_is_a_hint(jobs: Cli) -> None:
     )
 
 
-@pytest.mark.parametrize("command", ["runs", "summary", "logs", "export"])
+@pytest.mark.parametrize("command", ["runs", "summary", "logs", "export", "watch"])
 def test_an_unknown_job_is_one_line(jobs: Cli, command: str) -> None:
     arguments = {"runs": ["--job", "nigthly"], "export": ["nigthly", "--format", "csv"]}
     said = jobs.refused(command, *arguments.get(command, ["nigthly"]))

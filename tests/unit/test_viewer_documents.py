@@ -69,49 +69,42 @@ def test_runs_have_the_seventeen_columns_with_high_score_and_delta(client: TestC
     assert (run["branch"], run["commit"]) == ("try", "ffff1111")
 
 
+def paged(client: TestClient, path: str, schema: str, kind: str, **parameters: Any) -> list[Any]:
+    """What all pages have, one after the other."""
+    found: list[Any] = []
+    after = ""
+    while after is not None:
+        page = asked(client, path, schema, after=after, **parameters)
+        found += page[kind]
+        after = page["next"]
+    return found
+
+
+RUNS = ("delta", "high_score", "total_tokens", "mean_score", "agent", "commit", "id", "calls")
+JOBS = (
+    "created_at", "id", "name", "mean_score", "branch", "finished_at", "cost_usd", "verdict", "benchmarks",
+)  # fmt: skip
+
+
 @pytest.mark.parametrize("order", ["asc", "desc"])
 @pytest.mark.parametrize(
-    "sort", ["delta", "high_score", "total_tokens", "mean_score", "agent", "commit", "id", "calls"]
+    ("kind", "sort"), [*(("runs", sort) for sort in RUNS), *(("jobs", sort) for sort in JOBS)]
 )
-def test_pages_of_any_order_together_are_all_runs_once(client: TestClient, sort: str, order: str) -> None:
-    whole = asked(client, "/api/runs", "viewer-runs", sort=sort, order=order, limit=500)["runs"]
-    paged: list[dict[str, Any]] = []
-    after = None
-    while True:
-        more = {"after": after} if after else {}
-        page = asked(client, "/api/runs", "viewer-runs", sort=sort, order=order, limit=2, **more)
-        paged += page["runs"]
-        after = page["next"]
-        if after is None:
-            break
-    assert paged == whole
-    assert len({run["id"] for run in paged}) == 5
-    values = [
-        run["high_score"] and run["high_score"]["score"] if sort == "high_score" else run[sort]
-        for run in whole
-    ]
+def test_pages_of_any_order_together_are_all_once(
+    client: TestClient, kind: str, sort: str, order: str
+) -> None:
+    path, schema = f"/api/{kind}", f"viewer-{kind}"
+    whole = asked(client, path, schema, sort=sort, order=order, limit=500)[kind]
+    limit, number = {"runs": (2, 5), "jobs": (1, 3)}[kind]
+    assert paged(client, path, schema, kind, sort=sort, order=order, limit=limit) == whole
+    assert len({one["id"] for one in whole}) == number
+    values = [one[sort] for one in whole]
+    if sort == "high_score":
+        values = [value and value["score"] for value in values]
+    if sort == "benchmarks":
+        values = [value[0] for value in values]
     known = [value for value in values if value is not None]
     assert values == [*sorted(known, reverse=order == "desc"), *[None] * (len(values) - len(known))]
-
-
-@pytest.mark.parametrize(
-    "sort",
-    ["created_at", "id", "name", "mean_score", "branch", "finished_at", "cost_usd", "verdict", "benchmarks"],
-)
-def test_pages_of_jobs_in_any_order_are_all_jobs_once(client: TestClient, sort: str) -> None:
-    for order in ("asc", "desc"):
-        whole = asked(client, "/api/jobs", "viewer-jobs", sort=sort, order=order)["jobs"]
-        values = [job[sort][0] if sort == "benchmarks" else job[sort] for job in whole]
-        known = [value for value in values if value is not None]
-        assert values == [*sorted(known, reverse=order == "desc"), *[None] * (len(values) - len(known))]
-        paged: list[dict[str, Any]] = []
-        after = ""
-        for _ in range(3):
-            page = asked(client, "/api/jobs", "viewer-jobs", sort=sort, order=order, limit=1, after=after)
-            paged += page["jobs"]
-            after = page["next"] or ""
-        assert after == ""
-        assert paged == whole
 
 
 @pytest.mark.parametrize(
@@ -397,12 +390,16 @@ def test_a_comparison_has_what_broke_with_interval_and_pairs(client: TestClient)
     assert (alone["pairs"]["a_agent"], alone["pairs"]["b_agent"]) == (["oracle"], [CODEX])
 
 
-def test_a_baseline_is_a_side_and_no_file_is(client: TestClient, made: Made, tmp_path: Path) -> None:
+def baseline(made: Made, name: str, *jobs: str) -> None:
     with History.of(made.directory) as history:
         history.connection.execute(
-            "INSERT INTO baselines (name, jobs, set_at) VALUES ('main', ?, ?)",
-            (json.dumps([BEFORE]), datetime.datetime.now(datetime.UTC).isoformat()),
+            "INSERT INTO baselines (name, jobs, set_at) VALUES (?, ?, ?)",
+            (name, json.dumps(jobs), datetime.datetime.now(datetime.UTC).isoformat()),
         )
+
+
+def test_a_baseline_is_a_side_and_no_file_is(client: TestClient, made: Made, tmp_path: Path) -> None:
+    baseline(made, "main", BEFORE)
     found = asked(client, "/api/compare", "viewer-compare", a="main", b=NOW_JOB)
     assert found["a_jobs"] == [BEFORE]
     overview = asked(client, "/api/overview", "viewer-overview")
@@ -431,11 +428,7 @@ def test_two_trajectories_are_aligned_step_by_step(client: TestClient) -> None:
 
 def test_steps_of_a_baseline_are_those_of_its_job_that_has_them(tmp_path: Path) -> None:
     made = make(tmp_path / "reports")
-    with History.of(made.directory) as history:
-        history.connection.execute(
-            "INSERT INTO baselines (name, jobs, set_at) VALUES ('pooled', ?, ?)",
-            (json.dumps([HIDDEN, BEFORE]), datetime.datetime.now(datetime.UTC).isoformat()),
-        )
+    baseline(made, "pooled", HIDDEN, BEFORE)
     given = {
         "benchmark": "texts", "scenario": "fix", "a_agent": CODEX, "b_agent": CODEX, "a_job": "pooled", "b_job": NOW_JOB,
     }  # fmt: skip
@@ -453,15 +446,8 @@ def test_a_scenario_has_its_results_over_time(client: TestClient) -> None:
     codex = next(one for one in found["agents"] if one["agent"] == CODEX)
     assert (codex["passed"], codex["failed"], codex["flips"], codex["flaky"]) == (1, 2, 1, True)
     assert 0 < codex["low"] < codex["pass_rate"] < codex["high"] < 1
-    pages, after = [], ""
-    while after is not None:
-        page = asked(
-            client, "/api/scenario", "viewer-scenario", benchmark="texts", scenario="count", limit=2,
-            after=after,
-        )  # fmt: skip
-        pages += page["results"]
-        after = page["next"]
-    assert pages == found["results"]
+    given = {"benchmark": "texts", "scenario": "count", "limit": 2}
+    assert paged(client, "/api/scenario", "viewer-scenario", "results", **given) == found["results"]
 
 
 def test_a_trend_has_means_with_intervals_by_commit_and_day(client: TestClient) -> None:
@@ -530,6 +516,7 @@ def test_a_running_job_has_its_trials_in_flight_and_their_logs(tmp_path: Path) -
     with TestClient(app(job.directory), base_url="http://localhost") as client:
         matrix = asked(client, f"/api/jobs/{JOB}/matrix", "viewer-matrix")
         (node_id,) = matrix["trials"]["id"]
+        assert (matrix["benchmarks"], matrix["rows"]["scenario"]) == (["texts"], ["count"])
         assert (matrix["trials"]["outcome"], matrix["trials"]["flags"]) == ([None], [16])
         found = asked(client, f"/api/jobs/{JOB}/trial", "viewer-trial", id=node_id)
         assert (found["result"], found["row"], found["running"]["phase"]) == (None, None, "agent")
@@ -537,15 +524,6 @@ def test_a_running_job_has_its_trials_in_flight_and_their_logs(tmp_path: Path) -
         assert log["text"] == "so far\n"
         (listed,) = asked(client, "/api/jobs", "viewer-jobs", status="running")["jobs"]
         assert listed["dead"] is False
-
-
-def test_trials_that_run_are_in_the_rows_of_their_benchmark(tmp_path: Path) -> None:
-    job = running(tmp_path)
-    with TestClient(app(tmp_path), base_url="http://localhost") as client:
-        found = asked(client, f"/api/jobs/{JOB}/matrix", "viewer-matrix")
-    benchmark = job.fly("count").scenario.benchmark
-    assert benchmark
-    assert (found["benchmarks"], found["rows"]["scenario"]) == ([benchmark], ["count"])
 
 
 def test_events_of_a_job_are_whole_states_with_growing_numbers(tmp_path: Path) -> None:

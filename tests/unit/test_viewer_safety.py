@@ -384,10 +384,7 @@ def test_no_parameter_breaks_a_plain_page(
     query = urlencode({name: value.encode("utf-8", "replace") for name, value in asked.items()})
     answer = client.get(f"/?{query}")
     assert answer.status_code in (200, 400, 404, 414)
-    tags = Tags()
-    tags.feed(answer.text)
-    assert tags.found <= ALLOWED
-    assert all(link.startswith(("?", "static/", "api/")) or link == "data:," for link in tags.links)
+    Tags().feed(answer.text)
 
 
 ALLOWED = {
@@ -398,18 +395,20 @@ ALLOWED = {
 
 
 class Tags(html.parser.HTMLParser):
-    """What a page is made of."""
+    """The text of a page, which has to be made of these, with links to the viewer alone."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: set[str] = set()
         self.text: list[str] = []
-        self.links: list[str] = []
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        self.found.add(tag)
-        assert not any(name.startswith("on") or name == "style" for name, _ in attributes)
-        self.links += [value or "" for name, value in attributes if name in ("href", "src", "action")]
+        assert tag in ALLOWED
+        for name, value in attributes:
+            assert not name.startswith("on")
+            assert name != "style"
+            if name in ("href", "src", "action"):
+                assert value is not None
+                assert value.startswith(("?", "static/", "api/")) or value == "data:,"
 
     def handle_data(self, data: str) -> None:
         self.text.append(data)
@@ -445,8 +444,6 @@ def test_hostile_texts_in_every_field_are_only_shown(tmp_path: Path) -> None:
             assert answer.status_code in (200, 400), page
             tags = Tags()
             tags.feed(answer.text)
-            assert tags.found <= ALLOWED, page
-            assert all(link.startswith(("?", "static/", "api/")) or link == "data:," for link in tags.links)
             shown += "".join(tags.text)
         for text in HOSTILE[:10]:
             assert text in shown

@@ -18,7 +18,6 @@ import jsonschema
 import pytest
 import yaml
 
-from pytest_benchjobs.cli import main
 from pytest_benchjobs.cli.watch import _Choice
 from pytest_benchjobs.job.follow import Following
 from pytest_benchjobs.model.job import JobStatus, Owner
@@ -26,7 +25,10 @@ from pytest_benchjobs.model.policy import parse_policy
 from pytest_benchjobs.model.result import Failure, Outcome, ScorerResult
 from pytest_benchjobs.report.documents import schema_of
 
+from .cli import Cli, cli
 from .watched import JOB, WatchedJob
+
+__all__ = ["cli"]
 
 Step = Callable[[], object]
 
@@ -60,13 +62,6 @@ def job(tmp_path: Path) -> WatchedJob:
     return WatchedJob(tmp_path)
 
 
-def watch(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main(["watch", *map(str, arguments)])
-    assert isinstance(ended.value.code, int)
-    return ended.value.code
-
-
 def pause() -> None:
     pass
 
@@ -78,9 +73,7 @@ def dead_owner() -> Owner:
     return Owner.model_validate_json(process.stdout)
 
 
-def test_each_trial_gets_a_line_and_the_end_a_table(
-    job: WatchedJob, steps: list[Step], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_trial_gets_a_line_and_the_end_a_table(cli: Cli, job: WatchedJob, steps: list[Step]) -> None:
     job.fly("one")
     steps += [
         lambda: job.land("one"),
@@ -88,8 +81,7 @@ def test_each_trial_gets_a_line_and_the_end_a_table(
         lambda: (job.land("two", outcome=Outcome.ERROR), job.land("two", "nop", Outcome.CANCELLED)),
         job.end,
     ]
-    assert watch("--dir", job.directory) == 0
-    out, err = capsys.readouterr()
+    out, err = cli("watch")
     lines, _, table = out.partition("\n\n")
     first, *rest = lines.splitlines()
     assert first.startswith("0/4 trials (0 passed, 0 failed, 0 errors), 1 running, mean -, spend -, elapsed ")
@@ -104,13 +96,10 @@ def test_each_trial_gets_a_line_and_the_end_a_table(
     assert err == f"Every scenario: `benchjobs summary -e {JOB} --dir {job.directory}`\n"
 
 
-def test_progress_is_told_again_at_every_interval(
-    job: WatchedJob, steps: list[Step], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_progress_is_told_again_at_every_interval(cli: Cli, job: WatchedJob, steps: list[Step]) -> None:
     job.fly("one")
     steps += [pause, pause, lambda: job.land("one", "nop", Outcome.FAILED), pause, pause, pause, job.end]
-    assert watch("--dir", job.directory, "--interval", 3) == 0
-    lines = capsys.readouterr().out.partition("\n\n")[0].splitlines()
+    lines = cli("watch", "--interval", 3).out.partition("\n\n")[0].splitlines()
     assert [line.partition(", elapsed")[0] for line in lines] == [
         "0/4 trials (0 passed, 0 failed, 0 errors), 1 running, mean -, spend -",
         "1/4 failed one nop a1 score 0.25 (below_threshold) 2.0s",
@@ -120,82 +109,59 @@ def test_progress_is_told_again_at_every_interval(
 
 
 def test_a_trial_whose_event_went_with_the_job_gets_its_line_too(
-    job: WatchedJob, steps: list[Step], capsys: pytest.CaptureFixture[str]
+    cli: Cli, job: WatchedJob, steps: list[Step]
 ) -> None:
     job.fly("one")
     steps += [lambda: job.land("one"), lambda: (job.land("two", told=False), job.end())]
-    assert watch("--dir", job.directory) == 0
-    assert capsys.readouterr().out.partition("\n\n")[0].splitlines()[1:] == [
+    assert cli("watch").out.partition("\n\n")[0].splitlines()[1:] == [
         "1/4 passed one oracle a1 score 1.0 2.0s",
         "2/4 passed two oracle a1 score 1.0 2.0s",
     ]
 
 
-def test_what_has_ended_already_is_shown_at_once(
-    job: WatchedJob, steps: list[Step], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_has_ended_already_is_shown_at_once(cli: Cli, job: WatchedJob, steps: list[Step]) -> None:
     job.land("one")
     job.end()
-    assert watch(JOB[:12], "--dir", job.directory) == 0
-    out, _ = capsys.readouterr()
-    assert out.startswith("Benchmark Job Results\n")
-    assert f"Job ID:    {JOB}" in out
+    assert cli("watch", JOB[:12]).lines[:2] == ["Benchmark Job Results", f"Job ID:    {JOB}"]
 
 
 @pytest.mark.parametrize("status", [JobStatus.FAILED, JobStatus.CANCELLED, JobStatus.TIMEOUT])
-def test_a_job_that_did_not_complete_is_no_success(
-    job: WatchedJob, status: JobStatus, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_job_that_did_not_complete_is_no_success(cli: Cli, job: WatchedJob, status: JobStatus) -> None:
     job.land("one")
     job.end(status, "of \x1b[31mthis\nand that")
-    assert watch("--dir", job.directory) == 1
-    assert capsys.readouterr().err.splitlines()[-2:] == [
+    assert cli("watch", status=1).err.splitlines()[-2:] == [
         f"job {JOB} {status.value}: of this and that",
         f"`benchjobs resume {JOB} --dir {job.directory}` runs the missing trials",
     ]
 
 
-def test_scores_decide_the_exit_status_only_when_asked(
-    job: WatchedJob, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_scores_decide_the_exit_status_only_when_asked(cli: Cli, job: WatchedJob) -> None:
     job.land("one")
     job.land("one", "nop", Outcome.FAILED)
     job.land("two", "nop", Outcome.ERROR)
     job.end()
-    assert watch("--dir", job.directory) == 0
-    capsys.readouterr()
-    assert watch("--dir", job.directory, "--fail-on-unsolved") == 1
-    assert capsys.readouterr().err.splitlines()[-1] == "2 scenarios did not pass"
+    cli("watch")
+    assert cli("watch", "--fail-on-unsolved", status=1).err.endswith("\n2 scenarios did not pass\n")
 
 
-def test_all_passed_is_a_success_even_when_asked(job: WatchedJob, capsys: pytest.CaptureFixture[str]) -> None:
-    job.land("one")
-    job.land("two", outcome=Outcome.SKIPPED)
-    job.end()
-    assert watch("--dir", job.directory, "--fail-on-unsolved") == 0
-
-
-def test_the_verdict_of_several_attempts_decides_what_is_unsolved(tmp_path: Path) -> None:
+def test_the_verdict_of_several_attempts_decides_what_is_unsolved(cli: Cli, tmp_path: Path) -> None:
     job = WatchedJob(tmp_path)
     anyone = job.record.config.model_copy(update={"attempts": 2, "attempt_policy": parse_policy("any")})
     job.change(config=anyone)
     job.land("one")
     job.land("one", outcome=Outcome.FAILED, attempt=2, node_id="a.bench.yaml::one[oracle-2]", told=False)
     job.end()
-    assert watch("--dir", tmp_path, "--fail-on-unsolved") == 0
+    cli("watch", "--fail-on-unsolved")
     job.change(config=anyone.model_copy(update={"attempt_policy": parse_policy("all")}))
-    assert watch("--dir", tmp_path, "--fail-on-unsolved") == 1
+    cli("watch", "--fail-on-unsolved", status=1)
 
 
-def test_whoever_runs_the_job_may_die(
-    job: WatchedJob, steps: list[Step], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_whoever_runs_the_job_may_die(cli: Cli, job: WatchedJob, steps: list[Step]) -> None:
     owner = dead_owner()
     job.fly("one")
     job.land("two")
     steps += [lambda: job.change(owner=owner), *[lambda: threading.Event().wait(0.05)] * 200]
-    assert watch("--dir", job.directory) == 1
-    out, err = capsys.readouterr()
+    out, err = cli("watch", status=1)
     table = [line.split() for line in out.partition("\n\n")[2].splitlines()]
     assert table[0][:3] == ["Agent", "Done", "Passed"]
     assert [row[:3] for row in table[1:]] == [
@@ -210,7 +176,7 @@ def test_whoever_runs_the_job_may_die(
 
 
 def test_a_job_that_is_taken_up_again_tells_everything_anew(
-    job: WatchedJob, steps: list[Step], capsys: pytest.CaptureFixture[str]
+    cli: Cli, job: WatchedJob, steps: list[Step]
 ) -> None:
     job.land("one")
     job.land("two")
@@ -224,19 +190,14 @@ def test_a_job_that_is_taken_up_again_tells_everything_anew(
         job.events.ended(job.results[0], now=False)
 
     steps += [resume, lambda: job.land("three"), job.end]
-    assert watch("--dir", job.directory, "-o", "json", "--interval", 1) == 0
-    documents = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [(d["totals"]["done"], d["totals"]["before"]) for d in documents] == [
-        (2, 0),
-        (1, 1),
-        (2, 1),
-        (3, 1),
-    ]
+    documents = [json.loads(line) for line in cli("watch", "-o", "json", "--interval", 1).lines]
+    told = [(document["totals"]["done"], document["totals"]["before"]) for document in documents]
+    assert told == [(2, 0), (1, 1), (2, 1), (3, 1)]
 
 
 @pytest.mark.parametrize("output", ["json", "yaml"])
 def test_documents_are_valid_and_all_there_is_on_stdout(
-    job: WatchedJob, steps: list[Step], output: str, capsys: pytest.CaptureFixture[str]
+    cli: Cli, job: WatchedJob, steps: list[Step], output: str
 ) -> None:
     job.fly("one", phase="score:right")
     steps += [
@@ -244,8 +205,7 @@ def test_documents_are_valid_and_all_there_is_on_stdout(
         lambda: (job.land("two", "nop", Outcome.ERROR), job.fly("two")),
         lambda: job.end(JobStatus.CANCELLED, "stopped by `benchjobs cancel`"),
     ]
-    assert watch("--dir", job.directory, "-o", output, "--interval", 1) == 1
-    out, err = capsys.readouterr()
+    out, err = cli("watch", "-o", output, "--interval", 1, status=1)
     documents: list[dict[str, Any]]
     if output == "json":
         documents = [json.loads(line) for line in out.splitlines()]
@@ -262,24 +222,14 @@ def test_documents_are_valid_and_all_there_is_on_stdout(
     assert f"job {JOB} cancelled: stopped by `benchjobs cancel`" in err
 
 
-def test_hostile_text_reaches_no_terminal(
-    tmp_path: Path, steps: list[Step], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_hostile_text_reaches_no_terminal(cli: Cli, tmp_path: Path, steps: list[Step]) -> None:
     evil = "\x1b]0;owned\x07\x1b[31m[bold]x[/bold]\n\u202egnp"
     job = WatchedJob(tmp_path, name=evil)
     job.land("one", outcome=Outcome.FAILED, failure=Failure(class_=evil, message=evil))
     steps += [pause, job.end]
-    assert watch("--dir", tmp_path, "--interval", 1) == 0
-    out, err = capsys.readouterr()
+    out, err = cli("watch", "--interval", 1)
     assert (out + err).replace("\n", "").isprintable()
     assert "1/4 failed one oracle a1 score 0.25 ([bold]x[/bold] gnp) 2.0s\n" in out
-
-
-def test_no_such_job_is_a_mistake(job: WatchedJob, capsys: pytest.CaptureFixture[str]) -> None:
-    assert watch("nothing-like-it", "--dir", job.directory) == 2
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
-    assert err.startswith("benchjobs: there is no job 'nothing-like-it'")
 
 
 def start(*arguments: object) -> subprocess.Popen[str]:
@@ -322,8 +272,6 @@ def test_lines_are_written_at_once(job: WatchedJob) -> None:
 
 
 def test_silence_counts_only_while_somebody_should_speak(tmp_path: Path) -> None:
-    from pytest_benchjobs.job.follow import Following
-
     job = WatchedJob(tmp_path, begun=False)
     long_ago = (job.bundle.root / "job.json").stat().st_mtime - 100
     os.utime(job.bundle.root / "job.json", (long_ago, long_ago))
