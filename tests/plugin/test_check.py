@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,43 +15,29 @@ from tests.schemas import obeys
 
 from .conftest import Bench
 
-SCENARIOS: dict[str, dict[str, str]] = {
-    "sound": {},
-    "unsolvable": {"reference": "echo wrong > out.txt"},
-    "given-away": {"script": "echo score=1"},
-    "broken": {"script": "echo nothing"},
-    "without": {"reference": ""},
-    "kept-whole": {"validation": "reverse", "script": "echo score=1", "reference": ""},
-    "opinion": {"validation": "evaluation", "script": "echo score=0.5"},
+SCENARIOS: dict[str, tuple[str, dict[str, str]]] = {
+    "sound": ("ok", {}),
+    "unsolvable": ("unsolvable", {"reference": "echo wrong > out.txt"}),
+    "given-away": ("passes by itself", {"script": "echo score=1"}),
+    "broken": ("error", {"script": "echo nothing"}),
+    "without": ("unsolvable", {"reference": ""}),
+    "kept-whole": ("ok", {"validation": "reverse", "script": "echo score=1", "reference": ""}),
+    "opinion": ("ok", {"validation": "evaluation", "script": "echo score=0.5"}),
 }
-VERDICTS = {
-    "sound": "ok",
-    "unsolvable": "unsolvable",
-    "given-away": "passes by itself",
-    "broken": "error",
-    "without": "unsolvable",
-    "kept-whole": "ok",
-    "opinion": "ok",
-}
+"""Verdict and keys of each."""
 
 
-def _manifest(bench: Bench, names: tuple[str, ...], name: str = "seven") -> None:
+def _manifest(bench: Bench, names: tuple[str, ...], **more: dict[str, str]) -> None:
     solved = "grep -qx yes out.txt && echo score=1 || echo score=0"
     usual = {"problem_statement": "Write yes.", "reference": "echo yes > out.txt", "script": solved}
-    scenarios = {scenario: {**usual, **SCENARIOS.get(scenario, {})} for scenario in names}
+    scenarios = {name: {**usual, **SCENARIOS[name][1]} for name in names}
+    scenarios |= {name: {**usual, **own} for name, own in more.items()}
     defaults = {"image": "none", "workdir": "/app"}
-    bench.manifest(scenarios, f"benchmarks/{name}.bench.yaml", defaults=defaults)
+    bench.manifest(scenarios, "benchmarks/seven.bench.yaml", defaults=defaults)
 
 
 def check(bench: Bench, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", "from pytest_benchjobs.cli import main; main()", "check", *arguments],
-        cwd=bench.path,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=180,
-    )
+    return bench.benchjobs("check", *arguments)
 
 
 def checked(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
@@ -78,18 +63,11 @@ def test_every_kind_of_scenario_gets_its_verdict(bench: Bench) -> None:
     done = check(bench, "benchmarks", "-o", "json")
     document = checked(done)
     assert done.returncode == 1
-    assert {found["scenario"]: found["verdict"] for found in document["scenarios"]} == VERDICTS
+    verdicts = {name: verdict for name, (verdict, _) in SCENARIOS.items()}
+    assert {found["scenario"]: found["verdict"] for found in document["scenarios"]} == verdicts
     by_name = {found["scenario"]: found["problems"] for found in document["scenarios"]}
-    assert by_name["without"] == [
-        {
-            "agent": "oracle",
-            "attempt": None,
-            "expected": "a reference that passes",
-            "found": "it has no reference solution",
-            "files": None,
-            "logs": [],
-        }
-    ]
+    said = {"expected": "a reference that passes", "found": "it has no reference solution"}
+    assert by_name["without"] == [{"agent": "oracle", "attempt": None, **said, "files": None, "logs": []}]
     (passes,) = by_name["given-away"]
     assert (passes["agent"], passes["expected"]) == ("nop", "failed")
     # The place stays as long as somebody may look there.
@@ -121,21 +99,6 @@ def test_failures_that_are_expected_are_not_explained_and_no_removed_directory_i
     assert "nop" in done.stderr, "the table of agents"
     explained = check(bench, "seven", "--", "-vv")
     assert "UNSOLVED" in explained.stderr
-
-
-def test_a_scorer_that_changes_its_mind_is_flaky(bench: Bench) -> None:
-    SCENARIOS["moody"] = {
-        "script": f"n=$(cat {bench.path}/n 2>/dev/null || echo 0); echo $((n + 1)) > {bench.path}/n; echo score=0.$n"
-    }
-    try:
-        _manifest(bench, ("moody",))
-    finally:
-        del SCENARIOS["moody"]
-    document = checked(
-        check(bench, "seven", "-o", "json", "--attempts", "3", "--", "--bench-concurrency", "1")
-    )
-    assert document["scenarios"][0]["verdict"] == "flaky"
-    assert document["attempts"] == 3
 
 
 def test_people_get_a_line_for_each_problem(bench: Bench) -> None:
@@ -171,25 +134,17 @@ def test_a_task_that_cannot_be_run_is_told_beside_the_others(bench: Bench) -> No
 
 def test_an_error_with_the_letters_of_a_network_error_is_none(bench: Bench) -> None:
     # "FileNotFoundError" has the letters of ENOTFOUND.
-    SCENARIOS["careless"] = {
-        "script": "test -e out.txt || { echo \"FileNotFoundError: 'out.txt'\"; exit 1; }; echo score=1"
-    }
-    SCENARIOS["online"] = {"script": "echo getaddrinfo ENOTFOUND example.org; exit 1"}
-    try:
-        _manifest(bench, ("careless", "online"))
-    finally:
-        del SCENARIOS["careless"], SCENARIOS["online"]
+    careless = "test -e out.txt || { echo \"FileNotFoundError: 'out.txt'\"; exit 1; }; echo score=1"
+    online = "echo getaddrinfo ENOTFOUND example.org; exit 1"
+    _manifest(bench, (), careless={"script": careless}, online={"script": online})
     document = checked(check(bench, "seven", "-o", "json", "--attempts", "1"))
     by_name = {found["scenario"]: found for found in document["scenarios"]}
-    assert {name: found["verdict"] for name, found in by_name.items()} == {
-        "careless": "error",
-        "online": "needs the network",
-    }
+    verdicts = {name: found["verdict"] for name, found in by_name.items()}
+    assert verdicts == {"careless": "error", "online": "needs the network"}
     (problem,) = by_name["careless"]["problems"]
     assert (problem["agent"], problem["expected"]) == ("nop", "a score, also when the agent left nothing")
-    assert problem["found"].startswith(
-        "the scorer breaks when the agent left nothing: error (scorer_crashed): "
-    )
+    why = "the scorer breaks when the agent left nothing: error (scorer_crashed): "
+    assert problem["found"].startswith(why)
 
 
 def test_a_mistake_is_one_clear_line(bench: Bench) -> None:

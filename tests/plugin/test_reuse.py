@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -133,31 +132,6 @@ def test_failed_and_errors_by_choice(counted: Bench) -> None:
         assert ran(counted) == ["bad", "broken", "good"]
 
 
-def test_an_error_hides_no_result_unless_asked(counted: Bench) -> None:
-    counted.run("many.bench.yaml", "--bench-scenario", "good")
-    # The same trial, ended by the engine: the fake one is told to fail.
-    counted.conftest(
-        """
-        from pytest_benchjobs.model.errors import EngineLost
-
-        class Broken(FakeProvider):
-            def start(self, spec, on_phase):
-                raise EngineLost("gone")
-
-        def pytest_benchjobs_sandboxes(config):
-            return {"fake": Broken}
-        """
-    )
-    counted.run("many.bench.yaml", "--bench-scenario", "good")
-    assert last(counted)["good"]["outcome"] == "error"
-    counted.conftest("")
-    ran(counted)
-    counted.run("many.bench.yaml", "--bench-scenario", "good", "--bench-reuse")
-    assert ran(counted) == []
-    counted.run("many.bench.yaml", "--bench-scenario", "good", "--bench-rerun-failed")
-    assert ran(counted) == []
-
-
 def test_one_byte_of_a_scorer_runs_that_scenario_only(counted: Bench) -> None:
     counted.run("many.bench.yaml")
     ran(counted)
@@ -209,47 +183,6 @@ def test_a_number_of_tokens_decides_and_a_key_does_not(counted: Bench) -> None:
     assert run("32000", "sk-ant-canary-2") == ["good"]
     files = [path for path in (counted.path / "reports").rglob("*") if path.is_file()]
     assert [path for path in files if b"sk-ant-canary" in path.read_bytes()] == []
-
-
-def test_results_whose_files_are_gone_run_again(counted: Bench) -> None:
-    counted.run("many.bench.yaml", "--bench-scenario", "good")
-    ran(counted)
-    result = next(Path(counted.path).glob("reports/jobs/*/trials/*/good/1/result.json"))
-    result.unlink()
-    done = counted.run(
-        "many.bench.yaml", "--bench-scenario", "good", "--bench-reuse", "--bench-explain-reuse"
-    )
-    assert ran(counted) == ["good"]
-    done.stdout.fnmatch_lines(["*its files in job * are gone"])
-    next(counted.bundle().glob("trials/*/good/1/result.json")).unlink()
-    changed = ("many.bench.yaml", "--bench-scenario", "good", "--bench-env", "MAX_THINKING_TOKENS=7")
-    done = counted.run(*changed, "--bench-reuse", "--bench-explain-reuse")
-    assert ran(counted) == ["good"]
-    done.stdout.fnmatch_lines(["*good*: its result in job * has no signature"])
-
-
-def test_an_older_result_is_taken_where_the_files_of_the_latest_are_gone(counted: Bench) -> None:
-    call = ("many.bench.yaml", "--bench-scenario", "good")
-    counted.run(*call)
-    first = counted.bundle().name
-    counted.run(*call)
-    next(counted.bundle().glob("trials/*/good/1/result.json")).unlink()
-    ran(counted)
-    assert counted.run(*call, "--bench-reuse").ret == 0
-    assert ran(counted) == []
-    assert last(counted)["good"]["reused"]["job"] == first
-
-
-def test_nobody_knows_what_changed_where_the_earlier_result_is_damaged(counted: Bench) -> None:
-    call = ("many.bench.yaml", "--bench-scenario", "good")
-    counted.run(*call)
-    job = counted.bundle().name
-    next(counted.bundle().glob("trials/*/good/1/result.json")).write_text("{")
-    change(counted, "echo score=1", "echo score=0.5")
-    ran(counted)
-    done = counted.run(*call, "--bench-reuse", "--bench-explain-reuse")
-    assert ran(counted) == ["good"]
-    done.stdout.fnmatch_lines([f"*its result in job {job}*"])
 
 
 def test_an_agent_is_asked_once_how_it_is_called(counted: Bench) -> None:
@@ -344,32 +277,6 @@ def test_of_a_trial_that_a_plugin_runs_again_the_last_result_counts_everywhere(
     with HistoryReader.of(bench.path / "reports") as history:
         rows = {row.scenario: row.outcome for row in history.trials(record["id"])}
     assert rows == {"moody": "passed", "good": "passed"}
-
-
-def test_what_is_graded_anew_with_other_parameters_is_no_result_of_the_old_ones(bench: Bench) -> None:
-    bench.conftest(
-        """
-        class Strict:
-            fingerprint = "1"
-
-            def __call__(self, context):
-                return 0.0 if context.params["strict"] else 1.0
-
-        def pytest_benchjobs_scorers():
-            return {"strict": Strict()}
-        """
-    )
-    bench.manifest({"one": {"type": "strict"}}, "one.bench.yaml")
-    lenient, strict = ("--bench-extra", '{"strict": 0}'), ("--bench-extra", '{"strict": 1}')
-    bench.run(*lenient, "--bench-keep", "always", "one.bench.yaml")
-    passed = bench.job()["job"]["id"]
-    bench.run(*strict, "one.bench.yaml", "--bench-rescore", passed)
-    assert last(bench)["one"]["outcome"] == "failed"
-    bench.run(*lenient, "one.bench.yaml", "--bench-reuse")
-    assert last(bench)["one"]["outcome"] == "passed"
-    assert last(bench)["one"]["reused"]["job"] == passed
-    bench.run(*strict, "one.bench.yaml", "--bench-reuse")
-    assert last(bench)["one"]["reused"] is None
 
 
 def test_what_is_to_be_kept_and_was_not_runs_again(counted: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
