@@ -230,14 +230,6 @@ def test_scenarios_that_would_be_skipped_need_no_image(many: Bench) -> None:
     assert states(document)["small"] == ("here", 2)
 
 
-def test_sandboxes_without_images_have_none(bench: Bench) -> None:
-    bench.toy()
-    document = listed(bench, "toy.bench.yaml")
-    assert (document["images"], document["scenarios"], document["without"]) == ([], 0, 3)
-    done = images(bench, "toy.bench.yaml")
-    assert done.stdout == "0 images, for 0 scenarios, 3 without\n"
-
-
 def test_a_benchmark_is_fetched_first(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BENCHJOBS_CACHE", str(bench.path / "cache"))
     described(bench)

@@ -119,25 +119,6 @@ def test_a_name_is_made_harmless() -> None:
     assert safe_name("ok é\x1b[2J\n\udce4\u202e") == "ok é_[2J___"
 
 
-def test_packing_sends_what_is_in_the_way_first_and_makes_root_the_owner(tmp_path: Path) -> None:
-    (tmp_path / "t").mkdir()
-    (tmp_path / "t" / "run.sh").write_text("x")
-    (tmp_path / "t" / "run.sh").chmod(0o755)
-    files = [
-        File("in.txt", content=b"1"),
-        File("/clean", clean=True, mode=0o777),
-        File("/tests", source=tmp_path / "t"),
-    ]
-    with pack(files, "/app") as archive, tarfile.open(fileobj=archive) as tar:
-        members = [(m.name, m.type, oct(m.mode), m.uid, m.uname) for m in tar]
-    assert members[:3] == [
-        ("app/in.txt", FILE, "0o644", 0, ""),
-        ("clean", FILE, "0o644", 0, ""),
-        ("clean", DIRECTORY, "0o777", 0, ""),
-    ]
-    assert members[-1] == ("tests/run.sh", FILE, "0o755", 0, "")
-
-
 def test_bytecode_that_python_left_on_this_machine_is_not_packed(tmp_path: Path) -> None:
     for name in ("__pycache__/a.pyc", "deeper/__pycache__/b.pyc", "deeper/b.py"):
         (tmp_path / "tests" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -301,12 +282,16 @@ def test_a_pattern_leaves_out_a_part_of_a_path_or_what_is_above_it(
     assert excluded(name, patterns) is out
 
 
-def test_what_is_packed_has_the_mode_it_was_given_and_no_pipes(tmp_path: Path) -> None:
+def test_what_is_packed_is_roots_has_the_mode_it_was_given_and_no_pipes_and_first_clears_the_way(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "t").mkdir()
     os.mkfifo(tmp_path / "t/pipe")
     (tmp_path / "t/link").symlink_to("file")
     (tmp_path / "t/file").write_text("1")
+    (tmp_path / "t/file").chmod(0o755)
     files = [
+        File("/clean", clean=True, mode=0o777),
         File("plain", content=b""),
         File("private", content=b"1", mode=0o400),
         File("closed", content=b"1", mode=0),
@@ -316,13 +301,17 @@ def test_what_is_packed_has_the_mode_it_was_given_and_no_pipes(tmp_path: Path) -
         File("tree", source=tmp_path / "t"),
     ]
     with pack(files, "/app") as data, tarfile.open(fileobj=data) as tar:
-        members = {member.name.removeprefix("app/"): member for member in tar}
-    modes = {name: member.mode for name, member in members.items() if not name.startswith("tree")}
+        packed = list(tar)
+    assert [(member.name, member.type, member.mode) for member in packed[:3]] == [
+        ("clean", FILE, 0o644), ("clean", DIRECTORY, 0o777), ("app/plain", FILE, 0o644),
+    ]  # fmt: skip
+    members = {member.name.removeprefix("app/"): member for member in packed[2:]}
+    modes = {name: member.mode for name, member in members.items() if name not in ("tree", "tree/link")}
     assert modes == {
         "plain": 0o644, "private": 0o400, "closed": 0, "directory": 0o755, "open": 0o777, "nothing": 0,
+        "tree/file": 0o755,
     }  # fmt: skip
     assert sorted(name for name in members if name.startswith("tree")) == ["tree", "tree/file", "tree/link"]
-    assert {(member.uid, member.gid, member.uname, member.gname) for member in members.values()} == {
-        (0, 0, "", "")
-    }
+    owners = {(member.uid, member.gid, member.uname, member.gname) for member in packed}
+    assert owners == {(0, 0, "", "")}
     assert all(member.mtime > 0 for member in members.values())

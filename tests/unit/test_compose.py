@@ -255,11 +255,6 @@ def test_services_that_wait_for_main_by_others_start_after_it(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("service", "message"),
     [
-        (
-            {"volumes": [{"type": "bind", "source": "/", "target": "/host"}]},
-            "services.db.volumes[0]: '/' is not",
-        ),
-        ({"privileged": True}, "services.db.privileged"),
         ({"network_mode": "host"}, "services.db.network_mode"),
         ({"image": None}, "services.db: has neither image nor build"),
     ],

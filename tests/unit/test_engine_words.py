@@ -22,6 +22,7 @@ SEEN = (
     "connection refused", "no such host", "i/o timeout", "tls handshake", "active endpoints", "is not connected",
 )  # fmt: skip
 """Beginnings and parts of what engines were seen to say of their faults."""
+_SEARCHING = {"compile", "search", "match", "fullmatch", "findall", "startswith", "endswith", "find", "count"}
 
 
 def _decided_by(tree: ast.AST) -> Iterator[str]:
@@ -35,18 +36,7 @@ def _decided_by(tree: ast.AST) -> Iterator[str]:
         ):
             inside = [node.value]
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            searching = {
-                "compile",
-                "search",
-                "match",
-                "fullmatch",
-                "findall",
-                "startswith",
-                "endswith",
-                "find",
-                "count",
-            }
-            inside = [*node.args] if node.func.attr in searching else []
+            inside = [*node.args] if node.func.attr in _SEARCHING else []
         for one in inside:
             for text in ast.walk(one):
                 if isinstance(text, ast.Constant) and isinstance(text.value, str | bytes):

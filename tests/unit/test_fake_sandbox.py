@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,13 @@ def _sh(sandbox: FakeSandbox, script: str, **more: Any) -> tuple[ExecResult, str
     output = bytearray()
     result = sandbox.exec(["sh", "-c", script], timeout=20, sink=output.extend, **more)
     return result, output.decode()
+
+
+@pytest.fixture
+def sandbox() -> Iterator[FakeSandbox]:
+    sandbox = _start(FakeProvider(current_owner()))
+    yield sandbox
+    sandbox.remove()
 
 
 def test_what_is_kept_is_there_again_until_it_is_forgotten() -> None:
@@ -82,14 +90,11 @@ def test_an_image_is_known_by_its_name() -> None:
     sandbox.remove()
 
 
-def test_a_silent_command_is_ended() -> None:
-    provider = FakeProvider(current_owner())
-    sandbox = _start(provider)
+def test_a_silent_command_is_ended(sandbox: FakeSandbox) -> None:
     result, output = _sh(sandbox, "echo first; sleep 19", silent=0.2)
     assert (result.timed_out, result.silent, output) == (True, True, "first\n")
     result, _ = _sh(sandbox, "echo first", silent=10)
     assert (result.timed_out, result.silent, result.exit_status) == (False, False, 0)
-    sandbox.remove()
 
 
 def test_what_is_mounted_is_seen_and_not_kept(tmp_path: Path) -> None:
@@ -112,8 +117,7 @@ def test_what_is_mounted_is_seen_and_not_kept(tmp_path: Path) -> None:
     [("trap 'echo bye; exit 3' INT", 3), ("trap '' INT; trap 'echo bye; exit 4' TERM", 4)],
     ids=["INT", "TERM"],
 )
-def test_a_command_is_asked_to_end_before_it_is_killed(trap: str, status: int) -> None:
-    sandbox = _start(FakeProvider(current_owner()))
+def test_a_command_is_asked_to_end_before_it_is_killed(sandbox: FakeSandbox, trap: str, status: int) -> None:
     asked = threading.Event()
     pids: list[int] = []
     output = bytearray()
@@ -137,11 +141,9 @@ def test_a_command_is_asked_to_end_before_it_is_killed(trap: str, status: int) -
         status, True, True, False,
     )  # fmt: skip
     assert output.split()[-1] == b"bye"
-    sandbox.remove()
 
 
-def test_a_command_that_ends_in_time_is_not_asked() -> None:
-    sandbox = _start(FakeProvider(current_owner()))
+def test_a_command_that_ends_in_time_is_not_asked(sandbox: FakeSandbox) -> None:
     said: list[str] = []
     result, _ = _sh(sandbox, "exit 5", stopping=Stopping(lambda: False, said.append))
     assert (result.exit_status, result.timed_out, result.stopped, said) == (5, False, False, [])
@@ -150,7 +152,6 @@ def test_a_command_that_ends_in_time_is_not_asked() -> None:
     )
     assert (result.exit_status, result.timed_out, result.stopped) == (None, True, True)
     assert said == ["INT", "TERM"]
-    sandbox.remove()
 
 
 CALL = "import sys, urllib.request as r; print(r.urlopen(sys.argv[1] + '/hello', timeout=20).read().decode())"

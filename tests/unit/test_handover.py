@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -20,6 +21,7 @@ from pytest_benchjobs.model.ending import Ending
 from pytest_benchjobs.model.errors import AgentSetupFailed, EngineLost, NotLive
 from pytest_benchjobs.model.result import Outcome
 
+from ..support import until
 from .records import trial
 
 
@@ -53,38 +55,40 @@ class Shell:
         self.lines.append(line)
 
 
-def begun(handover: Handover, shell: Any) -> tuple[threading.Thread, list[int]]:
-    """A trial at work in a thread, and the exit status of its agent."""
+@contextlib.contextmanager
+def begun(handover: Handover, shell: Any) -> Iterator[list[int]]:
+    """Have a trial at work in a thread, and end it; yields what gets the exit status of its agent."""
     status: list[int] = []
     thread = threading.Thread(target=lambda: status.append(handover.work(shell)), name="trial")
     thread.start()
     until(lambda: handover.stage is Stage.WORKING)
-    return thread, status
+    try:
+        yield status
+    finally:
+        if not shell.stopped:
+            handover.end()
+        thread.join()
 
 
-def until(condition: Callable[[], bool]) -> None:
-    waiting = threading.Event()
-    for _ in range(3000):
-        if condition():
-            return
-        waiting.wait(0.01)
-    raise AssertionError("it did not come to that")
+def trajectory(handover: Handover, shell: Shell, directory: Path) -> tuple[Any, list[Any]]:
+    """What the handover reads in its own log, and the steps that it finds there."""
+    (directory / "log").write_text("\n".join(shell.lines))
+    reading = handover.read(directory / "log", directory / "trajectory")
+    return reading, [json.loads(line) for line in (directory / "trajectory").read_text().splitlines()]
 
 
 def test_calls_run_in_the_thread_of_the_trial_and_are_logged() -> None:
     handover, shell = Handover(), Shell()
     with pytest.raises(NotLive, match="has not begun"):
         handover.call(lambda _: None)
-    thread, status = begun(handover, shell)
-    assert handover.call(lambda live: handover.run(live, "ls", 5)) == (0, "ls")
-    assert handover.call(lambda live: handover.run(live, "slow", 5)) == (None, "")
-    handover.call(lambda live: handover.write(live, "a", b"xyz", None))
-    with pytest.raises(EngineLost):
-        handover.call(lambda live: handover.run(live, "lost", 5))
-    with pytest.raises(TimeoutError):
-        handover.call(lambda _: (_ for _ in ()).throw(TimeoutError("model")))
-    handover.end()
-    thread.join()
+    with begun(handover, shell) as status:
+        assert handover.call(lambda live: handover.run(live, "ls", 5)) == (0, "ls")
+        assert handover.call(lambda live: handover.run(live, "slow", 5)) == (None, "")
+        handover.call(lambda live: handover.write(live, "a", b"xyz", None))
+        with pytest.raises(EngineLost):
+            handover.call(lambda live: handover.run(live, "lost", 5))
+        with pytest.raises(TimeoutError):
+            handover.call(lambda _: (_ for _ in ()).throw(TimeoutError("model")))
     assert (status, shell.threads, handover.stage) == ([0], {"trial"}, Stage.SCORING)
     events = [json.loads(line) for line in shell.lines]
     assert [event["type"] for event in events[:4]] == ["begin", "user", "answer", "result"]
@@ -96,17 +100,12 @@ def test_calls_run_in_the_thread_of_the_trial_and_are_logged() -> None:
 
 def test_a_trial_that_is_stopped_refuses_calls_and_says_why() -> None:
     handover, shell = Handover(), Shell()
-    thread, status = begun(handover, shell)
     entered, released = threading.Event(), threading.Event()
+    refused: list[str] = []
 
     def blocking(_: object) -> None:
         entered.set()
         released.wait(30)
-
-    calls = [threading.Thread(target=lambda: handover.call(blocking))]
-    calls[0].start()
-    entered.wait(30)
-    refused: list[str] = []
 
     def waiting() -> None:
         try:
@@ -114,12 +113,15 @@ def test_a_trial_that_is_stopped_refuses_calls_and_says_why() -> None:
         except NotLive as error:
             refused.append(str(error))
 
-    calls.append(threading.Thread(target=waiting))
-    calls[1].start()
-    until(lambda: not handover._calls.empty())
-    shell.stopped = True
-    released.set()
-    for one in (thread, *calls):
+    calls = [threading.Thread(target=lambda: handover.call(blocking)), threading.Thread(target=waiting)]
+    with begun(handover, shell) as status:
+        calls[0].start()
+        entered.wait(30)
+        calls[1].start()
+        until(lambda: not handover._calls.empty())
+        shell.stopped = True
+        released.set()
+    for one in calls:
         one.join()
     assert status == [0]
     assert len(refused) == 1
@@ -128,9 +130,8 @@ def test_a_trial_that_is_stopped_refuses_calls_and_says_why() -> None:
 
 def test_after_the_score_only_a_look_is_possible() -> None:
     handover, shell = Handover(), Shell()
-    thread, _ = begun(handover, shell)
-    handover.end()
-    thread.join()
+    with begun(handover, shell):
+        pass
     score = TrialScore(outcome=Outcome.FAILED, score=0.5)
     holding = threading.Thread(target=lambda: handover.hold(shell, score))  # type: ignore[arg-type]
     holding.start()
@@ -149,9 +150,8 @@ def test_another_turn_has_the_score_of_the_last_one() -> None:
     handover, shell = Handover(), Shell()
     for turn in (1, 2):
         shell.scores = (0.25,) * (turn - 1)
-        thread, _ = begun(handover, shell)
-        handover.end()
-        thread.join()
+        with begun(handover, shell):
+            pass
     assert handover.turn == 2
     assert handover.score == TrialScore(outcome=None, score=0.25)
     assert not handover.score.final
@@ -160,42 +160,33 @@ def test_another_turn_has_the_score_of_the_last_one() -> None:
 def test_the_last_reply_of_a_turn_is_its_last_step_unless_the_model_just_said_it(tmp_path: Path) -> None:
     handover, shell = Handover(), Shell()
     for replies in (("hi", "hi there"), ("asked",), ()):
-        thread, _ = begun(handover, shell)
-        if replies == ("asked",):
-            handover.call(lambda live: handover.chat(live, {}))
-        for reply in replies:
-            handover.call(lambda live, reply=reply: handover.reply(live, reply))
-        handover.end()
-        thread.join()
+        with begun(handover, shell):
+            if replies == ("asked",):
+                handover.call(lambda live: handover.chat(live, {}))
+            for reply in replies:
+                handover.call(lambda live, reply=reply: handover.reply(live, reply))
     assert shell.replies == ["hi", "hi there", "asked"]
-    (tmp_path / "log").write_text("\n".join(shell.lines))
-    handover.read(tmp_path / "log", tmp_path / "trajectory")
-    steps = [json.loads(line) for line in (tmp_path / "trajectory").read_text().splitlines()]
+    _, steps = trajectory(handover, shell, tmp_path)
     said = [step["message"] for step in steps if step.get("source") == "agent"]
     assert said == ["hi there", "asked"]
 
 
 def test_a_driver_that_gives_up_is_an_agent_that_crashed(tmp_path: Path) -> None:
     handover, shell = Handover(), Shell()
-    thread, status = begun(handover, shell)
-    handover.gave_up = "ValueError: no idea"
-    handover.end()
-    thread.join()
+    with begun(handover, shell) as status:
+        handover.gave_up = "ValueError: no idea"
     assert status == [1]
-    (tmp_path / "log").write_text("\n".join(shell.lines))
-    reading = handover.read(tmp_path / "log", tmp_path / "trajectory")
+    reading, _ = trajectory(handover, shell, tmp_path)
     assert (reading.ending, reading.message) == (Ending.CRASHED, "ValueError: no idea")
 
 
 def test_the_clock_stands_still_also_if_it_was_stopped_before_the_work() -> None:
     handover, shell = Handover(), Shell()
     handover.pause()
-    thread, _ = begun(handover, shell)
-    shell.pause.assert_called_once()
-    handover.resume()
-    shell.resume.assert_called_once()
-    handover.end()
-    thread.join()
+    with begun(handover, shell):
+        shell.pause.assert_called_once()
+        handover.resume()
+        shell.resume.assert_called_once()
 
 
 def test_an_agent_hands_over_the_trial_that_is_expected_and_no_other() -> None:

@@ -212,7 +212,7 @@ def test_bases_that_were_mapped_are_in_the_record(tmp_path: Path, built: list[st
     dockerfile = _dockerfile(tmp_path / "task")
     found = _images(engine).resolve(Environment(dockerfile=dockerfile), {"base": "mine"}, {})
     assert found.record.substituted == {"base": "mine"}
-    named = _images(engine).resolve(Environment(image="old"), {"old": "debian"}, {})
+    named = _images(engine).resolve(Environment(image="old"), {"docker.io/library/old": "debian"}, {})
     assert (named.record.reference, named.record.id, named.record.key) == ("old", "sha256:3", "sha256:3")
     assert named.record.substituted == {"old": "debian"}
     assert _images(engine).resolve(Environment(image="debian"), {}, {}).record.substituted == {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import platform
 import socket
@@ -15,8 +14,8 @@ from unittest import mock
 import pytest
 
 from pytest_benchjobs.sandbox.assembly import MACHINES
-from pytest_benchjobs.sandbox.docker import network, rules
-from pytest_benchjobs.sandbox.docker.rules import Rule, hold, refused, rules_here, rules_of, rules_program
+from pytest_benchjobs.sandbox.docker import rules
+from pytest_benchjobs.sandbox.docker.rules import hold, refused, rules_here, rules_of, rules_program
 
 RULES = rules_of("br-0123456789ab", "198.19.0.0/20")
 _ALONE = ["unshare", "--map-root-user", "--net"]
@@ -83,7 +82,6 @@ def test_every_machine_has_a_program_and_no_rule_is_about_another_network() -> N
         assert rules_program(machine, RULES).startswith(b"\x7fELF")
     for rule in RULES:
         assert rule.interface == "br-0123456789ab" or rule.network == "198.19.0.0/20"
-    assert len({rule.place for rule in RULES}) == len(RULES)
 
 
 @pytest.mark.parametrize(
@@ -140,35 +138,6 @@ def test_one_missing_rule_is_seen() -> None:
     assert not hold(RULES, None)
     assert not hold(rules_of("br-another", "198.19.0.0/20"), here)
     assert struct.calcsize("=BBBBBBBBI") == 12
-
-
-@pytest.mark.parametrize(
-    ("local", "here", "asked"),
-    [(True, RULES, True), (True, RULES[:1], True), (True, (), False), (True, None, True), (False, (), True)],
-)
-def test_rules_go_with_their_network_unless_it_is_known_that_there_are_none(
-    monkeypatch: pytest.MonkeyPatch, *, local: bool, here: tuple[Rule, ...] | None, asked: bool
-) -> None:
-    made = {
-        "Id": "0123456789ab",
-        "Created": "2026-01-01T00:00:00Z",
-        "IPAM": {"Config": [{"Subnet": "198.19.0.0/20"}]},
-        "Labels": {network.NETWORK_LABEL: "public"},
-    }
-    answers = {"/networks": [made], "/containers/json": [], "/images/json": [{"Id": "sha256:1"}]}
-    engine = mock.Mock(local=local, get=lambda path, **_: answers[path])
-    engine.guard = lambda **_: contextlib.nullcontext()
-    apply = mock.Mock(return_value=None)
-    seen = (
-        None
-        if here is None
-        else {(one.place, f"{one.interface} {one.network.split('/')[0]}") for one in here}
-    )
-    monkeypatch.setattr(network, "rules_here", lambda: seen)
-    monkeypatch.setattr(network, "_apply", apply)
-    assert network.remove_public_network(engine, mock.Mock(), platform.machine()) == 1
-    assert [(call.args[-1], call.kwargs) for call in apply.mock_calls] == [(RULES, {"remove": True})] * asked
-    engine.client.remove_network.assert_called_once_with("0123456789ab")
 
 
 def test_each_rule_has_its_place_so_that_what_is_allowed_comes_before_what_is_not() -> None:

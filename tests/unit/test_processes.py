@@ -152,17 +152,6 @@ def test_a_first_process_that_is_none_of_ours_is_told_nothing() -> None:
     assert engine.signals == []
 
 
-def test_a_first_process_that_does_not_obey_is_told_again_and_given_up(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, "PATIENCE", 0.3)
-    monkeypatch.setattr(module, "_SIGNAL_AGAIN", 0.1)
-    for obeys in (None, "bench-0-1", "nonsense"):  # its other digit, or none at all
-        engine = Engine(OURS, obeys=obeys)
-        assert _of(engine).end_all() is None
-        assert 2 <= len(engine.signals) <= 4
-
-
 def test_a_container_that_ends_meanwhile_needs_a_new_start() -> None:
     engine = Engine(OURS, obeys="bench-1-0")
     engine.ended_by = ENDED
@@ -186,13 +175,21 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
-@pytest.mark.parametrize(("ends_all", "patience", "signals"), [(True, 15.0, 5), (False, 6.0, 2)])
-def test_it_is_told_again_every_few_seconds_and_asked_less_and_less_often(
-    clock: Clock, ends_all: bool, patience: float, signals: int
+@pytest.mark.parametrize(
+    ("obeys", "ends_all", "patience", "signals"),
+    [
+        (None, True, 15.0, 5),
+        ("bench-0-1", True, 15.0, 5),  # its other digit
+        ("nonsense", True, 15.0, 5),
+        (None, False, 6.0, 2),
+    ],
+)
+def test_one_that_does_not_obey_is_told_again_every_few_seconds_asked_less_and_less_often_and_given_up(
+    clock: Clock, obeys: str | None, ends_all: bool, patience: float, signals: int
 ) -> None:
-    engine = Engine(OURS)
+    engine = Engine(OURS, obeys=obeys)
     found = _of(engine).end_all() if ends_all else _of(engine).is_untouched()
-    assert found in (None, False)
+    assert found is (None if ends_all else False)
     assert len(engine.signals) == signals
     assert clock.pauses[:7] == [0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.25]
     assert set(clock.pauses[6:]) == {0.25}

@@ -14,6 +14,7 @@ from pytest_benchjobs.sandbox.docker import network as module
 from pytest_benchjobs.sandbox.docker.calling import NetworkGone, SubnetTaken
 from pytest_benchjobs.sandbox.docker.network import PublicNetwork, remove_public_network
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
+from pytest_benchjobs.sandbox.docker.rules import rules_of
 
 from .records import OWNER
 
@@ -84,6 +85,9 @@ def applied(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
         _: object, owner: object, machine: str, image: str, rules: Any, *, remove: bool = False
     ) -> str | None:
         assert (owner, machine, image) == (OWNER, "x86_64", "image")
+        assert rules in [
+            rules_of(rules[0].interface, subnet) for subnet in ("198.19.0.0/20", "198.19.32.0/20")
+        ]
         found.append((rules[0].interface, remove))
         return None
 

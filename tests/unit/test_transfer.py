@@ -103,29 +103,24 @@ def refusal(text: str, kind: type[Exception] = docker.errors.APIError) -> Except
     return kind("refused", response=SimpleNamespace(status_code=404), explanation=text)  # type: ignore[call-arg]
 
 
-def test_a_file_is_read_up_to_the_limit_and_no_further() -> None:
-    container = Container({"/x": (stat(), archive(("x", b"12345")))})
+@pytest.mark.parametrize("size", [5, pytest.param(1, id="it grew since it was looked at")])
+def test_a_file_is_read_up_to_the_limit_and_no_further(size: int) -> None:
+    container = Container({"/x": (stat(size=size), archive(("x", b"12345")))})
     assert container.read("/x", limit=5) == b"12345"
     with pytest.raises(ValueError, match="/x has 5 bytes, more than 4"):
         container.read("/x", limit=4)
     assert [sent.closed for sent in container.sent] == [True, True]
 
 
-def test_a_file_that_grew_since_it_was_looked_at_is_not_read_beyond_the_limit() -> None:
-    container = Container({"/x": (stat(size=1), archive(("x", b"12345")))})
-    assert container.read("/x", limit=5) == b"12345"
-    with pytest.raises(ValueError, match="/x has 5 bytes, more than 4"):
-        container.read("/x", limit=4)
-
-
-@pytest.mark.parametrize("mode", [DIRECTORY, LINK, PIPE, SOCKET, DEVICE, CHARACTERS, IRREGULAR])
-def test_what_is_no_regular_file_is_not_read(mode: int) -> None:
-    container = Container({"/x": (stat(mode=mode | 0o644), archive(("x", b"12345")))})
-    assert container.read("/x", limit=5) is None
-
-
-def test_an_archive_without_a_file_is_none() -> None:
-    container = Container({"/x": (stat(), archive(("x", None)))})
+@pytest.mark.parametrize(
+    ("mode", "content"),
+    [
+        *((mode, b"12345") for mode in (DIRECTORY, LINK, PIPE, SOCKET, DEVICE, CHARACTERS, IRREGULAR)),
+        pytest.param(0, None, id="an archive without a file"),
+    ],
+)
+def test_what_is_no_regular_file_is_not_read(mode: int, content: bytes | None) -> None:
+    container = Container({"/x": (stat(mode=mode | 0o644), archive(("x", content)))})
     assert container.read("/x", limit=5) is None
 
 
