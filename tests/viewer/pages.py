@@ -10,6 +10,13 @@ from playwright.sync_api import Page as BrowserPage
 
 from tests.support import PATIENCE, until
 
+
+def side_by_side(a: str, b: str, agent: str, scenario: str = "fix") -> dict[str, str]:
+    """Parameters of the page of two trajectories."""
+    both = {f"{side}_agent": agent for side in "ab"}
+    return {"a_job": a, "b_job": b, "benchmark": "texts", "scenario": scenario, **both}
+
+
 _CHANGED = "net::ERR_NETWORK_CHANGED"
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.shares import share
-from tests.unit.viewing import BEFORE, CODEX, HOSTILE, NOW_JOB, Made
-from tests.viewer.pages import Page
+from tests.unit.viewing import BEFORE, CODEX, HOSTILE, NOW_JOB
+from tests.viewer.pages import Page, side_by_side
 
 pytestmark = pytest.mark.slow
 
@@ -15,17 +15,7 @@ PAGES: tuple[tuple[str, dict[str, str]], ...] = (
     ("runs", {}),
     ("job", {"job": NOW_JOB}),
     ("compare", {"a": BEFORE, "b": NOW_JOB}),
-    (
-        "steps",
-        {
-            "a_job": BEFORE,
-            "b_job": NOW_JOB,
-            "benchmark": "texts",
-            "scenario": "fix",
-            "a_agent": CODEX,
-            "b_agent": CODEX,
-        },
-    ),
+    ("steps", side_by_side(BEFORE, NOW_JOB, CODEX)),
     ("scenario", {"benchmark": "texts", "scenario": "fix"}),
     ("trend", {"benchmark": "texts"}),
 )
@@ -39,18 +29,6 @@ def test_nothing_runs_in_any_page(page: Page, address: str) -> None:
         assert page.run(f'document.querySelectorAll("{FOREIGN}").length') == 0, name
         assert page.run("document.querySelectorAll('h1').length") == 1, name
         assert not [asked for asked in page.asked if not asked.startswith((address, "about:", "data:"))]
-
-
-def test_all_are_readable_in_the_trial(page: Page, address: str, made: Made) -> None:
-    page.open(address, "trial", job=NOW_JOB, id=made.trials["fix"])
-    page.page.wait_for_selector("article.step")
-    page.until("document.querySelector('pre.log') && document.querySelector('pre.log').textContent.length")
-    for button in page.page.query_selector_all("article.step button, details > summary"):
-        button.click()
-    assert page.run(f'document.querySelectorAll("{FOREIGN}").length') == 0
-    shown = page.run("document.querySelector('main').textContent")
-    missing = [text for text in HOSTILE if readable(text) not in shown]
-    assert missing == []
 
 
 def readable(text: str) -> str:

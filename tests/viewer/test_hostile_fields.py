@@ -20,7 +20,7 @@ from tests.shares import share
 from tests.unit.hostile import AGENT, BEFORE, JOB, SHOWN, make_hostile
 from tests.unit.jobs import run
 from tests.unit.viewing import HOSTILE
-from tests.viewer.pages import Page
+from tests.viewer.pages import Page, side_by_side
 from tests.viewer.serving import serving
 from tests.viewer.test_hostile import FOREIGN, readable
 from tests.viewer.test_report import go, opened
@@ -42,12 +42,6 @@ def served(place: tuple[Path, list[str]]) -> Iterator[str]:
     """The viewer of these results."""
     with serving(place[0]) as address:
         yield address
-
-
-def side_by_side(number: int) -> dict[str, str]:
-    """Parameters of two trajectories beside each other."""
-    both = {f"{side}_agent": AGENT for side in "ab"}
-    return {"a_job": BEFORE, "b_job": JOB, "benchmark": "texts", "scenario": f"s{number:02}", **both}
 
 
 def unfold(page: Page) -> str:
@@ -90,7 +84,7 @@ def test_in_every_page(page: Page, served: str, place: tuple[Path, list[str]], n
         node_id = place[1][number]
         page.open(served, "trial", job=JOB, id=node_id)
         check(page, unfold(page), number)
-        page.open(served, "steps", **side_by_side(number))
+        page.open(served, "steps", **side_by_side(BEFORE, JOB, AGENT, f"s{number:02}"))
         shown = page.run("document.querySelector('main').textContent")
         assert f"21 {readable(HOSTILE[number])}" in shown
         assert UNSEEN.findall(shown) == []

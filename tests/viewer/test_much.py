@@ -14,7 +14,7 @@ from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.layout import TrialLayout
 from tests.unit.jobs import ended, make_job
 from tests.unit.records import NOW
-from tests.viewer.pages import Page
+from tests.viewer.pages import Page, side_by_side
 from tests.viewer.serving import serving
 
 pytestmark = [pytest.mark.slow, pytest.mark.when_changed("viewer")]
@@ -85,15 +85,7 @@ def test_each_attempt_is_reached_by_keyboard(page: Page, served: str) -> None:
 
 
 def test_another_attempt_is_chosen_for_a_side(page: Page, served: str) -> None:
-    asked = {
-        "a_job": ONE,
-        "b_job": OTHER,
-        "benchmark": "texts",
-        "scenario": "fix",
-        "a_agent": "oracle",
-        "b_agent": "oracle",
-    }
-    page.open(served, "steps", **asked)
+    page.open(served, "steps", **side_by_side(ONE, OTHER, "oracle"))
     assert "A: oracle #1" in page.text
     page.page.select_option("select[name=a_attempt]", label="#3 passed")
     page.page.wait_for_selector("h2 >> text=A: oracle #3")
@@ -105,16 +97,7 @@ def test_another_attempt_is_chosen_for_a_side(page: Page, served: str) -> None:
 
 
 def test_playback_finds_a_late_step_whatever_the_hurry(page: Page, served: str) -> None:
-    asked = {
-        "a_job": ONE,
-        "b_job": OTHER,
-        "benchmark": "texts",
-        "scenario": "fix",
-        "a_agent": "oracle",
-        "b_agent": "oracle",
-        "play": "1",
-    }
-    page.open(served, "steps", **asked)
+    page.open(served, "steps", **side_by_side(ONE, OTHER, "oracle"), play="1")
     # The keys are as quick as the answers are slow.
     page.run("""() => {
         const range = document.querySelector('.playback input[type=range]');

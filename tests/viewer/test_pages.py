@@ -6,11 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser
 
 from pytest_benchjobs.store.bundle import JobBundle
 from tests.unit.viewing import BEFORE, CODEX, HIDDEN, NOW_JOB, Made, make
-from tests.viewer.pages import Page
+from tests.viewer.pages import Page, side_by_side
 from tests.viewer.serving import serving
 
 pytestmark = pytest.mark.slow
@@ -246,15 +245,7 @@ def test_comparison_that_cannot_be_says_why(page: Page, address: str) -> None:
 
 
 def test_two_trajectories_side_by_side_and_played_back(page: Page, address: str) -> None:
-    asked = {
-        "a_job": BEFORE,
-        "b_job": NOW_JOB,
-        "benchmark": "texts",
-        "scenario": "fix",
-        "a_agent": CODEX,
-        "b_agent": CODEX,
-    }
-    page.open(address, "steps", **asked)
+    page.open(address, "steps", **side_by_side(BEFORE, NOW_JOB, CODEX))
     assert page.page.query_selector_all(".pair-row")
     page.page.click("text=Play back")
     page.page.wait_for_selector("output")
@@ -301,21 +292,8 @@ def test_unknown_page_and_job_say_so(page: Page, address: str) -> None:
 
 
 @pytest.mark.when_changed("viewer")
-def test_dark_and_still(browser: Browser, address: str) -> None:
-    context = browser.new_context(color_scheme="dark", reduced_motion="reduce")
-    page = Page(context.new_page())
+def test_dark_and_still(page: Page, address: str) -> None:
+    page.page.emulate_media(color_scheme="dark", reduced_motion="reduce")
     page.open(address)
     assert page.run("getComputedStyle(document.documentElement).backgroundColor") == "rgb(20, 22, 26)"
     assert page.run("getComputedStyle(document.querySelector('main')).transitionDuration") in ("0s", "")
-    page.check()
-    context.close()
-
-
-@pytest.mark.when_changed("viewer")
-def test_plain_tables_need_no_script(browser: Browser, address: str) -> None:
-    context = browser.new_context(java_script_enabled=False)
-    page = context.new_page()
-    for query in ("page=jobs", "page=runs", f"page=job&job={NOW_JOB}", "page=trend&benchmark=texts"):
-        page.goto(f"{address}?{query}&plain=1")
-        assert page.query_selector_all("table")
-    context.close()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Route
+from playwright.sync_api import Route
 
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.layout import TrialLayout
@@ -32,29 +32,33 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Made]]
         yield address, made
 
 
-def test_a_patch_is_shown_line_by_line_and_an_image_as_one(page: Page, long: tuple[str, Made]) -> None:
+@pytest.fixture
+def trial(page: Page, long: tuple[str, Made]) -> Page:
+    """The page of that trial."""
     address, made = long
     page.open(address, "trial", job=NOW_JOB, id=made.trials["fix"])
-    page.page.click('button[aria-label="Show artifacts/change.patch"]')
-    page.page.wait_for_selector("pre.diff")
-    assert page.page.inner_text("pre.diff .removed >> nth=-1").strip() == "-1"
-    assert page.page.inner_text("pre.diff .added >> nth=-1").strip() == "+2"
-    page.page.click('button[aria-label="Show artifacts/pixel.png"]')
-    page.page.wait_for_selector(".files img[alt='artifacts/pixel.png']")
-    page.until("document.querySelector('.files img').naturalWidth === 1")
-    button = page.page.locator('button[aria-label="Hide artifacts/pixel.png"]')
+    return page
+
+
+def test_a_patch_is_shown_line_by_line_and_an_image_as_one(trial: Page) -> None:
+    trial.page.click('button[aria-label="Show artifacts/change.patch"]')
+    trial.page.wait_for_selector("pre.diff")
+    assert trial.page.inner_text("pre.diff .removed >> nth=-1").strip() == "-1"
+    assert trial.page.inner_text("pre.diff .added >> nth=-1").strip() == "+2"
+    trial.page.click('button[aria-label="Show artifacts/pixel.png"]')
+    trial.page.wait_for_selector(".files img[alt='artifacts/pixel.png']")
+    trial.until("document.querySelector('.files img').naturalWidth === 1")
+    button = trial.page.locator('button[aria-label="Hide artifacts/pixel.png"]')
     assert (button.inner_text(), button.get_attribute("aria-expanded")) == ("Hide", "true")
     button.click()
-    page.until("document.querySelector('.files img') === null")
-    assert page.page.query_selector('button[aria-label="Show artifacts/data.bin"]') is None
+    trial.until("document.querySelector('.files img') === null")
+    assert trial.page.query_selector('button[aria-label="Show artifacts/data.bin"]') is None
 
 
-def test_a_file_is_downloaded_as_it_is(page: Page, long: tuple[str, Made], tmp_path: Path) -> None:
-    address, made = long
-    page.open(address, "trial", job=NOW_JOB, id=made.trials["fix"])
+def test_a_file_is_downloaded_as_it_is(trial: Page, tmp_path: Path) -> None:
     for path, content in (("artifacts/pixel.png", PIXEL), ("artifacts/data.bin", bytes(range(256)) * 8)):
-        with page.page.expect_download() as download:
-            page.page.click(f'a[aria-label="Download {path}"]')
+        with trial.page.expect_download() as download:
+            trial.page.click(f'a[aria-label="Download {path}"]')
         there = tmp_path / "file"
         download.value.save_as(there)
         assert there.read_bytes() == content
@@ -62,19 +66,17 @@ def test_a_file_is_downloaded_as_it_is(page: Page, long: tuple[str, Made], tmp_p
 
 
 @pytest.mark.when_changed("viewer")
-def test_earlier_parts_of_a_log_come_before_what_is_there(page: Page, long: tuple[str, Made]) -> None:
-    address, made = long
-    page.open(address, "trial", job=NOW_JOB, id=made.trials["fix"])
-    page.until(f"document.querySelector('pre.log').textContent.includes('line {LINES} é')")
-    page.page.wait_for_selector("text=the last 65.5 kB of")
+def test_earlier_parts_of_a_log_come_before_what_is_there(trial: Page) -> None:
+    trial.until(f"document.querySelector('pre.log').textContent.includes('line {LINES} é')")
+    trial.page.wait_for_selector("text=the last 65.5 kB of")
     clicks = 0
-    while page.page.is_visible("text=Earlier part"):
-        before = page.run("document.querySelector('pre.log').textContent.length")
-        page.page.click("text=Earlier part")
-        page.until(f"document.querySelector('pre.log').textContent.length > {before}")
+    while trial.page.is_visible("text=Earlier part"):
+        before = trial.run("document.querySelector('pre.log').textContent.length")
+        trial.page.click("text=Earlier part")
+        trial.until(f"document.querySelector('pre.log').textContent.length > {before}")
         clicks += 1
     assert clicks == 4
-    lines = page.run("document.querySelector('pre.log').textContent.split('\\n')")
+    lines = trial.run("document.querySelector('pre.log').textContent.split('\\n')")
     assert lines == [*(f"line {number} é" for number in range(1, LINES + 1)), ""]
 
 
@@ -111,29 +113,23 @@ def test_words_that_are_only_typed_yet_search_nothing(page: Page, long: tuple[st
 
 
 @pytest.mark.when_changed("viewer")
-def test_weights_are_those_of_the_manifest(page: Page, long: tuple[str, Made]) -> None:
-    address, made = long
-    page.open(address, "trial", job=NOW_JOB, id=made.trials["fix"])
+def test_weights_are_those_of_the_manifest(trial: Page, long: tuple[str, Made]) -> None:
+    _, made = long
     result = next(
         one for one in JobBundle(made.directory, NOW_JOB).results() if one.node_id == made.trials["fix"]
     )
-    weights = page.run(
+    weights = trial.run(
         "[...document.querySelectorAll('section[aria-label=Scorers] tbody tr')].map((row) => row.cells[2].textContent)"
     )
     assert weights == [f"{scorer.weight:g}" for scorer in result.scorers]
 
 
 @pytest.mark.when_changed("viewer")
-def test_a_command_is_copied(browser: Browser, long: tuple[str, Made]) -> None:
-    address, made = long
-    context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
-    page = Page(context.new_page())
-    page.open(address, "trial", job=NOW_JOB, id=made.trials["fix"])
-    item = page.page.locator(".commands li").first
+def test_a_command_is_copied(trial: Page) -> None:
+    trial.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    item = trial.page.locator(".commands li").first
     item.locator("button").click()
-    page.until("document.getElementById('said').textContent === 'Copied'")
-    copied = page.run("navigator.clipboard.readText()")
+    trial.until("document.getElementById('said').textContent === 'Copied'")
+    copied = trial.run("navigator.clipboard.readText()")
     assert copied == item.locator("code").inner_text()
     assert copied.startswith(("benchjobs ", "pytest "))
-    page.check()
-    context.close()
