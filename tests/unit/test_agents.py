@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_benchjobs.agents.builtin import Command, Nop, Oracle, builtin_agents
+from pytest_benchjobs.agents.builtin import Command, Oracle, builtin_agents
 from pytest_benchjobs.agents.protocol import AgentCall, AgentCommand
 from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.errors import AgentSetupFailed, InputError
@@ -20,6 +20,8 @@ from pytest_benchjobs.sandbox.protocol import File
 from .records import trial
 
 LONG = "echo " + "é" * 60_000
+SEVERAL = "one agent is expected; for several, repeat the option, or write one on each line of the ini file"
+PATH = "after '=' a path is expected, beginning with './', '../', '~/' or '/', or command:SHELL COMMAND"
 
 
 @pytest.mark.parametrize(
@@ -32,6 +34,11 @@ LONG = "echo " + "é" * 60_000
         ("a:llama:8b", {"name": "a", "model": "llama:8b"}, "a:llama:8b"),
         ("a:m@2024", {"name": "a", "model": "m@2024"}, "a:m@2024"),
         ("a:m@https://x.org/v1/", {"name": "a", "model": "m", "base_url": "https://x.org/v1/"}, "a:m@x.org/v1"),
+        ("mybot=./agent", {"name": "mybot", "path": "./agent"}, "mybot"),
+        ("mybot=../a/b.py:gpt-5.5", {"name": "mybot", "path": "../a/b.py", "model": "gpt-5.5"}, "mybot:gpt-5.5"),
+        ("mybot=/x:a/b@http://h/v1", {"name": "mybot", "path": "/x", "model": "a/b", "base_url": "http://h/v1"}, "mybot:a/b@http://h/v1"),
+        ("mybot=command:echo a:b=c", {"name": "mybot", "command": "echo a:b=c"}, "mybot"),
+        ("command:A=1 ./x", {"name": "command", "model": "A=1 ./x"}, "command:A=1_./x-919f3be0"),
         ("a:m@http://localhost:8000", {"name": "a", "model": "m", "base_url": "http://localhost:8000"}, "a:m@http://localhost:8000"),
     ],
 )  # fmt: skip
@@ -44,31 +51,22 @@ def test_an_agent_is_read_and_named(text: str, spec: dict[str, str], label: str)
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "an empty agent was given. Use format: agent:model, for example codex:gpt-5.5"),
         ("  ", "an empty agent was given. Use format: agent:model, for example codex:gpt-5.5"),
         (":gpt", "invalid agent ':gpt': no name before ':'. Use format: agent:model"),
         ("a!b:m", "invalid agent name 'a!b': letters, digits, '.', '_', '+' and '-' only"),
         ("./pyagent", "invalid agent './pyagent': an agent of a path needs a name; write NAME=./pyagent"),
         ("~/bots/a", "invalid agent '~/bots/a': an agent of a path needs a name; write NAME=~/bots/a"),
         ("bots/a:gpt", "invalid agent 'bots/a': an agent of a path needs a name; write NAME=./bots/a"),
-        (
-            "oracle,nop",
-            (
-                "invalid agent 'oracle,nop': one agent is expected; for several, repeat the option, or write one on each "
-                "line of the ini file: oracle, then nop"
-            ),
-        ),
-        (
-            "oracle nop",
-            (
-                "invalid agent 'oracle nop': one agent is expected; for several, repeat the option, or write one on each "
-                "line of the ini file: oracle, then nop"
-            ),
-        ),
+        ("oracle,nop", f"invalid agent 'oracle,nop': {SEVERAL}: oracle, then nop"),
+        ("oracle nop", f"invalid agent 'oracle nop': {SEVERAL}: oracle, then nop"),
         ("-a:m", "invalid agent name '-a': letters, digits, '.', '_', '+' and '-' only"),
         ("a@:m", "invalid agent 'a@:m': no version after '@'. Use format: agent@version:model"),
         ("a:", "no model specified for agent 'a'. Use format: a:model"),
         ("a: ", "no model specified for agent 'a'. Use format: a:model"),
+        ("mybot=agent", f"invalid agent 'mybot=agent': {PATH}. Use format: mybot=./agent"),
+        ("mybot=", f"invalid agent 'mybot=': {PATH}. Use format: mybot=./my-agent"),
+        ("mybot=command:", "mybot needs the shell command to run. Use format: mybot=command:SHELL COMMAND"),
+        ("mybot=./x:", "no model specified for agent 'mybot'. Use format: mybot=./x:model"),
     ],
 )
 def test_a_wrong_agent_is_refused_in_one_clear_line(text: str, message: str) -> None:
@@ -172,10 +170,6 @@ def test_a_reference_variable_that_is_not_set_is_named(monkeypatch: pytest.Monke
     monkeypatch.delenv("NOT_SET_HERE", raising=False)
     with pytest.raises(InputError, match="NOT_SET_HERE"):
         Oracle().prepare(_call(reference=Reference(script=":", env={"A": "${NOT_SET_HERE}"})))
-
-
-def test_nop_does_nothing() -> None:
-    assert Nop().prepare(_call("nop")) is None
 
 
 def test_command_runs_what_is_behind_the_colon() -> None:

@@ -171,15 +171,6 @@ def test_what_npm_brings_has_to_be_what_was_asked_for(
         ensure({"mini": _described(tmp_path, MINI)}, [AgentSpec.parse("mini:gpt-5")], lambda _line: None)
 
 
-def test_a_missing_key_is_named_before_anything_is_spent(mini: DescribedAgent) -> None:
-    spec = AgentSpec.parse("mini:gpt-5")
-    assert missing_keys(mini, spec, {}.get) == (
-        "agent mini:gpt-5: openai needs OPENAI_API_KEY: export it, or keep it with `benchjobs secret set OPENAI_API_KEY`"
-    )
-    assert missing_keys(mini, spec, {"OPENAI_API_KEY": "k"}.get) is None
-    assert missing_keys(mini, spec, {}.get, {"openai_base_url": "http://127.0.0.1:1"}) is None
-
-
 def test_a_program_beside_the_description_is_mounted_as_it_was_when_the_job_began(
     tmp_path: Path, cache: Path
 ) -> None:
@@ -374,6 +365,7 @@ def test_another_version_is_another_package_with_no_known_digest() -> None:
 def test_a_log_in_of_claude_code_may_stand_in_for_a_key() -> None:
     agent, spec = FIVE["claude-code"], AgentSpec.parse("claude-code:claude-x")
     assert missing_keys(agent, spec, {"CLAUDE_CODE_OAUTH_TOKEN": "t"}.get) is None
+    assert missing_keys(agent, spec, {}.get, {"anthropic_base_url": "http://127.0.0.1:1"}) is None
     assert missing_keys(agent, spec, {}.get) == (
         "agent claude-code:claude-x: anthropic needs at least one of ANTHROPIC_API_KEY, CLAUDE_CODE_OAUTH_TOKEN: "
         "export it, or keep it with `benchjobs secret set ANTHROPIC_API_KEY`"

@@ -44,35 +44,6 @@ def _command(written: str, directory: Path) -> AgentCommand:
     return command
 
 
-@pytest.mark.parametrize(
-    ("written", "parts"),
-    [
-        ("mybot=./agent", {"name": "mybot", "path": "./agent"}),
-        ("mybot=../a/b.py:gpt-5.5", {"name": "mybot", "path": "../a/b.py", "model": "gpt-5.5"}),
-        ("mybot=/x:a/b@http://h/v1", {"name": "mybot", "path": "/x", "model": "a/b", "base_url": "http://h/v1"}),
-        ("mybot=command:echo a:b=c", {"name": "mybot", "command": "echo a:b=c"}),
-        ("command:A=1 ./x", {"name": "command", "model": "A=1 ./x"}),
-    ],
-)  # fmt: skip
-def test_a_name_and_a_path_or_a_command(written: str, parts: dict[str, str]) -> None:
-    assert AgentSpec.parse(written).model_dump(exclude_defaults=True) == parts
-
-
-@pytest.mark.parametrize(
-    ("written", "message"),
-    [
-        ("mybot=agent", r"beginning with './'.* Use format: mybot=\./agent"),
-        ("mybot=", r"after '=' a path is expected.* Use format: mybot=\./my-agent"),
-        ("my bot=./x", "invalid agent name 'my bot'"),
-        ("mybot=command:", "mybot needs the shell command to run"),
-        ("mybot=./x:", "no model specified for agent 'mybot'"),
-    ],
-)
-def test_a_mistake_says_the_form(written: str, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        AgentSpec.parse(written)
-
-
 def test_a_default_model_is_not_for_commands(tmp_path: Path) -> None:
     specs = [read_agent("quick=command:true", tmp_path), read_agent("mybot=./agent", tmp_path)]
     assert [spec.model for spec in with_defaults(specs, None, "gpt-5.5")] == [None, "gpt-5.5"]

@@ -8,7 +8,6 @@ from typing import Any
 
 import jsonschema
 import pytest
-import yaml
 
 import pytest_benchjobs as benchjobs
 from pytest_benchjobs.model.errors import InputErrors
@@ -192,4 +191,3 @@ def test_the_schema_knows_borrowed_scenarios() -> None:
     for wrong in ({"from": 3}, {"from": "b::c", "image": "x"}, {"threshold": 1}):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate({"benchmark": "a", "scenarios": [wrong]}, schema)
-    assert yaml.safe_load("{from: 'a::b'}") == {"from": "a::b"}

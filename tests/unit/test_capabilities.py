@@ -53,10 +53,6 @@ def test_what_is_no_set_of_capabilities_is_refused(said: object) -> None:
         capabilities_of(Able(capabilities=said))
 
 
-def test_a_list_will_do() -> None:
-    assert capabilities_of(Able(capabilities=["vision", "x.y-z_1"])) == {"vision", "x.y-z_1"}
-
-
 def test_of_what_comes_with_the_package_only_what_is_certain_is_said() -> None:
     known = {agent.name: capabilities_of(agent) for agent in builtin_agents()}
     code = {f"code.{what}" for what in ("read", "write", "edit", "search", "shell")}
@@ -69,7 +65,8 @@ def test_of_what_comes_with_the_package_only_what_is_certain_is_said() -> None:
         assert known[name] is None, name
 
 
-def test_a_description_says_it(tmp_path: Path) -> None:
+def test_a_list_or_a_description_says_it(tmp_path: Path) -> None:
+    assert capabilities_of(Able(capabilities=["vision", "x.y-z_1"])) == {"vision", "x.y-z_1"}
     path = tmp_path / "mine.agent.toml"
     path.write_text('name = "mine"\nargv = ["mine"]\ncapabilities = ["shell", "vision"]\n')
     assert capabilities_of(DescribedAgent.of_file(path)) == {"shell", "vision"}

@@ -19,7 +19,7 @@ from pytest_benchjobs.store.index import rebuild
 from pytest_benchjobs.store.layout import Layout
 
 from .jobs import make_job, run
-from .test_database import as_nobody
+from .rights import as_nobody
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
@@ -81,43 +81,27 @@ def call(command: str, directory: Path) -> int:
     return run(command, CLOSED, "--dir", directory)
 
 
-@pytest.mark.parametrize("command", ["watch", "resume", "export"])
-def test_reading_a_job_that_is_closed_is_an_error_in_a_line(
-    shared: Path, capsys: pytest.CaptureFixture[str], command: str
+@pytest.mark.parametrize(
+    ("command", "closed", "words"),
+    [
+        *((command, ".", ": cannot be read: Permission denied") for command in ("watch", "resume", "export")),
+        ("export", "trials", "agent.log: cannot be read: Permission denied"),
+        ("summary", ".", None),  # which needs only the history
+    ],
+    indirect=["closed"],
+)
+def test_reading_what_is_closed_is_an_error_in_a_line(
+    shared: Path, closed: Path, capsys: pytest.CaptureFixture[str], command: str, words: str | None
 ) -> None:
-    call(command, shared)
-    (shared / "jobs" / CLOSED).chmod(0)
+    # Once by root, it has imported what it needs, which may be where nobody else can read.
+    run(command, CLOSED, "--dir", shared)
     capsys.readouterr()
 
     def look() -> None:
-        assert call(command, shared) == 2
-        (line,) = capsys.readouterr().err.splitlines()
-        assert line.startswith(f"benchjobs: {shared}")
-        assert line.endswith(": cannot be read: Permission denied")
-
-    assert as_nobody(look) == 0
-
-
-def test_a_summary_needs_only_the_history(shared: Path) -> None:
-    assert call("summary", shared) == 0
-    (shared / "jobs" / CLOSED).chmod(0)
-
-    def look() -> None:
-        assert call("summary", shared) == 0
-
-    assert as_nobody(look) == 0
-
-
-def test_rows_whose_files_are_closed_are_not_exported_as_if_there_were_none(
-    shared: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    call("export", shared)
-    (shared / "jobs" / CLOSED / "trials").chmod(0)
-    capsys.readouterr()
-
-    def look() -> None:
-        assert call("export", shared) == 2
-        assert "agent.log: cannot be read: Permission denied" in capsys.readouterr().err
+        assert run(command, CLOSED, "--dir", shared) == (0 if words is None else 2)
+        said = capsys.readouterr().err.splitlines()
+        assert len(said) == (words is not None)
+        assert all(line.startswith(f"benchjobs: {shared}") and line.endswith(str(words)) for line in said)
 
     assert as_nobody(look) == 0
 

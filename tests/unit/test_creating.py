@@ -77,6 +77,9 @@ def test_whose_a_container_is_and_until_when_is_written_on_it() -> None:
     assert 89 <= int(labels["benchjobs.deadline"]) - before <= 92
     assert (sandbox.id, sandbox.notes, sandbox.workdir) == ("c", ("a note",), "/img")
     assert client.image == "sha256:1"
+    name = client.given["name"]
+    _created(client)
+    assert client.given["name"] != name, "each has a name of its own"
 
 
 @pytest.mark.parametrize(
@@ -141,15 +144,6 @@ def test_why_a_container_cannot_be_created() -> None:
         _created(client)
 
 
-def test_every_container_has_a_name_of_its_own() -> None:
-    client = Client()
-    names = set()
-    for _ in range(3):
-        _created(client)
-        names.add(client.given["name"])
-    assert len(names) == 3
-
-
 # Directories that are watched
 
 
@@ -164,6 +158,9 @@ def test_what_is_in_the_layer_at_the_start_is_watched_and_what_every_agent_chang
     assert found.free == ("/tmp", "/run", "/bench", "/logs", "/srv/app")
     assert set(found.directories) == {"/", "/opt/tool/bin", "/opt/tool", "/opt", "/srv", "/srv/app/.git"}
     assert _watched("overlayfs") == _watched("overlay2")
+    # Without a workdir of its own no history is watched.
+    found = _watched(workdir="/")
+    assert (found.free, found.directories) == (("/tmp", "/run", "/bench", "/logs"), ("/",))
 
 
 def test_in_doubt_nothing_is_watched() -> None:
@@ -174,9 +171,3 @@ def test_in_doubt_nothing_is_watched() -> None:
     paths = [f"/p{number}" for number in range(room + 1)]
     assert len(_watched("overlay2", "/app", *paths[:room]).directories) == 40 - len(_watched().free)
     assert _watched("overlay2", "/app", *paths) == NOTHING
-
-
-def test_without_a_workdir_of_its_own_no_history_is_watched() -> None:
-    found = _watched(workdir="/")
-    assert found.free == ("/tmp", "/run", "/bench", "/logs")
-    assert found.directories == ("/",)

@@ -71,6 +71,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Callable[[Container], Entrypoint
 
 
 Start = Callable[[Container], Entrypoint]
+Moment = tuple[list[Process], float]
 
 
 def test_one_that_runs_what_it_is_told_to_is_ready(started: Start) -> None:
@@ -93,49 +94,35 @@ def test_what_only_waits_for_what_it_was_told_to_run_serves_nothing(started: Sta
     assert started(Container(([*rows, _process(7, "redis", 4)], 0.0))).serves
 
 
-def test_one_that_serves_is_ready_when_it_is_at_rest(started: Start) -> None:
-    rest = [_process(5, "redis")]
-    container = Container(*[(rest, 0.0)] * 9)
-    assert started(container).serves
-    assert container.looks == 4  # three seconds after it was seen first
+def _used(*seconds: float) -> list[Moment]:
+    return [([_process(5, "x")], used) for used in seconds]
 
 
-@pytest.mark.parametrize(
-    ("busy", "looks"),
-    [
-        ([0.0, 0.01, 0.02, 0.03, 0.04, 0.05], 4),
-        # More than a twentieth of a processor is work: it is looked at again for as long.
-        ([0.0, 0.1, 0.2, 0.3, 0.3, 0.3, 0.3, 0.3], 7),
-    ],
-)
-def test_one_that_works_is_not_at_rest(started: Start, busy: list[float], looks: int) -> None:
-    container = Container(*(([_process(5, "x")], used) for used in busy))
-    started(container)
-    assert container.looks == looks
-
-
-def test_one_that_has_started_something_is_not_at_rest(started: Start) -> None:
-    one, two = [_process(5, "x")], [_process(5, "x"), _process(6, "y", 5)]
-    container = Container(*[(one, 0.0)] * 3, *[(two, 0.0)] * 9)
-    started(container)
-    assert container.looks == 3 + 4
-
-
-@pytest.mark.parametrize(
-    ("command", "waits"),
-    [
-        ("sleep 2", True),
-        ("/bin/sleep 0.5", True),
-        ("sleep 10s", True),
-        ("sleep 3600", False),
-        ("sleepy 2", False),
-    ],
-)
-def test_a_short_sleep_is_work(started: Start, command: str, waits: bool) -> None:
+def _asleep(command: str) -> list[Moment]:
     rows = [_process(5, "/bin/sh x"), _process(6, command, 5)]
-    container = Container(*[(rows, 0.0)] * 4, *[(rows[:1], 0.0)] * 9)
-    started(container)
-    assert container.looks == (8 if waits else 4)
+    return [*[(rows, 0.0)] * 4, *[(rows[:1], 0.0)] * 9]
+
+
+@pytest.mark.parametrize(
+    ("moments", "looks"),
+    [
+        (_used(*[0.0] * 9), 4),  # three seconds after it was seen first
+        (_used(0.0, 0.01, 0.02, 0.03, 0.04, 0.05), 4),
+        # More than a twentieth of a processor is work: it is looked at again for as long.
+        (_used(0.0, 0.1, 0.2, 0.3, 0.3, 0.3, 0.3, 0.3), 7),
+        # One that has started something.
+        ([*_used(*[0.0] * 3), *[([_process(5, "x"), _process(6, "y", 5)], 0.0)] * 9], 3 + 4),
+        # A short sleep is work.
+        *((_asleep(command), 8) for command in ("sleep 2", "/bin/sleep 0.5", "sleep 10s")),
+        *((_asleep(command), 4) for command in ("sleep 3600", "sleepy 2")),
+    ],
+)
+def test_one_that_serves_is_ready_when_it_is_at_rest(
+    started: Start, moments: list[Moment], looks: int
+) -> None:
+    container = Container(*moments)
+    assert started(container).serves
+    assert container.looks == looks
 
 
 def test_one_that_is_never_ready_or_ends_is_an_error_that_quotes_it(started: Start) -> None:
@@ -153,12 +140,8 @@ def test_started_again_what_goes_wrong_is_a_note_but_for_who_gave_up() -> None:
     found = Entrypoint(Container(status=1), ["/entry"], environment).start_again(lambda: None)
     assert found is not None
     assert found.startswith("started again for grading: the image's ENTRYPOINT ended with status 1")
-    assert (
-        Entrypoint(Container(([_process(5, REACHED)], 0.0)), ["/entry"], environment).start_again(
-            lambda: None
-        )
-        is None
-    )
+    reached = Entrypoint(Container(([_process(5, REACHED)], 0.0)), ["/entry"], environment)
+    assert reached.start_again(lambda: None) is None
 
     def check() -> Any:
         raise KeyError

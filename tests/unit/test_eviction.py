@@ -86,23 +86,18 @@ def _stop() -> None:
     raise Stopped
 
 
-def test_processes_share_a_record(ledger: Ledger) -> None:
+def test_processes_share_a_record(ledger: Ledger, tmp_path: Path) -> None:
     assert not ledger.exists
     with ledger.opened() as book:
+        (lock,) = (tmp_path / "locks").iterdir()
+        assert lock.name.startswith("images-"), "with the other locks of the machine"
         book.images["sha256:1"] = BROUGHT
         book.process(current_owner(), "one").claims["sha256:1"] = 7
     other = Ledger("unix:///engine.sock").read()
     assert other.images == {"sha256:1": BROUGHT}
     assert other.processes[str(current_owner())].claims == {"sha256:1": 7}
     assert Ledger("tcp://elsewhere:2375").read().images == {}, "each engine has images of its own"
-
-
-def test_a_dead_process_needs_nothing(ledger: Ledger) -> None:
-    dead = current_owner().model_copy(update={"pid": 2**22 + 1})
-    with ledger.opened() as book:
-        book.process(dead, "one").claims["sha256:1"] = -1
-    with ledger.opened() as book:
-        assert book.processes == {}
+    assert [path.suffix for path in (tmp_path / "images").iterdir()] == [".json"]
 
 
 def test_whoever_waits_for_the_record_can_be_stopped_be_it_a_thread_or_a_process_that_has_it(
@@ -116,14 +111,6 @@ def test_whoever_waits_for_the_record_can_be_stopped_be_it_a_thread_or_a_process
             assert time.monotonic() - started < 5
     with ledger.opened(_stop):
         pass
-
-
-def test_its_lock_is_with_the_others_of_the_machine(ledger: Ledger, tmp_path: Path) -> None:
-    with ledger.opened() as book:
-        book.sizes["a:1"] = 1
-        (lock,) = (tmp_path / "locks").iterdir()
-    assert lock.name.startswith("images-")
-    assert [path.suffix for path in (tmp_path / "images").iterdir()] == [".json"]
 
 
 def test_the_state_of_the_record_tells_if_anything_was_written(ledger: Ledger) -> None:
@@ -158,12 +145,14 @@ def test_of_jobs_that_nobody_works_on_only_so_many_images_are_remembered_those_u
     }
 
 
-def test_only_a_living_process_removes_images(ledger: Ledger) -> None:
+def test_only_a_living_process_removes_or_needs_images(ledger: Ledger) -> None:
     dead = current_owner().model_copy(update={"pid": 2**22 + 1})
     with ledger.opened() as book:
         book.process(current_owner(), "one").removing.append("sha256:1")
         book.process(dead, "one").removing.append("sha256:2")
         assert [book.is_going(f"sha256:{number}") for number in (1, 2, 3)] == [True, False, False]
+    with ledger.opened() as book:
+        assert list(book.processes) == [str(current_owner())]
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"images": 3}', b"\xff\x00"])

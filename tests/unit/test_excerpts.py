@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,9 +23,10 @@ from .records import record, result, trial
 PATH = "trials/codex/s/1"
 
 
-def failed() -> TrialResult:
+def failed(**changes: Any) -> TrialResult:
     why = Failure(class_="below_threshold", message="wrong")
-    return result(trial("s", "codex"), outcome=Outcome.FAILED, score=0.0, failure=why)
+    found = result(trial("s", "codex"), outcome=Outcome.FAILED, score=0.0, failure=why, path=PATH)
+    return found.model_copy(update=changes)
 
 
 @pytest.fixture
@@ -59,8 +61,7 @@ def test_the_last_lines_are_whole_and_clean(
 def test_agent_and_imperfect_scorers_are_quoted(root: Path) -> None:
     (root / PATH / "agent.log").write_text("trying\nsh: 1: git: not found\n")
     scorers = (_scorer(1.0, "fine", "good"), _scorer(0.0, "expected 3\ngot 4\n"), _scorer(0.0, "", "silent"))
-    one = failed().model_copy(update={"path": PATH, "scorers": scorers})
-    assert excerpts(one, root) == [
+    assert excerpts(failed(scorers=scorers), root) == [
         Excerpt("last lines of the agent (agent.log)", ("trying", "sh: 1: git: not found")),
         Excerpt("last lines of scorer right (scorers/right/output.log)", ("expected 3", "got 4")),
     ]
@@ -68,15 +69,13 @@ def test_agent_and_imperfect_scorers_are_quoted(root: Path) -> None:
 
 def test_nothing_of_a_confidential_scenario_is_quoted(root: Path) -> None:
     (root / PATH / "agent.log").write_text("the question was ...")
-    update = {"path": PATH, "confidential": True, "scorers": (_scorer(0.0, "the answer"),)}
-    one = failed().model_copy(update=update)
-    assert excerpts(one, root) == []
+    assert excerpts(failed(confidential=True, scorers=(_scorer(0.0, "the answer"),)), root) == []
 
 
 def test_hostile_output_stays_within_its_bound(root: Path) -> None:
     (root / PATH / "agent.log").write_bytes(b"\x1b]0;title\x07" + b"x" * 9_000_000 + b"\xff\n" * 10_000)
     scorers = tuple(_scorer(0.0, "o" * 100_000, f"s{number}") for number in range(50))
-    one = failed().model_copy(update={"path": PATH, "scorers": scorers})
+    one = failed(scorers=scorers)
     shown = excerpts(one, root)
     assert len(shown) == 4
     for excerpt in shown:
@@ -85,32 +84,27 @@ def test_hostile_output_stays_within_its_bound(root: Path) -> None:
     assert len(failure_text(one, root, shown)) < 20_000
 
 
-def test_a_log_that_is_no_regular_file_is_not_read(tmp_path: Path) -> None:
-    (tmp_path / "secret").write_text("secret")
-    (tmp_path / "link").symlink_to(tmp_path / "secret")
-    os.mkfifo(tmp_path / "pipe")
-    found = [log_end(tmp_path / name, 100) for name in ("link", "pipe", "missing", ".", "secret")]
-    assert found == [b"", b"", b"", b"", b"secret"]
-
-
 def test_the_verdict_of_several_attempts_quotes_the_one_that_ended_like_it(root: Path) -> None:
     results = []
     for attempt, outcome in ((1, Outcome.PASSED), (2, Outcome.FAILED)):
         path = f"trials/codex/s/{attempt}"
         (root / path).mkdir(exist_ok=True)
         (root / path / "agent.log").write_text(f"attempt {attempt}")
-        update = {"path": path, "attempt": attempt, "outcome": outcome, "node_id": f"b::s[codex-{attempt}]"}
-        results.append(failed().model_copy(update=update))
+        node_id = f"b::s[codex-{attempt}]"
+        results.append(failed(path=path, attempt=attempt, outcome=outcome, node_id=node_id))
     config = JobConfig(directory=root.parent.parent, attempts=2, attempt_policy=Policy(kind="all"))
-    verdict = failed().model_copy(update={"node_id": "b::s[codex]", "path": ""})
+    verdict = failed(node_id="b::s[codex]", path="")
     (shown,) = Evidence(root, results, config).of(verdict)
     assert shown.lines == ("attempt 2",)
 
 
-def test_a_log_whose_end_was_read_is_not_held_open(tmp_path: Path) -> None:
+def test_the_end_of_a_regular_file_is_read_and_nothing_held_open(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("0123456789")
+    (tmp_path / "link").symlink_to(tmp_path / "log")
+    os.mkfifo(tmp_path / "pipe")
     before = len(list(Path("/proc/self/fd").iterdir()))
-    assert [log_end(tmp_path / name, 4) for name in ("log", "gone", ".")] == [b"6789", b"", b""]
+    found = [log_end(tmp_path / name, 4) for name in ("log", "link", "pipe", "gone", ".")]
+    assert found == [b"6789", b"", b"", b"", b""]
     assert log_end(tmp_path / "log", 10) == log_end(tmp_path / "log", 11) == b"0123456789"
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
@@ -118,12 +112,7 @@ def test_a_log_whose_end_was_read_is_not_held_open(tmp_path: Path) -> None:
 def test_reports_quote_logs_within_their_budgets(root: Path) -> None:
     # Twice what a file may have, if each were quoted.
     (root / PATH / "agent.log").write_text("<&>\n" * 1000)
-    many = [
-        failed().model_copy(
-            update={"path": PATH, "node_id": f"b::s{number}[codex]", "scenario": f"s{number}"}
-        )
-        for number in range(5000)
-    ]
+    many = [failed(node_id=f"b::s{number}[codex]", scenario=f"s{number}") for number in range(5000)]
     short = junit_xml(record(root), many, evidence=Evidence(root))
     assert len(short) < LIMIT
     assert b"last lines of the agent (agent.log):\n  &lt;&amp;&gt;" in short
@@ -137,8 +126,8 @@ def test_reports_quote_logs_within_their_budgets(root: Path) -> None:
 def test_a_summary_says_where_the_files_are_of_which_it_quotes_logs(root: Path) -> None:
     (root / PATH / "agent.log").write_text("from the log")
     said = {"scorers": (_scorer(0.0, "from the scorer"),)}
-    here = failed().model_copy(update={**said, "path": PATH, "node_id": "b::here[codex]"})
-    nowhere = failed().model_copy(update={**said, "path": "", "node_id": "b::nowhere[codex]"})
+    here = failed(**said, node_id="b::here[codex]")
+    nowhere = failed(**said, path="", node_id="b::nowhere[codex]")
     lines = summary_markdown(record(root), [here, nowhere], evidence=Evidence(root)).splitlines()
     assert f"`b::here[codex]`, files in `{PATH}`:" in lines
     assert "`b::nowhere[codex]`:" in lines

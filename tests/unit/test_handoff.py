@@ -64,11 +64,7 @@ def _taken(path: Path, *handed: tuple[socket.socket | int | None, bytes]) -> tup
                     number = descriptor if isinstance(descriptor, int) else descriptor.fileno()
                     socket.send_fds(connection, [message], [number])
 
-        async def taken() -> tuple[socket.socket, int]:
-            async with asyncio.timeout(20):
-                return await take(door)
-
-        return asyncio.run(taken())
+        return asyncio.run(asyncio.wait_for(take(door), 20))
 
 
 def _open_files() -> int:
@@ -146,11 +142,6 @@ def test_whoever_connects_and_says_nothing_holds_nobody_up_for_long(
         door.listen(2)
         silent.connect(str(tmp_path / "door"))
         hand_over(tmp_path / "door", handed, PID)
-
-        async def taken() -> tuple[socket.socket, int]:
-            async with asyncio.timeout(20):
-                return await take(door)
-
-        found, pid = asyncio.run(taken())
+        found, pid = asyncio.run(asyncio.wait_for(take(door), 20))
         with found:
             assert pid == 77

@@ -63,9 +63,6 @@ def begin(tmp_path: Path, killed: list[tuple[int, int]]) -> Iterator[Begin]:
         one.stop()
 
 
-SENT = [(os.getpid(), signal.SIGTERM)]
-
-
 def test_it_beats_at_once_and_then_every_few_seconds(
     tmp_path: Path, begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:

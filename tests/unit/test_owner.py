@@ -6,7 +6,6 @@ import subprocess
 import sys
 
 from pytest_benchjobs.model.owner import current_owner, is_alive
-from pytest_benchjobs.sandbox.docker.sweep import abandoned, parse_owner
 
 
 def test_we_are_alive_and_always_the_same() -> None:
@@ -38,13 +37,3 @@ def test_a_corpse_that_nobody_buried_is_dead() -> None:
         pass
     assert process.returncode is None
     process.wait()
-
-
-def test_labels_name_the_owner_and_rubbish_names_nobody() -> None:
-    me = current_owner()
-    labels = {"benchjobs.owner": str(me), "benchjobs.host": me.host}
-    assert parse_owner(labels) == me
-    assert not abandoned(labels, me, 0.0)
-    for rubbish in ({}, {"benchjobs.owner": "x"}, {"benchjobs.owner": "a/b/c", "benchjobs.host": "h"}):
-        assert parse_owner(rubbish) is None
-        assert not abandoned(rubbish, me, 1e12)

@@ -35,6 +35,8 @@ def labels(owner: object, host: str = ME.host, deadline: float | str | None = No
         (labels(ME, "elsewhere"), False),
         (labels("rubbish", deadline=99.0), True),
         ({}, False),
+        ({"benchjobs.owner": f"{DEAD}"}, False),
+        (labels("a/b/c"), False),
     ],
 )
 def test_a_thing_is_abandoned_when_its_owner_is_dead_or_elsewhere_and_past_the_deadline(

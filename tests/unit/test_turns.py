@@ -50,6 +50,12 @@ def turns(bench: Bench) -> Callable[..., TrialResult]:
 
 
 Run = Callable[..., TrialResult]
+PUT = f"put /bench/problem.md {Path(USAGE_FILE).parent}"
+"""Only later turns call this."""
+
+
+def not_started(*_: object, **__: object) -> ExecResult:
+    return ExecResult(None, timed_out=False, seconds=0, started=False)
 
 
 def test_work_that_does_not_pass_is_gone_on_with_knowing_what_the_scorer_printed(
@@ -62,15 +68,10 @@ def test_work_that_does_not_pass_is_gone_on_with_knowing_what_the_scorer_printed
     assert log == f"{PROBLEM}\n####\nwanted 2, got 1\nMend it.out.txt\n"
     assert (bench.directory(result) / "turn-1" / "agent.log").read_text() == PROBLEM
     assert (bench.directory(result) / "turn-1" / "scorers" / "count" / "output.log").exists()
-    assert bench.provider.calls.count("start") == 3
+    # Before each grading processes end, and programs are put back.
+    counts = {"start": 3, "end_processes": 2, "restore_programs": 2, "take": 2, "give": 2}
+    assert {call: bench.provider.calls.count(call) for call in counts} == counts
     assert [scored.score for scored in result.scorers] == [1.0]
-
-
-def test_processes_end_and_programs_are_put_back_before_each_grading(bench: Bench, turns: Run) -> None:
-    turns()
-    calls = bench.provider.calls
-    assert calls.count("end_processes") == calls.count("restore_programs") == 2
-    assert calls.count("take") == calls.count("give") == 2
 
 
 def test_work_that_passes_has_one_turn(bench: Bench, turns: Run) -> None:
@@ -119,29 +120,25 @@ def _scenario(**changes: Any) -> Scenario:
     )
 
 
-def test_an_error_of_ours_between_turns_is_no_score(bench: Bench, turns: Run) -> None:
-    bench.provider.faults["start"] = [None, None, ContainerStartFailed("no room")]
-    result = turns()
-    assert _kind(result) == ("error", "container_start", None)
-
-
-def test_an_engine_that_is_gone_in_the_second_turn_is_an_error(bench: Bench, turns: Run) -> None:
-    bench.provider.faults[f"put /bench/problem.md {Path(USAGE_FILE).parent}"] = EngineLost("gone")
-    assert _kind(turns()) == ("error", "engine_lost", None)
-
-
-def test_what_keeps_an_agent_from_going_on_is_its_own_doing_where_an_untouched_container_has_none(
-    bench: Bench, turns: Run
+@pytest.mark.parametrize(
+    ("call", "faults", "kind"),
+    [
+        ("start", [None, None, ContainerStartFailed("no room")], ("error", "container_start", None)),
+        (PUT, EngineLost("gone"), ("error", "engine_lost", None)),
+        # What keeps an agent from going on is its own doing, where an untouched container has nothing of it.
+        (PUT, [FilesRefused("in the way"), None, FilesRefused("in the way")], ("failed", "ungradable", 0.0)),
+        # What has nothing to do with files of the agent is never its doing.
+        (PUT, [EngineError("sick"), None, EngineError("sick")], ("error", "engine_error", None)),
+        (PUT, [EngineError("once"), None, None], ("passed", None, 1.0)),
+        # Whoever cannot be started again keeps what it did.
+        (f"exec {ONE_MORE.removeprefix('command:')}", [None, not_started], ("failed", "agent_crashed", 0.0)),
+    ],
+)
+def test_what_goes_wrong_between_turns(
+    bench: Bench, turns: Run, call: str, faults: Any, kind: tuple[str, str | None, float | None]
 ) -> None:
-    put = f"put /bench/problem.md {Path(USAGE_FILE).parent}"
-    bench.provider.faults[put] = [FilesRefused("in the way"), None, FilesRefused("in the way")]
-    result = turns()
-    assert _kind(result) == ("failed", "ungradable", 0.0)
-    # What has nothing to do with files of the agent is never its doing.
-    bench.provider.faults[put] = [EngineError("sick"), None, EngineError("sick")]
-    assert _kind(turns()) == ("error", "engine_error", None)
-    bench.provider.faults[put] = [EngineError("once"), None, None]
-    assert _kind(turns()) == ("passed", None, 1.0)
+    bench.provider.faults[call] = faults
+    assert _kind(turns()) == kind
 
 
 def test_an_error_in_a_later_turn_starts_the_trial_anew(bench: Bench, turns: Run) -> None:
@@ -151,21 +148,8 @@ def test_an_error_in_a_later_turn_starts_the_trial_anew(bench: Bench, turns: Run
     assert (result.tries, _kind(result), result.turns) == (2, ("passed", None, 1.0), (0.0, 1.0))
 
 
-def test_whoever_cannot_be_started_again_keeps_what_it_did(bench: Bench, turns: Run) -> None:
-    faults: list[Any] = [
-        None,
-        lambda *_args, **_more: ExecResult(None, timed_out=False, seconds=0, started=False),
-    ]
-    bench.provider.faults[f"exec {ONE_MORE.removeprefix('command:')}"] = faults
-    result = turns()
-    assert _kind(result) == ("failed", "agent_crashed", 0.0)
-    assert result.turns == (0.0, 0.0)
-
-
 def test_a_trial_that_is_cancelled_in_its_second_turn_has_no_result(bench: Bench, turns: Run) -> None:
-    bench.provider.faults[f"put /bench/problem.md {Path(USAGE_FILE).parent}"] = lambda sandbox, files: (
-        bench.cancellation.request()
-    )
+    bench.provider.faults[PUT] = lambda sandbox, files: bench.cancellation.request()
     assert turns().outcome is Outcome.CANCELLED
     assert not bench.trial_files()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import datetime
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -166,8 +165,3 @@ def leaves(data: object) -> Iterator[str]:
             yield from leaves(value)
     elif isinstance(data, str):
         yield data
-
-
-def as_dict(text: str) -> Any:
-    """A document."""
-    return json.loads(text)
