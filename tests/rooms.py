@@ -5,7 +5,7 @@ else one of `make extended`. A file counts as changed that differs from the comm
 green `make extended` sets; where there is none, from the parent of HEAD. What is not committed yet counts, too.
 
 Tests of `DIRECTORIES` start processes, containers or browsers. Each is for today when what its file imports, a room that
-is named there, or one that its own name has, changed; and at each fourth commit, whatever changed. Those that are marked
+is named there, or one that its own name has, changed; and at each eighth commit, whatever changed. Those that are marked
 `daily` are for every day.
 
     @pytest.mark.when_changed                     what the file of the test imports
@@ -35,7 +35,9 @@ DIRECTORIES = {
     "viewer": ("viewer",),
 }
 """Directory of tests -> parts of the package that each of them goes through."""
-_TURNS = 4
+_TURNS = 8
+_TURNS_OF_PAGES = 4
+"""By how many commits in a row each test of a directory, or of a page, has run once, whatever changed."""
 
 
 def is_due(item: pytest.Item) -> bool:
@@ -45,12 +47,12 @@ def is_due(item: pytest.Item) -> bool:
         return True
     if has_turns(item):
         words = (*DIRECTORIES[_directory(item)], *item.path.stem.split("_")[1:])
-        return its_turn(item.nodeid) or bool(changes & (leaning(item.path) | named(words)))
+        return its_turn(item.nodeid, _TURNS) or bool(changes & (leaning(item.path) | named(words)))
     mark = item.get_closest_marker("when_changed")
     if mark is None:
         return True
     page = mark.kwargs.get("page")
-    if page and (page in changes or its_turn(item.name)):
+    if page and (page in changes or its_turn(item.name, _TURNS_OF_PAGES)):
         return True
     if str(item.path.relative_to(ROOT)) in changes:
         return True
@@ -147,6 +149,6 @@ def changed(root: Path) -> frozenset[str] | None:
     return None
 
 
-def its_turn(name: str) -> bool:
-    """Tell whether this commit runs the test of this name, which each four in a row do once."""
-    return zlib.crc32(name.encode()) % _TURNS == commit() % _TURNS
+def its_turn(name: str, turns: int) -> bool:
+    """Tell whether this commit runs the test of this name, which so many in a row do once."""
+    return zlib.crc32(name.encode()) % turns == commit() % turns

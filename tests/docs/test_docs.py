@@ -104,6 +104,7 @@ def with_examples(directory: Path) -> None:
 
 
 @pytest.mark.docker
+@pytest.mark.when_changed(page="scripts/demo.py")
 def test_what_the_demo_says_to_try_next_works(tmp_path: Path) -> None:
     with_examples(tmp_path)
     demo = runpy.run_path(str(ROOT / "scripts" / "demo.py"))

@@ -42,6 +42,7 @@ def call(*command: str | Path, cwd: Path, status: int = 0) -> str:
             "PATH": f"{cwd / '.venv' / 'bin'}:{environment['PATH']}",
             "COLUMNS": "100",
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+            "PIP_NO_COMPILE": "1",  # half the time of an installation
         },
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -47,16 +47,17 @@ def test_what_changed_is_what_differs_from_the_reference_else_from_the_parent(tm
     rooms.changed.cache_clear()
 
 
-def test_each_four_commits_run_every_test_once(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("turns", [4, 8])
+def test_so_many_commits_run_every_test_once(monkeypatch: pytest.MonkeyPatch, turns: int) -> None:
     names = [f"docs/page.md:{number}" for number in range(50)]
     ran = []
-    for number in range(4):
+    for number in range(turns):
         monkeypatch.setattr(rooms, "commit", lambda number=number: 7 + number)
-        ran += [name for name in names if rooms.its_turn(name)]
+        ran += [name for name in names if rooms.its_turn(name, turns)]
     assert sorted(ran) == sorted(names)
 
 
-def test_tests_with_processes_run_each_fourth_commit_and_when_what_they_go_through_changed(
+def test_tests_with_processes_run_each_eighth_commit_and_when_what_they_go_through_changed(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = [f"test_{number}" for number in range(40)]
