@@ -62,6 +62,11 @@ JOB: dict[str, Any] = {
 """Settings of a job, as the gateway's own process gets them."""
 
 
+EVENTS = {"Content-Type": "text/event-stream"}
+STREAM_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+"""The beginning of a stream that an endpoint's handler writes by itself."""
+
+
 class Asked(NamedTuple):
     method: str
     path: str
@@ -126,7 +131,7 @@ class Model:
                 for at, chunk in enumerate(said.chunks):
                     if said.wait is not None and at == len(said.chunks) - 1:
                         said.wait.wait(20)
-                    self.wfile.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+                    self.wfile.write(in_chunks(chunk))
                     self.wfile.flush()
                 if said.cut:
                     self.close_connection = True
@@ -173,7 +178,8 @@ class Wire:
         """Connections."""
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -191,6 +197,8 @@ class Wire:
         raise NotImplementedError
 
     def close(self) -> None:
+        self._listening.shutdown(socket.SHUT_RDWR)  # to close it would leave the thread waiting at the port
+        self._accepting.join()
         self._listening.close()
 
     def upstreams(self) -> list[Upstream]:
@@ -244,11 +252,33 @@ class Agent:
     def chat(self, model: str = "m-1", **more: Any) -> Answered:
         return self.call("/openai/v1/chat/completions", {"model": model, "messages": [], **more})
 
+    @contextlib.contextmanager
+    def stream(self) -> Iterator[http.client.HTTPResponse]:
+        """A stream of Anthropic's wire, of which nothing was read yet."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection.request("POST", "/anthropic/v1/messages", json.dumps({"model": "m-1", "stream": True}))
+        with contextlib.closing(connection), connection.getresponse() as response:
+            yield response
+
+    def raw(self, data: bytes) -> bytes:
+        """Everything the gateway says to these bytes until it closes the line."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=20) as line:
+            line.sendall(data)
+            said = b""
+            with contextlib.suppress(ConnectionError):
+                while more := line.recv(65536):
+                    said += more
+            return said
+
 
 def hand_over(door: Path, handed: socket.socket, message: bytes) -> None:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(door))
         socket.send_fds(connection, [message], [handed.fileno()])
+
+
+def in_chunks(*data: bytes) -> bytes:
+    return b"".join(b"%x\r\n%b\r\n" % (len(one), one) for one in data)
 
 
 def chat_answer(model: str = "m-1", sent: int = 1000, back: int = 100, **more: Any) -> Said:
@@ -269,7 +299,7 @@ def chat_stream(model: str = "m-1", usage: bool = True, **more: Any) -> Said:
     ]
     last = {"model": model, "choices": [], "usage": {"prompt_tokens": 1000, "completion_tokens": 100}}
     chunks = events(*words, *([last] if usage else []), b"[DONE]")
-    return Said(200, b"", {"Content-Type": "text/event-stream"}, chunks=chunks, **more)
+    return Said(200, b"", EVENTS, chunks=chunks, **more)
 
 
 @functools.cache
@@ -312,3 +342,9 @@ def wait_until(condition: Callable[[], object], seconds: float = 10) -> None:
             return
         event.wait(0.01)
     raise AssertionError("it did not happen")
+
+
+def memory(gateway: Gateway, of: str = "VmRSS") -> int:
+    """Bytes of memory that its process has; of `VmHWM`: that it had at most."""
+    status = Path(f"/proc/{gateway._process.pid}/status").read_text()
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith(of)) << 10

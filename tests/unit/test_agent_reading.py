@@ -69,11 +69,8 @@ def test_the_same_work_is_the_same_trajectory_whoever_did_it(tmp_path: Path, age
     assert "No such file" in second["observation"]["results"][0]["content"]
     assert last["message"] == "I am done"
     totals = footer["final_metrics"]
-    assert (
-        totals["total_prompt_tokens"],
-        totals["total_completion_tokens"],
-        totals["total_cached_tokens"],
-    ) == (3690, 120, 600)
+    counted = [totals[f"total_{name}_tokens"] for name in ("prompt", "completion", "cached")]
+    assert counted == [3690, 120, 600]
 
 
 @pytest.mark.parametrize("agent", PUBLIC)
@@ -189,68 +186,23 @@ def test_nesting_does_not_matter(tmp_path: Path, depth: int) -> None:
 
 
 def test_numbers_that_are_none_do_not_matter(tmp_path: Path) -> None:
-    usage = (
-        '{"input_tokens": NaN, "output_tokens": -1, "cache_read_input_tokens": 1e999, "x": '
-        + "9" * 4000
-        + "}"
-    )
-    result = (
-        '{"type":"result","subtype":"success","is_error":false,"total_cost_usd":Infinity,"usage":'
-        + usage
-        + "}"
-    )
-    reading, (_, footer) = read(tmp_path, "claude-code", result)
+    usage = '{"input_tokens": NaN, "output_tokens": -1, "cache_read_input_tokens": 1e999, "x": ' + "9" * 4000
+    result = '{"type":"result","subtype":"success","is_error":false,"total_cost_usd":Infinity,"usage":'
+    reading, (_, footer) = read(tmp_path, "claude-code", result + usage + "}}")
     assert reading.ending is Ending.SUCCESS
     assert footer["final_metrics"] == {"total_steps": 0}
 
 
 def test_a_result_that_comes_late_is_kept(tmp_path: Path) -> None:
-    def said(kind: str, key: str, *blocks: dict[str, Any]) -> str:
-        return json.dumps({"type": kind, "message": {"id": key, "content": list(blocks)}}) + "\n"
+    def said(kind: str, key: str, **block: Any) -> str:
+        return json.dumps({"type": kind, "message": {"id": key, "content": [block]}}) + "\n"
 
-    log = (
-        said(
-            "assistant", "a", {"type": "tool_use", "id": "1", "name": "Bash", "input": {"command": "sleep 1"}}
-        )
-        + said("assistant", "b", {"type": "text", "text": "meanwhile"})
-        + said(
-            "user",
-            "",
-            {"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "late"}]},
-        )
-    )
+    log = said("assistant", "a", type="tool_use", id="1", name="Bash", input={"command": "sleep 1"})
+    log += said("assistant", "b", type="text", text="meanwhile")
+    log += said("user", "", type="tool_result", tool_use_id="1", content=[{"type": "text", "text": "late"}])
     _, (_, first, second, _) = read(tmp_path, "claude-code", log)
     assert "observation" not in first
     assert second["observation"] == {"results": [{"content": "late"}]}
-
-
-def test_a_command_that_never_ended_is_a_call_without_a_result(tmp_path: Path) -> None:
-    item = {"id": "1", "type": "command_execution", "command": "sleep 99", "status": "in_progress"}
-    reading, (_, step, _) = read(tmp_path, "codex", json.dumps({"type": "item.started", "item": item}))
-    assert reading.ending is Ending.NO_LAST_WORD
-    assert step["tool_calls"][0]["arguments"] == {"command": "sleep 99"}
-    assert "observation" not in step
-
-
-@pytest.mark.parametrize(
-    "words", ["Ran into this error: (429)", "I've reached the maximum number of actions"]
-)
-def test_the_model_of_goose_may_say_what_goose_says_of_errors(tmp_path: Path, words: str) -> None:
-    def says(text: str, **metadata: Any) -> str:
-        message = {
-            "role": "assistant",
-            "id": text,
-            "content": [{"type": "text", "text": text}],
-            "metadata": metadata,
-        }
-        return json.dumps({"type": "message", "message": message}) + "\n"
-
-    by_model = says(words, inference={"provider": "openai"})
-    complete = '{"type":"complete"}\n'
-    assert read(tmp_path, "goose", by_model + complete)[0].ending is Ending.SUCCESS
-    assert read(tmp_path, "goose", says(words) + by_model + complete)[0].ending is Ending.SUCCESS
-    assert read(tmp_path, "goose", by_model + says(words) + complete)[0].ending is not Ending.SUCCESS
-    assert read(tmp_path, "goose", says(f"I mean: {words}") + complete)[0].ending is Ending.SUCCESS
 
 
 def test_output_that_confuses_a_reader_is_a_crash_of_the_agent(
@@ -331,38 +283,6 @@ def test_real_logs_cut_and_merged_anywhere_never_raise(
     log = sample.log.encode()
     pieces = [log[start:end] for start, end in zip([0, *cuts], [*cuts, len(log)], strict=True)]
     read(tmp_path_factory.getbasetemp(), sample.agent, noise.join(pieces[::2]))
-
-
-def test_all_that_a_bare_model_answers_is_in_its_trajectory(tmp_path: Path) -> None:
-    events: list[dict[str, Any]] = [
-        {"type": "begin", "version": "1.2", "model": "m"},
-        {"type": "system", "text": "Be good."},
-        {"type": "user", "text": "Try."},
-        {
-            "type": "answer",
-            "turn": 1,
-            "reasoning": "I think so.",
-            "text": "Here.",
-            "calls": [{"id": "c1", "name": "run", "arguments": {"command": "ls"}}],
-            "usage": {"prompt_tokens": 5, "completion_tokens": 2, "cached_tokens": 1},
-        },
-        {"type": "result", "id": "c1", "output": "a.txt"},
-        {"type": "end", "reason": "done"},
-    ]
-    reading, (head, *steps, footer) = read(tmp_path, "model", "\n".join(map(json.dumps, events)))
-    assert reading.ending is Ending.SUCCESS
-    assert (head["agent"]["version"], head["agent"]["model_name"]) == ("1.2", "m")
-    assert [(step["source"], step["message"]) for step in steps] == [
-        ("system", "Be good."), ("user", "Try."), ("agent", "Here."),
-    ]  # fmt: skip
-    answer = steps[-1]
-    assert answer["reasoning_content"] == "I think so."
-    assert [call["arguments"] for call in answer["tool_calls"]] == [{"command": "ls"}]
-    assert [result["content"] for result in answer["observation"]["results"]] == ["a.txt"]
-    assert answer["metrics"] == {"prompt_tokens": 5, "completion_tokens": 2, "cached_tokens": 1}
-    assert footer["final_metrics"] == {
-        "total_prompt_tokens": 5, "total_completion_tokens": 2, "total_cached_tokens": 1, "total_steps": 3,
-    }  # fmt: skip
 
 
 def test_results_and_figures_belong_to_a_step_of_the_agent_whatever_came_before(tmp_path: Path) -> None:

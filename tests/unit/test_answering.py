@@ -86,6 +86,9 @@ class Bench:
         scenario = Scenario.model_validate({**dict(base.scenario), **fields})
         return base.model_copy(update={"agent": AgentSpec.parse(agent), "scenario": scenario})
 
+    def in_another_job(self, number: int) -> None:
+        self.bundle = JobBundle.create(self.root, record(self.root, id=f"20261121-05471{number}-000000"))
+
     def run(
         self, agent: str | Says = "oracle", original: TrialResult | None = None, **changes: Any
     ) -> TrialResult:
@@ -109,6 +112,12 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
 
 def about(result: TrialResult) -> Any:
     return result.scorers[0].details["answer"]
+
+
+def failed(result: TrialResult) -> tuple[Outcome, str, str]:
+    """Its outcome, and the class and message of its failure."""
+    assert result.failure is not None
+    return result.outcome, result.failure.class_, result.failure.message
 
 
 def test_oracle_answers_right_and_nop_not_at_all_where_there_is_no_engine(bench: Bench) -> None:
@@ -148,10 +157,7 @@ def test_neither_the_answer_nor_the_reference_is_in_a_result(bench: Bench, text:
 def test_a_broken_reference_is_an_error_with_and_without_an_answer(bench: Bench) -> None:
     broken = RIGHT.model_copy(update={"params": {"match": "integer", "expected": "many"}})
     for agent in ("nop", "oracle", Says(b"42")):
-        result = bench.run(agent, scorers=(broken,))
-        assert result.outcome is Outcome.ERROR
-        assert result.failure is not None
-        assert result.failure.class_ == "score_invalid"
+        assert failed(bench.run(agent, scorers=(broken,)))[:2] == (Outcome.ERROR, "score_invalid")
 
 
 @pytest.mark.parametrize(("questions", "seconds"), [((), 600.0), (("a", "b", "c", "d"), 2400.0)])
@@ -175,15 +181,13 @@ def test_time_is_for_each_question(
     answer = Answer(reference="42", questions=questions)
     result = bench.run(Waits(None), answer=answer, agent_timeout=600.0)
     assert stopped == [False, True]
-    assert result.failure is not None
-    assert result.failure.class_ == "agent_timeout"
+    assert failed(result)[1] == "agent_timeout"
 
 
 def test_an_agent_that_runs_a_command_is_refused(bench: Bench) -> None:
-    result = bench.run(Says(b"42", command="ls"))
-    assert result.failure is not None
-    assert (result.outcome, result.failure.class_) == (Outcome.ERROR, "agent_setup")
-    assert "answered without a container" in result.failure.message
+    *ends, message = failed(bench.run(Says(b"42", command="ls")))
+    assert ends == [Outcome.ERROR, "agent_setup"]
+    assert "answered without a container" in message
 
 
 @pytest.mark.parametrize(
@@ -280,17 +284,15 @@ def test_an_answer_is_always_kept_and_can_be_graded_anew(bench: Bench, keep: Kee
     assert first.kept == KEPT
     assert (bench.bundle.root / first.path / "answer.txt").read_text() == "ANSWER: 42"
     other = RIGHT.model_copy(update={"params": {"match": "integer", "expected": 41}})
-    bench.bundle = JobBundle.create(bench.root, record(bench.root, id="20261121-054713-000000"))
+    bench.in_another_job(1)
     again = bench.run(Says(None), original=first, scorers=(other,))
     assert (again.score, again.kept, again.outcome) == (0.0, KEPT, Outcome.FAILED)
-    bench.bundle = JobBundle.create(bench.root, record(bench.root, id="20261121-054714-000000"))
+    bench.in_another_job(2)
     third = bench.run(Says(None), original=again)
     assert (third.score, third.kept) == (1.0, KEPT)
     (bench.root / "jobs" / again.job / again.path / "answer.txt").unlink()
-    bench.bundle = JobBundle.create(bench.root, record(bench.root, id="20261121-054715-000000"))
-    gone = bench.run(Says(None), original=again)
-    assert gone.failure is not None
-    assert (gone.outcome, gone.failure.class_) == (Outcome.SKIPPED, "not_kept")
+    bench.in_another_job(3)
+    assert failed(bench.run(Says(None), original=again))[:2] == (Outcome.SKIPPED, "not_kept")
 
 
 def test_nothing_is_kept_where_nothing_was_answered(bench: Bench) -> None:
@@ -298,6 +300,4 @@ def test_nothing_is_kept_where_nothing_was_answered(bench: Bench) -> None:
 
 
 def test_oracle_needs_an_answer_or_a_reference(bench: Bench) -> None:
-    result = bench.run("oracle", answer=Answer())
-    assert result.failure is not None
-    assert "has no reference solution" in result.failure.message
+    assert "has no reference solution" in failed(bench.run("oracle", answer=Answer()))[2]

@@ -32,6 +32,11 @@ def _run(scenario: Callable[[TrialState, list[str]], Coroutine[Any, Any, None]],
     asyncio.run(run())
 
 
+def in_a_loop(scenario: Callable[[TrialState, list[str]], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    """A test of a state, and of how often it asked for its agent to be stopped."""
+    return lambda: _run(scenario)
+
+
 async def _grace() -> None:
     """Let the loop run what is due."""
     for _ in range(3):
@@ -56,30 +61,28 @@ def test_which_endings_stop_an_agent(ending: Ending) -> None:
     _run(scenario)
 
 
-def test_a_limit_is_not_forgotten_because_another_call_went_well() -> None:
-    async def scenario(state: TrialState, stops: list[str]) -> None:
-        state.failed(_failure(Ending.BUDGET))
-        state.succeeded()
-        state.failed(_failure(Ending.REFUSED))
-        await _grace()
-        assert stops == ["stop"]
-        assert state.ending is Ending.BUDGET
+@in_a_loop
+async def test_a_limit_is_not_forgotten_because_another_call_went_well(
+    state: TrialState, stops: list[str]
+) -> None:
+    state.failed(_failure(Ending.BUDGET))
+    state.succeeded()
+    state.failed(_failure(Ending.REFUSED))
+    await _grace()
+    assert stops == ["stop"]
+    assert state.ending is Ending.BUDGET
 
-    _run(scenario)
 
-
-def test_as_long_as_a_call_is_under_way_it_may_go_well() -> None:
-    async def scenario(state: TrialState, stops: list[str]) -> None:
-        state.spending.running = 1
-        state.failed(_failure(Ending.UNKNOWN_MODEL))
-        await _grace()
-        assert not stops
-        state.spending.running = 0
-        state.consider_stopping()
-        state.consider_stopping()
-        assert stops == ["stop"]
-
-    _run(scenario)
+@in_a_loop
+async def test_as_long_as_a_call_is_under_way_it_may_go_well(state: TrialState, stops: list[str]) -> None:
+    state.spending.running = 1
+    state.failed(_failure(Ending.UNKNOWN_MODEL))
+    await _grace()
+    assert not stops
+    state.spending.running = 0
+    state.consider_stopping()
+    state.consider_stopping()
+    assert stops == ["stop"]
 
 
 @pytest.mark.parametrize(
@@ -105,34 +108,34 @@ def test_a_limit_that_cannot_be_kept_is_said(
     _run(scenario, **limits)
 
 
-def test_models_are_told_apart_up_to_a_number_and_known_ones_go_on() -> None:
-    async def scenario(state: TrialState, stops: list[str]) -> None:
-        for number in range(33):
-            state.answered("openai", f"m{number}", "asked", Tokens())
-            state.refused(f"r{number}" + "x" * 300)
-        state.answered("openai", "m0", None, Tokens())
-        state.answered("openai", None, "m1", Tokens())
-        state.answered("openai", None, None, Tokens())
-        report = state.report()
-        assert report["models"] == {f"m{number}": 2 if number < 2 else 1 for number in range(32)}
-        assert report["refused"] == [f"r{number}".ljust(200, "x") for number in range(32)]
-        assert report["usage"]["calls"] == 36
+@in_a_loop
+async def test_models_are_told_apart_up_to_a_number_and_known_ones_go_on(
+    state: TrialState, stops: list[str]
+) -> None:
+    for number in range(33):
+        state.answered("openai", f"m{number}", "asked", Tokens())
+        state.refused(f"r{number}" + "x" * 300)
+    state.answered("openai", "m0", None, Tokens())
+    state.answered("openai", None, "m1", Tokens())
+    state.answered("openai", None, None, Tokens())
+    report = state.report()
+    assert report["models"] == {f"m{number}": 2 if number < 2 else 1 for number in range(32)}
+    assert report["refused"] == [f"r{number}".ljust(200, "x") for number in range(32)]
+    assert report["usage"]["calls"] == 36
 
-    _run(scenario)
 
-
-def test_a_model_without_a_price_is_named_if_it_was_paid_for() -> None:
-    async def scenario(state: TrialState, stops: list[str]) -> None:
-        some = Tokens(input=1, output=1)
-        state.answered("openai", "internal", "gpt-5.5", some)
-        state.answered("openai", "unheard-of", "other", some)
-        state.answered("openai", "silent", None, Tokens())
-        state.answered("openai", "unheard-of", "gpt-5.5", some)
-        state.answered("openai", "sometimes", "gpt-5.5", some)
-        state.answered("openai", "sometimes", "other", some)
-        assert state.report()["unpriced"] == ["unheard-of", "sometimes"]
-
-    _run(scenario)
+@in_a_loop
+async def test_a_model_without_a_price_is_named_if_it_was_paid_for(
+    state: TrialState, stops: list[str]
+) -> None:
+    some = Tokens(input=1, output=1)
+    state.answered("openai", "internal", "gpt-5.5", some)
+    state.answered("openai", "unheard-of", "other", some)
+    state.answered("openai", "silent", None, Tokens())
+    state.answered("openai", "unheard-of", "gpt-5.5", some)
+    state.answered("openai", "sometimes", "gpt-5.5", some)
+    state.answered("openai", "sometimes", "other", some)
+    assert state.report()["unpriced"] == ["unheard-of", "sometimes"]
 
 
 def test_a_provider_has_to_make_up_for_the_tokens_of_a_call() -> None:
@@ -148,69 +151,65 @@ def test_a_provider_has_to_make_up_for_the_tokens_of_a_call() -> None:
     asyncio.run(run())
 
 
-def test_the_longest_silence_is_told_until_a_call_is_answered() -> None:
-    async def scenario(state: TrialState, stops: list[str]) -> None:
-        for seconds in (3.14159, 7.26, 5.0):
-            state.gave_up(seconds)
-        assert state.report()["waited"] == 7.3
-        state.succeeded()
-        assert state.report()["waited"] == 0
-
-    _run(scenario)
-
-
-def test_at_a_limit_nothing_that_is_under_way_is_waited_for() -> None:
-    async def scenario(state: TrialState, stops: list[str]) -> None:
-        state.spending.running = 1
-        state.failed(_failure(Ending.TRIAL_LIMIT))
-        await _grace()
-        assert stops == ["stop"]
-
-    _run(scenario)
+@in_a_loop
+async def test_the_longest_silence_is_told_until_a_call_is_answered(
+    state: TrialState, stops: list[str]
+) -> None:
+    for seconds in (3.14159, 7.26, 5.0):
+        state.gave_up(seconds)
+    assert state.report()["waited"] == 7.3
+    state.succeeded()
+    assert state.report()["waited"] == 0
 
 
-def test_a_call_that_goes_well_after_the_grace_prevents_it_too() -> None:
-    async def scenario(state: TrialState, stops: list[str]) -> None:
-        state.spending.running = 1
-        state.failed(_failure(Ending.ENDPOINT_DOWN))
-        await _grace()
-        state.succeeded()
-        state.spending.running = 0
-        state.consider_stopping()
-        assert not stops
-        state.failed(_failure(Ending.ENDPOINT_DOWN))
-        state.consider_stopping()
-        assert not stops
-        await _grace()
-        assert stops == ["stop"]
-
-    _run(scenario)
+@in_a_loop
+async def test_at_a_limit_nothing_that_is_under_way_is_waited_for(
+    state: TrialState, stops: list[str]
+) -> None:
+    state.spending.running = 1
+    state.failed(_failure(Ending.TRIAL_LIMIT))
+    await _grace()
+    assert stops == ["stop"]
 
 
-def test_who_has_reported_is_not_stopped_any_more() -> None:
-    async def scenario(state: TrialState, stops: list[str]) -> None:
-        state.failed(_failure(Ending.ENDPOINT_DOWN))
-        assert state.report()["ending"] is Ending.ENDPOINT_DOWN
-        await _grace()
-        assert not stops
+@in_a_loop
+async def test_a_call_that_goes_well_after_the_grace_prevents_it_too(
+    state: TrialState, stops: list[str]
+) -> None:
+    state.spending.running = 1
+    state.failed(_failure(Ending.ENDPOINT_DOWN))
+    await _grace()
+    state.succeeded()
+    state.spending.running = 0
+    state.consider_stopping()
+    assert not stops
+    state.failed(_failure(Ending.ENDPOINT_DOWN))
+    state.consider_stopping()
+    assert not stops
+    await _grace()
+    assert stops == ["stop"]
 
-    _run(scenario)
+
+@in_a_loop
+async def test_who_has_reported_is_not_stopped_any_more(state: TrialState, stops: list[str]) -> None:
+    state.failed(_failure(Ending.ENDPOINT_DOWN))
+    assert state.report()["ending"] is Ending.ENDPOINT_DOWN
+    await _grace()
+    assert not stops
 
 
-def test_a_report_says_what_calls_may_have_cost() -> None:
-    async def scenario(state: TrialState, stops: list[str]) -> None:
-        state.answered("openai", "gpt-5.5", None, Tokens(input=1000, output=0))
-        known = state.report()["usage"]["cost_usd"]
-        assert known > 0
-        state.answered("openai", "gpt-5.5", None, Tokens(), Doubt(1, 1000, 0.5))
-        report = state.report()
-        assert (report["unfinished"], report["at_most"]) == (1, pytest.approx(known + 0.5))
-        assert report["usage"]["cost_usd"] is None
-        state.answered("openai", "gpt-5.5", None, Tokens(), Doubt(1, 1000, 0.0, bounded=False))
-        report = state.report()
-        assert (report["unfinished"], report["at_most"]) == (2, None)
-
-    _run(scenario)
+@in_a_loop
+async def test_a_report_says_what_calls_may_have_cost(state: TrialState, stops: list[str]) -> None:
+    state.answered("openai", "gpt-5.5", None, Tokens(input=1000, output=0))
+    known = state.report()["usage"]["cost_usd"]
+    assert known > 0
+    state.answered("openai", "gpt-5.5", None, Tokens(), Doubt(1, 1000, 0.5))
+    report = state.report()
+    assert (report["unfinished"], report["at_most"]) == (1, pytest.approx(known + 0.5))
+    assert report["usage"]["cost_usd"] is None
+    state.answered("openai", "gpt-5.5", None, Tokens(), Doubt(1, 1000, 0.0, bounded=False))
+    report = state.report()
+    assert (report["unfinished"], report["at_most"]) == (2, None)
 
 
 @pytest.mark.parametrize(("more", "carries"), [({}, True), ({"within_try": True}, False)])

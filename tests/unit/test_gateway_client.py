@@ -159,9 +159,12 @@ def test_the_key_is_in_no_process_list(tmp_path: Path, model: Model, monkeypatch
 def test_when_it_dies_nobody_waits(tmp_path: Path, model: Model) -> None:
     with running(tmp_path) as gateway, agent(gateway, model) as one:
         assert not one.route.stop_asked()
+        Path(gateway.address).with_name("log").write_text("MemoryError:\n it was too much\n")
         os.kill(gateway._process.pid, signal.SIGKILL)
         wait_until(one.route.stop_asked)
-        with pytest.raises(GatewayLost, match="is not running"):
+        with pytest.raises(
+            GatewayLost, match=r"is not running.*its last output: MemoryError: it was too much"
+        ):
             one.route.close()
         with pytest.raises(GatewayLost):
             one.route.post("http://127.0.0.1:4180/openai/v1/chat/completions", {}, 5)
@@ -179,14 +182,6 @@ def test_when_it_hangs_nobody_waits_for_long(tmp_path: Path, model: Model) -> No
                 open_route(gateway.address, "a/s/2", [], Terms(), timeout=0.05)
         finally:
             os.kill(gateway._process.pid, signal.SIGCONT)
-
-
-def test_its_last_words_are_passed_on(tmp_path: Path, model: Model) -> None:
-    with running(tmp_path) as gateway, agent(gateway, model) as one:
-        Path(gateway.address).with_name("log").write_text("MemoryError:\n it was too much\n")
-        os.kill(gateway._process.pid, signal.SIGKILL)
-        with pytest.raises(GatewayLost, match="its last output: MemoryError: it was too much"):
-            one.route.close()
 
 
 _PARENT = """
@@ -358,11 +353,6 @@ def test_a_wrong_table_of_prices_is_refused_before_anything_is_started(tmp_path:
     ):
         Gateway.start(GatewaySettings(prices=tmp_path / "prices.toml"))
     started.assert_not_called()
-
-
-def test_traffic_is_recorded_below_a_directory_that_is_not_there_yet(tmp_path: Path) -> None:
-    with running(tmp_path, record=tmp_path / "a" / "b"):
-        assert (tmp_path / "a" / "b").is_dir()
 
 
 def test_no_more_connections_are_let_in_than_a_trial_may_have(gateway: Gateway, model: Model) -> None:

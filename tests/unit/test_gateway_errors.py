@@ -16,7 +16,9 @@ from pytest_benchjobs.gateway.client import Gateway
 from pytest_benchjobs.model.ending import Ending
 from pytest_benchjobs.model.usage import Usage
 from tests.unit.gateways import (
+    EVENTS,
     KEY,
+    STREAM_HEAD,
     Agent,
     Model,
     Said,
@@ -42,9 +44,7 @@ def _reset(handler: Any) -> None:
 
 
 def _nothing_after_the_head(handler: Any) -> None:
-    handler.wfile.write(
-        b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-    )
+    handler.wfile.write(STREAM_HEAD)
     _reset(handler)
 
 
@@ -129,16 +129,6 @@ def test_while_an_endpoint_wants_to_be_left_alone_no_trial_calls_it(gateway: Gat
     assert len(model.asked) == 4
 
 
-def test_an_endpoint_that_wants_to_be_left_alone_for_hours_is_not_waited_for(
-    impatient: Gateway, model: Model
-) -> None:
-    model.otherwise = Said(429, b'{"error": {"message": "later"}}', {"Retry-After": "7200"})
-    with agent(impatient, model, provider="hours") as one:
-        assert one.chat().status == 429
-        assert one.route.close().ending is Ending.RATE_LIMITED
-    assert len(model.asked) == 2
-
-
 @pytest.mark.parametrize(
     ("status", "body", "ending", "stops"),
     [
@@ -198,21 +188,16 @@ def test_a_redirection_is_not_followed(gateway: Gateway, model: Model) -> None:
 
 
 def _broken(one: Agent, body: Any) -> bytes:
-    connection = http.client.HTTPConnection("127.0.0.1", one.port, timeout=20)
-    try:
-        connection.request("POST", "/anthropic/v1/messages", json.dumps(body))
-        with pytest.raises(http.client.IncompleteRead) as caught:
-            connection.getresponse().read()
-        return caught.value.partial
-    finally:
-        connection.close()
+    with pytest.raises(http.client.IncompleteRead) as caught:
+        one.call("/anthropic/v1/messages", body)
+    return caught.value.partial
 
 
 START = events({"type": "message_start", "message": {"model": "m-1", "usage": {"input_tokens": 1000}}})
 
 
 def test_a_stream_that_breaks_off_breaks_off_for_the_agent_too(gateway: Gateway, model: Model) -> None:
-    model.says(Said(200, b"", {"Content-Type": "text/event-stream"}, chunks=START, cut=True))
+    model.says(Said(200, b"", EVENTS, chunks=START, cut=True))
     with agent(gateway, model) as one:
         assert _broken(one, {"model": "m-1", "stream": True}) in (START[0], b"")
         assert not one.route.stop_asked()
@@ -269,7 +254,7 @@ def test_an_answer_in_one_piece_that_breaks_off(gateway: Gateway, model: Model) 
 
 def test_an_error_within_a_stream_is_how_it_ended(gateway: Gateway, model: Model) -> None:
     error = events({"type": "error", "error": {"type": "overloaded_error", "message": "busy"}})
-    model.says(Said(200, b"", {"Content-Type": "text/event-stream"}, chunks=START + error))
+    model.says(Said(200, b"", EVENTS, chunks=START + error))
     with agent(gateway, model) as one:
         assert one.call("/anthropic/v1/messages", {"model": "m-1"}).body == b"".join(START + error)
         report = one.route.close()
@@ -317,7 +302,7 @@ def test_an_error_is_passed_on_as_it_came_if_it_is_one(
 
 def test_a_quota_that_ends_within_a_stream_stops_the_agent(gateway: Gateway, model: Model) -> None:
     error = events({"type": "error", "error": {"type": "billing_error", "message": "pay"}})
-    model.says(Said(200, b"", {"Content-Type": "text/event-stream"}, chunks=START + error))
+    model.says(Said(200, b"", EVENTS, chunks=START + error))
     with agent(gateway, model, provider="poor") as one:
         one.call("/anthropic/v1/messages", {"model": "m-1", "stream": True})
         wait_until(one.route.stop_asked)

@@ -153,21 +153,6 @@ def test_nonsense_has_no_usage(kind: Kind, data: bytes, streamed: bool) -> None:
     assert _read(kind, [b"data: ", data], streamed=streamed).tokens(kind) == Tokens()
 
 
-@pytest.mark.parametrize(
-    "usage",
-    [
-        {"prompt_tokens": -1, "completion_tokens": "7", "prompt_tokens_details": []},
-        {"prompt_tokens": True, "completion_tokens": 1.5},
-        {"prompt_tokens": 1 << 60},
-        [],
-        "none",
-    ],
-)
-def test_numbers_that_are_none_are_not_counted(usage: Any) -> None:
-    body = json.dumps({"model": "m", "usage": usage}).encode()
-    assert _read(Kind.CHAT, [body], streamed=False).tokens(Kind.CHAT) == Tokens()
-
-
 MOST = 2**53
 
 
@@ -179,25 +164,11 @@ MOST = 2**53
         (Kind.CHAT, {"input_tokens": 1, "output_tokens": 2}, Tokens(input=1, output=2)),
         (Kind.CHAT, {"prompt_tokens": 1, "input_tokens": 2}, Tokens(input=1)),
         (Kind.CHAT, {"prompt_tokens": "1", "input_tokens": 2}, Tokens(input=2)),
-        (
-            Kind.CHAT,
-            {
-                "prompt_tokens": 9,
-                "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 3},
-                "completion_tokens": 5,
-                "completion_tokens_details": {"reasoning_tokens": 2},
-            },
-            Tokens(input=9, output=5, cached=4, cache_write=3, reasoning=2),
-        ),
+        (Kind.CHAT, {"prompt_tokens": -1, "completion_tokens": "7", "prompt_tokens_details": []}, Tokens()),
+        (Kind.CHAT, {"prompt_tokens": True, "completion_tokens": 1.5}, Tokens()),
+        (Kind.CHAT, [], Tokens()),
+        (Kind.CHAT, "none", Tokens()),
         (Kind.CHAT, {"prompt_tokens": 9, "prompt_cache_hit_tokens": 4}, Tokens(input=9, cached=4)),
-        (
-            Kind.RESPONSES,
-            {
-                "input_tokens": 9, "input_tokens_details": {"cached_tokens": 4}, "output_tokens": 5,
-                "output_tokens_details": {"reasoning_tokens": 0},
-            },
-            Tokens(input=9, output=5, cached=4, reasoning=0),
-        ),
         (Kind.MESSAGES, {"input_tokens": 0, "output_tokens": 0}, Tokens(input=0, output=0)),
         (
             Kind.MESSAGES,
@@ -220,7 +191,7 @@ MOST = 2**53
         (Kind.GENERATE, {"thoughtsTokenCount": 0}, Tokens(output=0, reasoning=0)),
     ],
 )  # fmt: skip
-def test_each_wires_figures_are_ours(kind: Kind, usage: dict[str, Any], tokens: Tokens) -> None:
+def test_each_wires_figures_are_ours(kind: Kind, usage: Any, tokens: Tokens) -> None:
     name = "usageMetadata" if kind is Kind.GENERATE else "usage"
     assert _read(kind, [json.dumps({name: usage}).encode()], streamed=False).tokens(kind) == tokens
 
@@ -301,27 +272,14 @@ def _refusal(kind: Kind, event: Any) -> str | None:
     return meter.finish().refused
 
 
+_REFUSALS = ("refusal", "content_filter", "SAFETY", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "RECITATION")
+
+
 @pytest.mark.parametrize(
-    ("why", "refused"),
-    [
-        ("refusal", True),
-        ("content_filter", True),
-        ("SAFETY", True),
-        ("PROHIBITED_CONTENT", True),
-        ("BLOCKLIST", True),
-        ("SPII", True),
-        ("RECITATION", True),
-        ("IMAGE_SAFETY", True),
-        ("stop", False),
-        ("STOP", False),
-        ("end_turn", False),
-        ("max_tokens", False),
-        (None, False),
-        (7, False),
-    ],
+    "why", [*_REFUSALS, "IMAGE_SAFETY", "stop", "STOP", "end_turn", "max_tokens", None, 7]
 )
-def test_an_answer_is_a_refusal_only_if_it_ended_as_one(why: object, *, refused: bool) -> None:
-    said = str(why) if refused else None
+def test_an_answer_is_a_refusal_only_if_it_ended_as_one(why: object) -> None:
+    said = why if why in (*_REFUSALS, "IMAGE_SAFETY") else None
     for key in ("delta", "message"):
         assert _refusal(Kind.MESSAGES, {"type": "message", key: {"stop_reason": why}}) == said
     assert _refusal(Kind.MESSAGES, {"type": "message", "stop_reason": why}) == said
@@ -333,11 +291,9 @@ def test_an_answer_is_a_refusal_only_if_it_ended_as_one(why: object, *, refused:
 
 def test_a_refusal_in_words_is_one_however_it_ended() -> None:
     for part in ("delta", "message"):
-        assert (
-            _refusal(Kind.CHAT, {"choices": [{part: {"refusal": "no"}, "finish_reason": "stop"}]})
-            == "refusal"
-        )
-        assert _refusal(Kind.CHAT, {"choices": [{part: {"refusal": None}, "finish_reason": "stop"}]}) is None
+        for words, said in (("no", "refusal"), (None, None)):
+            choice = {part: {"refusal": words}, "finish_reason": "stop"}
+            assert _refusal(Kind.CHAT, {"choices": [choice]}) == said
     assert _refusal(Kind.RESPONSES, {"output": [{"content": [{"type": "refusal"}]}]}) == "refusal"
     assert _refusal(Kind.RESPONSES, {"output": [{"content": [{"type": "output_text"}]}]}) is None
     assert _refusal(Kind.GENERATE, {"promptFeedback": {"blockReason": "X" * 60}}) == "X" * 50

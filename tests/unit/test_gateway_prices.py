@@ -56,17 +56,12 @@ def test_every_kind_of_token_has_its_own_price(table: Path) -> None:
     assert cost == pytest.approx((500 * 2 + 300 * 0.2 + 150 * 2.5 + 50 * 4 + 100 * 10.5) / 1e6)
 
 
-def test_long_calls_have_a_price_of_their_own(table: Path) -> None:
-    prices = load_prices(table)
-    assert prices.cost("openai", "m-1", Tokens(input=1001, output=10)) == pytest.approx(
-        (1001 * 4 + 150) / 1e6
-    )
-    assert prices.cost("openai", "m-1-20260101", Tokens(input=1001, output=10)) is None
-
-
 def test_a_price_holds_up_to_its_last_token(table: Path) -> None:
-    assert load_prices(table).cost("openai", "m-1", Tokens(input=1000)) == pytest.approx(1000 * 2 / 1e6)
-    assert load_prices(table).cost("openai", "m-1", Tokens(output=10)) == pytest.approx(105 / 1e6)
+    prices = load_prices(table)
+    assert prices.cost("openai", "m-1", Tokens(input=1000)) == pytest.approx(1000 * 2 / 1e6)
+    assert prices.cost("openai", "m-1", Tokens(output=10)) == pytest.approx(105 / 1e6)
+    assert prices.cost("openai", "m-1", Tokens(input=1001, output=10)) == pytest.approx((4004 + 150) / 1e6)
+    assert prices.cost("openai", "m-1-20260101", Tokens(input=1001, output=10)) is None
     table.write_text(TABLE.replace("up_to = 1000", "up_to = 1"))
     assert load_prices(table).cost("openai", "m-1", Tokens(input=1)) == pytest.approx(2 / 1e6)
     assert load_prices(table).cost("openai", "m-1", Tokens(input=2)) == pytest.approx(8 / 1e6)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Callable
 from unittest import mock
 
-import aiohttp
 import pytest
 
 from pytest_benchjobs.gateway.upstream import Pulse
@@ -99,18 +97,3 @@ def test_a_timeout_of_the_connection_is_told_as_it_is() -> None:
             await Pulse(60, 60).limit(fails())
 
     asyncio.run(run())
-
-
-async def begun(clock: Clock, pulse: Pulse) -> tuple[aiohttp.StreamReader, Callable[[], Awaitable[Any]]]:
-    """An answer that is read, and a way to begin a read of it, which is under way afterwards."""
-    loop = asyncio.get_running_loop()
-    content = aiohttp.StreamReader(mock.Mock(_reading_paused=False), 1 << 16, loop=loop)
-    pulse.watch(content)
-    loop.call_later = clock.call_later  # type: ignore[assignment,method-assign]
-
-    async def begin() -> asyncio.Task[bytes]:
-        task = asyncio.create_task(pulse.read())
-        await asyncio.sleep(0)
-        return task
-
-    return content, begin

@@ -29,24 +29,6 @@ def test_in_no_minute_there_are_more_requests_than_allowed(requests: int, pauses
         assert sum(first <= turn < first + 59.999 for turn in turns) <= requests
 
 
-def test_all_that_is_allowed_is_used() -> None:
-    clock = Clock()
-    rate = Rate(60, None, clock)
-    turns = [rate.reserve() for _ in range(61)]
-    assert turns == sorted(turns)
-    assert 58 <= turns[-1] <= 62
-
-
-def test_calls_make_up_for_the_tokens_of_those_before_them() -> None:
-    clock = Clock()
-    rate = Rate(None, 6000, clock)
-    assert rate.reserve() == 0
-    rate.spend(6000)
-    assert 50 <= rate.reserve() <= 60
-    clock.now += 60
-    assert rate.reserve() == 0
-
-
 def test_a_pause_is_for_everybody_who_asks_the_provider() -> None:
     rates = Rates({"openai": (None, None)})
     rates.of("openai").pause(30)

@@ -21,6 +21,12 @@ from pytest_benchjobs.model.errors import InputError, ResultsUnwritable
 from tests.unit.gateways import KEY, Agent, Model, Said, agent, chat_answer, chat_stream, running, wait_until
 
 
+@pytest.fixture
+def records(tmp_path: Path) -> Path:
+    """Where traffic is recorded; nothing is there yet."""
+    return tmp_path / "a" / "records"
+
+
 def _conversation(one: Agent) -> list[tuple[int, bytes]]:
     said = [
         one.chat(stream=True),
@@ -34,8 +40,7 @@ def _conversation(one: Agent) -> list[tuple[int, bytes]]:
     return [(answer.status, answer.body) for answer in said]
 
 
-def test_a_replayed_trial_is_the_same_trial(tmp_path: Path, model: Model) -> None:
-    records = tmp_path / "records"
+def test_a_replayed_trial_is_the_same_trial(tmp_path: Path, model: Model, records: Path) -> None:
     anthropic = {
         "type": "message",
         "model": "m-1",
@@ -73,8 +78,7 @@ def test_a_replayed_trial_is_the_same_trial(tmp_path: Path, model: Model) -> Non
     assert len(model.asked) == 8
 
 
-def test_a_call_that_was_not_recorded_is_said(tmp_path: Path, model: Model) -> None:
-    records = tmp_path / "records"
+def test_a_call_that_was_not_recorded_is_said(tmp_path: Path, model: Model, records: Path) -> None:
     model.says(chat_answer())
     with running(tmp_path, record=records) as gateway, agent(gateway, model, "a/s/1") as one:
         one.chat()
@@ -91,8 +95,7 @@ def test_a_call_that_was_not_recorded_is_said(tmp_path: Path, model: Model) -> N
     assert "was recorded" in (report.message or "")
 
 
-def test_an_answer_that_broke_off_breaks_off_again(tmp_path: Path, model: Model) -> None:
-    records = tmp_path / "records"
+def test_an_answer_that_broke_off_breaks_off_again(tmp_path: Path, model: Model, records: Path) -> None:
     model.says(Said(200, b'{"model": "m-1", ', cut=True))
     reports = []
     for settings in ({"record": records}, {"replay": records}):
@@ -104,8 +107,7 @@ def test_an_answer_that_broke_off_breaks_off_again(tmp_path: Path, model: Model)
     assert reports[0].usage == reports[1].usage
 
 
-def test_limits_hold_in_a_replay(tmp_path: Path, model: Model) -> None:
-    records = tmp_path / "records"
+def test_limits_hold_in_a_replay(tmp_path: Path, model: Model, records: Path) -> None:
     model.says(chat_answer(), chat_answer())
     with running(tmp_path, record=records) as gateway, agent(gateway, model) as one:
         assert [one.chat().status for _ in range(2)] == [200, 200]
@@ -116,8 +118,9 @@ def test_limits_hold_in_a_replay(tmp_path: Path, model: Model) -> None:
         assert [one.chat().status for _ in range(2)] == [200, 402]
 
 
-def test_secrets_of_the_job_are_not_recorded_wherever_they_are(tmp_path: Path, model: Model) -> None:
-    records = tmp_path / "records"
+def test_secrets_of_the_job_are_not_recorded_wherever_they_are(
+    tmp_path: Path, model: Model, records: Path
+) -> None:
     secret = "correct horse battery"
     halves = [
         f'data: {{"choices": [], "x": "{secret[:9]}'.encode(),
@@ -138,8 +141,7 @@ def test_secrets_of_the_job_are_not_recorded_wherever_they_are(tmp_path: Path, m
     assert KEY not in text
 
 
-def test_traffic_that_cannot_be_recorded_is_no_recording(tmp_path: Path, model: Model) -> None:
-    records = tmp_path / "records"
+def test_traffic_that_cannot_be_recorded_is_no_recording(tmp_path: Path, model: Model, records: Path) -> None:
     model.says(chat_answer())
     with running(tmp_path, record=records) as gateway, agent(gateway, model, "a/s/1") as one:
         model.says(chat_answer())
@@ -215,7 +217,7 @@ def test_recording_a_replay_makes_no_sense(tmp_path: Path) -> None:
         pass
 
 
-def test_a_place_that_takes_no_records_is_refused(tmp_path: Path, model: Model) -> None:
+def test_a_place_that_takes_no_records_is_refused(tmp_path: Path, model: Model, records: Path) -> None:
     (tmp_path / "file").touch()
     with (
         pytest.raises(InputError, match="cannot be recorded here"),
@@ -233,8 +235,7 @@ def test_a_place_that_takes_no_records_is_refused(tmp_path: Path, model: Model) 
     assert model.asked == []
 
 
-def test_a_call_that_was_given_up_keeps_its_place(tmp_path: Path, model: Model) -> None:
-    records = tmp_path / "records"
+def test_a_call_that_was_given_up_keeps_its_place(tmp_path: Path, model: Model, records: Path) -> None:
     waiting, more = threading.Event(), threading.Event()
 
     def late(handler: Any) -> None:
@@ -263,8 +264,7 @@ def test_a_call_that_was_given_up_keeps_its_place(tmp_path: Path, model: Model) 
 PASSPHRASE = 'say "correct\thorse" \\ é/battery'
 
 
-def test_what_is_secret_in_one_trial_is_not_recorded(tmp_path: Path, model: Model) -> None:
-    records = tmp_path / "records"
+def test_what_is_secret_in_one_trial_is_not_recorded(tmp_path: Path, model: Model, records: Path) -> None:
     # As a tool's arguments are: JSON within JSON.
     arguments = json.dumps({"command": json.dumps({"it": PASSPHRASE})})
     answer = chat_answer()
@@ -293,8 +293,7 @@ def _asked_again(one: Agent) -> list[int]:
     ]
 
 
-def test_an_answer_to_another_prompt_is_noted_or_refused(tmp_path: Path, model: Model) -> None:
-    records = tmp_path / "records"
+def test_an_answer_to_another_prompt_is_noted_or_refused(tmp_path: Path, model: Model, records: Path) -> None:
     model.otherwise = chat_answer()
     with running(tmp_path, record=records) as gateway, agent(gateway, model) as one:
         for what in ("lines", "bytes"):
@@ -310,8 +309,7 @@ def test_an_answer_to_another_prompt_is_noted_or_refused(tmp_path: Path, model: 
     assert report.usage.calls == 1
 
 
-def test_each_turn_of_a_trial_has_a_place_of_its_own(tmp_path: Path, model: Model) -> None:
-    records = tmp_path / "records"
+def test_each_turn_of_a_trial_has_a_place_of_its_own(tmp_path: Path, model: Model, records: Path) -> None:
     model.otherwise = chat_answer()
     with running(tmp_path, record=records) as gateway, agent(gateway, model, "a/s/1") as one:
         one.chat()

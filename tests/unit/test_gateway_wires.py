@@ -35,25 +35,30 @@ def test_calls_of_models_are_known(method: str, target: str, call: Call) -> None
 
 
 @pytest.mark.parametrize(
-    ("method", "target"),
+    "line",
     [
-        ("GET", "/anthropic/v1/messages"),
-        ("POST", "/v1/messages"),
-        ("POST", "/anthropic/v1/files"),
-        ("POST", "/anthropicx/v1/messages"),
-        ("POST", "/openai/chat/completions"),
-        ("DELETE", "/openai/v1/models/x"),
-        ("GET", "/openai/v1/models/../files"),
-        ("GET", "/openai/v1/models/%2e%2e/files"),
-        ("GET", "/openai/v1/models/x y"),
-        ("GET", "http://elsewhere/openai/v1/models"),
-        ("CONNECT", "elsewhere:443"),
-        ("POST", "/google/v1beta/models/g:batchGenerateContent"),
-        ("GET", "/"),
+        "GET /anthropic/v1/messages", "GET /openai/v1/models/%2e%2e/files", "GET /openai/v1/models/x y",
+        "GET /", "GET http://127.0.0.1/openai/v1/models", "GET /openai/v1/models/%252e%252e/files",
+        "GET /openai/v1/models/x%2f..%2f..%2ffiles", "GET /openai/v1/models//files",
+        "GET /openai/v1/models/x%0d%0aHost:y", "GET /openai/v1/responses/resp_1",
+        "GET /openai/v1/realtime?model=m-1", "GET *", "POST /v1/messages", "POST /anthropic/v1/files",
+        "POST /anthropicx/v1/messages", "POST /openai/chat/completions",
+        "POST http://169.254.169.254/openai/v1/chat/completions", "POST //openai/v1/chat/completions",
+        "POST /openai/v1//chat/completions", "POST /openai/v1/./chat/completions",
+        "POST /openai/v1/x/../chat/completions", "POST /openai/v1/%2e%2e/v1/chat/completions",
+        "POST /openai/v1/chat/completions/", "POST /openai/v1/chat/completions%00",
+        "POST /openai/v1/chat/completions%0d%0aX:y", "POST /openai/v1/chat/completions;x",
+        "POST /openai/v1/chat\\completions", "POST /openai/v1/realtime/sessions", "POST /openai/v1/batches",
+        "POST /openai/v1/files", "POST /openai/v1/embeddings", "POST /openai/v1/completions",
+        "POST /anthropic/v1/messages/batches", "POST /google/v1beta/models/m-1:batchGenerateContent",
+        "POST /google/v1beta/models/m-1:generateContent:x",
+        "POST /google/v1beta/models/../models/m-1:generateContent", "POST /google/v1beta/cachedContents",
+        "POST /google/upload/v1beta/files", "DELETE /openai/v1/models/x", "CONNECT 127.0.0.1:22",
+        "CONNECT /openai/v1/models",
     ],
-)
-def test_nothing_else_is(method: str, target: str) -> None:
-    assert recognise(method, target) is None
+)  # fmt: skip
+def test_nothing_else_is(line: str) -> None:
+    assert recognise(*line.split(" ", 1)) is None
 
 
 def test_each_wire_carries_its_key_in_its_own_way() -> None:

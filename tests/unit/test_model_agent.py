@@ -29,16 +29,10 @@ USAGE = {"prompt_tokens": 100, "completion_tokens": 7, "prompt_tokens_details": 
 
 def calls(*commands: object, name: str = "shell", text: str | None = None) -> dict[str, Any]:
     """An answer that calls the tool. A command that is no text is the arguments as they are."""
+    said = [json.dumps({"command": one}) if isinstance(one, str) else one for one in commands]
     made = [
-        {
-            "id": f"id-{place}",
-            "type": "function",
-            "function": {
-                "name": name,
-                "arguments": json.dumps({"command": one}) if isinstance(one, str) else one,
-            },
-        }
-        for place, one in enumerate(commands)
+        {"id": f"id-{place}", "type": "function", "function": {"name": name, "arguments": one}}
+        for place, one in enumerate(said)
     ]
     return answer({"role": "assistant", "content": text, "tool_calls": made}, "tool_calls")
 
@@ -90,22 +84,32 @@ class FakeShell:
         return [message["role"] for message in self.bodies[number]["messages"]]
 
 
-def prepared(params: Mapping[str, Any] | None = None, model: str = "m@http://host:1/v1") -> AgentCommand:
-    scenario = trial().scenario.model_copy(update={"problem_statement": "Count the lines."})
+def prepared(
+    params: Mapping[str, Any] | None = None, model: str = "m@http://host:1/v1", **scenario: Any
+) -> AgentCommand:
+    changed = trial().scenario.model_copy(update={"problem_statement": "Count the lines.", **scenario})
     spec = AgentSpec.parse(f"model:{model}")
-    command = ModelAgent().prepare(AgentCall(scenario, spec, {}, 60, params=params or {}))
+    command = ModelAgent().prepare(AgentCall(changed, spec, {}, 60, params=params or {}))
     assert command is not None
     return command
 
 
-def worked(tmp_path: Path, shell: FakeShell, **params: Any) -> tuple[int, AgentReading, list[dict[str, Any]]]:
-    """Exit status, what its log says, and its trajectory."""
-    command = prepared(params)
+def host(command: AgentCommand, shell: FakeShell) -> int:
+    """Its exit status."""
     assert command.host is not None
-    assert command.read is not None
-    status = command.host(shell)
+    return command.host(shell)
+
+
+def worked(
+    tmp_path: Path, shell: FakeShell, questions: tuple[str, ...] | None = None, **params: Any
+) -> tuple[int, AgentReading, list[dict[str, Any]]]:
+    """Exit status, what its log says, and its trajectory; with questions, of a scenario that wants a short answer."""
+    answer = None if questions is None else Answer(file="out.txt", questions=questions)
+    command = prepared(params, answer=answer)
+    status = host(command, shell)
     log, trajectory = tmp_path / "agent.log", tmp_path / "trajectory.jsonl"
     log.write_text("".join(f"{line}\n" for line in shell.lines), encoding="utf-8", errors="replace")
+    assert command.read is not None
     reading = command.read(log, trajectory)
     return status, reading, [json.loads(line) for line in trajectory.read_text().splitlines()]
 
@@ -122,13 +126,15 @@ def test_it_runs_what_the_model_says_until_it_says_nothing_more(tmp_path: Path) 
     assert (system["source"], user["message"]) == ("system", "Count the lines.")
     assert first["message"] == "Let me see."
     assert first["metrics"] == {"prompt_tokens": 100, "completion_tokens": 7, "cached_tokens": 20}
-    assert [call["arguments"] for call in second["tool_calls"]] == [
-        {"command": "wc -l a"},
-        {"command": "cat a"},
-    ]
+    assert [call["arguments"]["command"] for call in second["tool_calls"]] == ["wc -l a", "cat a"]
     assert [result["content"] for result in second["observation"]["results"]] == ["ran wc -l a", "ran cat a"]
     assert last["message"] == "3 lines"
-    assert footer["final_metrics"]["total_prompt_tokens"] == 300
+    assert footer["final_metrics"] == {
+        "total_prompt_tokens": 300,
+        "total_completion_tokens": 21,
+        "total_cached_tokens": 60,
+        "total_steps": 5,
+    }
 
 
 def test_a_command_that_fails_or_does_not_end_is_told_to_the_model(tmp_path: Path) -> None:
@@ -180,11 +186,8 @@ def test_arguments_may_come_as_an_object_and_calls_without_an_id(tmp_path: Path)
 def test_turns_are_limited(tmp_path: Path) -> None:
     shell = FakeShell([calls("again")])
     status, reading, _ = worked(tmp_path, shell, max_turns=3)
-    assert (status, reading.ending, reading.message) == (
-        1,
-        Ending.TURN_LIMIT,
-        "it reached its limit of 3 turns",
-    )
+    assert (status, reading.ending) == (1, Ending.TURN_LIMIT)
+    assert reading.message == "it reached its limit of 3 turns"
     assert len(shell.bodies) == 3
 
 
@@ -260,10 +263,8 @@ def test_an_answer_that_a_filter_held_back_is_a_refusal(tmp_path: Path) -> None:
 
 
 def test_a_lost_gateway_is_no_affair_of_the_agent() -> None:
-    command = prepared()
-    assert command.host is not None
     with pytest.raises(GatewayLost):
-        command.host(FakeShell([GatewayLost("gone")]))
+        host(prepared(), FakeShell([GatewayLost("gone")]))
 
 
 @pytest.mark.parametrize(
@@ -287,9 +288,7 @@ def test_parameters_of_models_are_forwarded_and_others_are_not(tmp_path: Path) -
     }  # fmt: skip
     worked(tmp_path, shell, **given_, max_turns=4, effort="of somebody else")
     body = shell.bodies[0]
-    assert {
-        name: value for name, value in body.items() if name not in ("model", "messages", "tools")
-    } == given_
+    assert body == {**{name: body[name] for name in ("model", "messages", "tools")}, **given_}
     assert body["tools"][0]["function"]["name"] == "shell"
 
 
@@ -330,9 +329,7 @@ def test_its_endpoint_is_that_of_the_models_provider(monkeypatch: pytest.MonkeyP
     (endpoint,) = agent.endpoints(spec, {}, {})
     assert (endpoint.provider, endpoint.key_variables) == ("groq", ("GROQ_API_KEY",))
     shell = FakeShell([says("ok")])
-    command = prepared(model="groq/llama")
-    assert command.host is not None
-    command.host(shell)
+    host(prepared(model="groq/llama"), shell)
     assert shell.bodies[0]["model"] == "llama"
     with pytest.raises(InputError, match="the provider of model"):
         prepared(model="some-model")
@@ -366,26 +363,9 @@ messages = st.fixed_dictionaries(
 )
 def test_no_answer_makes_it_raise(said: list[tuple[int, Any]]) -> None:
     shell = FakeShell([(status, answer(message, "stop")) for status, message in said])
-    command = prepared({"max_turns": 5})
-    assert command.host is not None
-    assert command.host(shell) in (0, 1)
+    assert host(prepared({"max_turns": 5}), shell) in (0, 1)
     events = [json.loads(line) for line in shell.lines]
     assert (events[0]["type"], events[-1]["type"]) == ("begin", "end")
-
-
-def questioned(shell: FakeShell, tmp_path: Path, *questions: str, **params: Any) -> tuple[int, AgentReading]:
-    """Exit status and reading of a scenario that wants a short answer."""
-    answer = Answer(file="out.txt", questions=questions)
-    scenario = trial().scenario.model_copy(update={"problem_statement": "How many?", "answer": answer})
-    call = AgentCall(scenario, AgentSpec.parse("model:m@http://host:1/v1"), {}, 60, params=params)
-    command = ModelAgent().prepare(call)
-    assert command is not None
-    assert command.host is not None
-    assert command.read is not None
-    status = command.host(shell)
-    log = tmp_path / "agent.log"
-    log.write_text("".join(f"{line}\n" for line in shell.lines), encoding="utf-8", errors="replace")
-    return status, command.read(log, tmp_path / "trajectory.jsonl")
 
 
 @pytest.mark.parametrize(
@@ -402,40 +382,32 @@ def test_a_reply_that_has_to_be_run_goes_into_a_file_of_its_own(
     """Also where there is a container, since it is graded there."""
     shell = FakeShell([says("def f(): ...")])
     answer = Answer(file="solution.py", reply_file="reply.md")
-    scenario = trial().scenario.model_copy(update={"answer": answer, "fresh_container": FreshContainer()})
-    command = ModelAgent().prepare(
-        AgentCall(scenario, AgentSpec.parse("model:m@http://host:1/v1"), {}, 60, params=params)
-    )
-    assert command is not None
-    assert command.host is not None
-    assert command.host(shell) == 0
+    assert host(prepared(params, answer=answer, fresh_container=FreshContainer()), shell) == 0
     assert shell.files == files
     assert ("tools" in shell.bodies[0]) is (params.get("tools") is True)
 
 
 def test_a_question_is_asked_alone_and_the_reply_is_the_answer(tmp_path: Path) -> None:
     shell = FakeShell([says("ANSWER: 3")])
-    status, reading = questioned(shell, tmp_path, temperature=0)
+    status, reading, _ = worked(tmp_path, shell, (), temperature=0)
     assert (status, reading.ending) == (0, Ending.SUCCESS)
     assert shell.bodies == [
-        {"model": "m", "messages": [{"role": "user", "content": "How many?"}], "temperature": 0}
+        {"model": "m", "messages": [{"role": "user", "content": "Count the lines."}], "temperature": 0}
     ]
     assert shell.files == {"out.txt": b"ANSWER: 3"}
 
 
 def test_several_questions_are_conversations_of_their_own(tmp_path: Path) -> None:
     shell = FakeShell([says("one"), says("two")])
-    questioned(shell, tmp_path, "First?", "Second?")
-    assert [body["messages"] for body in shell.bodies] == [
-        [{"role": "user", "content": "First?"}],
-        [{"role": "user", "content": "Second?"}],
-    ]
+    worked(tmp_path, shell, ("First?", "Second?"))
+    asked = [[{"role": "user", "content": question}] for question in ("First?", "Second?")]
+    assert [body["messages"] for body in shell.bodies] == asked
     assert json.loads(shell.files["out.txt"]) == ["one", "two"]
 
 
 def test_replies_that_came_are_the_answer_where_the_next_does_not_come(tmp_path: Path) -> None:
     shell = FakeShell([says("one"), ConnectionError("gone")])
-    status, reading = questioned(shell, tmp_path, "First?", "Second?")
+    status, reading, _ = worked(tmp_path, shell, ("First?", "Second?"))
     assert (status, reading.ending) == (1, Ending.ENDPOINT_DOWN)
     assert json.loads(shell.files["out.txt"]) == ["one"]
 
@@ -444,7 +416,7 @@ def test_replies_that_came_are_the_answer_where_the_next_does_not_come(tmp_path:
 def test_a_reply_that_was_cut_is_told_whichever_it_is(tmp_path: Path, place: int) -> None:
     answers = [says("one"), says("two")]
     answers[place] = says("half", "length")
-    status, reading = questioned(FakeShell(answers), tmp_path, "First?", "Second?")
+    status, reading, _ = worked(tmp_path, FakeShell(answers), ("First?", "Second?"))
     assert (status, reading.ending) == (0, Ending.GAVE_UP)
     assert reading.message == "an answer was cut off at its limit of tokens"
 
@@ -465,12 +437,12 @@ def test_a_reply_that_was_cut_is_told_whichever_it_is(tmp_path: Path, place: int
 )
 def test_reasoning_is_no_part_of_a_reply(tmp_path: Path, content: Any, reply: str) -> None:
     shell = FakeShell([answer({"role": "assistant", "content": content, "reasoning_content": "4"}, "stop")])
-    questioned(shell, tmp_path)
+    worked(tmp_path, shell, ())
     assert shell.files == {"out.txt": reply.encode()}
 
 
 def test_with_tools_a_question_is_a_task(tmp_path: Path) -> None:
     shell = FakeShell([says("done")])
-    questioned(shell, tmp_path, tools=True)
+    worked(tmp_path, shell, (), tools=True)
     assert shell.roles() == ["system", "user"]
     assert shell.files == {}

