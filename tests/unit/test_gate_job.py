@@ -26,7 +26,7 @@ from pytest_benchjobs.model.gate import (
     Rule,
     ScenarioRef,
 )
-from pytest_benchjobs.model.job import JobConfig, JobRecord, JobStatus, Owner
+from pytest_benchjobs.model.job import JobRecord, JobStatus
 from pytest_benchjobs.model.known_failure import Known, KnownMode
 from pytest_benchjobs.report.gate_console import gate_lines
 from pytest_benchjobs.settings.gates import gate_config
@@ -35,6 +35,7 @@ from pytest_benchjobs.store.layout import JobLayout
 from pytest_benchjobs.store.rows import PairRow
 
 from .gates import change, gate_report, rule_report
+from .records import record as any_record
 from .records import result
 
 AT = datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC)
@@ -42,16 +43,10 @@ HOSTILE = "x\x1b[31m\n::error::\u202e" + "y" * 50_000
 
 
 def record(status: JobStatus = JobStatus.COMPLETED, **changes: Any) -> JobRecord:
-    fields = {
-        "id": "now",
-        "status": status,
-        "created_at": AT,
-        "owner": Owner(host="h", boot="b", pid=1, started="1"),
-        "config": JobConfig(directory=Path("reports")),
-        "planned": 10,
-        "reproducibility": {"git": {"commit": "c0ffee", "branch": "main", "dirty": False}},
-    }
-    return JobRecord.model_validate(fields | changes)
+    clean = {"git": {"commit": "c0ffee", "branch": "main", "dirty": False}}
+    return any_record(
+        Path("reports"), **{"status": status, "planned": 10, "reproducibility": clean, **changes}
+    )
 
 
 def rows(scores: list[float | None], agent: str = "codex", benchmark: str = "b") -> list[PairRow]:
@@ -267,17 +262,19 @@ def test_what_breaks_is_invalid() -> None:
 # --- publishing
 
 
+IMAGE = {"reference": "a", "id": "i", "substituted": {"a": "b"}}
+ORIGIN = {"job": "j", "path": "p", "finished_at": AT}
+
+
 def test_every_reason_against_publishing(tmp_path: Path) -> None:
     fine = [result(scenario="s", attempt=attempt, benchmark_version="1") for attempt in (1, 2, 3)]
     judged = judge_job(record(), rows([1.0] * 10), GateConfig(), None, at=AT)
     assert with_publishing(judged, record(), fine, AT.date()).report.publish == ()
     known = Known(mode=KnownMode.EXPECTED_FAIL, reason="r", until=datetime.date(2026, 11, 20), place="f:1")
-    image = {"reference": "a", "id": "i", "substituted": {"a": "b"}}
-    origin = {"job": "j", "path": "p", "finished_at": AT}
     bad = [
         result(scenario="a", outcome="error", score=None, known=known),
         result(scenario="b", outcome="skipped", score=None),
-        result(scenario="c", image=image, reused=origin),
+        result(scenario="c", image=IMAGE, reused=ORIGIN),
     ]
     unclean = record(JobStatus.CANCELLED, partial=True, reproducibility={})
     reasons = reasons_against(unclean, bad, AT.date())
@@ -302,17 +299,15 @@ def test_reasons_against_publishing_say_what_they_are_about() -> None:
         until = AT.date() + datetime.timedelta(days=days)
         return {"known": Known(mode=KnownMode.QUARANTINE, reason="r", until=until, place=place)}
 
-    origin = {"job": "j", "path": "p", "finished_at": AT}
-    image = {"reference": "a", "id": "i", "substituted": {"a": "b"}}
     assert about() == {}
     assert about(known(0, "f:1")) == about({"known": Known(mode=KnownMode.SKIP, reason="r")}) == {}
     assert about(known(-1, "f:1")) == {"expired_known": "f:1"}
     assert about(known(-1, None)) == {"expired_known": "s"}
     assert about({"benchmark_version": None}) == {"no_version": "texts"}
-    assert about({"image": image}) == {"substituted_image": "a"}
-    assert about({"reused": origin}) == {"reused": "texts/s [oracle]"}
+    assert about({"image": IMAGE}) == {"substituted_image": "a"}
+    assert about({"reused": ORIGIN}) == {"reused": "texts/s [oracle]"}
     # An attempt that ran is enough.
-    assert about({"reused": origin}, {}) == {}
+    assert about({"reused": ORIGIN}, {}) == {}
     assert about({}, {"scenario": "t", "outcome": "cancelled", "score": None}) == {
         "few_attempts": "texts/t [oracle]"
     }

@@ -44,21 +44,17 @@ def of_a_day(again: str) -> dict[str, Any]:
     )
 
 
+UNIFIED = "anthropic-ratelimit-unified"
+REJECTED = {f"{UNIFIED}-status": "rejected", f"{UNIFIED}-reset": "1800018000", "retry-after": "17"}
+RESET = {"headers": {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1800003600000"}}
+
+
 @pytest.mark.parametrize(
     ("status", "headers", "body", "back_at"),
     [
         (400, {}, anthropic("Your credit balance is too low to access the API."), None),
         (400, {}, anthropic("You have reached your specified API usage limits. You will regain access on 2027-02-01 at 00:00 UTC."), 1_801_440_000.0),
-        (
-            429,
-            {
-                "anthropic-ratelimit-unified-status": "rejected",
-                "anthropic-ratelimit-unified-reset": "1800018000",
-                "retry-after": "17",
-            },
-            anthropic("This request would exceed your account's rate limit.", "rate_limit_error"),
-            NOW + 5 * HOUR,
-        ),
+        (429, REJECTED, anthropic("This request would exceed your account's rate limit.", "rate_limit_error"), NOW + 5 * HOUR),
         (429, {}, openai("You exceeded your current quota", code="insufficient_quota"), None),
         (429, {"retry-after": "90"}, openai("No more", code="insufficient_quota"), NOW + 90),
         (429, {}, openai("The usage limit has been reached", type="usage_limit_reached", resets_at=NOW + 9), NOW + 9),
@@ -67,16 +63,7 @@ def of_a_day(again: str) -> dict[str, Any]:
         (429, {}, gemini("GenerateRequestsPerDayPerProjectPerModel-FreeTier"), NOW),  # midnight is at this very time
         (402, {}, openai("This request requires more credits", code=402), None),
         (402, {}, openai("Insufficient Balance"), None),
-        (
-            429,
-            {},
-            openai(
-                "Rate limit exceeded: free-models-per-day. Add 10 credits",
-                code=429,
-                metadata={"headers": {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1800003600000"}},
-            ),
-            NOW + HOUR,
-        ),
+        (429, {}, openai("Rate limit exceeded: free-models-per-day. Add 10 credits", code=429, metadata=RESET), NOW + HOUR),
         (429, {}, of_a_day("9m38.016s"), NOW + 578.016),
         (429, {}, of_a_day("1h2m3s"), NOW + 3723),
     ],
