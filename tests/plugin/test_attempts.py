@@ -124,15 +124,8 @@ def test_a_worker_that_dies_with_some_attempts_ended(bench: Bench) -> None:
         """
     )
     bench.manifest({"one": {"type": "kill"}}, "k.bench.yaml")
-    done = bench.run(
-        "k.bench.yaml",
-        "-n",
-        "1",
-        "--junit-xml=theirs.xml",
-        "--bench-attempts=3",
-        "--bench-attempt-policy=all",
-        "--bench-concurrency=1",
-    )
+    policy = ("--bench-attempts=3", "--bench-attempt-policy=all", "--bench-concurrency=1")
+    done = bench.run("k.bench.yaml", "-n1", "--junit-xml=theirs.xml", *policy)
     assert done.ret == 1
     outcomes = bench.outcomes()
     assert outcomes["k.bench.yaml::one[oracle-1]"] == "passed"

@@ -111,9 +111,8 @@ def test_a_plan_tells_beforehand(needy: Bench) -> None:
         BLIND,
         "needy.bench.yaml::both[blind]",
     ]
-    lines = needy.benchjobs(
-        "plan", "--benchmarks", "needy.bench.yaml", "--agent", "blind", "-e"
-    ).stdout.splitlines()
+    asked = ("plan", "--benchmarks", "needy.bench.yaml", "--agent", "blind", "-e")
+    lines = needy.benchjobs(*asked).stdout.splitlines()
     assert lines[0] == "3 trials: 1 would run, 0 would be reused, 2 would be skipped"
     assert f"      2  {INCOMPATIBLE}" in lines
     assert f"skipped  {BLIND}  ({INCOMPATIBLE})" in lines

@@ -54,7 +54,7 @@ def github(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
 
 def test_github_gets_summary_outputs_and_annotations_and_no_command_of_an_agent(github: Bench) -> None:
     result = github.run("toy.bench.yaml", "-q", "-rA", "--bench-min-score=0.9", "--bench-job-name=nightly run",
-                        "--bench-markdown=out/comment.md", "--bench-metrics=out/metrics.txt", "--junitxml=junit.xml")  # fmt: skip
+                        "--bench-markdown=out/comment.md", "--bench-metrics=out/metrics.txt")  # fmt: skip
     lines = [*result.outlines, *result.errlines]
     assert "forged" in result.stdout.str()
     told = commands(lines)
@@ -83,26 +83,12 @@ def test_github_gets_summary_outputs_and_annotations_and_no_command_of_an_agent(
     assert gated.stderr.splitlines()[0] == told[0]
     assert (github.path / "step-summary").read_text("utf-8").count("> **Benchmark gate: ") == 2
     assert (github.path / "step-output").read_text("utf-8").count("exit<<") == 2
-    assert (github.path / "again.txt").read_text("utf-8") == (github.path / "out" / "metrics.txt").read_text(
-        "utf-8"
-    )
+    assert (github.path / "again.txt").read_text("utf-8") == figures
     suite = ET.parse(github.path / "again.xml").find("testsuite/properties")
     assert suite is not None
     assert {one.get("name"): one.get("value") for one in suite}["bench_gate"] == values["verdict"]
     again = (github.path / "again.md").read_text("utf-8")
     assert again.partition("# Job")[2] == comment.partition("# Job")[2]
-    case = next(
-        one
-        for one in ET.parse(github.path / "junit.xml").iter("testcase")
-        if "hostile" in one.get("name", "")
-    )
-    failure = case.find("failure")
-    assert failure is not None
-    assert re.match(
-        r"score 0\.0 < 1\.0 \(below_threshold\) oracle a1 [\d.]+s, logs: reports/jobs/",
-        failure.get("message", ""),
-    )
-    assert len(failure.get("message", "")) <= 503  # what pytest cuts to, and its dots
 
 
 def test_a_report_for_browsers_is_written_at_the_end(bench: Bench) -> None:

@@ -60,20 +60,14 @@ def test_one_trial_is_one_item_with_one_score(talk: Bench) -> None:
     assert told["measured[nop]"]["outcome"] == "passed"
     assert [step["name"] for step in told["strict[well]"]["steps"]] == ["turn-1", "turn-2"]
     report = talk.job()
+    means = {"well": 1.0, "nop": 0.0, "oracle": 1.0}
     assert [(row["agent"], row["category"], row["mean_scored"]) for row in report["categories"]] == [
-        ("well", "one", 1.0),
-        ("well", "two", 1.0),
-        ("nop", "one", 0.0),
-        ("nop", "two", 0.0),
-        ("oracle", "one", 1.0),
-        ("oracle", "two", 1.0),
+        (agent, category, mean) for agent, mean in means.items() for category in ("one", "two")
     ]
     assert "| `nop` | `one` | 0 | 1 | 0.000 |" in (talk.bundle() / "summary.md").read_text()
     shown = talk.benchjobs("show", "strict[well]").stdout
-    assert [line.split()[:2] for line in shown.splitlines() if line.startswith("  turn-")][:2] == [
-        ["turn-1", "1.0"],
-        ["turn-2", "1.0"],
-    ]
+    turns = [line.split()[:2] for line in shown.splitlines() if line.startswith("  turn-")]
+    assert turns[:2] == [["turn-1", "1.0"], ["turn-2", "1.0"]]
     assert "steps/turn-2/reply.txt" in shown
 
 
@@ -175,11 +169,8 @@ def test_a_bare_model_is_sent_all_messages_of_the_conversation(talk: Bench, mode
     assert result["usage"]["calls"] == 2
     assert result["usage"]["input_tokens"] == 14
     first, second = _Model.calls
-    assert [message["role"] for message in second] == [
-        *[message["role"] for message in first],
-        "assistant",
-        "user",
-    ]
+    roles = [message["role"] for message in first]
+    assert [message["role"] for message in second] == [*roles, "assistant", "user"]
 
 
 def test_the_lifecycle_benchmark_runs_by_name(bench: Bench) -> None:

@@ -69,20 +69,6 @@ def test_warnings_as_errors_and_strict_markers_change_nothing(bench: Bench) -> N
     assert result.parseoutcomes() == {"passed": 1, "unsolved": 1, "errors": 1}
 
 
-def test_an_expected_failure_is_an_expected_failure(bench: Bench) -> None:
-    bench.toy()
-    bench.conftest(
-        """
-        import pytest
-
-        def pytest_collection_modifyitems(items):
-            for item in items:
-                item.add_marker(pytest.mark.xfail(reason="known"))
-        """
-    )
-    assert bench.run("-k", "not unscored").parseoutcomes() == {"xpassed": 1, "xfailed": 1, "deselected": 1}
-
-
 def test_attributes_of_an_item_can_be_used_like_those_of_any_other(bench: Bench) -> None:
     bench.toy()
     bench.conftest(

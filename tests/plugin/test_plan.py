@@ -168,11 +168,7 @@ def test_workers_of_an_ini_file_do_not_matter(toys: Bench) -> None:
 
 
 def test_a_mistake_is_one_clear_line(toys: Bench) -> None:
-    for arguments, message in (
-        (("--benchmarks", "nope"), "there is no benchmark 'nope'"),
-        (("--benchmarks", "toys.bench.yaml", "--n-attempts", "0"), "--n-attempts"),
-    ):
-        done = plan(toys, *arguments)
-        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-        assert done.stderr.startswith("benchjobs: ")
-        assert message in done.stderr
+    done = plan(toys, "--benchmarks", "nope")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.startswith("benchjobs: ")
+    assert "there is no benchmark 'nope'" in done.stderr

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,8 +16,6 @@ from tests.support import RESULTS, paths, until
 from .conftest import Bench
 
 TRIALS = 30
-
-
 HELD = 12
 
 
@@ -78,30 +74,29 @@ def job(bench: Bench) -> dict[str, Any]:
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "xdist"])
 def test_a_killed_job_is_finished(held: Bench, workers: tuple[str, ...]) -> None:
-    slow = held
-    process = slow.start("-p", "no:cacheprovider", "slow.bench.yaml", "--bench-concurrency", "4", *workers)
-    wait_for(slow, 8)
+    process = held.start("-p", "no:cacheprovider", "slow.bench.yaml", "--bench-concurrency", "4", *workers)
+    wait_for(held, 8)
     process.kill()
     process.communicate()
     # Workers of xdist live on for some seconds, and write.
-    job_id = job(slow)["id"]
-    before = committed(slow)
+    job_id = job(held)["id"]
+    before = committed(held)
     assert 8 <= len(before) < TRIALS
-    release(slow)
-    done = slow.run("slow.bench.yaml", "--bench-resume", job_id, *workers)
+    release(held)
+    done = held.run("slow.bench.yaml", "--bench-resume", job_id, *workers)
     assert done.ret == 1
-    after = committed(slow)
+    after = committed(held)
     assert len(after) == TRIALS
     assert {node_id: after[node_id] for node_id in before} == before
     assert {owner for owner, _ in after.values()} == {job_id}
-    record = slow.job()["job"]
+    record = held.job()["job"]
     assert record["status"] == "completed"
     assert record["totals"] | {"cost_usd": None} == {
         "trials": TRIALS, "passed": 25, "failed": 5, "error": 0, "cancelled": 0, "skipped": 0,
         "mean_score": 25 / 30, "reused": 0, "cost_usd": None,
     }  # fmt: skip
     assert len(record["resumed_at"]) == 1
-    with HistoryReader.of(slow.path / "reports") as history:
+    with HistoryReader.of(held.path / "reports") as history:
         kinds = [event.kind for event in history.events(job_id)]
     assert [kind for kind in kinds if kind in ("created", "resumed")] == ["created", "resumed"]
     done.assert_outcomes(passed=25)
@@ -123,29 +118,27 @@ def test_the_last_job_and_its_errors(bench: Bench) -> None:
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "xdist"])
 def test_a_request_to_cancel(held: Bench, workers: tuple[str, ...]) -> None:
-    slow = held
-    process = slow.start("-p", "no:cacheprovider", "slow.bench.yaml", "--bench-concurrency", "2", *workers)
-    wait_for(slow, 3)
-    (bundle,) = (path for path in (slow.path / "reports" / "jobs").iterdir() if path.is_dir())
+    process = held.start("-p", "no:cacheprovider", "slow.bench.yaml", "--bench-concurrency", "2", *workers)
+    wait_for(held, 3)
+    (bundle,) = (path for path in (held.path / "reports" / "jobs").iterdir() if path.is_dir())
     ask_to_cancel(bundle)
     output, _ = process.communicate(timeout=180)
-    release(slow)
+    release(held)
     assert process.returncode == pytest.ExitCode.INTERRUPTED
-    record = job(slow)
+    record = job(held)
     assert (record["status"], record["message"]) == ("cancelled", "stopped by `benchjobs cancel`")
     assert not list(bundle.glob("trials/**/.tmp-*"))
     assert not (bundle / ".flight").exists()
     assert "stopped by `benchjobs cancel`" in output
-    slow.run("slow.bench.yaml", "--bench-resume", record["id"], "--bench-concurrency", "10")
-    assert job(slow)["status"] == "completed"
-    assert set((slow.path / "ran.txt").read_text().split()) == {f"t{number:02}" for number in range(TRIALS)}
+    held.run("slow.bench.yaml", "--bench-resume", record["id"], "--bench-concurrency", "10")
+    assert job(held)["status"] == "completed"
+    assert set((held.path / "ran.txt").read_text().split()) == {f"t{number:02}" for number in range(TRIALS)}
 
 
 def test_a_job_that_takes_too_long(held: Bench) -> None:
-    slow = held
-    done = slow.run("slow.bench.yaml", "--bench-concurrency", "2", "--bench-job-timeout", "6.5")
+    done = held.run("slow.bench.yaml", "--bench-concurrency", "2", "--bench-job-timeout", "6.5")
     assert done.ret == pytest.ExitCode.INTERRUPTED
-    record = job(slow)
+    record = job(held)
     assert (record["status"], record["message"]) == ("timeout", "it exceeded the job timeout of 6.5 s")
     assert 0 < record["totals"]["trials"] < TRIALS
 
@@ -166,7 +159,7 @@ def test_events_tell_the_same_as_the_results(slow: Bench) -> None:
 
     process = slow.start("-p", "no:cacheprovider", "slow.bench.yaml", "--bench-concurrency", "3")
     wait_for(slow, 1)
-    (bundle,) = (path for path in Path(slow.path / "reports" / "jobs").iterdir() if path.is_dir())
+    (bundle,) = (path for path in (slow.path / "reports" / "jobs").iterdir() if path.is_dir())
     reader, events = EventReader(bundle), []
     while process.poll() is None:
         events += reader.poll()
@@ -185,15 +178,14 @@ def test_events_tell_the_same_as_the_results(slow: Bench) -> None:
 
 
 def test_two_take_it_up_at_once(held: Bench) -> None:
-    slow = held
-    process = slow.start("-p", "no:cacheprovider", "slow.bench.yaml", "--bench-concurrency", "4")
-    wait_for(slow, 8)
+    process = held.start("-p", "no:cacheprovider", "slow.bench.yaml", "--bench-concurrency", "4")
+    wait_for(held, 8)
     process.kill()
     process.communicate()
-    release(slow)
-    job_id = job(slow)["id"]
+    release(held)
+    job_id = job(held)["id"]
     both = [
-        slow.start("-p", "no:cacheprovider", "slow.bench.yaml", "--bench-resume", job_id) for _ in range(2)
+        held.start("-p", "no:cacheprovider", "slow.bench.yaml", "--bench-resume", job_id) for _ in range(2)
     ]
     outputs = [process.communicate()[0] for process in both]
     statuses = sorted(process.returncode for process in both)
@@ -201,9 +193,9 @@ def test_two_take_it_up_at_once(held: Bench) -> None:
     assert statuses == [1, 4] or statuses == [1, 1], outputs
     if statuses == [1, 4]:
         assert sum("is running; see" in output for output in outputs) == 1
-    assert len(committed(slow)) == TRIALS
-    assert job(slow)["status"] == "completed"
-    assert job(slow)["totals"]["trials"] == TRIALS
+    assert len(committed(held)) == TRIALS
+    assert job(held)["status"] == "completed"
+    assert job(held)["totals"]["trials"] == TRIALS
 
 
 def test_trials_that_are_not_selected_any_more_stay(bench: Bench) -> None:
@@ -217,17 +209,6 @@ def test_trials_that_are_not_selected_any_more_stay(bench: Bench) -> None:
     assert record["status"] == "completed"
     done.stdout.fnmatch_lines(["2 results of trials that are not selected now, kept"])
     assert "not run" not in done.stdout.str()
-
-
-def test_those_that_are_missing_are_counted_beside_those_that_stay(bench: Bench) -> None:
-    bench.manifest({"a": "echo score=1", "b": "echo score=1", "c": "echo score=1"})
-    bench.run("many.bench.yaml")
-    bench.manifest({"d": "echo score=0", "e": "echo score=0"})
-    done = bench.run("many.bench.yaml", "--bench-resume", "last", "-x", "--bench-concurrency", "1")
-    record = job(bench)
-    assert (record["planned"], record["totals"]["trials"]) == (5, 4)
-    assert record["status"] == "cancelled"
-    done.stdout.fnmatch_lines(["1 trial not run; `benchjobs resume 20*"])
 
 
 def test_what_changed_meanwhile_is_told(bench: Bench) -> None:
@@ -245,71 +226,23 @@ def test_what_changed_meanwhile_is_told(bench: Bench) -> None:
     assert job(bench)["decisions"]["changed"] == {"many.bench.yaml::a[oracle]": "scorers"}
 
 
-def test_timeouts_of_one_benchmark_are_those_of_the_call_that_resumes(bench: Bench) -> None:
-    bench.manifest({"a": "echo score=1"})
-    extra = '{"per_benchmark": {"many": {"agent_timeout": 50, "threshold": 0.5}}}'
-    bench.run("many.bench.yaml", f"--bench-extra={extra}")
-    assert job(bench)["config"]["per_benchmark"]["many"]["agent_timeout"] == 50
-    bench.run("many.bench.yaml", "--bench-resume=last", f"--bench-extra={extra}", "--bench-agent-timeout=70")
-    config = job(bench)["config"]
-    own = config["per_benchmark"]["many"]
-    assert (config["agent_timeout"], own["agent_timeout"], own["threshold"]) == (70, None, 0.5)
-    closer = '{"per_benchmark": {"many": {"scorer_timeout": 60, "threshold": 0.7}}}'
-    bench.run("many.bench.yaml", "--bench-resume=last", f"--bench-extra={closer}")
-    own = job(bench)["config"]["per_benchmark"]["many"]
-    assert (own["scorer_timeout"], own["threshold"]) == (60, 0.5)
-
-
-def test_only_with_the_same_attempts(bench: Bench) -> None:
-    bench.manifest({"a": "echo score=1"})
-    bench.run("many.bench.yaml", "--bench-attempts", "2")
-    done = bench.run("many.bench.yaml", "--bench-resume", "last")
-    assert done.ret == pytest.ExitCode.USAGE_ERROR
-    done.stderr.fnmatch_lines(
-        ["ERROR: job * has --bench-attempts 2 --bench-attempt-policy each; it cannot be resumed with *"]
+def test_reports_of_before_do_not_outlive_a_second_death(held: Bench) -> None:
+    held.run("slow.bench.yaml", "-x", "--bench-concurrency", "1")
+    assert (held.bundle() / "junit.xml").exists()
+    process = held.start(
+        "-p", "no:cacheprovider", "slow.bench.yaml", "--bench-resume", "last", "--bench-concurrency", "2"
     )
-    assert job(bench)["status"] == "completed"
+    wait_for(held, 3)
+    process.kill()
+    process.communicate()
+    assert not (held.bundle() / "junit.xml").exists()
+
+
+def test_a_job_that_cannot_begin_is_a_mistake_in_a_line(bench: Bench) -> None:
+    bench.manifest({"a": "echo score=1"})
     done = bench.run("many.bench.yaml", "--bench-resume", "nonsense")
     assert done.ret == pytest.ExitCode.USAGE_ERROR
     done.stderr.fnmatch_lines(["ERROR: there is no job 'nonsense'*"])
-
-
-def test_reports_of_before_do_not_outlive_a_second_death(held: Bench) -> None:
-    slow = held
-    slow.run("slow.bench.yaml", "-x", "--bench-concurrency", "1")
-    assert (slow.bundle() / "junit.xml").exists()
-    process = slow.start(
-        "-p", "no:cacheprovider", "slow.bench.yaml", "--bench-resume", "last", "--bench-concurrency", "2"
-    )
-    wait_for(slow, 3)
-    process.kill()
-    process.communicate()
-    assert not (slow.bundle() / "junit.xml").exists()
-
-
-def test_one_that_ran_to_its_end_is_complete_whatever_pytest_stopped_for(bench: Bench) -> None:
-    bench.manifest({"a": "echo score=1", "b": "echo score=0"})
-    bench.run("many.bench.yaml", "--bench-concurrency", "1", "-x")
-    assert (job(bench)["status"], job(bench)["message"]) == ("completed", None)
-
-
-def test_a_job_that_cannot_begin_leaves_nothing(bench: Bench) -> None:
-    bench.conftest(
-        """
-        from pytest_benchjobs.model.errors import DiskFull
-        from pytest_benchjobs.store.history import History
-
-        def full(self, record):
-            raise DiskFull("no space left")
-
-        History.save_job = full
-        """
-    )
-    bench.manifest({"a": "echo score=1"})
-    done = bench.run("many.bench.yaml")
-    assert done.ret == pytest.ExitCode.USAGE_ERROR
-    done.stderr.fnmatch_lines(["ERROR: no job can be stored in */reports: *no space left*"])
-    assert [path.name for path in (bench.path / "reports" / "jobs").iterdir() if path.is_dir()] == []
 
 
 def test_reports_do_not_need_the_history(bench: Bench) -> None:
@@ -457,11 +390,9 @@ def test_a_job_that_is_killed_just_as_it_is_taken_up_is_what_it_was(bench: Bench
     )
     assert bench.run("toy.bench.yaml", "--bench-resume", "last").ret == 9
     bench.conftest("")
-    benchjobs = Path(sys.executable).with_name("benchjobs")
-    assert bench.pytester.run(benchjobs, "recover").ret == 0
+    assert bench.benchjobs("recover").returncode == 0
     assert job(bench) == before
     with HistoryReader.of(bench.path / "reports") as history:
-        row = history.job_row(before["id"])
-    assert row is not None
+        (row,) = history.job_page()
     assert (row.status, row.trials) == ("completed", 3)
     assert {path.name for path in bench.bundle().iterdir()} >= {"junit.xml", "report.json", "summary.md"}

@@ -6,8 +6,6 @@ import fcntl
 import json
 import os
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +21,7 @@ EVERY = ("s1", "s2", "s3", "s4", "s5", "s6")
 
 
 def _command(bench: Bench, *words: str) -> Any:
-    done = subprocess.run(
-        [sys.executable, "-c", "from pytest_benchjobs.cli import main; main()", *words, "-o", "json"],
-        cwd=bench.path,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    return json.loads(done.stdout)
+    return json.loads(bench.benchjobs(*words, "-o", "json").stdout)
 
 
 def _held(path: Path) -> bool:

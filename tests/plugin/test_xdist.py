@@ -161,9 +161,8 @@ def test_a_worker_that_dies_loses_what_it_had_in_flight_and_nothing_else(bench: 
     assert {name for name, outcome in outcomes.items() if outcome == "error"} == {
         f"killer.bench.yaml::s{n:02}[oracle]" for n in (3, 4, 5, 6)
     }
-    assert {each["failure"]["class"] for each in bench.results() if each["outcome"] == "error"} == {
-        "worker_lost"
-    }
+    errors = {each["failure"]["class"] for each in bench.results() if each["outcome"] == "error"}
+    assert errors == {"worker_lost"}
     cases = list(ET.parse(bench.path / "junit.xml").iter("testcase"))
     assert sorted(str(case.get("name")) for case in cases) == [f"s{n:02}[oracle]" for n in range(12)]
     # Each has a report of its own, which says what became of it.
