@@ -6,7 +6,6 @@ import re
 import threading
 from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -117,29 +116,6 @@ def test_answers_are_reused_resumed_and_graded_anew(sums: Bench) -> None:
     assert again.returncode == 1, again.stdout + again.stderr
     assert sorted(scores(sums), key=float) == [0.0, *[1.0] * 5]  # type: ignore[arg-type]
     assert {result["rescored"]["job"] for result in sums.results()} == {second}
-
-
-@pytest.mark.parametrize(("name", "rows", "count"), [("aime", "aime", 45), ("arc-agi-2", "arc_agi_2", 60)])
-def test_oracle_solves_real_rows_and_nop_none(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, name: str, rows: str, count: int
-) -> None:
-    shared = Path(__file__).parents[3] / "shared" / "data" / rows
-    if not shared.is_dir():
-        pytest.skip(f"real rows are not here: {shared}")
-    monkeypatch.setenv("BENCHJOBS_CACHE", str(bench.path / "cache"))
-    fetched = bench.benchjobs("benchmarks", "fetch", name, "--from", str(shared))
-    assert fetched.returncode == 0, fetched.stderr
-    bench.conftest(CONFTEST)
-    run = bench.run(
-        "--bench", name, "--bench-agent", "oracle", "--bench-agent", "nop", "--bench-sandbox", "none"
-    )
-    run.assert_outcomes(passed=count)
-    results = bench.results()
-    assert len(results) == 2 * count
-    assert {(result["agent"]["name"], result["score"]) for result in results} == {
-        ("oracle", 1.0),
-        ("nop", 0.0),
-    }
 
 
 def test_gpqa_is_the_users_own_file_and_its_checksum_is_looked_at(

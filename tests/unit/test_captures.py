@@ -228,12 +228,15 @@ def test_each_capture_is_a_scenario(tmp_path: Path) -> None:
 
 def test_a_run_without_an_outcome_has_no_score(tmp_path: Path) -> None:
     path = captured(tmp_path, {"events": EVENTS})
-    (result,) = scored(opened(capture_path=str(path)).load("one"), tmp_path)
-    assert result.score is None
-    assert (result.error.class_, "it is unknown whether the run succeeded" in result.error.message) == (
-        "score_missing",
-        True,
-    )
+    scenario = opened(capture_path=str(path)).load("one")
+    for text, words in (
+        (path.read_text(), "it is unknown whether the run succeeded"),
+        ('{"events": [], "outcome": {"success": false, "success": true}}', "twice in one object"),
+    ):
+        path.write_text(text)
+        (result,) = scored(scenario, tmp_path)
+        assert (result.score, result.error.class_) == (None, "score_missing")
+        assert words in result.error.message
 
 
 @pytest.mark.parametrize(("success", "score"), [(True, 1.0), (False, 0.0)])

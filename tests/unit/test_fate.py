@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,33 +44,11 @@ class Ticket:
     is_driven: bool = False
     mark: str | None = None
 
-    @property
-    def node_id(self) -> str:
-        return self.of.node_id
-
-    @property
-    def benchmark(self) -> str:
-        return self.of.scenario.benchmark
-
-    @property
-    def scenario(self) -> str:
-        return self.of.scenario.id
-
-    @property
-    def agent(self) -> AgentSpec:
-        return self.of.agent
-
-    @property
-    def attempt(self) -> int:
-        return self.of.attempt
-
-    @property
-    def known(self) -> Known | None:
-        return self.of.known
-
-    @property
-    def confidential(self) -> bool:
-        return self.of.scenario.confidential
+    def __post_init__(self) -> None:
+        of, scenario = self.of, self.of.scenario
+        self.node_id, self.agent, self.attempt, self.known = of.node_id, of.agent, of.attempt, of.known
+        self.benchmark, self.scenario = scenario.benchmark, scenario.id
+        self.confidential = scenario.confidential
 
     def trial(self) -> Trial:
         return self.of
@@ -211,11 +189,15 @@ def test_what_changed_since_a_trial_ended_is_noted_and_its_result_stays(bundle: 
 # Skipped
 
 
+def _skipped(fates: Fates, ticket: Ticket) -> tuple[str, str]:
+    fate = fates.decide(ticket, ticket.of)
+    assert isinstance(fate, Skip)
+    return fate.why.class_, fate.why.message
+
+
 def test_a_mark_skips_a_trial_whatever_else(bundle: JobBundle) -> None:
     one = _requiring(trial(agent="blind"), "vision")
-    fate = _fates(bundle).decide(Ticket(one, mark="not \x1b[31mtoday"), one)
-    assert isinstance(fate, Skip)
-    assert (fate.why.class_, fate.why.message) == ("marked", "not today")
+    assert _skipped(_fates(bundle), Ticket(one, mark="not \x1b[31mtoday")) == ("marked", "not today")
 
 
 def test_attempts_of_what_is_decided_are_skipped_but_for_those_that_are_to_confirm_it(
@@ -224,18 +206,14 @@ def test_attempts_of_what_is_decided_are_skipped_but_for_those_that_are_to_confi
     fates = _fates(bundle)
     one, other = trial(), trial(agent="nop")
     fates.decided["texts", "oracle"] = "clear after 2 rounds"
-    fate = fates.decide(Ticket(one), one)
-    assert isinstance(fate, Skip)
-    assert (fate.why.class_, fate.why.message) == ("decided", "clear after 2 rounds")
+    assert _skipped(fates, Ticket(one)) == ("decided", "clear after 2 rounds")
     assert isinstance(fates.decide(Ticket(one, is_fresh=True), one), Run)
     assert isinstance(fates.decide(Ticket(other), other), Run)
 
 
 def test_what_agent_or_sandboxes_lack_skips_a_trial(bundle: JobBundle) -> None:
     one = _requiring(trial(agent="blind"), "vision", "hearing")
-    fate = _fates(bundle).decide(Ticket(one), one)
-    assert isinstance(fate, Skip)
-    assert (fate.why.class_, fate.why.message) == ("incompatible", "incompatible: blind has no vision")
+    assert _skipped(_fates(bundle), Ticket(one)) == ("incompatible", "incompatible: blind has no vision")
     # Strict: it is an error, which preparing raises.
     assert isinstance(_fates(bundle, config={"strict_capabilities": True}).decide(Ticket(one), one), Run)
     assert isinstance(_fates(bundle, bare=True).decide(Ticket(one), one), Skip)
@@ -253,9 +231,8 @@ def test_what_the_sandboxes_lack_goes_before_what_the_agent_lacks(bundle: JobBun
 
     for config in ({}, {"strict_capabilities": True}):
         one = _requiring(trial(agent="blind"), "vision")
-        fate = _fates(bundle, provider=Poor(OWNER), config=config).decide(Ticket(one), one)
-        assert isinstance(fate, Skip)
-        assert fate.why.message == "no GPU here"
+        fates = _fates(bundle, provider=Poor(OWNER), config=config)
+        assert _skipped(fates, Ticket(one)) == ("incompatible", "no GPU here")
 
 
 # Reused
@@ -311,10 +288,17 @@ def _trials(bundle: JobBundle, rescore: str | None = None) -> Trials[Ticket]:
     return trials
 
 
+@pytest.fixture
+def trials(bundle: JobBundle) -> Iterator[Trials[Ticket]]:
+    opened = _trials(bundle)
+    yield opened
+    opened.close()
+
+
 def test_a_trial_that_is_run_again_by_a_plugin_takes_no_result_whether_it_flew_or_was_taken(
     bundle: JobBundle,
+    trials: Trials[Ticket],
 ) -> None:
-    trials = _trials(bundle)
     flight: Any = Flight()
     there, anew = Ticket(trial("there", "nop"), shares_verdict=True), trial("anew", "nop")
     _ended(bundle, there.of, outcome=Outcome.PASSED)
@@ -325,7 +309,6 @@ def test_a_trial_that_is_run_again_by_a_plugin_takes_no_result_whether_it_flew_o
     trials.submit(flight, Ticket(anew, shares_verdict=True))
     trials.submit(flight, there)
     assert (flight.landed, flight.submitted) == (["there"], ["anew", "there"])
-    trials.close()
 
 
 def test_what_is_graded_anew_is_not_reused(bundle: JobBundle) -> None:
@@ -435,18 +418,16 @@ def test_what_goes_wrong_with_images_brought_ahead_is_no_error_of_a_trial(bundle
     assert lines == ["images: no place for the record"]
 
 
+def _question(name: str) -> Ticket:
+    scorers = (ScorerSpec(name="right", type="answer", params={"answer": "4"}),)
+    changes = {"answer": Answer.model_validate({"reference": "4"}), "scorers": scorers}
+    one = trial(name)
+    return Ticket(_of(one, scenario=one.scenario.model_copy(update=changes)))
+
+
 def test_a_question_makes_no_sandboxes_for_its_image(bundle: JobBundle) -> None:
-    one = trial("one")
-    answer = Answer.model_validate({"reference": "4"})
-    scenario = one.scenario.model_copy(
-        update={
-            "answer": answer,
-            "scorers": (ScorerSpec(name="right", type="answer", params={"answer": "4"}),),
-        }
-    )
-    question = Ticket(_of(one, scenario=scenario))
     supply = Supply()
-    results, _, made = _flown(bundle, supply, question, sandboxes=False)
+    results, _, made = _flown(bundle, supply, _question("one"), sandboxes=False)
     assert (len(results), made, supply.begun) == (1, 0, [])
     results, _, made = _flown(bundle, supply, Ticket(trial("two", "nop")), sandboxes=False)
     assert (len(results), made, supply.begun) == (1, 1, ["debian"])
@@ -455,13 +436,11 @@ def test_a_question_makes_no_sandboxes_for_its_image(bundle: JobBundle) -> None:
 def test_where_nothing_can_run_trials_end_in_the_error_but_for_questions_of_an_engine(
     bundle: JobBundle,
 ) -> None:
-    scorers = (ScorerSpec(name="right", type="answer", params={"answer": "4"}),)
-    changes = {"answer": Answer.model_validate({"reference": "4"}), "scorers": scorers}
-    one = trial("one")
-    question = Ticket(_of(one, scenario=one.scenario.model_copy(update=changes)))
     for class_, hindered in (("engine_unavailable", {"two"}), ("gateway", {"one", "two"})):
         problem = Failure(class_=class_, message="another process has found out")
-        results, lines, _ = _flown(bundle, None, question, Ticket(trial("two", "nop")), problem=problem)
+        results, lines, _ = _flown(
+            bundle, None, _question("one"), Ticket(trial("two", "nop")), problem=problem
+        )
         assert {each.scenario for each in results if each.failure == problem} == hindered
         assert lines == []
 
@@ -481,8 +460,9 @@ class Flight:
 
 
 @pytest.mark.parametrize(("skips", "outcome"), [(True, Outcome.SKIPPED), (False, Outcome.ERROR)])
-def test_what_a_fixture_refuses_ends_as_it_says(bundle: JobBundle, skips: bool, outcome: Outcome) -> None:
-    trials = _trials(bundle)
+def test_what_a_fixture_refuses_ends_as_it_says(
+    trials: Trials[Ticket], skips: bool, outcome: Outcome
+) -> None:
     flight: Any = Flight()
     ticket, why = Ticket(trial("one", "nop")), Failure(class_="fixture", message="no database")
     trials.refuse(flight, ticket, why, skips=skips)
@@ -491,7 +471,6 @@ def test_what_a_fixture_refuses_ends_as_it_says(bundle: JobBundle, skips: bool, 
     assert (found.outcome, found.failure) == (outcome, why)
     # A rerun by a plugin, in fixtures that work this time, runs.
     assert trials.fly(ticket, Cancellation()).outcome is Outcome.PASSED
-    trials.close()
 
 
 @pytest.mark.parametrize(
@@ -499,12 +478,11 @@ def test_what_a_fixture_refuses_ends_as_it_says(bundle: JobBundle, skips: bool, 
     [(InputError("it is gone"), "input"), (ContainerStartFailed("no"), "container_start")],
 )
 def test_a_trial_whose_scenario_cannot_be_read_has_a_result_from_what_its_ticket_knows(
-    bundle: JobBundle, monkeypatch: pytest.MonkeyPatch, error: Exception, class_: str
+    trials: Trials[Ticket], monkeypatch: pytest.MonkeyPatch, error: Exception, class_: str
 ) -> None:
     def gone(_: object) -> Trial:
         raise error
 
-    trials = _trials(bundle)
     of = _of(trial("one", "nop", 2), known=KNOWN)
     monkeypatch.setattr(Ticket, "trial", gone)
     found = trials.fly(Ticket(of), Cancellation())
@@ -514,16 +492,14 @@ def test_a_trial_whose_scenario_cannot_be_read_has_a_result_from_what_its_ticket
     assert (found.node_id, found.benchmark, found.scenario, found.agent, found.attempt, found.known) == (
         of.node_id, "texts", "one", of.agent, 2, KNOWN,
     )  # fmt: skip
-    trials.close()
 
 
 def test_a_result_that_there_is_no_place_for_is_that_of_the_trial(
-    bundle: JobBundle, monkeypatch: pytest.MonkeyPatch
+    trials: Trials[Ticket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
         raise DiskFull("no space left")
 
-    trials = _trials(bundle)
     monkeypatch.setattr(trials, "_run", full)
     one, other = trial("one", "nop"), trial("other", "nop")
     found = trials.fly(Ticket(one), Cancellation())
@@ -536,22 +512,20 @@ def test_a_result_that_there_is_no_place_for_is_that_of_the_trial(
     assert after.outcome is Outcome.CANCELLED
     assert after.failure is not None
     assert after.failure.message == "not run: no space left"
-    trials.close()
 
 
-def test_a_limit_that_was_reached_is_the_first_and_nothing_more_runs(bundle: JobBundle) -> None:
-    trials = _trials(bundle)
+def test_a_limit_that_was_reached_is_the_first_and_nothing_more_runs(trials: Trials[Ticket]) -> None:
     trials.note_spent("the job has spent 5 USD")
     trials.note_spent("another")
     found = trials.fly(Ticket(trial("one", "nop")), Cancellation())
     assert (trials.spent, found.outcome) == ("the job has spent 5 USD", Outcome.CANCELLED)
     assert found.failure is not None
     assert (found.failure.class_, found.failure.message) == ("budget", "not run: the job has spent 5 USD")
-    trials.close()
 
 
-def test_a_trial_whose_process_died_has_what_it_had_written(bundle: JobBundle) -> None:
-    trials = _trials(bundle)
+def test_a_trial_whose_process_died_has_what_it_had_written(
+    bundle: JobBundle, trials: Trials[Ticket]
+) -> None:
     one, other = trial("one", "nop"), trial("other", "nop")
     _ended(bundle, one, outcome=Outcome.FAILED)
     why = Failure(class_="worker", message="it was killed")
@@ -566,9 +540,8 @@ def test_a_trial_whose_process_died_has_what_it_had_written(bundle: JobBundle) -
 
 
 def test_as_many_prepared_trials_are_kept_as_may_start_at_once_and_each_start_makes_room(
-    bundle: JobBundle,
+    trials: Trials[Ticket],
 ) -> None:
-    trials = _trials(bundle)
     flight: Any = Flight()
     tickets = [Ticket(trial(f"s{number}", "nop")) for number in range(5)]
     for ticket in tickets[:4]:
@@ -581,4 +554,3 @@ def test_as_many_prepared_trials_are_kept_as_may_start_at_once_and_each_start_ma
     assert trials._fates == {}
     trials.submit(flight, tickets[4])
     assert list(trials._prepared) == [tickets[4].node_id]
-    trials.close()

@@ -7,7 +7,6 @@ import struct
 import pytest
 
 from pytest_benchjobs.sandbox.docker.loader_cache import leads_elsewhere, libraries
-from pytest_benchjobs.sandbox.docker.programs import _without_plugins
 from pytest_benchjobs.sandbox.loading import Fate, Places, Restoring, is_below
 
 LIB = "/usr/lib/python3.11"
@@ -237,13 +236,6 @@ def test_a_python_that_was_installed_loads_what_is_its_own(path: str, prefix: st
 
 def test_a_program_hides_only_what_comes_later_on_the_path() -> None:
     assert set(_places().counterparts("/usr/bin/x")) == {"/sbin/x", "/bin/x"}
-
-
-def test_of_entry_points_only_those_of_pytest_go() -> None:
-    text = b"[console_scripts]\nrun = mine:run\n\n[pytest11]\nmine = mine.plugin\n\n[other]\na = b\n"
-    assert _without_plugins(text) == b"[console_scripts]\nrun = mine:run\n\n[other]\na = b\n"
-    assert _without_plugins(b"[ pytest11 ]\nx = y\n") == b""
-    assert _without_plugins(b"[console_scripts]\na = b\n") == b"[console_scripts]\na = b\n"
 
 
 def _cache(**files: str) -> bytes:

@@ -25,15 +25,24 @@ ADDED = 1
 
 
 class Engine:
-    """Whatever else is asked of it is an `AttributeError`."""
+    """Notes what is put in: kind, target of a link, and content. Whatever else is asked is an `AttributeError`."""
 
     def __init__(self) -> None:
-        self.put: dict[str, bytes] = {}
+        self.members: dict[str, tuple[bytes, str, bytes]] = {}
 
     def put_archive(self, container: str, path: str, archive: IO[bytes]) -> None:
         assert (container, path) == ("c", "/")
         with tarfile.open(fileobj=archive) as tar:
-            self.put |= {member.name: member.type for member in tar}
+            for member in tar:
+                content = tar.extractfile(member) if member.isreg() else None
+                found = b"" if content is None else content.read()
+                self.members[f"/{member.name}"] = (member.type, member.linkname, found)
+
+
+def _restore(engine: Engine, changes: dict[str, int]) -> tuple[str, ...]:
+    """Put back what was changed, and return what is said to be undone."""
+    places = Places.of({}, "/app", Restoring())
+    return restore(cast("docker.APIClient", cast("Any", engine)), "c", IMAGE, {}, places, changes)
 
 
 @pytest.mark.parametrize(
@@ -44,10 +53,8 @@ def test_one_added_file_is_put_out_of_the_way_though_nothing_else_was_touched(
     path: str, becomes: bytes | None
 ) -> None:
     engine = Engine()
-    places = Places.of({}, "/app", Restoring())
-    undone = restore(cast("docker.APIClient", cast("Any", engine)), "c", IMAGE, {}, places, {path: ADDED})
-    assert undone == (() if becomes is None else (path,))
-    assert engine.put == ({} if becomes is None else {path.lstrip("/"): becomes})
+    assert _restore(engine, {path: ADDED}) == (() if becomes is None else (path,))
+    assert engine.members == ({} if becomes is None else {path: (becomes, "", b"")})
 
 
 class _Image:
@@ -90,9 +97,8 @@ def _restored(
     monkeypatch.setattr(programs, "Original", _Image)
     monkeypatch.setattr(programs, "leads_elsewhere", lambda found, before, **_: found != before)
     monkeypatch.setattr(programs._Restoring, "_read_now", lambda _, path: now.get(path))
-    engine, places = Engine(), Places.of({}, "/app", Restoring())
-    undone = restore(cast("docker.APIClient", cast("Any", engine)), "c", IMAGE, {}, places, changes)
-    return set(undone), {f"/{name}" for name in engine.put}, _Image.taken
+    engine = Engine()
+    return set(_restore(engine, changes)), set(engine.members), _Image.taken
 
 
 CHANGED, DELETED = 0, 2
@@ -156,21 +162,6 @@ def test_very_many_files_of_a_directory_are_taken_out_of_the_image_at_once(
     assert len(taken) == times
 
 
-class _Added(Engine):
-    """Notes the whole of what is put in: kind, target of a link, and content."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.members: dict[str, tuple[bytes, str, bytes]] = {}
-
-    def put_archive(self, container: str, path: str, archive: IO[bytes]) -> None:
-        with tarfile.open(fileobj=archive) as tar:
-            for member in tar:
-                content = tar.extractfile(member) if member.isreg() else None
-                found = b"" if content is None else content.read()
-                self.members[f"/{member.name}"] = (member.type, member.linkname, found)
-
-
 FILE, MADE, LINKED = tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE
 LIBRARY = "/usr/local/lib/python3.11/dist-packages"
 PYTHON = {
@@ -187,7 +178,6 @@ def _judged(
     *,
     now: dict[str, bytes] | None = None,
     links: tuple[str, ...] = (),
-    packages: bool = False,
 ) -> tuple[tuple[str, ...], dict[str, tuple[bytes, str, bytes]]]:
     """What is undone of additions, and what is put in for it."""
     monkeypatch.setattr(_Image, "files", image)
@@ -197,10 +187,8 @@ def _judged(
     monkeypatch.setattr(
         programs._Restoring, "_kind_now", lambda _, path: programs.LINK if path in links else "file"
     )
-    engine, places = _Added(), Places.of({}, "/app", Restoring(packages=packages))
-    client = cast("docker.APIClient", cast("Any", engine))
-    undone = restore(client, "c", IMAGE, {}, places, dict.fromkeys(added, ADDED))
-    return undone, engine.members
+    engine = Engine()
+    return _restore(engine, dict.fromkeys(added, ADDED)), engine.members
 
 
 @pytest.mark.parametrize(
@@ -260,7 +248,7 @@ def test_a_way_to_what_is_loaded_may_be_made_but_be_no_link(monkeypatch: pytest.
     assert _judged(monkeypatch, [way], PYTHON, links=(way,)) == ((way,), {way: (MADE, "", b"")})
 
 
-ENTRY_POINTS = b"[console_scripts]\nx = y\n [pytest11]\nbad = bad\n[other]\nz = z\n"
+ENTRY_POINTS = b"[console_scripts]\nx = y\n [ pytest11 ]\nbad = bad\n[other]\nz = z\n"
 
 
 @pytest.mark.parametrize(
@@ -285,7 +273,7 @@ _DIRECTORY, _LINK, _PIPE = 1 << 31, 1 << 27, 1 << 25
 """Modes of files, as the engine has them."""
 
 
-class _Container(_Added):
+class _Container(Engine):
     """Has one file, of some kind, and says what it is before it gives its content."""
 
     base_url, api_version, timeout = "http://engine", "1.44", 60
@@ -338,8 +326,8 @@ def test_only_a_small_regular_file_of_an_agent_is_read(
     monkeypatch.setattr(_Image, "files", PYTHON)
     monkeypatch.setattr(programs, "Original", _Image)
     path = f"{LIBRARY}/bad-1.dist-info/entry_points.txt"
-    engine, places = container(), Places.of({}, "/app", Restoring())
-    restore(cast("docker.APIClient", cast("Any", engine)), "c", IMAGE, {}, places, {path: ADDED})
+    engine = container()
+    _restore(engine, {path: ADDED})
     kind, _, content = engine.members[path]
     assert (engine.read, kind) == ((1, FILE) if read else (0, MADE))
     assert b"pytest11" not in content

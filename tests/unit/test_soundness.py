@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from pytest_benchjobs.analysis.soundness import Problem, Verdict, advice, problems, verdict
@@ -13,9 +15,12 @@ from .records import result, trial
 P, F, E = "passed", "failed", "error"
 
 
-def _results(agent: str, outcomes: str | list[str | float]) -> list[TrialResult]:
+def _results(agent: str, outcomes: str | list[str | float] | list[TrialResult]) -> list[TrialResult]:
     found = []
     for attempt, what in enumerate(outcomes, 1):
+        if isinstance(what, TrialResult):
+            found.append(what)
+            continue
         score: float | None = what if isinstance(what, float) else {"P": 1.0, "F": 0.0}.get(str(what))
         outcome = {"P": P, "F": F}.get(str(what), E if score is None else P if score >= 1 else F)
         failure = Failure(class_="scorer_crashed", message="it broke") if outcome == E else None
@@ -32,14 +37,17 @@ def _results(agent: str, outcomes: str | list[str | float]) -> list[TrialResult]
 
 
 def _problems(
-    oracle: str | list[str | float],
-    nop: str | list[str | float],
+    oracle: str | list[str | float] | list[TrialResult],
+    nop: str | list[str | float] | list[TrialResult],
     validation: str = "forward",
     *,
     has_reference: bool = True,
+    **found: Any,
 ) -> list[Problem]:
-    results = _results("oracle", oracle) + _results("nop", nop)
-    return problems(Validation(validation), has_reference=has_reference, attempts=2, results=results[::-1])
+    results = [
+        one for agent, ended in (("nop", nop), ("oracle", oracle)) for one in reversed(_results(agent, ended))
+    ]
+    return problems(Validation(validation), has_reference=has_reference, attempts=2, results=results, **found)
 
 
 @pytest.mark.parametrize(
@@ -131,12 +139,7 @@ def test_scores_that_differ_by_more_or_that_are_judged_differently_do_not() -> N
     assert [one.verdict for one in _problems("PP", [0.5, 0.5 + 1e-3])] == [Verdict.FLAKY]
     failed, passed = _results("nop", "FF")
     passed = passed.model_copy(update={"outcome": Outcome.PASSED, "score": failed.score})
-    found = problems(
-        Validation("evaluation"),
-        has_reference=True,
-        attempts=2,
-        results=[*_results("oracle", "PP"), failed, passed],
-    )
+    found = _problems("PP", [passed, failed], "evaluation")
     assert [one.verdict for one in found] == [Verdict.FLAKY]
     assert found[0].found == "0 (failed), 0 (passed)"
 
@@ -151,12 +154,7 @@ def _with(results: list[TrialResult], **end: object) -> list[TrialResult]:
 
 
 def test_a_fresh_container_is_recommended_where_the_reference_stays_in_the_workdir() -> None:
-    sound = problems(
-        Validation.FORWARD,
-        has_reference=True,
-        attempts=2,
-        results=_results("oracle", "PP") + _results("nop", "FF"),
-    )
+    sound = _problems("PP", "FF")
     oracle = _results("oracle", "PP")
     assert "fresh_container" in str(advice(sound, _with(oracle, elsewhere=()) + _results("nop", "FF")))
     assert advice(sound, _with(oracle, elsewhere=("/etc/x",))) is None
@@ -168,10 +166,7 @@ def test_a_fresh_container_is_recommended_where_the_reference_stays_in_the_workd
 
 def test_a_reference_that_was_undone_says_what_and_how_to_keep_it() -> None:
     oracle = _with(_results("oracle", "FF"), tampered=("/usr/bin/git",))
-    found = problems(
-        Validation.FORWARD, has_reference=True, attempts=2, results=oracle + _results("nop", "FF")
-    )
-    assert [one.found for one in found] == [
+    assert [one.found for one in _problems(oracle, "FF")] == [
         "failed 2 times, score 0 of 1; undone before grading, unless `keep_changes` names it: /usr/bin/git"
     ]
 
@@ -182,9 +177,7 @@ def test_what_grading_took_from_a_reference_is_said() -> None:
         one.model_copy(update={"notes": ("killed 1 process(es)", "run again for grading: no")})
         for one in oracle
     ]
-    (problem,) = problems(
-        Validation.FORWARD, has_reference=True, attempts=2, results=[*oracle, *_results("nop", "FF")]
-    )
+    (problem,) = _problems(oracle, "FF")
     assert problem.found.endswith(
         "; killed before grading, unless `grading: contract`: server; run again for grading: no"
     )
@@ -207,13 +200,7 @@ LINE = "curl: (6) Could not resolve host: data.example"
     ],
 )
 def test_a_scorer_that_finds_no_network(oracle: str, nop: str, offline: set[str], expected: Verdict) -> None:
-    found = problems(
-        Validation.FORWARD,
-        has_reference=True,
-        attempts=2,
-        results=_results("oracle", oracle) + _results("nop", nop),
-        offline={f"trials/{path}": LINE for path in offline},
-    )
+    found = _problems(oracle, nop, offline={f"trials/{path}": LINE for path in offline})
     assert verdict(found) is expected
     if expected is Verdict.NEEDS_NETWORK:
         (one,) = [problem for problem in found if problem.verdict is expected]
@@ -222,9 +209,8 @@ def test_a_scorer_that_finds_no_network(oracle: str, nop: str, offline: set[str]
 
 
 def test_a_reference_in_sight_is_a_leak() -> None:
-    results = _results("oracle", "PP") + _results("nop", "FF")
     places = ("/app/.solution has its script", "the problem statement has its script")
-    (found,) = problems(Validation.FORWARD, has_reference=True, attempts=2, results=results, leaks=places)
+    (found,) = _problems("PP", "FF", leaks=places)
     assert found == Problem(
         Verdict.LEAKS,
         "nop",
