@@ -26,17 +26,22 @@ try:
 except OSError:
     print("score=1")
 """
+IS_RIGHT = {"type": "python", "script": "open('out.txt').read() == 'right\\n'"}
 AGENT = 'command:sh "$BENCH_PROBLEM_FILE"'
 
 
-def _run(
-    directory: Path, scenarios: list[dict[str, Any]], *options: str, **defaults: Any
-) -> dict[str, dict[str, Any]]:
+def _scenario(name: str, script: str, *scorers: dict[str, Any], **keys: Any) -> dict[str, Any]:
+    """A scenario whose agent runs this script."""
+    named = [{"name": f"scorer-{number}", **scorer} for number, scorer in enumerate(scorers)]
+    return {"id": name, "problem_statement": script, "network": "none", "scorers": named, **keys}
+
+
+def _run(directory: Path, scenarios: list[dict[str, Any]], *options: str) -> dict[str, dict[str, Any]]:
     (directory / "env").mkdir(exist_ok=True)
     (directory / "env" / "Dockerfile").write_text(DOCKERFILE)
     manifest = {
         "benchmark": "pythons",
-        "defaults": {"dockerfile": "env/Dockerfile", "workdir": "/app", "agent_timeout": 60, **defaults},
+        "defaults": {"dockerfile": "env/Dockerfile", "workdir": "/app", "agent_timeout": 60},
         "scenarios": scenarios,
     }
     (directory / "pythons.bench.yaml").write_text(json.dumps(manifest))
@@ -55,28 +60,19 @@ def test_it_has_no_network_and_the_agent_finds_nothing_of_it(tmp_path: Path) -> 
     found = _run(
         tmp_path,
         [
-            {
-                "id": "network",
-                "problem_statement": "true",
-                "network": "public",
-                "scorers": [
-                    {"name": "python", "type": "python", "script": NETWORK},
-                    {"name": "after", "type": "command", "command": "ls /sys/class/net | grep -qv '^lo$'"},
-                ],
-            },
-            {
-                "id": "secret",
-                "problem_statement": f"grep -rs '{PATTERN}' /bench /tmp /logs > out.txt; true",
-                "network": "none",
-                "scorers": [
-                    {
-                        "name": "first",
-                        "type": "python",
-                        "script": f"open('out.txt').read() == '' and '{SECRET}' != ''",
-                    },
-                    {"name": "then", "type": "command", "command": peek},
-                ],
-            },
+            _scenario(
+                "network",
+                "true",
+                {"type": "python", "script": NETWORK},
+                {"type": "command", "command": "ls /sys/class/net | grep -qv '^lo$'"},
+                network="public",
+            ),
+            _scenario(
+                "secret",
+                f"grep -rs '{PATTERN}' /bench /tmp /logs > out.txt; true",
+                {"type": "python", "script": f"open('out.txt').read() == '' and '{SECRET}' != ''"},
+                {"type": "command", "command": peek},
+            ),
         ],
     )
     assert _told(found["network"]) == ("passed", None, 1.0), found["network"]["scorers"]
@@ -85,14 +81,13 @@ def test_it_has_no_network_and_the_agent_finds_nothing_of_it(tmp_path: Path) -> 
 
 
 def test_a_python_that_is_missing_is_told_before_the_agent_starts(tmp_path: Path) -> None:
-    scorer = {"type": "python", "script": "open('out.txt').read() == 'right\\n'"}
-    agent = {"problem_statement": "echo right > out.txt", "network": "none"}
+    agent = "echo right > out.txt"
     found = _run(
         tmp_path,
         [
-            {"id": "there", **agent, "scorers": [scorer]},
-            {"id": "old", **agent, "scorers": [{**scorer, "python_version": "<3.5"}]},
-            {"id": "none", **agent, "image": IMAGE, "dockerfile": None, "scorers": [scorer]},
+            _scenario("there", agent, IS_RIGHT),
+            _scenario("old", agent, {**IS_RIGHT, "python_version": "<3.5"}),
+            _scenario("none", agent, IS_RIGHT, image=IMAGE, dockerfile=None),
         ],
     )
     assert _told(found["there"]) == ("passed", None, 1.0)
@@ -111,9 +106,8 @@ def test_what_was_kept_is_graded_again_by_the_python_of_the_image(tmp_path: Path
     lie = "; ".join(fake.replace("NAME", name) for name in ("python3", "python3.19", "python3.8"))
     found = _run(
         tmp_path,
-        [{"id": "again", "problem_statement": lie, "scorers": [{"type": "python", "script": "0.25"}]}],
+        [_scenario("again", lie, {"type": "python", "script": "0.25"})],
         "--bench-keep=always",
-        network="none",
     )
     assert _told(found["again"]) == ("failed", "below_threshold", 0.25)
     manifest = tmp_path / "pythons.bench.yaml"
@@ -130,18 +124,13 @@ def test_what_was_kept_is_graded_again_by_the_python_of_the_image(tmp_path: Path
 
 
 def test_another_image_grades_what_the_agent_left(tmp_path: Path) -> None:
+    fresh = {"paths": ["out.txt"], "image": TAG}
     found = _run(
         tmp_path,
         [
-            {
-                "id": name,
-                "problem_statement": f"echo {name} > out.txt",
-                "image": IMAGE,
-                "dockerfile": None,
-                "network": "none",
-                "fresh_container": {"paths": ["out.txt"], "image": TAG},
-                "scorers": [{"type": "python", "script": "open('out.txt').read() == 'right\\n'"}],
-            }
+            _scenario(
+                name, f"echo {name} > out.txt", IS_RIGHT, image=IMAGE, dockerfile=None, fresh_container=fresh
+            )
             for name in ("right", "wrong")
         ],
     )

@@ -197,12 +197,6 @@ ROWS: dict[str, Row] = {
         crashing="score_missing",
     ),
     "python": Row("python", {"script": PYTHON}, {"script": "raise ValueError('no')"}, LYING_PYTHON),
-    "python expression": Row(
-        "python",
-        {"script": 'float({"right": 1, "half": 0.5}.get(open("out.txt").read().strip(), 0))'},
-        {"script": "1 / 0"},
-        LYING_PYTHON,
-    ),
     "command": Row(
         "command",
         {"command": "grep -qx right out.txt"},

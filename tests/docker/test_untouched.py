@@ -56,6 +56,13 @@ def _sh(sandbox: DockerSandbox, script: str) -> None:
     assert status == 0, output.decode()
 
 
+def _restored(sandbox: DockerSandbox, script: str) -> tuple[str, ...]:
+    """Run what an agent does, end it, and return what was put back."""
+    _sh(sandbox, script)
+    sandbox.end_processes()
+    return sandbox.restore_programs()
+
+
 WORK = {
     "nothing": "true",
     "its answer": "echo ok > out.txt; mkdir -p a/b; mv out.txt a/b; ln -s /usr a/usr",
@@ -144,21 +151,17 @@ def test_a_change_after_it_was_looked_at_is_seen(provider: DockerProvider, asked
         sandbox.end_processes()
         assert sandbox.restore_programs() == ()
         assert asked == []
-        _sh(sandbox, "echo 'exit 0' >> /etc/bash.bashrc; echo x >> /usr/bin/env")
-        sandbox.end_processes()
-        assert "/usr/bin/env" in sandbox.restore_programs()
+        assert "/usr/bin/env" in _restored(
+            sandbox, "echo 'exit 0' >> /etc/bash.bashrc; echo x >> /usr/bin/env"
+        )
 
 
 def test_a_container_that_was_started_anew_is_not_compared_with_itself(
     provider: DockerProvider, asked: list[str]
 ) -> None:
     with _sandbox(provider) as sandbox:
-        _sh(sandbox, "echo x >> /usr/bin/env; touch /dev/x")
-        sandbox.end_processes()
-        assert "/usr/bin/env" in sandbox.restore_programs()
-        _sh(sandbox, "echo x >> /usr/bin/env")
-        sandbox.end_processes()
-        assert "/usr/bin/env" in sandbox.restore_programs()
+        assert "/usr/bin/env" in _restored(sandbox, "echo x >> /usr/bin/env; touch /dev/x")
+        assert "/usr/bin/env" in _restored(sandbox, "echo x >> /usr/bin/env")
 
 
 @pytest.mark.parametrize("where", ["/usr/lib/x86_64-linux-gnu/perl-base/own.pm", "/etc/own/x", "/lib/own/x"])
@@ -168,9 +171,7 @@ def test_directories_that_were_filled_before_are_watched(
     beside = "echo x >> /usr/bin/env; echo x >> /etc/profile; echo x >> /usr/lib/x86_64-linux-gnu/perl-base/strict.pm"
     for change in beside.split("; "):
         with _sandbox(provider, File(where, content=b"1")) as sandbox:
-            _sh(sandbox, change)
-            sandbox.end_processes()
-            assert change.split()[-1] in sandbox.restore_programs()
+            assert change.split()[-1] in _restored(sandbox, change)
     assert len(asked) == 3
 
 
@@ -179,9 +180,7 @@ def test_mounts_are_watched(provider: DockerProvider, asked: list[str], tmp_path
     mount = Mount(tmp_path / "agent", "/usr/local/lib/agent")
     for change, target in (("", None), ("echo x >> /usr/bin/env", "/usr/bin/env")):
         with _sandbox(provider, mounts=(mount,)) as sandbox:
-            _sh(sandbox, change or "true")
-            sandbox.end_processes()
-            assert sandbox.restore_programs() == (() if target is None else (target,))
+            assert _restored(sandbox, change or "true") == (() if target is None else (target,))
     assert len(asked) == 1
 
 
@@ -190,17 +189,13 @@ def test_a_workdir_among_programs_is_in_doubt(
     provider: DockerProvider, asked: list[str], workdir: str
 ) -> None:
     with _sandbox(provider, workdir=workdir) as sandbox:
-        _sh(sandbox, "echo x > out.txt")
-        sandbox.end_processes()
-        sandbox.restore_programs()
+        _restored(sandbox, "echo x > out.txt")
     assert len(asked) == 1
 
 
 def test_a_workdir_that_is_a_link_is_in_doubt(provider: DockerProvider, asked: list[str]) -> None:
     with _sandbox(provider, workdir="/lib/app") as sandbox:
-        _sh(sandbox, "echo x >> /usr/bin/env")
-        sandbox.end_processes()
-        assert "/usr/bin/env" in sandbox.restore_programs()
+        assert "/usr/bin/env" in _restored(sandbox, "echo x >> /usr/bin/env")
     assert len(asked) == 1
 
 
@@ -212,19 +207,13 @@ def test_other_file_systems_are_in_doubt(
         provider.images, "resolve", lambda *a: dataclasses.replace(resolve(*a), driver="btrfs")
     )
     with _sandbox(provider) as sandbox:
-        _sh(sandbox, "true")
-        sandbox.end_processes()
-        assert sandbox.restore_programs() == ()
+        assert _restored(sandbox, "true") == ()
     assert len(asked) == 1
 
 
 def test_a_history_that_was_rewritten_is_elsewhere(provider: DockerProvider, asked: list[str]) -> None:
     with _sandbox(provider, File("/app/.git/HEAD", content=b"ref: refs/heads/main\n")) as sandbox:
-        _sh(sandbox, "echo x > out.txt")
-        sandbox.end_processes()
-        sandbox.restore_programs()
+        _restored(sandbox, "echo x > out.txt")
         assert (sandbox.elsewhere(), asked) == ((), [])
-        _sh(sandbox, "mv .git/HEAD .git/x; echo 'ref: refs/heads/other' > .git/HEAD")
-        sandbox.end_processes()
-        sandbox.restore_programs()
+        _restored(sandbox, "mv .git/HEAD .git/x; echo 'ref: refs/heads/other' > .git/HEAD")
         assert "/app/.git/x" in (sandbox.elsewhere() or ())

@@ -118,19 +118,6 @@ def test_answers_are_reused_resumed_and_graded_anew(sums: Bench) -> None:
     assert {result["rescored"]["job"] for result in sums.results()} == {second}
 
 
-def test_gpqa_is_the_users_own_file_and_its_checksum_is_looked_at(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("BENCHJOBS_CACHE", str(bench.path / "cache"))
-    asked = bench.benchjobs("benchmarks", "fetch", "gpqa-diamond")
-    assert asked.returncode != 0
-    assert "accept its terms at" in asked.stderr
-    file = bench.write("gpqa.csv", "Record ID,Question\n")
-    refused = bench.benchjobs("benchmarks", "fetch", "gpqa-diamond", "--from", str(file))
-    assert refused.returncode != 0
-    assert "should be 41d1213cd7a4998605a26c2798500652572007161b3a92817ba46b35befcd305" in refused.stderr
-
-
 def test_a_manifest_of_questions_needs_no_engine_unless_one_has_files(sums: Bench) -> None:
     manifest = """\
 benchmark: capitals

@@ -1,4 +1,4 @@
-"""Scorers of one's own, by decorator, entry point and hook, and the variables that scripts read."""
+"""Scorers of one's own, by decorator and entry point."""
 
 from __future__ import annotations
 
@@ -61,19 +61,3 @@ def test_a_broken_entry_point_is_one_clear_error(bench: Bench, monkeypatch: pyte
     said = run.stdout.str() + run.stderr.str()
     assert "entry point line-count = nowhere:count of benchjobs.scorers cannot be loaded: Module" in said
     assert "Traceback" not in said
-
-
-def test_a_script_reads_its_parameters(bench: Bench) -> None:
-    scorers = "".join(
-        f"""
-      - {{name: script, type: bash, script: 'test "${variable}" = "{{\\"share\\": 0.5}}" && echo 0.5', params: {{share: 0.5}}}}
-      - {{name: own, type: command, command: 'test "${variable}" = mine', env: {{{variable}: mine}}}}
-      - {{name: none, type: command, command: 'test "${variable}" = "{{}}"'}}""".replace(
-            "name: ", f"name: {variable}-"
-        )
-        for variable in ("BENCH_SCORER_CONTEXT", "RL_SCORER_CONTEXT", "RL_TEST_CONTEXT")
-    )
-    bench.write("own.bench.yaml", MANIFEST.partition("    scorers:")[0] + f"    scorers:{scorers}\n")
-    bench.run("own.bench.yaml")
-    (result,) = bench.results()
-    assert [scorer["score"] for scorer in result["scorers"]] == [0.5, 1.0, 1.0] * 3, result

@@ -38,6 +38,11 @@ def opened(name: str, fetched: Path, filled: Path) -> Sequence[Source]:
     return of.sources(filled if of.prepare is not None else fetched)
 
 
+def refused(name: str, fetched: Path, why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        opened(name, fetched, fetched / "filled")
+
+
 def scenarios(sources: Sequence[Source]) -> Iterator[Scenario]:
     for source in sources:
         for ref in source.refs():
@@ -88,11 +93,9 @@ def test_aime_is_read_from_whoever_lists_it(
 
 
 def test_problems_of_no_year_and_no_problems_are_told(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no \*\.jsonl files"):
-        opened("aime", tmp_path, tmp_path)
+    refused("aime", tmp_path, r"no \*\.jsonl files")
     write(tmp_path / "test.jsonl", [{"id": "0", "problem": "?", "answer": "2"}])
-    with pytest.raises(InputError, match="the year of these problems is unknown"):
-        opened("aime", tmp_path, tmp_path)
+    refused("aime", tmp_path, "the year of these problems is unknown")
 
 
 @pytest.mark.parametrize("row", [{"id": 1, "problem": "?", "answer": "many"}, {"id": 1, "problem": "?"}])
@@ -140,11 +143,9 @@ def test_a_model_is_asked_each_test_input_of_arc_twice_as_by_its_own_harness(tmp
 @pytest.mark.parametrize("text", ["{", "[]", '{"train": [], "test": [{"input": 1}]}'])
 def test_what_is_no_task_of_arc_is_told(tmp_path: Path, text: str) -> None:
     (tmp_path / "a.json").write_text(text)
-    with pytest.raises(InputError, match=r"a\.json: this is not a task of ARC"):
-        opened("arc-agi-2", tmp_path, tmp_path / "filled")
+    refused("arc-agi-2", tmp_path, r"a\.json: this is not a task of ARC")
     (tmp_path / "a.json").unlink()
-    with pytest.raises(InputError, match="there are no tasks of ARC here"):
-        opened("arc-agi-2", tmp_path, tmp_path / "filled")
+    refused("arc-agi-2", tmp_path, "there are no tasks of ARC here")
 
 
 COLUMNS = [
@@ -196,17 +197,13 @@ def test_equal_options_have_the_first_of_their_letters() -> None:
 
 def test_the_table_of_gpqa_has_its_columns_and_a_checksum(tmp_path: Path) -> None:
     write_table(tmp_path / "a.csv", [gpqa(0)], [name for name in COLUMNS if name != "Incorrect Answer 2"])
-    with pytest.raises(InputError, match="the table has no column 'Incorrect Answer 2'"):
-        opened("gpqa-diamond", tmp_path, tmp_path / "filled")
+    refused("gpqa-diamond", tmp_path, "the table has no column 'Incorrect Answer 2'")
     write_table(tmp_path / "a.csv", [gpqa(0), {**gpqa(1), "Correct Answer": ""}])
-    with pytest.raises(InputError, match=r"a\.csv:5: the row is not whole"):
-        opened("gpqa-diamond", tmp_path, tmp_path / "filled")
+    refused("gpqa-diamond", tmp_path, r"a\.csv:5: the row is not whole")
     (tmp_path / "a.csv").write_bytes(b"\xff\xfe,\n")
-    with pytest.raises(InputError, match="cannot be read as a table"):
-        opened("gpqa-diamond", tmp_path, tmp_path / "filled")
+    refused("gpqa-diamond", tmp_path, "cannot be read as a table")
     (tmp_path / "a.csv").unlink()
-    with pytest.raises(InputError, match=r"one \.csv file is expected, found none"):
-        opened("gpqa-diamond", tmp_path, tmp_path / "filled")
+    refused("gpqa-diamond", tmp_path, r"one \.csv file is expected, found none")
     of = entry("gpqa-diamond")
     (file,) = of.files
     assert (file.url, of.confidential, of.gated is not None) == (None, True, True)
@@ -307,11 +304,9 @@ def test_what_is_no_paper_or_task_is_told(papers: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"there are no files papers/\*\.json"):
         opened("replicationbench", tmp_path / "nowhere", tmp_path / "filled")
     write(papers / "src" / "dataset" / "tasks" / "free" / "bad.json", [{"paper_id": "../free"}])
-    with pytest.raises(InputError, match=r"bad\.json: cannot be read"):
-        opened("replicationbench", papers, tmp_path / "filled2")
+    refused("replicationbench", papers, r"bad\.json: cannot be read")
     write(papers / "src" / "dataset" / "tasks" / "free" / "bad.json", [task("../free", "bad", 1, 0)])
-    with pytest.raises(InputError, match="must be plain names"):
-        opened("replicationbench", papers, tmp_path / "filled3")
+    refused("replicationbench", papers, "must be plain names")
 
 
 @pytest.mark.parametrize(

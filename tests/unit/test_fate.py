@@ -68,6 +68,9 @@ class Blind:
         return None
 
 
+AGENTS: dict[str, Any] = {agent.name: agent for agent in (*builtin_agents(), Blind())}
+
+
 class Reuse:
     """Decides as it is told to."""
 
@@ -93,12 +96,11 @@ def _fates(
     bundle: JobBundle, reuse: Reuse | None = None, *, provider: Any = None, bare: bool = False, **how: Any
 ) -> Fates:
     config = JobConfig(directory=bundle.root.parents[1], **how.pop("config", {}))
-    agents: dict[str, Any] = {agent.name: agent for agent in (*builtin_agents(), Blind())}
-    fates = Fates(config, bundle, agents, **how)
+    fates = Fates(config, bundle, AGENTS, **how)
     if not bare:
         provider = provider or FakeProvider(OWNER)
         services = Services(
-            config=config, bundle=bundle, provider=provider, agents=agents, scorers=builtin_scorers()
+            config=config, bundle=bundle, provider=provider, agents=AGENTS, scorers=builtin_scorers()
         )
         fates.services, fates.reuse = services, reuse  # type: ignore[assignment]
     return fates
@@ -279,8 +281,7 @@ def test_a_trial_that_cannot_be_prepared_runs_into_its_error(bundle: JobBundle) 
 
 def _trials(bundle: JobBundle, rescore: str | None = None) -> Trials[Ticket]:
     tmp_path = bundle.root.parents[1]
-    agents: dict[str, Any] = {agent.name: agent for agent in builtin_agents()}
-    supplies = Supplies(agents, builtin_scorers(), lambda: FakeProvider(OWNER))
+    supplies = Supplies(AGENTS, builtin_scorers(), lambda: FakeProvider(OWNER))
     config = JobConfig(directory=tmp_path, concurrency=2, reuse=True)
     trials: Trials[Ticket] = Trials(config, bundle, supplies, Problems(), resumed=False, rescore=rescore)
     History.of(tmp_path).close()
@@ -367,7 +368,6 @@ def _flown(
 ) -> tuple[list[TrialResult], list[str], int]:
     """Results of trials, lines about problems, and how many providers were made."""
     config = JobConfig(directory=bundle.root.parents[1], concurrency=1)
-    agents: dict[str, Any] = {agent.name: agent for agent in (*builtin_agents(), Blind())}
     made: list[FakeProvider] = []
 
     def provider() -> FakeProvider:
@@ -378,7 +378,7 @@ def _flown(
         return made[-1]
 
     problems = Problems()
-    supplies = Supplies(agents, builtin_scorers(), provider)
+    supplies = Supplies(AGENTS, builtin_scorers(), provider)
     trials: Trials[Ticket] = Trials(config, bundle, supplies, problems, resumed=False, rescore=None)
     trials.engine_problem = problem
     trials.open(None, sandboxes=sandboxes)

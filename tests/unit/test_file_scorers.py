@@ -97,19 +97,27 @@ def test_what_is_no_file_is_wrong_and_holds_nobody_up(tmp_path: Path, setup: str
 
 
 @pytest.mark.parametrize(
-    ("params", "words"),
+    ("params", "command", "words"),
     [
-        ({}, "files"),
-        ({"files": []}, "files"),
-        ({"files": [{"path": "a", "matches": "("}]}, "not a valid regular expression"),
-        ({"files": [{"path": "a", "exists": False, "equals": "x"}]}, "has no content"),
-        ({"files": [{"path": "a", "equal": "x"}]}, "equal"),
-        ({"files": [{"path": "a", "sha256": "XYZ"}]}, "sha256"),
+        ({}, None, "files"),
+        ({"files": []}, None, "files"),
+        ({"files": [{"path": "a", "matches": "("}]}, None, "not a valid regular expression"),
+        ({"files": [{"path": "a", "exists": False, "equals": "x"}]}, None, "has no content"),
+        ({"files": [{"path": "a", "equal": "x"}]}, None, "equal"),
+        ({"files": [{"path": "a", "sha256": "XYZ"}]}, None, "sha256"),
+        ({"file": "a"}, None, "command: is required"),
+        ({}, "true", "file"),
+        ({"file": "a", "worst": 1}, "true", "two different values"),
+        ({"file": "a", "best": float("inf")}, "true", "best"),
     ],
 )
-def test_wrong_expectations_are_refused_before_a_trial(params: dict[str, Any], words: str) -> None:
+def test_wrong_parameters_are_refused_before_a_trial(
+    params: dict[str, Any], command: str | None, words: str
+) -> None:
+    is_result = command is not None or "file" in params
+    spec = ScorerSpec(name="s", type="result_file" if is_result else "files", params=params, command=command)
     with pytest.raises(InputError, match="scorer 's'") as caught:
-        check_files(ScorerSpec(name="s", type="files", params=params))
+        (check_result_file if is_result else check_files)(spec)
     assert words in str(caught.value)
 
 
@@ -162,33 +170,9 @@ def test_what_is_no_result_is_an_error_although_the_agent_left_one(
 
 
 def test_a_link_in_place_of_the_result_leads_nowhere(tmp_path: Path) -> None:
-    params = {"file": "r.json"}
-    found = _score(
-        tmp_path,
-        "result_file",
-        params,
-        {"mine": "1"},
-        setup="ln -s mine r.json",
-        command="echo 0.5 > r.json; cat mine",
-    )
+    how = {"setup": "ln -s mine r.json", "command": "echo 0.5 > r.json; cat mine"}
+    found = _score(tmp_path, "result_file", {"file": "r.json"}, {"mine": "1"}, **how)
     assert (found.score, found.output.strip()) == (0.5, "1")
-
-
-@pytest.mark.parametrize(
-    ("params", "command", "words"),
-    [
-        ({"file": "a"}, None, "command: is required"),
-        ({}, "true", "file"),
-        ({"file": "a", "worst": 1}, "true", "two different values"),
-        ({"file": "a", "best": float("inf")}, "true", "best"),
-    ],
-)
-def test_wrong_places_are_refused_before_a_trial(
-    params: dict[str, Any], command: str | None, words: str
-) -> None:
-    with pytest.raises(InputError, match="scorer 's'") as caught:
-        check_result_file(ScorerSpec(name="s", type="result_file", params=params, command=command))
-    assert words in str(caught.value)
 
 
 _VALUES = st.floats(-1e150, 1e150, allow_nan=False)

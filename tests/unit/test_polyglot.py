@@ -13,7 +13,6 @@ from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.scenario import Scenario
 from pytest_benchjobs.sandbox.archive import excluded
 from pytest_benchjobs.sources.catalogue import find
-from pytest_benchjobs.sources.catalogue.entry import Entry
 from pytest_benchjobs.sources.datasets.polyglot import (
     LANGUAGES,
     Polyglot,
@@ -39,13 +38,13 @@ FILES = {"solution": ["add_up.py"], "test": ["add_up_test.py"], "example": [".me
 
 def exercise(
     root: Path, language: str, name: str, files: dict[str, str], lists: dict[str, list[str]]
-) -> Path:
+) -> None:
     directory = root / language / "exercises" / "practice" / name
     config = json.dumps({"authors": [], "files": lists, "blurb": "x"})
     for path, content in {**files, ".meta/config.json": config}.items():
         (directory / path).parent.mkdir(parents=True, exist_ok=True)
         (directory / path).write_text(content)
-    return directory
+        (directory / path).chmod(0o755 if path == "gradlew" else 0o644)
 
 
 @pytest.fixture
@@ -55,29 +54,38 @@ def fetched(tmp_path: Path) -> Path:
     return root
 
 
-@pytest.fixture
-def entry() -> Entry:
-    found = find("polyglot")
-    assert found is not None
-    return found
+def read(directory: Path) -> Polyglot:
+    entry = find("polyglot")
+    assert entry is not None
+    [source] = sources(entry, directory)
+    return source
 
 
-def opened(fetched: Path, entry: Entry) -> tuple[Polyglot, Path]:
+def opened(fetched: Path) -> tuple[Polyglot, Path]:
     directory = fetched.parent / "files"
     directory.mkdir(exist_ok=True)
     prepare(fetched, directory)
-    [source] = sources(entry, directory)
-    return source, directory
+    return read(directory), directory
 
 
 def written(directory: Path) -> list[str]:
     return sorted(path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file())
 
 
-def loaded(fetched: Path, entry: Entry, name: str) -> tuple[Scenario, Path]:
-    source, directory = opened(fetched, entry)
+def loaded(fetched: Path, name: str) -> tuple[Scenario, Path]:
+    source, directory = opened(fetched)
     language, _, rest = name.partition("-")
     return source.load(name), directory / language / rest
+
+
+def made(
+    tmp_path: Path, language: str, files: dict[str, str], solution: list[str], test: str, *example: str
+) -> tuple[Scenario, Path]:
+    """Make an exercise, and load it."""
+    lists = {"solution": solution, "test": [test], "example": [f".meta/{name}" for name in example]}
+    files = {".docs/instructions.md": "x", **files}
+    exercise(tmp_path / "fetched", language, "add-up", files, lists)
+    return loaded(tmp_path / "fetched", f"{language}-add-up")
 
 
 def test_the_entry_is_found_by_what_people_type() -> None:
@@ -85,8 +93,8 @@ def test_the_entry_is_found_by_what_people_type() -> None:
     assert names == {"aider-polyglot"}
 
 
-def test_the_prompt_is_that_of_the_benchmark(fetched: Path, entry: Entry) -> None:
-    scenario, _ = loaded(fetched, entry, "python-add-up")
+def test_the_prompt_is_that_of_the_benchmark(fetched: Path) -> None:
+    scenario, _ = loaded(fetched, "python-add-up")
     assert scenario.problem_statement == (
         "# Introduction\n\nAdd.\n# Instructions\n\nWrite `add`.\n\nRaise no errors.\n"
         "\n####\n\nUse the above instructions to modify the supplied files: add_up.py\n"
@@ -96,10 +104,8 @@ def test_the_prompt_is_that_of_the_benchmark(fetched: Path, entry: Entry) -> Non
     assert (scenario.tags, scenario.environment.workdir) == (("python",), "/exercises/add-up")
 
 
-def test_the_second_prompt_shows_what_the_tests_printed_without_timings_and_paths(
-    fetched: Path, entry: Entry
-) -> None:
-    scenario, _ = loaded(fetched, entry, "python-add-up")
+def test_the_second_prompt_shows_what_the_tests_printed_without_timings_and_paths(fetched: Path) -> None:
+    scenario, _ = loaded(fetched, "python-add-up")
     assert scenario.feedback is not None
     printed = "rootdir: /exercises/add-up\nE  assert None == 3\n==== 1 failed in 0.03s ====\n"
     assert statement_of(scenario.feedback, "Do it.\n", printed) == (
@@ -109,8 +115,8 @@ def test_the_second_prompt_shows_what_the_tests_printed_without_timings_and_path
     )
 
 
-def test_the_agent_gets_stubs_and_neither_tests_nor_the_example(fetched: Path, entry: Entry) -> None:
-    scenario, directory = loaded(fetched, entry, "python-add-up")
+def test_the_agent_gets_stubs_and_neither_tests_nor_the_example(fetched: Path) -> None:
+    scenario, directory = loaded(fetched, "python-add-up")
     assert scenario.files == {"add_up.py": directory / "work" / "add_up.py"}
     assert written(directory / "work") == ["add_up.py"]
     assert written(directory / "tests") == ["add_up_test.py", "test_helper.py"]
@@ -120,64 +126,51 @@ def test_the_agent_gets_stubs_and_neither_tests_nor_the_example(fetched: Path, e
 
 
 @pytest.mark.parametrize("language", sorted(LANGUAGES))
-def test_each_language_has_its_image(language: str, tmp_path: Path, entry: Entry) -> None:
+def test_each_language_has_its_image(language: str, tmp_path: Path) -> None:
     exercise(tmp_path / "fetched", language, "add-up", PYTHON, FILES)
-    scenario, _ = loaded(tmp_path / "fetched", entry, f"{language}-add-up")
+    scenario, _ = loaded(tmp_path / "fetched", f"{language}-add-up")
     dockerfile = scenario.environment.dockerfile
     assert dockerfile is not None
     assert re.search(r"^FROM [a-z-]+:[a-z0-9.-]+$", dockerfile.read_text(), re.MULTILINE)
     assert "://" not in dockerfile.read_text()
 
 
-def test_what_builds_an_exercise_is_given_and_put_back(tmp_path: Path, entry: Entry) -> None:
+def test_what_builds_an_exercise_is_given_and_put_back(tmp_path: Path) -> None:
     files = {
-        ".docs/instructions.md": "x", ".meta/proof.ci.js": "export const add = (a, b) => a + b;\n",
+        ".meta/proof.ci.js": "export const add = (a, b) => a + b;\n",
         "add-up.js": "", "add-up.spec.js": "xtest('adds', () => {});\n",
         "package.json": '{"scripts": {"test": "jest ./*"}}', "babel.config.js": "", "data/words.txt": "",
     }  # fmt: skip
-    lists = {"solution": ["add-up.js"], "test": ["add-up.spec.js"], "example": [".meta/proof.ci.js"]}
-    exercise(tmp_path / "fetched", "javascript", "add-up", files, lists)
-    _, directory = loaded(tmp_path / "fetched", entry, "javascript-add-up")
+    _, directory = made(tmp_path, "javascript", files, ["add-up.js"], "add-up.spec.js", "proof.ci.js")
     others = ["babel.config.js", "data/words.txt", "package.json"]
     assert written(directory / "work") == sorted(["add-up.js", *others])
     assert written(directory / "tests") == sorted(["add-up.spec.js", *others])
 
 
-def test_a_model_edits_no_build_file_even_where_the_exercise_has_it_as_its_solution(
-    tmp_path: Path, entry: Entry
-) -> None:
-    files = {
-        ".docs/instructions.md": "x", ".meta/example.rs": "", "src/lib.rs": "", "Cargo.toml": "",
-        "tests/add.rs": "", "tests/more/x.rs": "",
-    }  # fmt: skip
-    lists = {
-        "solution": ["src/lib.rs", "Cargo.toml"], "test": ["tests/add.rs"], "example": [".meta/example.rs"],
-    }  # fmt: skip
-    exercise(tmp_path / "fetched", "rust", "add-up", files, lists)
-    scenario, directory = loaded(tmp_path / "fetched", entry, "rust-add-up")
+def test_a_model_edits_no_build_file_even_where_the_exercise_has_it_as_its_solution(tmp_path: Path) -> None:
+    names = (".meta/example.rs", "src/lib.rs", "Cargo.toml", "tests/add.rs", "tests/more/x.rs")
+    solution = ["src/lib.rs", "Cargo.toml"]
+    scenario, directory = made(
+        tmp_path, "rust", dict.fromkeys(names, ""), solution, "tests/add.rs", "example.rs"
+    )
     assert "supplied files: lib.rs\n" in scenario.problem_statement
     assert written(directory / "tests") == ["Cargo.toml", "tests/add.rs", "tests/more/x.rs"]
     assert written(directory / "work") == ["Cargo.toml", "src/lib.rs"]
 
 
-def test_an_exercise_in_java_is_enabled_runnable_and_has_all_of_its_example(
-    tmp_path: Path, entry: Entry
-) -> None:
+def test_an_exercise_in_java_is_enabled_runnable_and_has_all_of_its_example(tmp_path: Path) -> None:
     tests = '@Test\n    @Disabled("Remove to run test")\n    void two() {}\n@Test\nvoid one() {}\n'
     assert without_disabled(tests) == "@Test\n        void two() {}\n@Test\nvoid one() {}\n"
     files = {
-        ".docs/instructions.md": "x", ".meta/src/reference/java/Add.java": "class Add {}",
+        ".meta/src/reference/java/Add.java": "class Add {}",
         ".meta/src/reference/java/Sum.java": "class Sum {}", "src/main/java/Add.java": "",
         "src/test/java/AddTest.java": tests, "gradlew": "", "build.gradle": "",
         "gradle/wrapper/gradle-wrapper.properties": "distributionUrl=x",
     }  # fmt: skip
-    lists = {
-        "solution": ["src/main/java/Add.java"],
-        "test": ["src/test/java/AddTest.java"],
-        "example": [".meta/src/reference/java/Add.java", ".meta/src/reference/java/Sum.java"],
-    }
-    (exercise(tmp_path / "fetched", "java", "add-up", files, lists) / "gradlew").chmod(0o755)
-    scenario, directory = loaded(tmp_path / "fetched", entry, "java-add-up")
+    names = [f"src/reference/java/{name}.java" for name in ("Add", "Sum")]
+    scenario, directory = made(
+        tmp_path, "java", files, ["src/main/java/Add.java"], "src/test/java/AddTest.java", *names
+    )
     assert (directory / "tests/src/test/java/AddTest.java").read_text() == without_disabled(tests)
     assert (directory / "work/gradlew").stat().st_mode & 0o111 == 0o111
     script = (directory / "solution/solve.sh").read_text()
@@ -190,21 +183,12 @@ def test_an_exercise_in_java_is_enabled_runnable_and_has_all_of_its_example(
     assert (project / "gradlew").stat().st_mode & 0o111 == 0o111
 
 
-def test_headers_and_sources_of_an_example_go_to_their_stubs(tmp_path: Path, entry: Entry) -> None:
-    files = {
-        ".docs/instructions.md": "x",
-        **{f".meta/example.{end}": end for end in ("cpp", "h")},
-        **dict.fromkeys(
-            ("add_up.cpp", "add_up.h", "add_up_test.cpp", "CMakeLists.txt", "test/catch.hpp"), ""
-        ),
-    }
-    lists = {
-        "solution": ["add_up.cpp", "add_up.h"],
-        "test": ["add_up_test.cpp"],
-        "example": [".meta/example.cpp", ".meta/example.h"],
-    }
-    exercise(tmp_path / "fetched", "cpp", "add-up", files, lists)
-    scenario, directory = loaded(tmp_path / "fetched", entry, "cpp-add-up")
+def test_headers_and_sources_of_an_example_go_to_their_stubs(tmp_path: Path) -> None:
+    names = ("add_up.cpp", "add_up.h", "add_up_test.cpp", "CMakeLists.txt", "test/catch.hpp")
+    files = {".meta/example.cpp": "cpp", ".meta/example.h": "h", **dict.fromkeys(names, "")}
+    scenario, directory = made(
+        tmp_path, "cpp", files, ["add_up.cpp", "add_up.h"], "add_up_test.cpp", "example.cpp", "example.h"
+    )
     assert "supplied files: add_up.cpp add_up.h\n" in scenario.problem_statement
     script = (directory / "solution/solve.sh").read_text()
     assert "cp /solution/0 add_up.cpp\n" in script
@@ -223,14 +207,14 @@ def test_headers_and_sources_of_an_example_go_to_their_stubs(tmp_path: Path, ent
     ],
 )
 def test_what_is_no_exercise_is_said_with_its_file(
-    tmp_path: Path, entry: Entry, change: dict[str, list[str]], why: str
+    tmp_path: Path, change: dict[str, list[str]], why: str
 ) -> None:
     exercise(tmp_path / "fetched", "python", "add-up", PYTHON, {**FILES, **change})
     with pytest.raises(InputError, match=why):
-        opened(tmp_path / "fetched", entry)
+        opened(tmp_path / "fetched")
 
 
-def test_a_directory_without_exercises_is_refused(tmp_path: Path, entry: Entry) -> None:
+def test_a_directory_without_exercises_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has no exercises"):
         prepare(tmp_path, tmp_path)
 
@@ -242,11 +226,10 @@ def test_a_directory_without_exercises_is_refused(tmp_path: Path, entry: Entry) 
         {"language": "python", "exercise": "../x", "instructions": "x", "files": "x"},
     ],
 )
-def test_a_row_that_leads_elsewhere_is_refused(tmp_path: Path, entry: Entry, row: dict[str, str]) -> None:
+def test_a_row_that_leads_elsewhere_is_refused(tmp_path: Path, row: dict[str, str]) -> None:
     (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n")
-    [source] = sources(entry, tmp_path)
     with pytest.raises(InputError, match="the row is wrong"):
-        source.refs()
+        read(tmp_path).refs()
 
 
 def ended(place: Path, instead: str, seconds: str = "180") -> subprocess.CompletedProcess[str]:
@@ -283,15 +266,13 @@ def test_the_tests_are_put_over_whatever_the_agent_left(tmp_path: Path) -> None:
     assert (tmp_path / "elsewhere").read_text() == "mine\n"
 
 
-def test_what_an_exercise_depends_on_is_for_its_image_and_nothing_else_of_it_is(
-    tmp_path: Path, entry: Entry
-) -> None:
+def test_what_an_exercise_depends_on_is_for_its_image_and_nothing_else_of_it_is(tmp_path: Path) -> None:
     base = {".docs/instructions.md": "x", ".meta/example.rs": "", "src/lib.rs": "", "tests/add.rs": ""}
     lists = {"solution": ["src/lib.rs"], "test": ["tests/add.rs"], "example": [".meta/example.rs"]}
     for name, more in (("one", ""), ("two", ""), ("three", '[dependencies]\nrand = "0.8"\n')):
         cargo = f'[package]\nname = "{name}"\nversion = "1.0.0"\n{more}'
         exercise(tmp_path / "fetched", "rust", name, {**base, "Cargo.toml": cargo}, lists)
-    scenario, _ = loaded(tmp_path / "fetched", entry, "rust-three")
+    scenario, _ = loaded(tmp_path / "fetched", "rust-three")
     context = scenario.environment.context
     assert context is not None
     assert [path.partition("/")[2] for path in written(context)] == ["Cargo.toml", "Cargo.toml"]

@@ -88,15 +88,20 @@ class _Image:
         return found
 
 
+def _is_made_of(monkeypatch: pytest.MonkeyPatch, image: dict[str, bytes], now: dict[str, bytes]) -> None:
+    """Have an image of these files, some of which have another content in the container."""
+    monkeypatch.setattr(_Image, "files", image)
+    monkeypatch.setattr(programs, "Original", _Image)
+    monkeypatch.setattr(programs._Restoring, "_read_now", lambda _, path: now.get(path))
+
+
 def _restored(
     monkeypatch: pytest.MonkeyPatch, image: dict[str, bytes], now: dict[str, bytes], changes: dict[str, int]
 ) -> tuple[set[str], set[str], list[str]]:
     """What is said to be undone, what is put into the container, and what was taken out of the image for it."""
-    monkeypatch.setattr(_Image, "files", image)
+    _is_made_of(monkeypatch, image, now)
     monkeypatch.setattr(_Image, "taken", [])
-    monkeypatch.setattr(programs, "Original", _Image)
     monkeypatch.setattr(programs, "leads_elsewhere", lambda found, before, **_: found != before)
-    monkeypatch.setattr(programs._Restoring, "_read_now", lambda _, path: now.get(path))
     engine = Engine()
     return set(_restore(engine, changes)), set(engine.members), _Image.taken
 
@@ -180,10 +185,8 @@ def _judged(
     links: tuple[str, ...] = (),
 ) -> tuple[tuple[str, ...], dict[str, tuple[bytes, str, bytes]]]:
     """What is undone of additions, and what is put in for it."""
-    monkeypatch.setattr(_Image, "files", image)
+    _is_made_of(monkeypatch, image, now or {})
     monkeypatch.setattr(_Image, "target", lambda _, path: "/usr/bin/python3.11" if "python" in path else path)
-    monkeypatch.setattr(programs, "Original", _Image)
-    monkeypatch.setattr(programs._Restoring, "_read_now", lambda _, path: (now or {}).get(path))
     monkeypatch.setattr(
         programs._Restoring, "_kind_now", lambda _, path: programs.LINK if path in links else "file"
     )

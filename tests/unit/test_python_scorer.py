@@ -129,14 +129,16 @@ def test_requirements_are_wheels_for_the_python_of_the_container(tmp_path: Path,
     assert told(again) == (None, 1.0)  # from the cache
 
 
+PYTHON: dict[str, Any] = {
+    "executable": "/usr/bin/python3", "libc": "glibc 2.36", "implementation_name": "cpython",
+    "python_full_version": "3.11.2", "python_version": "3.11", "platform_machine": "x86_64",
+    "sys_platform": "linux",
+}  # fmt: skip
+
+
 def other_python(version: str, libc: str | None = "glibc 2.36", machine: str = "x86_64") -> Interpreter:
-    python = Interpreter.of(
-        {
-            "executable": "/usr/bin/python3", "libc": libc, "implementation_name": "cpython",
-            "python_full_version": version, "python_version": version.rpartition(".")[0],
-            "platform_machine": machine, "sys_platform": "linux",
-        }
-    )  # fmt: skip
+    versions = {"python_full_version": version, "python_version": version.rpartition(".")[0]}
+    python = Interpreter.of({**PYTHON, **versions, "libc": libc, "platform_machine": machine})
     assert python is not None
     return python
 
@@ -206,22 +208,18 @@ def test_a_python_that_does_not_fit_is_told_before_an_agent_starts(
 @pytest.mark.parametrize(
     "lie",
     [
-        {},
         {"executable": "python3"},
-        {"executable": "/x", "implementation_name": "cpython", "python_full_version": "3.11.2; rm -rf /"},
-        {
-            "executable": "/x", "implementation_name": "cpython", "python_full_version": "3.11.2",
-            "platform_machine": "../x",
-        },
-        {
-            "executable": "/x", "implementation_name": "pypy", "python_full_version": "3.11.2",
-            "platform_machine": "x",
-        },
-        {"executable": ["/x"], "implementation_name": 7, "python_full_version": None},
+        {"executable": ["/x"]},
+        {"python_full_version": "3.11.2; rm -rf /"},
+        {"python_full_version": None},
+        {"platform_machine": "../x"},
+        {"implementation_name": "pypy"},
+        {"implementation_name": 7},
+        dict.fromkeys(PYTHON),
     ],
-)  # fmt: skip
+)
 def test_a_program_that_says_it_is_a_python_is_believed_little(lie: dict[str, Any]) -> None:
-    assert Interpreter.of(lie) is None
+    assert Interpreter.of({**PYTHON, **lie}) is None
 
 
 def test_the_scorers_of_the_example_and_of_the_page_cope_with_an_agent_that_left_nothing(

@@ -91,6 +91,20 @@ def _bring(
         room.record(name, engine.get(f"/images/{name}/json"), urgency)
 
 
+@contextlib.contextmanager
+def _removing(room: Room, engine: Engine) -> Iterator[None]:
+    """Have "a" removed for "b" by another thread, which comes to no end before it may."""
+    engine.may_remove.clear()
+    thread = threading.Thread(target=_bring, args=(room, engine, "b"))
+    thread.start()
+    try:
+        until(lambda: engine.removing == ["a"])
+        yield
+    finally:
+        engine.may_remove.set()
+        thread.join(5)
+
+
 class Stopped(Exception):
     pass
 
@@ -292,20 +306,13 @@ def test_what_is_brought_ahead_looks_for_room_once_until_something_changes(engin
 def test_while_an_image_is_removed_the_record_is_free_and_its_bytes_are_not(engine: Engine) -> None:
     room, other = _room(engine, 10), _room(engine, 10)
     _bring(room, engine, "a")
-    engine.may_remove.clear()
-    thread = threading.Thread(target=_bring, args=(room, engine, "b"))
-    thread.start()
-    try:
-        until(lambda: engine.removing == ["a"])
+    with _removing(room, engine):
         room.expect(1, ["c"])
         with Ledger(HOST).opened(_stop) as book:
             assert book.is_going("id-a")
         with pytest.raises(NoRoomNow):
             _bring(other, engine, "c", Urgency.AHEAD)
         assert engine.removing == ["a"], "nobody else removes it"
-    finally:
-        engine.may_remove.set()
-        thread.join(5)
     assert engine.images == {"b": "id-b"}
     book = Ledger(HOST).read()
     assert (set(book.images), book.is_going("id-a")) == ({"id-b"}, False)
@@ -330,47 +337,38 @@ def test_who_comes_to_need_an_image_that_is_being_removed_waits_and_brings_it_ag
     images.keep_within(room)
     environment = Environment(image="a")
     assert images.resolve(environment, {}, {}).id == "id-a"
-    engine.may_remove.clear()
     other = _room(engine, 10)
     other.begin(0, ["b"])
-    remover = threading.Thread(target=_bring, args=(other, engine, "b"))
-    remover.start()
-    until(lambda: engine.removing == ["a"])
-    room.begin(0, [images.key(environment, {}, {})])
-    with pytest.raises(Stopped):
-        images.resolve(environment, {}, {}, _stop)
     waiting: list[None] = []
     found: list[str] = []
-    trial = threading.Thread(
-        target=lambda: found.append(
-            images.resolve(environment, {}, {}, lambda: waiting.append(None)).id,
-        )
-    )
-    trial.start()
-    until(lambda: len(waiting) > 3)
-    assert found == []
-    engine.may_remove.set()
-    trial.join(5)
-    assert found == ["id-a"]
-    room.end(0, last=True)  # the place may have gone to the trial, and the other one waits for it
-    remover.join(5)
+
+    def resolve() -> None:
+        found.append(images.resolve(environment, {}, {}, lambda: waiting.append(None)).id)
+
+    with _removing(other, engine):
+        room.begin(0, [images.key(environment, {}, {})])
+        with pytest.raises(Stopped):
+            images.resolve(environment, {}, {}, _stop)
+        trial = threading.Thread(target=resolve)
+        trial.start()
+        until(lambda: len(waiting) > 3)
+        assert found == []
+        engine.may_remove.set()
+        trial.join(5)
+        assert found == ["id-a"]
+        room.end(0, last=True)  # the place may have gone to the trial, and the other one waits for it
     assert "b" in engine.images
 
 
 def test_without_a_limit_too(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     limited, free = _room(engine, 10), _room(engine, None, "other job")
     _bring(limited, engine, "a")
-    engine.may_remove.clear()
-    remover = threading.Thread(target=_bring, args=(limited, engine, "b"))
-    remover.start()
-    until(lambda: engine.removing == ["a"])
-    assert not free.settle("id-a", _stop)
-    free.begin(0, ["key"])
-    free.note("key", "id-a", ())
-    with pytest.raises(Stopped):
-        free.settle("id-a", _stop)
-    engine.may_remove.set()
-    remover.join(5)
+    with _removing(limited, engine):
+        assert not free.settle("id-a", _stop)
+        free.begin(0, ["key"])
+        free.note("key", "id-a", ())
+        with pytest.raises(Stopped):
+            free.settle("id-a", _stop)
     assert free.settle("id-a", lambda: None)
     assert not free.settle("id-a", _stop), "that is over"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -82,12 +81,10 @@ def test_whatever_a_script_prints_is_a_score_or_a_clear_error(output: str) -> No
         ("0.5", None, 0.5),
         ('{"speed": 0.5, "correct": 1}', None, 0.75),
         ('{"reward": 0.25, "correct": 1}', None, 0.25),
-        ('{"reward": 1, "tests_passed": 12}', None, 1.0),
         ('{"reward": 0.5, "cases": [{"name": "a", "ok": true}], "note": null, "deep": {"x": {"y": -3}}}', None, 0.5),
         ('\ufeff{"reward": 1}', None, 1.0),
         (None, "\ufeff0.5\n", 0.5),
         ('{"a": 1, "b": 0}', None, 0.5),
-        (None, "1\n", 1.0),
         (None, " 0.5 ", 0.5),
     ],
 )  # fmt: skip
@@ -111,7 +108,6 @@ def test_harbor_reward_files(reward_json: str | None, reward_text: str | None, s
         ('{"reward": null, "other": 1}', None, ScoreInvalid),
         ('{"a": 1, "b": -1}', None, ScoreInvalid),
         ('{"a": 1, "b": null}', None, ScoreInvalid),
-        ('{"a": 1, "b": {"c": 1}}', None, ScoreInvalid),
         ("\ufeff", None, ScoreMissing),
         ("NaN", None, ScoreInvalid),
         ("1" + "0" * 400, None, ScoreInvalid),
@@ -197,21 +193,17 @@ def test_one_scorer_without_a_score_leaves_the_trial_without_one() -> None:
     assert combine([_scored(1.0), _scored(None)]) is None
 
 
-@given(st.lists(st.tuples(st.floats(0, 1), st.floats(1e-6, 1e6)), min_size=1))
-def test_a_weighted_mean_stays_within_the_range(pairs: list[tuple[float, float]]) -> None:
-    score = combine([_scored(score, weight) for score, weight in pairs])
-    assert score is not None
-    assert math.isfinite(score)
-    assert 0 <= score <= 1
-
-
 @given(
     st.lists(st.tuples(st.floats(0, 1), st.floats(min_value=1e-6, max_value=1e300)), min_size=1, max_size=8),
     st.randoms(use_true_random=False),
 )
-def test_the_order_of_scorers_does_not_matter(pairs: list[tuple[float, float]], random: Random) -> None:
-    shuffled = random.sample(pairs, len(pairs))
-    assert combine([_scored(*pair) for pair in pairs]) == combine([_scored(*pair) for pair in shuffled])
+def test_a_weighted_mean_is_within_the_range_in_any_order(
+    pairs: list[tuple[float, float]], random: Random
+) -> None:
+    score = combine([_scored(*pair) for pair in pairs])
+    assert score is not None
+    assert 0 <= score <= 1
+    assert score == combine([_scored(*pair) for pair in random.sample(pairs, len(pairs))])
 
 
 @given(st.lists(st.sampled_from(["passed", "failed", "skipped", "pending", "other", 1, None])), st.text())
@@ -368,6 +360,7 @@ def test_a_report_and_an_exit_status_that_contradict_each_other_are_no_score(
     )
     found = _score(tmp_path, "tests", score_tests)
     assert found.score == score
+    assert (tmp_path / "trial/scorers/tests/junit.xml").read_text().startswith("<testsuite>")
     assert (error or "") in (found.error.message if found.error else "")
     assert (found.error is None) == (error is None)
 

@@ -44,12 +44,16 @@ def row(name: str = "pallets__flask-1", **more: Any) -> dict[str, Any]:
 
 def source(directory: Path, *rows: dict[str, Any]) -> SWEBench:
     """What is read of these rows."""
-    entry = find("swebench_verified")
-    assert entry is not None
     given = directory / "given"
     given.mkdir()
     (given / "test.json").write_text(json.dumps(rows))
     prepare(given, directory)
+    return read(directory)
+
+
+def read(directory: Path) -> SWEBench:
+    entry = find("swebench_verified")
+    assert entry is not None
     (made,) = entry.sources(directory)
     assert isinstance(made, SWEBench)
     return made
@@ -175,9 +179,7 @@ def test_two_of_500_rows_are_two_that_are_parsed(tmp_path: Path, monkeypatch: py
         return json.loads(line)
 
     monkeypatch.setattr("pytest_benchjobs.sources.rows._row", counted)
-    entry = find("swe-bench-verified")
-    assert entry is not None
-    (rows,) = entry.sources(tmp_path)
+    rows = read(tmp_path)
     chosen = [ref.id for ref in rows.refs({"our__tiny-7", "our__tiny-400"}.__contains__)]
     for name in chosen:
         rows.load(name)
@@ -191,7 +193,7 @@ def test_the_official_file_has_500_rows(tmp_path: Path) -> None:
     entry = find("swe-bench-verified")
     assert entry is not None
     prepare(DATA, tmp_path)
-    (rows,) = entry.sources(tmp_path)
+    rows = read(tmp_path)
     ids = [ref.id for ref in rows.refs()]
     assert len(ids) == entry.scenarios == 500
     assert entry.exceptions.keys() <= set(ids)

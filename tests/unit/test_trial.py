@@ -34,7 +34,7 @@ from pytest_benchjobs.model.errors import (
     Ungradable,
 )
 from pytest_benchjobs.model.job import JobConfig, Keep
-from pytest_benchjobs.model.result import Outcome, TrialResult
+from pytest_benchjobs.model.result import Failure, Outcome, TrialResult
 from pytest_benchjobs.model.scenario import (
     ArtifactSpec,
     CarriedPath,
@@ -53,6 +53,7 @@ from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.testing import FakeProvider, FakeSandbox
 from pytest_benchjobs.trial import artifacts
 from pytest_benchjobs.trial.cancellation import Cancellation
+from pytest_benchjobs.trial.connection import Models
 from pytest_benchjobs.trial.prepare import Services
 from pytest_benchjobs.trial.run import run_trial
 
@@ -136,6 +137,7 @@ class Bench:
     agents: dict[str, Any] = dataclasses.field(default_factory=dict)
     config: dict[str, Any] = dataclasses.field(default_factory=dict)
     cancellation: Cancellation = dataclasses.field(default_factory=Cancellation)
+    models: Models | None = None
 
     def run(self, agent: str = SOLVE, **scenario: Any) -> TrialResult:
         environment = {"image": "debian", "workdir": "/app", **scenario.pop("environment", {})}
@@ -154,6 +156,7 @@ class Bench:
             agents={**{agent.name: agent for agent in builtin_agents()}, **self.agents},
             scorers={**builtin_scorers(), **self.scorers},
             secrets=self.secrets,
+            models=self.models,
         )
         result = run_trial(one, services, self.cancellation)
         assert self.provider.left == 0, "a sandbox was left"
@@ -167,8 +170,10 @@ class Bench:
             path.read_text("utf-8", "replace") for path in self.bundle.root.rglob("*") if path.is_file()
         )
 
-    def trial_files(self) -> list[Path]:
-        return [path for path in (self.bundle.root / "trials").rglob("*") if path.is_file()]
+    def left(self) -> list[Path]:
+        """Files of trials, and directories that were to become one's."""
+        found = (self.bundle.root / "trials").rglob("*")
+        return [path for path in found if path.is_file() or path.name.startswith(".tmp-")]
 
 
 @pytest.fixture
@@ -183,6 +188,11 @@ def _command(script: str) -> ScorerSpec:
 
 def _kind(result: TrialResult) -> tuple[str, str | None, float | None]:
     return result.outcome, result.failure.class_ if result.failure else None, result.score
+
+
+def _failure(result: TrialResult) -> Failure:
+    assert result.failure is not None
+    return result.failure
 
 
 # The order of things
@@ -207,6 +217,8 @@ def test_scorers_go_in_only_after_every_process_of_the_agent_is_dead(bench: Benc
     assert [phase.name for phase in result.phases] == [
         "prepare", "image", "start", "setup", "agent", "end", "artifacts", "score:tests", "remove",
     ]  # fmt: skip
+    # They follow each other without a gap.
+    assert [after.start for after in result.phases[1:]] == [before.end for before in result.phases[:-1]]
 
 
 def test_a_fresh_container_is_set_up_and_gets_what_is_named_and_nothing_else(
@@ -338,17 +350,6 @@ def test_programs_that_a_scorer_let_the_agents_code_change_are_put_back_before_t
     assert result.score == 1.0
 
 
-def test_phases_follow_each_other_without_a_gap(bench: Bench) -> None:
-    phases = bench.run().phases
-    assert [after.start for after in phases[1:]] == [before.end for before in phases[:-1]]
-
-
-def test_nop_is_graded_without_running_anything(bench: Bench) -> None:
-    result = bench.run("nop")
-    assert _kind(result) == ("failed", "below_threshold", 0.0)
-    assert result.agent_end is None
-
-
 # What the agent does
 
 
@@ -386,9 +387,8 @@ def test_a_reference_that_exits_with_an_error_and_does_not_pass_is_an_error_with
         assert _kind(result) == ("failed", "below_threshold", 0.0)
         return
     assert _kind(result) == ("error", "reference_failed", None)
-    assert result.failure is not None
-    assert result.failure.message.startswith(f"the reference solution exited {message}")
-    assert result.failure.phase == "agent"
+    assert _failure(result).message.startswith(f"the reference solution exited {message}")
+    assert _failure(result).phase == "agent"
 
 
 def test_an_agent_over_its_limit_gets_zero_and_no_grading(bench: Bench) -> None:
@@ -414,8 +414,7 @@ def test_memory_that_runs_out_under_the_agent_is_its_failure(bench: Bench) -> No
     bench.provider.faults["exec echo right > out.txt"] = lambda inner, *args, **kwargs: killed
     result = bench.run(environment={"memory": 64 << 20})
     assert _kind(result) == ("failed", "limit_exceeded", 0.0)
-    assert result.failure is not None
-    assert result.failure.message == "the agent exceeded its memory limit of 64 MiB"
+    assert _failure(result).message == "the agent exceeded its memory limit of 64 MiB"
     assert bench.provider.calls.count("start") == 1
 
 
@@ -437,8 +436,7 @@ def test_processes_left_running_are_noted_and_killed(bench: Bench) -> None:
 def test_what_was_killed_stands_in_the_message_of_a_failed_trial(bench: Bench) -> None:
     bench.provider.faults["processes"] = lambda inner: ("a", "b", "c", "d")
     result = bench.run("oracle", reference=Reference(script="true"))
-    assert result.failure is not None
-    assert result.failure.message == (
+    assert _failure(result).message == (
         "score 0 is below the threshold 1; left running, and killed before grading: a, b, c and 1 more"
     )
 
@@ -493,8 +491,7 @@ def test_a_sandbox_that_cannot_be_graded_any_more_is_the_agents_failure(bench: B
     bench.provider.faults["end_processes"] = Ungradable("it moved a directory")
     result = bench.run()
     assert _kind(result) == ("failed", "ungradable", 0.0)
-    assert result.failure is not None
-    assert result.failure.message == "it moved a directory"
+    assert _failure(result).message == "it moved a directory"
     assert bench.provider.calls.count("start") == 1
 
 
@@ -538,17 +535,15 @@ def test_the_network_is_switched_for_the_agent_and_back_for_a_scorer(bench: Benc
 def test_a_set_up_step_that_fails_is_an_error_with_its_last_words(bench: Bench) -> None:
     result = bench.run(environment={"setup": ("echo no luck; exit 4",)})
     assert _kind(result) == ("error", "environment", None)
-    assert result.failure is not None
-    assert "status 4" in result.failure.message
-    assert "no luck" in result.failure.message
-    assert result.failure.phase == "setup"
+    assert "status 4" in _failure(result).message
+    assert "no luck" in _failure(result).message
+    assert _failure(result).phase == "setup"
 
 
 def test_a_set_up_step_that_hangs_is_an_error(bench: Bench) -> None:
     result = bench.run(environment={"setup": ("sleep 60",), "setup_timeout": 0.3})
     assert _kind(result) == ("error", "environment", None)
-    assert result.failure is not None
-    assert "did not end within 0.3 s" in result.failure.message
+    assert "did not end within 0.3 s" in _failure(result).message
 
 
 def test_a_health_check_has_as_many_tries_as_it_says(bench: Bench) -> None:
@@ -572,41 +567,28 @@ def test_failures_of_a_health_check_do_not_count_while_the_service_starts(bench:
 def test_what_a_scenario_requires_must_be_there_before_anything_is_spent(bench: Bench) -> None:
     result = bench.run(requires=Requires(env=("NOT_SET_HERE",), secrets=("NO_SECRET",)))
     assert _kind(result) == ("error", "agent_setup", None)
-    assert result.failure is not None
-    assert "NOT_SET_HERE, NO_SECRET" in result.failure.message
+    assert "NOT_SET_HERE, NO_SECRET" in _failure(result).message
     assert bench.provider.calls == []
 
 
 @pytest.mark.parametrize(
-    "scenario",
+    ("scenario", "word"),
     [
-        {"agent_env": {"A": "${NOT_SET_HERE}"}},
-        {"environment": {"env": {"A": "${NOT_SET_HERE}"}}},
-        {"scorers": (RIGHT.model_copy(update={"env": {"A": "${NOT_SET_HERE}"}}),)},
+        ({"agent_env": {"A": "${NOT_SET_HERE}"}}, "NOT_SET_HERE"),
+        ({"environment": {"env": {"A": "${NOT_SET_HERE}"}}}, "NOT_SET_HERE"),
+        ({"scorers": (RIGHT.model_copy(update={"env": {"A": "${NOT_SET_HERE}"}}),)}, "NOT_SET_HERE"),
+        ({"scorers": (RIGHT, ScorerSpec(name="odd", type="magic"))}, "magic"),
+        ({"files": {"in.txt": Path("/nowhere/gone.txt")}}, "gone.txt"),
     ],
-    ids=["agent", "environment", "scorer"],
+    ids=["agent", "environment", "scorer", "type", "file"],
 )
-def test_a_variable_that_is_not_set_is_an_input_error_before_anything_is_spent(
-    bench: Bench, scenario: dict[str, Any]
+def test_what_is_not_there_is_an_input_error_before_anything_is_spent(
+    bench: Bench, scenario: dict[str, Any], word: str
 ) -> None:
     result = bench.run(**scenario)
     assert _kind(result) == ("error", "input", None)
-    assert result.failure is not None
-    assert "NOT_SET_HERE" in result.failure.message
-    assert bench.provider.calls == []
-
-
-def test_an_unknown_type_of_scorer_is_an_input_error(bench: Bench) -> None:
-    result = bench.run(scorers=(RIGHT, ScorerSpec(name="odd", type="magic")))
-    assert _kind(result) == ("error", "input", None)
-    assert result.scorers == ()
-
-
-def test_a_file_of_the_scenario_that_is_gone_is_an_input_error(bench: Bench, tmp_path: Path) -> None:
-    result = bench.run(files={"in.txt": tmp_path / "gone.txt"})
-    assert _kind(result) == ("error", "input", None)
-    assert result.failure is not None
-    assert "gone.txt" in result.failure.message
+    assert word in _failure(result).message
+    assert (result.scorers, bench.provider.calls) == ((), [])
 
 
 # What scorers are told
@@ -619,6 +601,17 @@ def test_scorers_of_all_kinds_have_the_parameters_of_the_job(bench: Bench) -> No
     near = ScorerSpec(name="near", type="near")
     result = bench.run(scorers=(near, ScorerSpec(name="told", type="bash", script=script)))
     assert [one.score for one in result.scorers] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("variable", ["BENCH_SCORER_CONTEXT", "RL_SCORER_CONTEXT", "RL_TEST_CONTEXT"])
+def test_a_script_reads_its_parameters(bench: Bench, variable: str) -> None:
+    share = f"""test "${variable}" = '{{"share": 0.5}}' && echo 0.5"""
+    scorers = (
+        ScorerSpec(name="script", type="bash", script=share, params={"share": 0.5}),
+        ScorerSpec(name="own", type="command", command=f'test "${variable}" = mine', env={variable: "mine"}),
+        ScorerSpec(name="none", type="command", command=f'test "${variable}" = "{{}}"'),
+    )
+    assert [one.score for one in bench.run(scorers=scorers).scorers] == [0.5, 1.0, 1.0]
 
 
 # Scorers that break
@@ -635,12 +628,9 @@ def _raise(error: BaseException) -> Callable[[object], float]:
     ("spec", "error"),
     [
         (ScorerSpec(name="s", type="bash", script="echo nothing"), "score_missing"),
-        (ScorerSpec(name="s", type="bash", script="echo score=2"), "score_invalid"),
         (ScorerSpec(name="s", type="bash", script="echo score=nan"), "score_invalid"),
         (ScorerSpec(name="s", type="bash", script="echo score=1; exit 1"), "scorer_crashed"),
-        (ScorerSpec(name="s", type="bash", script="kill -9 $$"), "scorer_crashed"),
         (ScorerSpec(name="s", type="bash", script="sleep 60", timeout=0.3), "scorer_timeout"),
-        (ScorerSpec(name="s", type="command", command="no-such-program-here"), "scorer_crashed"),
         (ScorerSpec(name="s", type="raises"), "scorer_crashed"),
         (ScorerSpec(name="s", type="fails"), "scorer_crashed"),
         (ScorerSpec(name="s", type="exits"), "scorer_crashed"),
@@ -668,8 +658,7 @@ def test_a_broken_scorer_is_an_error_and_the_others_are_kept(
     before, after = RIGHT, RIGHT.model_copy(update={"name": "after", "weight": 3.0})
     result = bench.run(scorers=(before, spec, after))
     assert _kind(result) == ("error", error, None)
-    assert result.failure is not None
-    assert "Traceback" not in result.failure.message
+    assert "Traceback" not in _failure(result).message
     assert [(one.name, one.score, one.error is None) for one in result.scorers] == [
         ("right", 1.0, True),
         ("s", None, False),
@@ -717,9 +706,8 @@ def test_a_bug_of_an_agent_is_an_internal_error_of_its_trial(bench: Bench, error
     bench.agents["buggy"] = _Buggy(error)
     result = bench.run("buggy")
     assert _kind(result) == ("error", "internal", None)
-    assert result.failure is not None
-    assert result.failure.message.startswith(type(error).__name__)
-    assert "prepare" in (result.failure.detail or "")
+    assert _failure(result).message.startswith(type(error).__name__)
+    assert "prepare" in (_failure(result).detail or "")
     assert result.path
 
 
@@ -811,8 +799,7 @@ def test_what_the_engine_handles_in_an_untouched_sandbox_and_not_in_the_agents_i
     result = bench.run("command:true")
     assert _kind(result) == ("failed", "ungradable", 0.0)
     assert result.tries == 1
-    assert result.failure is not None
-    assert "symbolic links" in result.failure.message
+    assert "symbolic links" in _failure(result).message
 
 
 @pytest.mark.parametrize(
@@ -844,13 +831,6 @@ def test_an_end_that_broke_after_the_agent_was_killed_is_done_again_as_a_whole(b
     assert calls.count(service) == 4, "the set-up, the end that broke, an untouched container, and again"
 
 
-def test_what_the_engine_handles_when_tried_again_is_graded(bench: Bench) -> None:
-    bench.provider.faults["restore_programs"] = [LOOP, None, None]
-    result = bench.run("command:echo right > out.txt")
-    assert (_kind(result), result.tries) == (("passed", None, 1.0), 1)
-    assert any("only at the second try: too many levels" in note for note in result.notes)
-
-
 def test_what_the_engine_cannot_handle_of_the_reference_is_an_error(bench: Bench) -> None:
     bench.provider.faults["restore_programs"] = [LOOP, None, LOOP]
     assert _kind(bench.run("oracle", reference=Reference(script="true"))) == ("error", "files_refused", None)
@@ -880,9 +860,11 @@ def test_what_would_end_the_same_is_not_tried_again(bench: Bench, error: Excepti
     assert (result.outcome, result.tries) == (Outcome.ERROR, 1)
 
 
-def test_a_low_score_is_not_tried_again(bench: Bench) -> None:
+def test_nop_is_graded_without_running_anything_and_a_low_score_is_not_tried_again(bench: Bench) -> None:
     bench.config["retry_errors"] = 3
-    assert bench.run("nop").tries == 1
+    result = bench.run("nop")
+    assert _kind(result) == ("failed", "below_threshold", 0.0)
+    assert (result.agent_end, result.tries) == (None, 1)
 
 
 def test_no_score_of_a_try_that_broke_survives(bench: Bench) -> None:
@@ -919,8 +901,7 @@ def test_a_trial_can_be_cancelled_in_every_phase_and_leaves_nothing(bench: Bench
     )
     assert _kind(result) == ("cancelled", None, None)
     assert time.monotonic() - started < 20
-    assert bench.trial_files() == []
-    assert list((bench.bundle.root / "trials").rglob(".tmp-*")) == []
+    assert bench.left() == []
 
 
 def test_a_trial_cancelled_beforehand_starts_nothing(bench: Bench) -> None:
@@ -940,7 +921,7 @@ def test_a_trial_cancelled_while_it_waits_for_its_next_try_leaves_nothing(
     result = bench.run()
     timer.join()
     assert (_kind(result), result.tries) == (("cancelled", None, None), 1)
-    assert bench.trial_files() == []
+    assert bench.left() == []
 
 
 def test_cancelling_does_not_wait_for_a_health_check(bench: Bench) -> None:
@@ -988,8 +969,7 @@ def test_a_result_that_cannot_be_committed_is_an_error_and_leaves_nothing_half_d
 
     monkeypatch.setattr("pytest_benchjobs.store.trials.move_in", full)
     assert _kind(bench.run()) == ("error", "disk_full", None)
-    assert bench.trial_files() == []
-    assert list((bench.bundle.root / "trials").rglob(".tmp-*")) == []
+    assert bench.left() == []
 
 
 # Secrets
@@ -1155,17 +1135,26 @@ def test_a_source_above_the_workdir_is_kept_below_the_artifacts(bench: Bench) ->
 # What agents say they used
 
 
-def test_an_agent_that_no_gateway_sees_may_say_what_it_used(bench: Bench) -> None:
-    said = '{"input_tokens": 12, "output_tokens": 3, "cost_usd": 0.5}'
-    result = bench.run(f"{SOLVE}; echo '{said}' > $BENCH_USAGE_FILE")
-    assert _kind(result) == ("passed", None, 1.0)
-    assert result.usage == Usage(input_tokens=12, output_tokens=3, cost_usd=0.5, source="agent")
-    assert result.notes == ()
-
-
-def test_one_that_puts_the_file_in_its_place_at_once(bench: Bench) -> None:
-    write = "cd $(dirname $BENCH_USAGE_FILE); echo '{\"cost_usd\": 1}' > new; mv new $BENCH_USAGE_FILE"
-    assert bench.run(f"{SOLVE}; {write}").usage == Usage(cost_usd=1, source="agent")
+@pytest.mark.parametrize(
+    ("write", "used"),
+    [
+        (
+            """echo '{"input_tokens": 12, "output_tokens": 3, "cost_usd": 0.5}' > $BENCH_USAGE_FILE""",
+            Usage(input_tokens=12, output_tokens=3, cost_usd=0.5, source="agent"),
+        ),
+        (  # one that puts the file in its place at once
+            """cd $(dirname $BENCH_USAGE_FILE); echo '{"cost_usd": 1}' > new; mv new $BENCH_USAGE_FILE""",
+            Usage(cost_usd=1, source="agent"),
+        ),
+        # Those that say nothing have used nobody knows what.
+        ("true", Usage()),
+        ("mkdir $BENCH_USAGE_FILE", Usage()),
+        ("rm -r $(dirname $BENCH_USAGE_FILE)", Usage()),
+    ],
+)
+def test_an_agent_that_no_gateway_sees_may_say_what_it_used(bench: Bench, write: str, used: Usage) -> None:
+    result = bench.run(f"{SOLVE}; {write}")
+    assert (_kind(result), result.usage, result.notes) == (("passed", None, 1.0), used, ())
 
 
 def test_one_that_is_stopped_has_used_what_it_said(bench: Bench) -> None:
@@ -1178,8 +1167,8 @@ def test_one_that_is_stopped_has_used_what_it_said(bench: Bench) -> None:
 def test_what_an_agent_used_counts_once_when_its_grading_is_done_again(bench: Bench) -> None:
     bench.provider.faults["exec"] = [None, LOOP, None, None]
     result = bench.run(f"{SOLVE}; echo '{{\"cost_usd\": 1}}' > $BENCH_USAGE_FILE")
-    assert _kind(result) == ("passed", None, 1.0)
-    assert any("only at the second try" in note for note in result.notes)
+    assert (_kind(result), result.tries) == (("passed", None, 1.0), 1)
+    assert any("only at the second try: too many levels" in note for note in result.notes)
     assert result.usage.cost_usd == 1
 
 
@@ -1198,12 +1187,6 @@ def test_whatever_else_it_says_is_a_note(bench: Bench, write: str, why: str) -> 
     (note,) = result.notes
     assert note.startswith("the usage the agent reported cannot be read: ")
     assert re.search(why, note)
-
-
-@pytest.mark.parametrize("write", ["true", "mkdir $BENCH_USAGE_FILE", "rm -r $(dirname $BENCH_USAGE_FILE)"])
-def test_one_that_says_nothing_has_used_nobody_knows_what(bench: Bench, write: str) -> None:
-    result = bench.run(f"{SOLVE}; {write}")
-    assert (_kind(result), result.usage, result.notes) == (("passed", None, 1.0), Usage(), ())
 
 
 def test_an_engine_that_cannot_read_it_costs_no_result(bench: Bench) -> None:
@@ -1234,11 +1217,10 @@ def test_a_scorer_that_only_the_agents_work_breaks_is_the_agents_failure(bench: 
     fine = ScorerSpec(name="fine", type="bash", script="echo score=1")
     result = bench.run(scorers=(BREAKS_ON_WORK, fine))
     assert _kind(result) == ("failed", "ungradable", 0.5)
-    assert result.failure is not None
-    assert result.failure.message.startswith(
+    assert _failure(result).message.startswith(
         "the agent's work breaks grading, which works in an untouched container: "
     )
-    assert "status 7" in result.failure.message
+    assert "status 7" in _failure(result).message
     assert [(one.score, one.error) for one in result.scorers] == [(0.0, None), (1.0, None)]
     assert bench.provider.calls.count("start") == 2
     assert bench.provider.calls.count("exec echo right > out.txt") == 1, "the agent is not paid again"
@@ -1280,19 +1262,12 @@ def test_the_error_of_a_scorer_says_how_the_agent_ended(
     careless = ScorerSpec(name="s", type="bash", script="echo score=$(cat out)")
     result = bench.run(f"command:{agent}", scorers=(careless,))
     assert _kind(result) == ("error", class_, None)
-    assert result.failure is not None
-    assert result.failure.message.endswith(f"; it breaks in an untouched {message}")
+    assert _failure(result).message.endswith(f"; it breaks in an untouched {message}")
 
 
 def test_a_full_score_of_others_does_not_make_up_for_work_that_breaks_a_scorer(bench: Bench) -> None:
     heavy = ScorerSpec(name="fine", type="bash", script="echo score=1", weight=1000.0)
     assert _kind(bench.run(scorers=(BREAKS_ON_WORK, heavy), threshold=0.9))[:2] == ("failed", "ungradable")
-
-
-def test_a_scorer_that_breaks_on_what_nobody_touched_is_an_error(bench: Bench) -> None:
-    result = bench.run(scorers=(ScorerSpec(name="right", type="bash", script="exit 7"),))
-    assert _kind(result) == ("error", "scorer_crashed", None)
-    assert bench.provider.calls.count("start") == 2
 
 
 def test_a_scorer_that_broke_once_is_believed_when_it_grades_the_same_work(

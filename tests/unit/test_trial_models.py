@@ -9,14 +9,12 @@ from typing import Any
 
 import pytest
 
-from pytest_benchjobs.agents.builtin import builtin_agents
 from pytest_benchjobs.agents.protocol import AgentCall, AgentCommand, AgentReading, Shell
 from pytest_benchjobs.gateway.client import SpendingLimits
 from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.ending import Ending
 from pytest_benchjobs.model.endpoint import GATEWAY_URL, PLACEHOLDER_KEY, Endpoint
 from pytest_benchjobs.model.errors import EngineUnavailable
-from pytest_benchjobs.model.job import JobConfig
 from pytest_benchjobs.model.result import TrialResult
 from pytest_benchjobs.model.scenario import (
     ArtifactSpec,
@@ -27,16 +25,11 @@ from pytest_benchjobs.model.scenario import (
     ScorerSpec,
 )
 from pytest_benchjobs.sandbox.door import DOOR
-from pytest_benchjobs.scoring.builtin import builtin_scorers
-from pytest_benchjobs.store.bundle import JobBundle
-from pytest_benchjobs.trial.cancellation import Cancellation
 from pytest_benchjobs.trial.connection import Models
-from pytest_benchjobs.trial.prepare import Services
-from pytest_benchjobs.trial.run import run_trial
 
 from .gateways import Model, chat_answer, running
-from .records import record, trial
-from .test_trial import Provider
+from .test_trial import Bench, Provider
+from .test_trial import bench as bench
 
 CHAT = f"{GATEWAY_URL['openai']}/chat/completions"
 FINE = ScorerSpec(name="fine", type="command", params={"command": "true"})
@@ -93,48 +86,24 @@ def model(model: Model) -> Model:
 
 
 @pytest.fixture
-def provider() -> Provider:
-    return Provider()
+def provider(bench: Bench) -> Provider:
+    return bench.provider
 
 
 @pytest.fixture
-def run(tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
-    monkeypatch.setattr("pytest_benchjobs.trial.run._RETRY_PAUSE", 0.0)
-    bundle = JobBundle.create(tmp_path, record(tmp_path))
+def run(tmp_path: Path, bench: Bench) -> Iterator[Run]:
     with running(tmp_path, record=tmp_path / "records") as gateway:
 
         def run(
             agent: Any, limits: SpendingLimits | None = None, allowed: tuple[str, ...] = (), **more: Any
         ) -> TrialResult:
-            config = {name: more.pop(name) for name in _OF_THE_JOB if name in more}
-            base = trial(agent="oracle")
-            environment = Environment(image="debian", workdir="/app", **more.pop("environment", {}))
-            changes = {
-                "scorers": (FINE,),
-                "reference": Reference(script="true"),
-                "environment": environment,
-                **more,
-            }
-            one = base.model_copy(
-                update={
-                    "agent": AgentSpec.parse(agent if isinstance(agent, str) else "caller:m-1"),
-                    "scenario": base.scenario.model_validate({**dict(base.scenario), **changes}),
-                }
+            bench.config = {name: more.pop(name) for name in _OF_THE_JOB if name in more}
+            bench.models = Models(
+                gateway.address, lambda name: None, limits or SpendingLimits(), allowed_models=allowed
             )
-            services = Services(
-                config=JobConfig(directory=tmp_path, **config),
-                bundle=bundle,
-                provider=provider,
-                agents={
-                    known.name: known
-                    for known in (*builtin_agents(), *([] if isinstance(agent, str) else [agent]))
-                },
-                scorers=dict(builtin_scorers()),
-                models=Models(
-                    gateway.address, lambda name: None, limits or SpendingLimits(), allowed_models=allowed
-                ),
-            )
-            return run_trial(one, services, Cancellation())
+            if not isinstance(agent, str):
+                bench.agents, agent = {agent.name: agent}, "caller:m-1"
+            return bench.run(agent, **{"scorers": (FINE,), "reference": Reference(script="true"), **more})
 
         yield run
 
