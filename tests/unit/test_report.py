@@ -23,7 +23,6 @@ from pytest_benchjobs.report.junit import case_names, junit_xml
 from pytest_benchjobs.report.markdown import summary_markdown
 from pytest_benchjobs.report.properties import properties
 from pytest_benchjobs.report.summary import AgentRow, by_agent, by_turn, totals
-from pytest_benchjobs.report.units import percent
 from pytest_benchjobs.report.write import write_reports
 from pytest_benchjobs.store import files
 from pytest_benchjobs.store.bundle import JobBundle
@@ -74,11 +73,6 @@ def test_a_row_for_each_agent(results: list[TrialResult]) -> None:
         classes={"below_threshold": 2, "engine_lost": 1},
     )  # fmt: skip
     assert (oracle.pass_rate, codex.pass_rate, AgentRow("x").pass_rate) == (1.0, 0.0, None)
-
-
-def test_percentages_do_not_round_to_all_or_nothing() -> None:
-    shares = [(0, 0), (0, 3), (1, 3), (3, 3), (9999, 10_000), (1, 10_000)]
-    assert [percent(*share) for share in shares] == ["-", "0.0%", "33.3%", "100.0%", "99.9%", "0.1%"]
 
 
 def test_results_are_described_in_a_line() -> None:

@@ -76,6 +76,7 @@ def test_numbers_at_the_ends_of_their_ways() -> None:
     assert [percent(one, 1000) for one in (0, 0.5, 1, 999, 999.9, 1000, 1001)] == [
         "0.0%", "0.1%", "0.1%", "99.9%", "99.9%", "100.0%", "100.1%",
     ]  # fmt: skip
+    assert [percent(0, 0), percent(1, 3)] == ["-", "33.3%"]
 
 
 def test_a_score_at_its_threshold_is_not_below_it() -> None:

@@ -16,7 +16,7 @@ from pytest_benchjobs.job.end import Ended, Ending
 from pytest_benchjobs.job.running import RunningJob
 from pytest_benchjobs.job.trials import Supplies
 from pytest_benchjobs.model.errors import EngineUnavailable, GatewayLost, InputError
-from pytest_benchjobs.model.job import JobConfig, JobStatus
+from pytest_benchjobs.model.job import JobConfig, JobRecord, JobStatus
 from pytest_benchjobs.model.quota import OnQuota, Quota
 from pytest_benchjobs.model.result import Failure, Outcome, TrialResult
 from pytest_benchjobs.model.usage import Usage
@@ -70,6 +70,13 @@ def passed(scenario: str) -> TrialResult:
 def broke(scenario: str, class_: str) -> TrialResult:
     failure = Failure(class_=class_, message=f"{class_} happened")
     return result(trial(scenario), outcome=Outcome.ERROR, score=None, failure=failure)
+
+
+def finished(job: Job) -> JobRecord:
+    """End a job of two trials; returns how it did."""
+    job.finish(2, None, None)
+    assert job.ended is not None
+    return job.ended
 
 
 RESUME = f"`benchjobs resume {JOB}`"
@@ -141,20 +148,14 @@ def test_the_status_of_a_job_follows_from_what_is_missing_and_why(
 
 def test_without_a_heartbeat_nobody_has_stopped_it(make: Make) -> None:
     job = make(passed("a"))
-    job.finish(2, None, None)
-    assert job.ended is not None
-    assert (job.ended.status, job.ended.message) == (JobStatus.CANCELLED, NEVER_RAN)
+    ended = finished(job)
+    assert (ended.status, ended.message) == (JobStatus.CANCELLED, NEVER_RAN)
 
 
 def test_results_that_are_not_selected_now_count_as_planned(make: Make) -> None:
     job = make(passed("a"), passed("b"), passed("c"), unselected=1)
-    job.finish(2, None, None)
-    assert job.ended is not None
-    assert (job.ended.status, job.ended.planned, job.ended.decisions.unselected) == (
-        JobStatus.COMPLETED,
-        3,
-        1,
-    )
+    ended = finished(job)
+    assert (ended.status, ended.planned, ended.decisions.unselected) == (JobStatus.COMPLETED, 3, 1)
 
 
 def test_what_is_missing_is_what_a_resumed_job_does_not_have(make: Make) -> None:
@@ -172,10 +173,8 @@ def test_a_result_that_the_bundle_has_no_place_for_is_one_of_the_job_unless_it_h
     job.record(broke("b", "results_unwritable"))
     job.record(broke("a", "results_unwritable"))
     job.finish(2, None, None)
-    assert {each.scenario: each.outcome for each in job.results} == {
-        "a": Outcome.PASSED,
-        "b": Outcome.ERROR,
-    }
+    outcomes = {each.scenario: each.outcome for each in job.results}
+    assert outcomes == {"a": Outcome.PASSED, "b": Outcome.ERROR}
 
 
 def test_the_process_that_did_not_begin_a_job_does_not_end_it(make: Make) -> None:
@@ -216,12 +215,10 @@ def test_a_job_begins_with_what_it_had_spent_and_says_which_limit_it_reached(
     assert has_beaten(job.bundle.root)
     assert job.trials.engine_problem is None
     job.record(result(trial("b"), usage=Usage(calls=1, cost_usd=0.5), path="x"))
-    job.finish(2, None, None)
+    ended = finished(job)
     assert gateway[1:] == ["closed"]
-    assert job.ended is not None
-    assert (job.ended.spent.calls, job.ended.spent.cost_usd) == (8, 3.0)
-    assert job.ended.status is JobStatus.BUDGET
-    assert job.ended.decisions.stopped == "the limit"
+    assert (ended.spent.calls, ended.spent.cost_usd) == (8, 3.0)
+    assert (ended.status, ended.decisions.stopped) == (JobStatus.BUDGET, "the limit")
     assert not has_beaten(job.bundle.root)
 
 

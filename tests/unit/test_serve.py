@@ -20,9 +20,11 @@ import pytest
 from pytest_benchjobs.cli.serve import _urls
 from tests import forking
 
-from .jobs import run
+from .cli import Cli, cli
 from .records import JOB
 from .viewing import make, running
+
+__all__ = ["cli"]
 
 PROGRAM = ("-c", "from pytest_benchjobs.cli import main; main()")
 
@@ -96,11 +98,10 @@ def test_a_token_may_be_given_by_a_variable_and_the_address_of_this_machine_is_t
 ) -> None:
     made = make(tmp_path / "reports")
     monkeypatch.setenv("BENCHJOBS_VIEW_TOKEN", "of a variable")
-    with serving(made.directory, "--host", "0.0.0.0") as line:
-        assert line.strip().endswith("?token=of+a+variable")
     named, *others = _urls("0.0.0.0", 8877, None)
     assert named == f"http://{socket.gethostname()}:8877/"
     with serving(made.directory, "--host", "0.0.0.0") as line:
+        assert line.strip().endswith("?token=of+a+variable")
         port = int(line.partition("?")[0].rstrip("/").rpartition(":")[2])
         for url in _urls("0.0.0.0", port, "of a variable")[1:]:
             asked = urllib.request.Request(
@@ -111,45 +112,41 @@ def test_a_token_may_be_given_by_a_variable_and_the_address_of_this_machine_is_t
     assert all(ipaddress.ip_address(other[7:].partition(":")[0]) for other in others)
 
 
-def test_an_address_that_is_taken_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_address_that_is_taken_is_one_line(cli: Cli) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        assert run("serve", "--dir", tmp_path, "--port", port) == 2
-    assert capsys.readouterr().err == (
-        f"benchjobs: cannot listen at 127.0.0.1 port {port}: Address already in use; "
-        "choose another --port or --host\n"
-    )
-    assert run("serve", "--dir", tmp_path, "--host", "0.0.0.0", "--token", "") == 2
-    assert "BENCHJOBS_VIEW_TOKEN is empty" in capsys.readouterr().err
-    assert run("serve", "--dir", tmp_path, "--host", "192.0.2.1") == 2
-    assert "choose another --port or --host" in capsys.readouterr().err
+        assert cli.refused("serve", "--port", port) == (
+            f"benchjobs: cannot listen at 127.0.0.1 port {port}: Address already in use; "
+            "choose another --port or --host\n"
+        )
+    assert "BENCHJOBS_VIEW_TOKEN is empty" in cli.refused("serve", "--host", "0.0.0.0", "--token", "")
+    assert "choose another --port or --host" in cli.refused("serve", "--host", "192.0.2.1")
 
 
 @pytest.mark.parametrize("missing", ["starlette", "uvicorn"])
 def test_without_the_extra_one_line_says_what_to_install(
-    missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    cli: Cli, missing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in list(sys.modules):
         if name.partition(".")[0] in (missing, "starlette") or name.startswith("pytest_benchjobs.viewer."):
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, missing, None)
-    assert run("serve", "--dir", tmp_path) == 2
-    assert capsys.readouterr().err == (
+    assert cli.refused("serve") == (
         "benchjobs: the viewer needs starlette and uvicorn: pip install 'pytest-benchjobs[view]'\n"
     )
 
 
-def test_viewer_data_is_written_with_high_scores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = make(tmp_path / "reports")
+def test_viewer_data_is_written_with_high_scores(cli: Cli, tmp_path: Path) -> None:
+    cli = cli.at(make(tmp_path / "reports").directory)
     high = tmp_path / "high.toml"
     high.write_text("[texts]\nscore = 80\nunit = '%'\nsource = 'a paper'\n")
-    assert run("export-viewer-data", "--dir", made.directory, "--high-scores", high) == 0
-    written = made.directory / "viewer_data.json"
-    assert capsys.readouterr().out == f"Wrote {written}: 5 runs of 3 jobs\n"
+    written = cli.directory / "viewer_data.json"
+    said = cli("export-viewer-data", "--high-scores", high).out
+    assert said == f"Wrote {written}: 5 runs of 3 jobs\n"
     data = json.loads(written.read_text())
     assert {run["high_score_label"] for run in data["runs"]} == {"a paper"}
     other = tmp_path / "other.json"
-    assert run("export-viewer-data", "--dir", made.directory, "--out", other) == 0
+    cli("export-viewer-data", "--out", other)
     assert {run["high_score_value"] for run in json.loads(other.read_text())["runs"]} == {None}

@@ -82,8 +82,16 @@ def paged(client: TestClient, path: str, schema: str, kind: str, **parameters: A
 
 RUNS = ("delta", "high_score", "total_tokens", "mean_score", "agent", "commit", "id", "calls")
 JOBS = (
-    "created_at", "id", "name", "mean_score", "branch", "finished_at", "cost_usd", "verdict", "benchmarks",
-)  # fmt: skip
+    "created_at",
+    "id",
+    "name",
+    "mean_score",
+    "branch",
+    "finished_at",
+    "cost_usd",
+    "verdict",
+    "benchmarks",
+)
 
 
 @pytest.mark.parametrize("order", ["asc", "desc"])

@@ -15,7 +15,7 @@ from pytest_benchjobs.viewer import app, plain
 
 from .jobs import make_job
 from .records import JOB
-from .viewing import HIDDEN, NOW_JOB, Made, make, running
+from .viewing import NOW_JOB, Made, make, running
 
 MANY, LATER = "20261123-080000-eeeeee", "20261123-090000-ffffff"
 AGENTS = ("oracle", "nop")
@@ -140,12 +140,6 @@ def test_a_log_is_shown_by_parts(tmp_path: Path) -> None:
         assert "no log of that name" in opened(
             client, "trial", job=NOW_JOB, id=made.trials["fix"], log="result.json"
         )
-
-
-def test_a_log_of_a_confidential_benchmark_is_not_shown(client: TestClient, made: Made) -> None:
-    page = opened(client, "trial", job=HIDDEN, id=made.trials["hidden"], log="agent.log")
-    assert "confidential" in page
-    assert "the end" not in page
 
 
 def test_the_log_of_a_trial_that_runs(tmp_path: Path) -> None:

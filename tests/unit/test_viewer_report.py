@@ -6,7 +6,9 @@ import base64
 import gzip
 import hashlib
 import json
+import random
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,8 @@ from pytest_benchjobs.viewer.inline import page_of_files, script_of, style_of
 from pytest_benchjobs.viewer.results import Results
 from pytest_benchjobs.viewer.static import static_files
 
-from .jobs import make_job, run
+from .cli import Cli
+from .jobs import make_job
 from .viewing import BEFORE, CODEX, HIDDEN, HOSTILE, NOW_JOB, Made, make
 
 PAGE = """<!doctype html>
@@ -207,8 +210,6 @@ def test_the_files_of_the_page_can_be_put_into_one() -> None:
 
 
 def test_a_small_report_leaves_details_out_and_says_so(made: Made, tmp_path: Path) -> None:
-    import random
-
     chance = random.Random(0)
     big = make(tmp_path / "reports")
     for log in (big.directory / "jobs").glob("*/trials/*/*/*/agent.log"):
@@ -234,8 +235,6 @@ def test_a_small_report_leaves_details_out_and_says_so(made: Made, tmp_path: Pat
 def test_a_large_trial_costs_the_others_nothing(
     made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import random
-
     monkeypatch.setattr(details, "_CHUNK", 2)
     big = make(tmp_path / "reports")
     bundle = JobBundle(big.directory, NOW_JOB)
@@ -283,21 +282,17 @@ def test_many_files_for_a_web_server(made: Made, tmp_path: Path) -> None:
 
 
 def test_export_writes_reports(made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "new" / "report.html"
-    assert run("export", "last", "nightly", "--out", out, "--dir", made.directory) == 0
-    printed = capsys.readouterr()
+    out, cli = tmp_path / "new" / "report.html", Cli(made.directory, capsys)
+    printed = cli("export", "last", "nightly", "--out", out)
     assert re.fullmatch(rf"Wrote {re.escape(str(out))}: 2 jobs, \d+ KB\n", printed.out)
     assert printed.err == ""
     assert set(elements(out.read_text())["data-main"]["job"]) == {HIDDEN, BEFORE}
-    assert run("export", NOW_JOB, "--out", tmp_path / "cut.html", "--dir", made.directory) == 0
-    assert re.search(r"\d+ files? left out: binary\n", capsys.readouterr().err)
-    assert run("export", "last", "--out-dir", tmp_path / "site", "--dir", made.directory) == 0
+    cut = cli("export", NOW_JOB, "--out", tmp_path / "cut.html").err
+    assert re.search(r"\d+ files? left out: binary\n", cut)
+    cli("export", "last", "--out-dir", tmp_path / "site")
     assert (tmp_path / "site" / "index.html").is_file()
-    capsys.readouterr()
-    assert run("export", "last", "--format", "html", "--dir", made.directory) == 0
-    assert elements(capsys.readouterr().out)["data-main"]["job"].keys() == {HIDDEN}
-    assert run("export", "last", "--format", "viewer", "--dir", made.directory) == 0
-    document = json.loads(capsys.readouterr().out)
+    assert elements(cli("export", "last", "--format", "html").out)["data-main"]["job"].keys() == {HIDDEN}
+    document = json.loads(cli("export", "last", "--format", "viewer").out)
     assert [group["run_group_id"] for group in document["run_groups"]] == [HIDDEN]
     assert {one["run_group_id"] for one in document["runs"] + document["latest_scores"]} == {HIDDEN}
     for wrong, said in (
@@ -306,15 +301,12 @@ def test_export_writes_reports(made: Made, tmp_path: Path, capsys: pytest.Captur
         (("--out", out, "--max-size", "much"), "is not a size"),
         (("--out", out, "--max-size", "100K"), "choose fewer jobs"),
     ):
-        assert run("export", "last", "--dir", made.directory, *wrong) == 2
-        assert said in capsys.readouterr().err
+        assert said in cli("export", "last", *wrong, status=2).err
 
 
 def test_a_job_without_files_has_a_report(tmp_path: Path) -> None:
     directory = tmp_path / "reports"
     record = make_job(directory, NOW_JOB, {"oracle": {"count": "P"}})
-    import shutil
-
     shutil.rmtree(directory / "jobs" / record.id)
     data = elements(written(Made(directory, {}), tmp_path / "report.html", NOW_JOB))
     (trial,) = data["data-0"]["trial"].values()

@@ -304,13 +304,17 @@ def test_of_a_confidential_benchmark_neither_prompts_nor_tests_are_shown(
         "b_agent": CODEX,
     }  # fmt: skip
     assert client.get("/api/align", params=sides).json()["rows"] == []
+    trial = {"page": "trial", "job": HIDDEN, "id": node_id, "plain": "1"}
+    log = client.get("/", params={**trial, "log": "agent.log"}).text
+    assert "confidential" in log
     for text in (
-        client.get("/", params={"page": "trial", "job": HIDDEN, "id": node_id, "plain": "1"}).text,
+        client.get("/", params=trial).text,
         client.get("/", params={"page": "job", "job": HIDDEN, "plain": "1"}).text,
         client.get(f"/api/trajectories/{HIDDEN}/texts/count").text,
+        log,
     ):
-        assert "The prompt." not in text
-        assert "secret test" not in text
+        for secret in ("The prompt.", "secret test", "the end"):
+            assert secret not in text
 
 
 @pytest.mark.parametrize(

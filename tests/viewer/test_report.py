@@ -75,17 +75,21 @@ def go(page: Page, address: str, name: str, **parameters: str) -> None:
     page.drawn()
 
 
+def every_page(page: Page, address: str, made: Made) -> None:
+    """Open each page, which has to be whole and to ask nobody else."""
+    for name, parameters in (*PAGES, ("trial", {"job": NOW_JOB, "id": made.trials["fix"]})):
+        go(page, address, name, **parameters)
+        assert page.run("document.querySelectorAll('h1').length") == 1, name
+        assert page.run("document.querySelectorAll('[role=alert]').length") == 0, name
+        assert page.run(f'document.querySelectorAll("{FOREIGN}").length') == 0, name
+    assert {asked for asked in page.asked if not asked.startswith((address, "about:", "data:"))} == set()
+
+
 def test_every_page_of_one_file_opens_from_disk_without_a_request(
     browser: Browser, file: str, made: Made
 ) -> None:
-    trial = ("trial", {"job": NOW_JOB, "id": made.trials["fix"]})
     with opened(browser, offline=True) as page:
-        for name, parameters in (*PAGES, trial):
-            go(page, file, name, **parameters)
-            assert page.run("document.querySelectorAll('h1').length") == 1, name
-            assert page.run("document.querySelectorAll('[role=alert]').length") == 0, name
-            assert page.run(f'document.querySelectorAll("{FOREIGN}").length') == 0, name
-        assert {asked for asked in page.asked if not asked.startswith((file, "about:", "data:"))} == set()
+        every_page(page, file, made)
 
 
 def test_a_trial_in_one_file_has_its_steps_and_log(browser: Browser, file: str, made: Made) -> None:
@@ -105,15 +109,10 @@ def test_a_trial_in_one_file_has_its_steps_and_log(browser: Browser, file: str, 
 
 
 @pytest.mark.when_changed("viewer")
-def test_a_comparison_in_one_file_draws_its_pairs(browser: Browser, file: str) -> None:
+def test_agents_of_a_job_or_two_are_compared_in_one_file(browser: Browser, file: str) -> None:
     with opened(browser, offline=True) as page:
         go(page, file, "compare", a=NOW_JOB, b=NOW_JOB, a_agent="oracle", b_agent=CODEX)
         assert page.page.query_selector("svg.pair") is not None
-
-
-@pytest.mark.when_changed("viewer")
-def test_agents_of_two_jobs_are_compared_in_one_file(browser: Browser, file: str) -> None:
-    with opened(browser, offline=True) as page:
         go(page, file, "compare", a=BEFORE, b=NOW_JOB, a_agent="oracle", b_agent=CODEX, benchmark="texts")
         assert page.page.query_selector("svg.pair") is not None
         assert "oracle → codex:gpt-5" in page.text
@@ -177,10 +176,5 @@ def test_files_in_one_file_are_saved(browser: Browser, file: str, made: Made, tm
 
 @pytest.mark.when_changed("viewer")
 def test_many_files_show_the_same_from_a_web_server(browser: Browser, site: str, made: Made) -> None:
-    trial = ("trial", {"job": NOW_JOB, "id": made.trials["fix"]})
     with opened(browser, offline=False) as page:
-        for name, parameters in (*PAGES, trial):
-            go(page, site, name, **parameters)
-            assert page.run("document.querySelectorAll('h1').length") == 1, name
-            assert page.run("document.querySelectorAll('[role=alert]').length") == 0, name
-        assert {asked for asked in page.asked if not asked.startswith((site, "about:", "data:"))} == set()
+        every_page(page, site, made)
