@@ -31,6 +31,9 @@ scoring = "exact"
 [[files]]
 name = "rows.jsonl"
 """
+FILES = '[[files]]\nname = "rows.jsonl"'
+COMES = 'bundled = "pytest_benchjobs.sources:samples/replay"\n'
+BUNDLED = TEXT.replace(FILES, COMES)
 
 
 def test_every_entry_can_be_opened_and_no_two_share_a_name() -> None:
@@ -48,14 +51,11 @@ def listed(name: str) -> Entry:
     return entry
 
 
-@pytest.mark.parametrize("typed", ["aime", "AIME", "aime@2024-2025", "aime_2024_2025", "AIME 2024-2025"])
-def test_people_find_an_entry_by_what_they_type(typed: str) -> None:
-    assert listed(typed).name == "aime"
-
-
-@pytest.mark.parametrize("typed", ["aim", "aime@2023", "", "@"])
-def test_another_name_or_version_is_none(typed: str) -> None:
-    assert find(typed) is None
+def test_people_find_an_entry_by_what_they_type_and_none_by_another_name_or_version() -> None:
+    for typed in ("aime", "AIME", "aime@2024-2025", "aime_2024_2025", "AIME 2024-2025"):
+        assert listed(typed).name == "aime"
+    for typed in ("aim", "aime@2023", "", "@"):
+        assert find(typed) is None
 
 
 def test_an_entry_of_a_user_is_read() -> None:
@@ -69,19 +69,19 @@ def test_an_entry_of_a_user_is_read() -> None:
         ("[[files]]", "[[files]", "not valid TOML"),
         ("scenarios = 1", "scenarios = 'many'", "scenarios: "),
         ("scenarios = 1", "scenarios = 1\nscenario = 2", "scenario: unknown key"),
-        ('[[files]]\nname = "rows.jsonl"', "", "its origin is missing"),
+        (FILES, "", "its origin is missing"),
         ("datasets.aime:sources", "datasets.aime", "source: 'pytest_benchjobs.sources.datasets.aime' does not match"),
+        # What comes with a package
+        ("[[files]]", f"{COMES}[[files]]", "what is `bundled` is not fetched"),
+        (FILES, f'{COMES}prepare = "a:b"', "what is `bundled` is not fetched"),
+        (FILES, 'bundled = "a:../b"', "a relative path without '..' is expected"),
+        (FILES, 'bundled = "a"', "bundled: "),
     ],
 )  # fmt: skip
 def test_a_wrong_entry_says_what_and_where(old: str, new: str, message: str) -> None:
     with pytest.raises(InputError, match=r"ours\.toml: ") as caught:
         read_entry(TEXT.replace(old, new), "ours.toml")
     assert message in str(caught.value)
-
-
-BUNDLED = TEXT.replace(
-    '[[files]]\nname = "rows.jsonl"', 'bundled = "pytest_benchjobs.sources:samples/replay"'
-)
 
 
 def test_an_entry_whose_files_come_with_a_package_is_there_at_once(
@@ -102,22 +102,6 @@ def test_an_entry_whose_files_come_with_a_package_is_there_at_once(
         opened(gone, lambda _: None)
     with pytest.raises(InputError, match=r"the files of ours@1 come with no\.such: No module named 'no'"):
         opened(read_entry(BUNDLED.replace("pytest_benchjobs.sources:samples", "no.such:samples"), ""))
-
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        ('[[files]]\nname = "a"', "what is `bundled` is not fetched"),
-        ('prepare = "a:b"', "what is `bundled` is not fetched"),
-        ('bundled = "a:../b"', "a relative path without '..' is expected"),
-        ('bundled = "a"', "bundled: "),
-    ],
-)
-def test_a_bundled_entry_that_contradicts_itself_is_refused(more: str, message: str) -> None:
-    text = TEXT.replace('[[files]]\nname = "rows.jsonl"', "") if more.startswith("bundled") else BUNDLED
-    with pytest.raises(InputError) as caught:
-        read_entry(f"{text}\n{more}", "")
-    assert message in str(caught.value)
 
 
 def test_manifests_that_come_with_a_package_are_of_their_entry(tmp_path: Path) -> None:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import datetime
-import http.server
 import json
 import shutil
 import sqlite3
 import sys
 import tempfile
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-import jsonschema
 import pytest
 import yaml
 
 from pytest_benchjobs.agents.keys import KEYS
 from pytest_benchjobs.cli import _doctor_checks as findings
 from pytest_benchjobs.model.errors import EngineLost, EngineUnavailable
-from pytest_benchjobs.report.documents import schema_of
 from pytest_benchjobs.report.documents.machine import Finding, Health
 from pytest_benchjobs.sandbox.docker.calling import Caller
 from pytest_benchjobs.sandbox.docker.engine import Engine
@@ -31,9 +30,11 @@ from pytest_benchjobs.store.database import migrations
 from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.layout import Layout
 
+from ..schemas import obeys
+from .jobs import run
 from .records import NOW, record
-from .test_cli import run
 from .test_database import as_nobody
+from .test_fetching import Server
 
 GB = 1 << 30
 
@@ -84,11 +85,11 @@ def test_each_problem_is_a_line_with_its_cure(here: Path, capsys: pytest.Capture
 @pytest.mark.usefixtures("no_engine")
 @pytest.mark.parametrize(("output", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
 def test_its_document_fits_its_schema(
-    here: Path, capsys: pytest.CaptureFixture[str], output: str, read: object
+    here: Path, capsys: pytest.CaptureFixture[str], output: str, read: Callable[[str], Any]
 ) -> None:
     assert run("doctor", "-o", output, "--agent", "oracle") == 1
-    document = read(capsys.readouterr().out)  # type: ignore[operator]
-    jsonschema.validate(document, schema_of("doctor"))
+    document = read(capsys.readouterr().out)
+    obeys(document, "doctor")
     assert document["ok"] is False
     health = {finding["check"]: finding["health"] for finding in document["findings"]}
     assert (health["engine"], health["results"], health["data"]) == ("problem", "ok", "skipped")
@@ -294,22 +295,9 @@ def test_known_failures_that_end_soon_are_named_and_those_that_ended_are_problem
     assert ended.found.startswith(f"{path}:4: known[0].until: a: its failure was accepted until 2027-01-31")
 
 
-class _Engine(http.server.BaseHTTPRequestHandler):
-    """Answers as an engine does, to whatever it is asked."""
-
-    def do_GET(self) -> None:
-        content = json.dumps({"ApiVersion": "1.44", "Version": "27"}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 def test_a_far_engine_that_went_away_says_what_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    with http.server.HTTPServer(("127.0.0.1", 0), _Engine) as server:
+    # Whatever it is asked, it answers as an engine does that is asked for its version.
+    with Server(json.dumps({"ApiVersion": "1.44", "Version": "27"}).encode()) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{server.server_port}")

@@ -25,15 +25,10 @@ from pytest_benchjobs.sources.protocol import ScenarioRef
 
 EVERYTHING = """\
 schema_version = "1.4"
-source = "here"
 artifacts = ["/app/out.txt", { source = "/var/log", destination = "logs", exclude = ["*.gz"] }]
 
 [task]
-name = "org/fix-it"
 version = "1.2.3"
-description = "Fix it."
-keywords = ["x"]
-authors = [{ name = "A", email = "a@example.org" }]
 
 [metadata]
 difficulty = "hard"
@@ -133,12 +128,14 @@ def test_every_key_reaches_the_scenario(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
-def test_old_tasks_are_read_with_the_keys_of_their_time(tmp_path: Path) -> None:
-    task = write(tmp_path / "t", LEGACY)
+@pytest.mark.parametrize("equal", ["", 'memory_mb = 2048\nnetwork_mode = "no-network"\n'])
+def test_old_tasks_are_read_with_the_keys_of_their_time(equal: str, tmp_path: Path) -> None:
+    task = write(tmp_path / "t", LEGACY + equal)
     (task / "solution" / "solve.sh").unlink()
     (task / "solution").rmdir()
     source = HarborTask(task, benchmark="old")
-    assert [(ref.id, source.warnings) for ref in source.refs()] == [("t", ())]
+    assert source.refs() == [ScenarioRef("t", (), 1, scorers=("harbor",))]
+    assert source.warnings == ()
     scenario = source.load("t")
     assert scenario.environment == Environment(
         dockerfile=task / "environment/Dockerfile", context=task / "environment", memory=2 << 30,
@@ -147,17 +144,6 @@ def test_old_tasks_are_read_with_the_keys_of_their_time(tmp_path: Path) -> None:
     )  # fmt: skip
     assert (scenario.benchmark, scenario.agent_timeout, scenario.reference) == ("old", None, None)
     assert scenario.scorers[0].timeout == 600
-
-
-def test_equal_old_and_new_keys_do_not_contradict(tmp_path: Path) -> None:
-    task = write(tmp_path / "t", LEGACY + 'memory_mb = 2048\nnetwork_mode = "no-network"\n')
-    assert HarborTask(task).load("t").environment.memory == 2 << 30
-
-
-def test_an_empty_task_file_is_a_task_of_defaults(tmp_path: Path) -> None:
-    task = write(tmp_path / "t", "")
-    assert is_task_directory(task)
-    assert HarborTask(task).refs() == [ScenarioRef("t", (), 1, scorers=("harbor",))]
 
 
 def test_odd_things_warn_with_a_line(tmp_path: Path) -> None:
@@ -282,19 +268,13 @@ def test_an_image_of_the_verifier_may_bring_the_tests_along(tmp_path: Path) -> N
     assert load(tmp_path, text).scorers[0].path == tmp_path / "t/tests"
     (tmp_path / "t/tests/test.sh").unlink()
     scenario = HarborTask(tmp_path / "t").load("t")
-    assert scenario.scorers[0].path is None
-    assert scenario.fresh_container is not None
-    assert scenario.fresh_container.environment is not None
-    assert scenario.fresh_container.environment.image == "judge:2"
+    assert (scenario.scorers[0].path, scenario.environments[1].image) == (None, "judge:2")
 
 
 def test_limits_of_a_verifier_hold_in_the_image_of_the_agent_where_it_names_none(tmp_path: Path) -> None:
-    task = write(tmp_path / "t", SEPARATE + '[verifier.environment]\nmemory_mb = 64\nenv = { A = "b" }\n')
-    fresh = HarborTask(task).load("t").fresh_container
-    assert fresh is not None
-    assert fresh.environment is not None
-    expected = ("agent:1", 64 << 20, {"A": "b"})
-    assert (fresh.environment.image, fresh.environment.memory, fresh.environment.env) == expected
+    text = SEPARATE + '[verifier.environment]\nmemory_mb = 64\nenv = { A = "b" }\n'
+    fresh = load(tmp_path, text).environments[1]
+    assert (fresh.image, fresh.memory, fresh.env) == ("agent:1", 64 << 20, {"A": "b"})
 
 
 def test_scripts_with_the_line_ends_of_windows_are_warned_of(tmp_path: Path) -> None:

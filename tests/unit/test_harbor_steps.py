@@ -99,21 +99,17 @@ def test_a_step_may_have_a_verifier_of_its_own(tmp_path: Path) -> None:
     task = write(tmp_path / "t", toml)
     first, second = HarborTask(task).load("t").steps
     assert first.fresh_container is not None
-    assert [carried.source for carried in first.fresh_container.paths] == [
-        "all.txt",
-        "made",
-        "/logs/artifacts",
-    ]
+    carried = [one.source for one in first.fresh_container.paths]
+    assert carried == ["all.txt", "made", "/logs/artifacts"]
     assert first.fresh_container.environment is None
     assert second.fresh_container is None
     own = write(tmp_path / "own", toml, **{"steps/scaffold/tests/Dockerfile": "FROM scratch"})
     scenario = HarborTask(own).load("own")
     built = scenario.steps[0].fresh_container
     assert built is not None
-    assert built.environment is not None
-    assert built.environment.dockerfile == own / "steps/scaffold/tests/Dockerfile"
     assert (scenario.scorers[0].path, scenario.scorers[0].overlay) == (None, None)
     assert scenario.environments == (scenario.environment, built.environment)
+    assert scenario.environments[1].dockerfile == own / "steps/scaffold/tests/Dockerfile"
 
 
 def mistakes(task: Path) -> list[str]:

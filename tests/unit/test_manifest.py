@@ -9,9 +9,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,12 +28,14 @@ from pytest_benchjobs.model.scenario import (
     ScorerSpec,
     Validation,
 )
-from pytest_benchjobs.sources import benchmark_schema, find_sources, open_source
+from pytest_benchjobs.sources import find_sources, open_source
 from pytest_benchjobs.sources import manifest as module
 from pytest_benchjobs.sources.manifest import Manifest
 from pytest_benchjobs.sources.protocol import ScenarioRef, Source
 from pytest_benchjobs.sources.template import fill
 from pytest_benchjobs.sources.toml_data import toml_lines
+
+from .test_broken_input import places
 
 EVERYTHING = """\
 benchmark: text-tools
@@ -373,18 +373,6 @@ def test_sources_are_found_in_directories_of_directories(manifest: Manifest) -> 
         find_sources(base / "nothing")
 
 
-def test_the_published_schema_agrees_with_the_reader(manifest: Manifest) -> None:
-    schema = benchmark_schema()
-    jsonschema.Draft202012Validator.check_schema(schema)
-    validator = jsonschema.Draft202012Validator(schema)
-    assert list(validator.iter_errors(yaml.safe_load(EVERYTHING.replace("2024-01-01", "x")))) == []
-    scenario: dict[str, Any] = {"id": "a", "memory": "1G", "setup": "x", "reference": "y", "user": 0}
-    data = {"benchmark": "b", "scenarios": [scenario]}
-    assert list(validator.iter_errors(data)) == []
-    scenario["memroy"] = 1
-    assert [error.validator for error in validator.iter_errors(data)] == ["additionalProperties"]
-
-
 def test_collecting_a_manifest_imports_no_engine(manifest: Manifest) -> None:
     import subprocess
 
@@ -434,7 +422,7 @@ def test_every_place_of_a_toml_text_has_a_line(top: dict[str, Any], tables: list
     data = tomllib.loads(text)
     lines = toml_lines(text)
     assert {place for place in lines if _is_there(data, place)} == set(lines)
-    assert [place for place in _all_places(data) if place not in lines] == []
+    assert [place for place in places(data) if place not in lines] == []
     source = text.split("\n")
     top_lines = [(place[0], line) for place, line in lines.items() if len(place) == 1]
     assert all(str(key).split()[0] in source[line - 1] for key, line in top_lines)
@@ -464,13 +452,6 @@ def _is_there(data: Any, place: tuple[Any, ...]) -> bool:
     return True
 
 
-def _all_places(data: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
-    return [place] * bool(place) + [
-        deeper for key, item in items for deeper in _all_places(item, (*place, key))
-    ]
-
-
 def test_a_short_answer_is_a_question_unless_it_needs_a_container(path: Path) -> None:
     path.with_name("in.txt").touch()
     path.write_text("""\
@@ -494,22 +475,3 @@ scenarios:
     assert asked.statement_in_container == "How much?\n\nInto answer.txt."
     assert (asked.is_question, of_files.is_question) == (True, False)
     assert [ref.needs_container for ref in source.refs()] == [False, True]
-
-
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
-        ("", "scorers[0]: answer: is required but missing for a scorer of type 'answer'"),
-        ("answer: {reference: a}, reference: b, ", "answer.reference: give it or the scenario's reference, not both"),
-        ("answer: {file: ../x}, ", "answer.file: '..' is not allowed in a path in the container"),
-        ("answer: {reference: 42}, ", "answer.reference: text is expected, not 42"),
-    ],
-)  # fmt: skip
-def test_a_wrong_answer_key_is_said_with_its_place(path: Path, keys: str, message: str) -> None:
-    scorers = "scorers: [{name: a, type: answer, params: {match: exact, expected: x}}]"
-    path.write_text(
-        f"benchmark: b\nscenarios:\n  - {{id: s, image: x, problem_statement: p, {keys}{scorers}}}\n"
-    )
-    with pytest.raises(InputError) as raised:
-        Manifest(path).refs()
-    assert message in str(raised.value)

@@ -14,6 +14,8 @@ from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.sources import benchmark_schema
 from pytest_benchjobs.sources.manifest import Manifest
 
+from .test_manifest import EVERYTHING
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 EXAMPLES = sorted((ROOT / "conftest_examples").rglob("*.bench.*"))
 SCORERS: list[dict[str, Any]] = [{"type": "command", "command": "true"}]
@@ -35,6 +37,12 @@ def read(path: Path) -> Any:
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_every_example_obeys_it(path: Path, validator: jsonschema.Draft202012Validator) -> None:
     validator.validate(read(path))
+
+
+def test_every_key_and_its_short_forms_obey_it(validator: jsonschema.Draft202012Validator) -> None:
+    validator.validate(yaml.safe_load(EVERYTHING.replace("2024-01-01", "x")))
+    short = {"id": "a", "memory": "1G", "setup": "x", "reference": "y", "user": 0}
+    validator.validate({"benchmark": "b", "scenarios": [short]})
 
 
 @pytest.mark.parametrize(

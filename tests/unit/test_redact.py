@@ -47,8 +47,6 @@ def _upper(text: str) -> str:
 
 _HEX = re.compile("%..")
 QUOTINGS: dict[str, Callable[[str], str]] = {
-    "json": lambda text: json.dumps(text)[1:-1],
-    "json in utf-8": lambda text: json.dumps(text, ensure_ascii=False)[1:-1],
     "json with slashes": lambda text: json.dumps(text)[1:-1].replace("/", "\\/"),
     "json of go": _go,
     "json in upper case": _upper,

@@ -213,67 +213,52 @@ def test_scenarios_that_are_no_list_are_one_error_with_the_line(project: Path, v
 
 # --- import
 
-RUNLOOP = {
-    "id": "scn_1",
-    "name": "Fix the parser!",
-    "status": "archived",
-    "validation_type": "FORWARD",
-    "input_context": {"problem_statement": "Fix it.", "additional_context": {"hint": [1]}},
-    "environment_parameters": {
-        "blueprint_id": "bp_1",
-        "working_directory": "/home/user/app",
-        "launch_parameters": {
-            "resource_size_request": "MEDIUM", "custom_disk_size": 20, "launch_commands": ["apt-get update"],
-            "user_parameters": {"username": "user", "uid": 1000}, "keep_alive_time_seconds": 3600,
-            "architecture": "arm64",
-        },
-    },
-    "reference_output": "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b",
-    "required_environment_variables": ["API_URL"],
-    "required_secret_names": ["API_KEY"],
-    "scorer_timeout_sec": 60,
-    "metadata": {"team": "x"},
-    "surprise": 3,
-    "scoring_contract": {
-        "scoring_function_parameters": [
-            {"name": "b", "weight": 0.2, "scorer": {"type": "bash_script_scorer", "bash_script": "echo score=1.0\n"}},
-            {"name": "c", "weight": 0.2, "scorer": {"type": "command_scorer", "command": "make check"}},
-            {
-                "name": "g",
-                "weight": 0.2,
-                "scorer": {
-                    "type": "ast_grep_scorer", "pattern": "eval($$$)", "lang": "python",
-                    "search_directory": "src",
-                },
-            },
-            {
-                "name": "t", "weight": 0.2,
-                "scorer": {
-                    "type": "test_based_scorer",
-                    "test_command": "pytest -q tests",
-                    "test_files": [
-                        {"file_path": "tests/test_x.py", "file_contents": "def test_x(): pass\n"},
-                        {"file_path": "/etc/x.conf", "file_contents": "a"},
-                        {"file_path": "../../evil", "file_contents": "a"},
-                    ],
-                },
-            },
-            {
-                "name": "own", "weight": 0.1,
-                "scorer": {"type": "custom_scorer", "custom_scorer_type": "our-judge", "scorer_params": {"a": 1}},
-            },
-            {"name": "what", "weight": 0.1, "scorer": {"type": "psychic_scorer"}},
-            {
-                "name": "p", "weight": 0.1,
-                "scorer": {
-                    "type": "python_script_scorer", "python_script": "print(1.0)\n",
-                    "python_version_constraint": "==3.12.10",
-                    "requirements_contents": "# for tables\nnumpy==2.1.0\n\n",
-                },
-            },
-        ]
-    },
-}  # fmt: skip
+RUNLOOP = yaml.safe_load(r"""
+id: scn_1
+name: Fix the parser!
+status: archived
+validation_type: FORWARD
+input_context: {problem_statement: Fix it., additional_context: {hint: [1]}}
+environment_parameters:
+  blueprint_id: bp_1
+  working_directory: /home/user/app
+  launch_parameters:
+    resource_size_request: MEDIUM
+    custom_disk_size: 20
+    launch_commands: [apt-get update]
+    user_parameters: {username: user, uid: 1000}
+    keep_alive_time_seconds: 3600
+    architecture: arm64
+reference_output: "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b"
+required_environment_variables: [API_URL]
+required_secret_names: [API_KEY]
+scorer_timeout_sec: 60
+metadata: {team: x}
+surprise: 3
+scoring_contract:
+  scoring_function_parameters:
+    - {name: b, weight: 0.2, scorer: {type: bash_script_scorer, bash_script: "echo score=1.0\n"}}
+    - {name: c, weight: 0.2, scorer: {type: command_scorer, command: make check}}
+    - {name: g, weight: 0.2, scorer: {type: ast_grep_scorer, pattern: eval($$$), lang: python, search_directory: src}}
+    - name: t
+      weight: 0.2
+      scorer:
+        type: test_based_scorer
+        test_command: pytest -q tests
+        test_files:
+          - {file_path: tests/test_x.py, file_contents: "def test_x(): pass\n"}
+          - {file_path: /etc/x.conf, file_contents: a}
+          - {file_path: ../../evil, file_contents: a}
+    - {name: own, weight: 0.1, scorer: {type: custom_scorer, custom_scorer_type: our-judge, scorer_params: {a: 1}}}
+    - {name: what, weight: 0.1, scorer: {type: psychic_scorer}}
+    - name: p
+      weight: 0.1
+      scorer:
+        type: python_script_scorer
+        python_script: "print(1.0)\n"
+        python_version_constraint: ==3.12.10
+        requirements_contents: "# for tables\nnumpy==2.1.0\n\n"
+""")
 
 
 def test_a_scenario_of_runloop_is_a_manifest(project: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import multiprocessing
 import os
 import pty
@@ -11,14 +11,13 @@ import sys
 import types
 from pathlib import Path
 
-import jsonschema
 import pytest
 
-from pytest_benchjobs.cli import main
 from pytest_benchjobs.model.environ import HOST, Variable
 from pytest_benchjobs.model.errors import InputError
-from pytest_benchjobs.report.documents import schema_of
 from pytest_benchjobs.settings.secret_store import DIRECTORY, FILE, SecretStore, find, lookup
+
+from .jobs import documents, run
 
 pytestmark = pytest.mark.when_changed
 
@@ -34,27 +33,27 @@ class FakeKeyring:
         self.values: dict[tuple[str, str], str] = {}
         self.locked = False
 
-    def _check(self) -> None:
+    def _unlocked(self) -> dict[tuple[str, str], str]:
         if self.locked:
             raise RuntimeError(f"locked, with {self.values}")
+        return self.values
 
     def get_password(self, service: str, username: str) -> str | None:
-        self._check()
-        return self.values.get((service, username))
+        return self._unlocked().get((service, username))
 
     def set_password(self, service: str, username: str, password: str) -> None:
-        self._check()
-        self.values[service, username] = password
+        self._unlocked()[service, username] = password
 
     def delete_password(self, service: str, username: str) -> None:
-        self._check()
-        del self.values[service, username]
+        del self._unlocked()[service, username]
 
 
 @pytest.fixture(autouse=True)
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv(DIRECTORY, str(tmp_path / "config"))
     monkeypatch.setitem(sys.modules, "keyring", None)
+    # In processes of their own a keyring, if there is one, refuses.
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
     return tmp_path / "config"
 
 
@@ -70,21 +69,12 @@ def use(monkeypatch: pytest.MonkeyPatch) -> FakeKeyring:
     return backend
 
 
-def run(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as caught:
-        main(arguments)
-    return int(caught.value.code or 0)
+SET = [sys.executable, "-c", "from pytest_benchjobs.cli import main; main()", "secret", "set"]
 
 
-def command(directory: Path, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    """In a process of its own, whose keyring, if there is one, refuses."""
-    return subprocess.run(
-        [sys.executable, "-c", "from pytest_benchjobs.cli import main; main()", "secret", *arguments],
-        input=stdin,
-        capture_output=True,
-        check=False,
-        env={**os.environ, "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring"},
-    )
+def set_by_pipe(stdin: bytes, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """Set a secret in a process of its own."""
+    return subprocess.run([*SET, *arguments], input=stdin, capture_output=True, check=False)
 
 
 # The file
@@ -269,7 +259,7 @@ def test_another_directory_has_other_secrets_in_the_same_keyring(
 # Where a name is looked up
 
 
-def test_the_environment_comes_first_then_env_files_then_what_is_kept(
+def test_the_environment_comes_first_if_it_is_not_empty_then_env_files_then_what_is_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     SecretStore().set("MY_KEY", "kept")
@@ -286,10 +276,6 @@ def test_the_environment_comes_first_then_env_files_then_what_is_kept(
         undo()
     assert lookup("MY_KEY") == "kept"
     assert "MY_KEY" not in HOST
-
-
-def test_a_variable_that_is_empty_counts_as_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    SecretStore().set("MY_KEY", "kept")
     monkeypatch.setenv("MY_KEY", "")
     assert lookup("MY_KEY") == "kept"
 
@@ -306,7 +292,7 @@ def test_the_variables_of_this_machine_are_in_no_representation(monkeypatch: pyt
 
 @pytest.mark.parametrize("value", [VALUE, "-----BEGIN\nkey\n-----END"])
 def test_a_value_is_read_from_standard_input(directory: Path, value: str) -> None:
-    done = command(directory, "set", "MY_KEY", stdin=f"{value}\r\n".encode())
+    done = set_by_pipe(f"{value}\r\n".encode(), "MY_KEY")
     assert (done.returncode, done.stderr) == (0, b"")
     assert value.encode() not in done.stdout
     assert done.stdout.startswith(f"MY_KEY is kept in {directory / FILE} (".encode())
@@ -326,7 +312,7 @@ def test_a_value_is_read_from_standard_input(directory: Path, value: str) -> Non
 def test_what_cannot_be_kept_is_one_line_that_repeats_nothing(
     directory: Path, arguments: list[str], stdin: bytes, message: str
 ) -> None:
-    done = command(directory, "set", *arguments, stdin=stdin)
+    done = set_by_pipe(stdin, *arguments)
     assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)
     assert message.encode() in done.stderr
     assert b"hunter2" not in done.stderr
@@ -336,13 +322,12 @@ def test_what_cannot_be_kept_is_one_line_that_repeats_nothing(
 def test_a_terminal_is_asked_and_shows_nothing(directory: Path) -> None:
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-c", "from pytest_benchjobs.cli import main; main()", "secret", "set", "MY_KEY"],
+        [*SET, "MY_KEY"],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
         start_new_session=True,
         preexec_fn=_control,
-        env={**os.environ, "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring"},
     )
     os.close(theirs)
     seen = b""
@@ -350,14 +335,9 @@ def test_a_terminal_is_asked_and_shows_nothing(directory: Path) -> None:
         while b"Value of MY_KEY:" not in seen:
             seen += os.read(ours, 1000)
         os.write(ours, f"{VALUE}\n".encode())
-        while True:
-            try:
-                chunk = os.read(ours, 1000)
-            except OSError:  # nobody is at the other end any more
-                break
-            if not chunk:
-                break
-            seen += chunk
+        with contextlib.suppress(OSError):  # nobody is at the other end any more
+            while chunk := os.read(ours, 1000):
+                seen += chunk
         assert process.wait() == 0
     finally:
         process.kill()
@@ -384,11 +364,8 @@ def test_secrets_are_listed_without_their_values(directory: Path, capsys: pytest
     first, second = capsys.readouterr().out.splitlines()
     assert first.startswith("GITHUB  file     ")
     assert second.startswith("MY_KEY  file     ")
-    assert run("secret", "list", "-o", "json") == 0
-    out = capsys.readouterr().out
-    assert VALUE not in out
-    document = json.loads(out)
-    jsonschema.validate(document, schema_of("secret"))
+    document = documents(capsys, "secret", "secret", "list")
+    assert VALUE not in str(document)
     assert document["file"] == str(directory / FILE)
     kept = [(item["name"], item["kept"]) for item in document["secrets"]]
     assert kept == [("GITHUB", "file"), ("MY_KEY", "file")]

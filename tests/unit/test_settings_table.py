@@ -18,6 +18,7 @@ from pytest_benchjobs.cli.run import run
 from pytest_benchjobs.job.wanted import Wanted
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.job import JobConfig
+from pytest_benchjobs.plugin.options import INI_ALONE
 from pytest_benchjobs.plugin.wanted import asked
 from pytest_benchjobs.settings.call import split, words
 from pytest_benchjobs.settings.parse import parse
@@ -218,6 +219,7 @@ def test_the_page_of_options_has_the_rows_of_the_table() -> None:
         if shown:
             expected[title.capitalize()] = [_row(one) for one in shown]
     assert found == expected
+    assert set(re.findall(r"^\| `(bench_\w+)` \|", page, re.MULTILINE)) == set(INI_ALONE)
 
 
 def _row(setting: Setting) -> str:
