@@ -16,6 +16,8 @@ from pytest_benchjobs.agents.reading.trajectory import TEXT_LIMIT, Trajectory
 from pytest_benchjobs.model.ending import Ending
 from pytest_benchjobs.store.text import clean
 
+from .readings import read
+
 
 class Told(Trajectory):
     """A trajectory in memory."""
@@ -29,9 +31,8 @@ class Told(Trajectory):
         return [json.loads(line) for line in self.file.getvalue().splitlines()]
 
     def told(self) -> list[dict[str, Any]]:
-        return [
-            {name: value for name, value in step.items() if name != "step_id"} for step in self.lines()[1:-1]
-        ]
+        steps = self.lines()[1:-1]
+        return [{name: value for name, value in step.items() if name != "step_id"} for step in steps]
 
 
 # --- steps -----------------------------------------------------------------------------------------------------------
@@ -86,21 +87,14 @@ def test_without_keys_a_step_ends_with_its_results() -> None:
     ]
 
 
-def test_with_keys_a_step_goes_on_after_its_results() -> None:
-    told = Told()
-    told.call("a", "run", {}, key="k")
-    told.result("a", "of a")
-    told.say("agent", "then", key="k")
-    (step,) = told.told()
-    assert step["message"] == "then"
-
-
-def test_a_result_belongs_to_a_call_once() -> None:
+def test_with_keys_a_step_goes_on_after_its_results_of_which_a_call_has_one() -> None:
     told = Told()
     told.call("a", "run", {}, key="k")
     told.result("a", "first")
     told.result("a", "second")
+    told.say("agent", "then", key="k")
     (step,) = told.told()
+    assert step["message"] == "then"
     assert step["observation"]["results"] == [
         {"source_call_id": "call-1", "content": "first"},
         {"content": "second"},
@@ -214,10 +208,7 @@ def test_events_are_found_in_a_line(log: bytes, found: list[Any]) -> None:
     ],
 )
 def test_what_it_last_said_tells_of_an_error_if_anything_did(tmp_path: Path, log: str, message: str) -> None:
-    (tmp_path / "log").write_text(log)
-    reader = reader_of("codex")
-    assert reader is not None
-    reading = reader(tmp_path / "log", tmp_path / "trajectory")
+    reading, _ = read(tmp_path, "codex", log)
     assert reading.ending is Ending.NO_LAST_WORD
     assert reading.message == f"it ended without its final event{message}"
 

@@ -37,8 +37,6 @@ def test_nothing_is_nothing(content: bytes) -> None:
     [
         (b"tokens: 5", "Invalid JSON"),
         (b"[5]", "a table of keys is expected"),
-        (b"5", "a table of keys is expected"),
-        (b'{"input_tokens": 5', "Invalid JSON"),
         (b"\xff\xfe", "Invalid JSON"),
         (b"[" * 60_000, "Invalid JSON"),
         (b'{"input_tokens": "5"}', "input_tokens: a whole number is expected"),

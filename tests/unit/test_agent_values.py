@@ -8,13 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_benchjobs.agents.reading.endings import ending_of, ending_of_status
-from pytest_benchjobs.agents.reading.values import (
-    bounded,
-    count_at,
-    money_at,
-    spoken,
-    text_of,
-)
+from pytest_benchjobs.agents.reading.values import bounded, count_at, money_at, spoken, text_of
 from pytest_benchjobs.model.ending import Ending
 
 MOST = 2**53
@@ -24,12 +18,10 @@ MOST = 2**53
     ("value", "count", "money"),
     [
         (0, 0, 0.0),
-        (7, 7, 7.0),
         (MOST, MOST, float(MOST)),
         (MOST + 1, None, None),
         (-1, None, None),
         (True, None, None),
-        (False, None, None),
         (0.5, None, 0.5),
         (-0.5, None, None),
         (math.inf, None, None),
@@ -102,16 +94,13 @@ def test_a_number_that_others_cannot_read_is_a_text(number: int, kept: int | str
 @pytest.mark.parametrize(
     ("status", "ending"),
     [
-        (200, None),
         (399, None),
         (400, Ending.REFUSED),
         (401, Ending.AUTHENTICATION),
         (402, Ending.QUOTA),
         (403, Ending.AUTHENTICATION),
         (404, Ending.UNKNOWN_MODEL),
-        (407, Ending.REFUSED),
         (408, Ending.ENDPOINT_DOWN),
-        (409, Ending.REFUSED),
         (429, Ending.RATE_LIMITED),
         (499, Ending.REFUSED),
         (500, Ending.ENDPOINT_DOWN),

@@ -18,15 +18,9 @@ from pytest_benchjobs.model.result import Failure, Origin, Outcome, TrialResult
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.store.rows import TrialRow, trial_values
 
+from .jobs import ENDS
 from .records import NOW, result, trial
 
-LETTERS = {
-    "P": Outcome.PASSED,
-    "F": Outcome.FAILED,
-    "E": Outcome.ERROR,
-    "C": Outcome.CANCELLED,
-    "S": Outcome.SKIPPED,
-}
 SCORES = {"P": 1.0, "F": 0.0}
 
 
@@ -41,7 +35,7 @@ def results(
 ) -> list[TrialResult]:
     """A trial for each letter; a dot is an attempt that never ran."""
     return [
-        result(trial(scenario, agent, number), outcome=LETTERS[letter], score=SCORES.get(letter), **changes)
+        result(trial(scenario, agent, number), outcome=ENDS[letter][0], score=SCORES.get(letter), **changes)
         for number, letter in enumerate(letters, 1)
         if letter != "."
     ]
@@ -100,17 +94,9 @@ def test_an_error_is_no_attempt() -> None:
     assert found.at_k == (AtK(1, 0.5, 0.5, 1), AtK(2, 1.0, 0.0, 1), AtK(3, None, None, 0))
 
 
-def test_one_attempt_has_no_curve() -> None:
-    assert summed(attempts("P"), config()).at_k == ()
-
-
 def test_flaky_scenarios_both_passed_and_failed() -> None:
-    trials = [
-        *attempts("PF", "flaky"),
-        *attempts("PE", "broken"),
-        *attempts("PP", "sure"),
-        *attempts("FF", "hopeless"),
-    ]
+    letters = {"flaky": "PF", "broken": "PE", "sure": "PP", "hopeless": "FF"}
+    trials = [row for scenario, ended in letters.items() for row in attempts(ended, scenario)]
     assert summed(trials, config(2)).flaky == ("a.bench.yaml::flaky[oracle]",)
 
 
@@ -141,12 +127,8 @@ def test_a_scenario_has_the_verdict_of_its_policy(policy: str, letters: str, ver
 
 
 def test_verdicts_have_the_mean_of_means_of_what_was_decided() -> None:
-    trials = [
-        *attempts("PPPF", "good"),
-        *attempts("PFFF", "partly"),
-        *attempts("FFFF", "bad"),
-        *attempts("PPEE", "open"),
-    ]
+    letters = {"good": "PPPF", "partly": "PFFF", "bad": "FFFF", "open": "PPEE"}
+    trials = [row for scenario, ended in letters.items() for row in attempts(ended, scenario)]
     counts = summed(trials, config(4, "rate:0.75")).verdicts
     assert counts == Verdicts(
         total=4, passed=1, failed=2, partial=1, errors=1, skipped=0, mean_score=pytest.approx(1 / 3)
@@ -154,7 +136,8 @@ def test_verdicts_have_the_mean_of_means_of_what_was_decided() -> None:
     assert counts.zero == 1
 
 
-def test_each_attempt_for_itself_makes_no_verdicts() -> None:
+def test_one_attempt_has_no_curve_and_each_for_itself_makes_no_verdicts() -> None:
+    assert summed(attempts("P"), config()).at_k == ()
     assert summed(attempts("PF"), config(2)).verdicts is None
 
 

@@ -76,11 +76,6 @@ def test_a_verdict_that_cannot_be_kept_stands(shared: Path, capsys: pytest.Captu
     assert as_nobody(look) == 0
 
 
-def call(command: str, directory: Path) -> int:
-    """Once by root, it has imported what it needs, which may be where nobody else can read."""
-    return run(command, CLOSED, "--dir", directory)
-
-
 @pytest.mark.parametrize(
     ("command", "closed", "words"),
     [

@@ -132,13 +132,6 @@ def test_between_two_connections_is_a_pause_and_after_the_last_there_is_none(
 # Mounts
 
 
-class Files:
-    """A client that knows kinds of paths by the mode that the engine gives them."""
-
-    def __init__(self, *links: str) -> None:
-        self.links = links
-
-
 @pytest.fixture
 def mounts(tmp_path: Any) -> list[Mount]:
     (tmp_path / "source").mkdir()
@@ -150,16 +143,16 @@ def test_a_mount_below_a_link_would_come_back_elsewhere(
 ) -> None:
     asked: list[str] = []
 
-    def stat_of(client: Files, container: str, path: str) -> dict[str, int]:
+    def stat_of(link: str, container: str, path: str) -> dict[str, int]:
         asked.append(path)
-        return {"mode": 1 << 27 if path in client.links else 1 << 31}
+        return {"mode": 1 << 27 if path == link else 1 << 31}
 
     monkeypatch.setattr("pytest_benchjobs.sandbox.docker.mountpoints.stat_of", stat_of)
     changes = {"/opt": 0, "/opt/agent": 0, "/opt/other": 1, "/tmp": 0}
-    check_mount_points(Files("/opt/other"), "c", mounts, changes)  # type: ignore[arg-type]
+    check_mount_points("/opt/other", "c", mounts, changes)  # type: ignore[arg-type]
     assert asked == ["/opt", "/opt/agent"]
     with pytest.raises(Ungradable, match=r"mounted for it \(/opt/agent is a link now\)"):
-        check_mount_points(Files("/opt/agent"), "c", mounts, changes)  # type: ignore[arg-type]
+        check_mount_points("/opt/agent", "c", mounts, changes)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

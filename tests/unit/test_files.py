@@ -92,10 +92,7 @@ def test_a_tree_deeper_than_python_calls_goes(tmp_path: Path) -> None:
             os.chmod(here, 0o700)  # noqa: PTH101
     os.chmod(here, 0o000)  # noqa: PTH101
     os.close(here)
-    remove_tree(top)
+    for _ in range(2):  # one that is not there needs no removal
+        remove_tree(top)
     assert not top.exists()
     assert (outside / "file").exists()
-
-
-def test_a_tree_that_is_not_there_needs_no_removal(tmp_path: Path) -> None:
-    remove_tree(tmp_path / "gone")
