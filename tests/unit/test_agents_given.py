@@ -44,9 +44,12 @@ def _command(written: str, directory: Path) -> AgentCommand:
     return command
 
 
-def test_a_default_model_is_not_for_commands(tmp_path: Path) -> None:
-    specs = [read_agent("quick=command:true", tmp_path), read_agent("mybot=./agent", tmp_path)]
-    assert [spec.model for spec in with_defaults(specs, None, "gpt-5.5")] == [None, "gpt-5.5"]
+def test_a_default_provider_and_model_are_not_for_commands_and_baselines(tmp_path: Path) -> None:
+    specs = [read_agent(one, tmp_path) for one in ("quick=command:true", "baseline:half", "mybot=./agent")]
+    found = with_defaults(specs, "groq", "qwen")
+    assert [(str(spec), spec.provider) for spec in found] == [
+        ("quick", None), ("baseline:half", None), ("mybot:groq/qwen", "groq"),
+    ]  # fmt: skip
 
 
 def test_a_relative_path_is_from_where_it_is_written(tmp_path: Path) -> None:

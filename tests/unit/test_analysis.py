@@ -18,10 +18,8 @@ from pytest_benchjobs.model.result import Failure, Origin, Outcome, TrialResult
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.store.rows import TrialRow, trial_values
 
-from .jobs import ENDS
+from .jobs import ended
 from .records import NOW, result, trial
-
-SCORES = {"P": 1.0, "F": 0.0}
 
 
 def as_row(of: TrialResult) -> TrialRow:
@@ -35,7 +33,7 @@ def results(
 ) -> list[TrialResult]:
     """A trial for each letter; a dot is an attempt that never ran."""
     return [
-        result(trial(scenario, agent, number), outcome=ENDS[letter][0], score=SCORES.get(letter), **changes)
+        ended(letter, scenario, agent, number, **changes)
         for number, letter in enumerate(letters, 1)
         if letter != "."
     ]
@@ -96,7 +94,7 @@ def test_an_error_is_no_attempt() -> None:
 
 def test_flaky_scenarios_both_passed_and_failed() -> None:
     letters = {"flaky": "PF", "broken": "PE", "sure": "PP", "hopeless": "FF"}
-    trials = [row for scenario, ended in letters.items() for row in attempts(ended, scenario)]
+    trials = [row for scenario, of in letters.items() for row in attempts(of, scenario)]
     assert summed(trials, config(2)).flaky == ("a.bench.yaml::flaky[oracle]",)
 
 
@@ -128,7 +126,7 @@ def test_a_scenario_has_the_verdict_of_its_policy(policy: str, letters: str, ver
 
 def test_verdicts_have_the_mean_of_means_of_what_was_decided() -> None:
     letters = {"good": "PPPF", "partly": "PFFF", "bad": "FFFF", "open": "PPEE"}
-    trials = [row for scenario, ended in letters.items() for row in attempts(ended, scenario)]
+    trials = [row for scenario, of in letters.items() for row in attempts(of, scenario)]
     counts = summed(trials, config(4, "rate:0.75")).verdicts
     assert counts == Verdicts(
         total=4, passed=1, failed=2, partial=1, errors=1, skipped=0, mean_score=pytest.approx(1 / 3)

@@ -10,7 +10,6 @@ from pytest_benchjobs.agents.protocol import AgentCall
 from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.errors import AgentSetupFailed
 from pytest_benchjobs.model.scenario import Reference
-from pytest_benchjobs.settings.agents import with_defaults
 
 from .records import trial
 
@@ -75,8 +74,3 @@ def test_without_a_reference_only_doing_nothing_is_possible() -> None:
     assert _solves("wrong", reference=False) is False
     with pytest.raises(AgentSetupFailed, match="no reference solution"):
         _solves("perfect", reference=False)
-
-
-def test_a_default_provider_is_not_for_baselines() -> None:
-    (spec,) = with_defaults([AgentSpec.parse("baseline:half")], "groq", "qwen")
-    assert str(spec) == "baseline:half"

@@ -16,6 +16,7 @@ from pytest_benchjobs.model.result import Failure, Origin, Outcome, TrialResult
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.report.properties import properties
 
+from .jobs import ended
 from .records import NOW, result, trial
 
 POLICIES = st.one_of(
@@ -66,39 +67,29 @@ def test_what_is_no_policy(text: str) -> None:
         parse_policy(text)
 
 
-def _results(*outcomes: str, scenario: str = "count") -> list[TrialResult]:
-    made = []
-    for number, outcome in enumerate(outcomes, 1):
-        failure = None if outcome == "passed" else Failure(class_=f"why_{outcome}", message=outcome)
-        score = {"passed": 1.0, "failed": 0.25}.get(outcome)
-        made.append(
-            result(
-                trial(scenario, attempt=number),
-                outcome=Outcome(outcome),
-                score=score,
-                failure=failure,
-                usage=Usage(cost_usd=0.5),
-                path=f"trials/oracle/{scenario}/{number}",
-            )
-        )
-    return made
+def _results(letters: str, scenario: str = "count") -> list[TrialResult]:
+    path, usage = f"trials/oracle/{scenario}", Usage(cost_usd=0.5)
+    return [
+        ended(letter, scenario, attempt=number, usage=usage, path=f"{path}/{number}")
+        for number, letter in enumerate(letters, 1)
+    ]
 
 
 def test_one_result_of_three(tmp_path: Path) -> None:
-    made = verdict("a::count[oracle]", _results("failed", "passed", "failed"), parse_policy("any"), 3)
+    made = verdict("a::count[oracle]", _results("HPH"), parse_policy("any"), 3)
     assert made.outcome is Outcome.PASSED
     assert made.failure is None
     assert made.score == 0.5
     assert made.seconds == 6.0
     assert made.usage.cost_usd == 1.5
     assert [note.split(",")[0] for note in made.notes] == [
-        "attempt 1: failed (why_failed)",
+        "attempt 1: failed (below_threshold)",
         "attempt 2: passed",
-        "attempt 3: failed (why_failed)",
+        "attempt 3: failed (below_threshold)",
     ]
-    lost = verdict("a::count[oracle]", _results("failed", "passed", "error"), parse_policy("all"), 3)
+    lost = verdict("a::count[oracle]", _results("HPE"), parse_policy("all"), 3)
     assert lost.outcome is Outcome.FAILED
-    open_ = verdict("a::count[oracle]", _results("passed", "error"), parse_policy("all"), 3)
+    open_ = verdict("a::count[oracle]", _results("PE"), parse_policy("all"), 3)
     assert open_.outcome is Outcome.ERROR
     assert open_.score is None
     assert open_.failure is not None
@@ -109,7 +100,7 @@ def test_one_result_of_three(tmp_path: Path) -> None:
 
 def test_what_was_spent_in_another_job_is_not_spent_here() -> None:
     origin = Origin(job="first", path="trials/x/y/1", finished_at=NOW)
-    ran, graded, taken = _results("passed", "passed", "passed")
+    ran, graded, taken = _results("PPP")
     graded = graded.model_copy(update={"rescored": origin})
     taken = taken.model_copy(update={"reused": origin})
     made = verdict("a::count[oracle]", [graded, taken, ran], parse_policy("all"), 3)
@@ -122,17 +113,17 @@ def test_what_was_spent_in_another_job_is_not_spent_here() -> None:
 
 
 def test_what_is_open_says_why() -> None:
-    interrupted = verdict("a::count[oracle]", _results("passed"), parse_policy("all"), 3)
+    interrupted = verdict("a::count[oracle]", _results("P"), parse_policy("all"), 3)
     assert interrupted.failure is not None
     assert interrupted.failure.class_ == "not_run"
     assert interrupted.failure.message == "1 of 3 attempts passed; all needs 3, and 2 did not run"
-    skipped = verdict("a::count[oracle]", _results("passed", "skipped"), parse_policy("all"), 2)
+    skipped = verdict("a::count[oracle]", _results("PS"), parse_policy("all"), 2)
     assert skipped.failure is not None
     assert skipped.failure.message == "1 of 2 attempts passed; all needs 2, and 1 was skipped"
 
 
 def test_what_failed_says_how_and_what_the_first_failure_was() -> None:
-    found = _results("passed", "error", "failed", "failed")
+    found = _results("PEHH")
     found[3] = found[3].model_copy(update={"failure": Failure(class_="second", message="m", detail="d2")})
     found[2] = found[2].model_copy(update={"failure": Failure(class_="first", message="m", detail="d1")})
     made = verdict("a::count[oracle]", found, parse_policy("all"), 4)
@@ -146,7 +137,7 @@ def test_what_failed_says_how_and_what_the_first_failure_was() -> None:
 
 def test_verdicts_group_by_scenario_and_agent(tmp_path: Path) -> None:
     config = JobConfig(directory=tmp_path, attempts=2, attempt_policy="any")  # type: ignore[arg-type]
-    results = [*_results("failed", "passed"), *_results("failed", "failed", scenario="other")]
+    results = [*_results("HP"), *_results("HH", scenario="other")]
     assert [(made.node_id, made.outcome.value) for made in verdicts(results, config)] == [
         ("a.bench.yaml::count[oracle]", "passed"),
         ("a.bench.yaml::other[oracle]", "failed"),
