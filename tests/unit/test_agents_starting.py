@@ -69,8 +69,7 @@ def test_a_program_that_cannot_be_started_is_told_with_the_remedy(
 def test_a_program_that_is_left_out_of_the_copy_is_told(tmp_path: Path) -> None:
     _write(tmp_path)
     fault = start_fault(_agent(tmp_path, more=', leave_out = ["*.sh"]'))
-    assert fault is not None
-    assert "run.sh is left out of what containers see" in fault
+    assert "run.sh is left out of what containers see" in str(fault)
 
 
 def test_a_link_into_the_image_is_not_judged(tmp_path: Path) -> None:
@@ -91,8 +90,7 @@ def test_a_script_with_crlf_is_told_for_an_agent_given_by_its_path_too(tmp_path:
         agent = given_agents([AgentSpec(name="mybot", path=str(given))])["mybot"]
         assert isinstance(agent, DescribedAgent)
         fault = start_fault(agent)
-        assert fault is not None
-        assert "Windows line endings" in fault
+        assert "Windows line endings" in str(fault)
 
 
 def test_doctor_and_agents_show_tell_it(

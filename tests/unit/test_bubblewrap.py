@@ -28,18 +28,12 @@ def on_host(**more: Any) -> Environment:
 
 
 def test_what_runs_on_the_programs_of_this_machine() -> None:
-    for environment in (
-        Environment(),
-        on_host(),
-        on_host(workdir="/app", user="root", network="none", memory=1 << 30),
-    ):
-        assert incompatibility(scenario(environment), JOB) is None
+    free = on_host(workdir="/app", user="root", network="none", memory=1 << 30)
+    files = {"in.txt": Path("x"), "/data/in.txt": Path("x")}
+    for one in (scenario(Environment()), scenario(on_host(), files=files), scenario(free)):
+        assert incompatibility(one, JOB) is None
     mapped = JOB.model_copy(update={"image_map": {"debian:12": "host"}})
     assert incompatibility(scenario(Environment(image="debian:12")), mapped) is None
-    assert (
-        incompatibility(scenario(on_host(), files={"in.txt": Path("x"), "/data/in.txt": Path("x")}), JOB)
-        is None
-    )
 
 
 @pytest.mark.parametrize(
@@ -62,8 +56,7 @@ def test_what_runs_on_the_programs_of_this_machine() -> None:
 )  # fmt: skip
 def test_what_does_not_and_why(environment: Environment, more: dict[str, Any], why: str) -> None:
     found = incompatibility(scenario(environment, **more), JOB)
-    assert found is not None
-    assert found.startswith(f"incompatible: {why}")
+    assert str(found).startswith(f"incompatible: {why}")
 
 
 def test_an_option_that_keeps_processes_counts_as_well() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from pytest_benchjobs.gateway.client import Gateway, GatewaySettings
 from pytest_benchjobs.model.errors import InfrastructureError
 from pytest_benchjobs.sandbox.docker.reaper import Reaper
 from pytest_benchjobs.store.reproducibility import head
+from tests.support import until
 
 SECRET = "the-secret-value-of-this-test"
 NAMES = ("OPENAI_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "GITHUB_TOKEN", "MY_PASSWORD", "AWS_SECRET_ACCESS_KEY")
@@ -26,12 +26,8 @@ def secrets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _environment(pid: int) -> bytes:
-    for _ in range(500):
-        # While a program is being loaded, it has none yet.
-        if found := Path(f"/proc/{pid}/environ").read_bytes():
-            return found
-        time.sleep(0.01)  # between two looks
-    raise AssertionError(f"{pid} has no environment")
+    # While a program is being loaded, it has none yet.
+    return until(Path(f"/proc/{pid}/environ").read_bytes, what=f"{pid} has no environment")
 
 
 @pytest.mark.parametrize("host", ["unix:///nowhere.sock", "tcp://127.0.0.1:1"])

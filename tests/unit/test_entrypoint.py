@@ -138,8 +138,7 @@ def test_one_that_is_never_ready_or_ends_is_an_error_that_quotes_it(started: Sta
 def test_started_again_what_goes_wrong_is_a_note_but_for_who_gave_up() -> None:
     environment = Environment(image="x", setup_timeout=77)
     found = Entrypoint(Container(status=1), ["/entry"], environment).start_again(lambda: None)
-    assert found is not None
-    assert found.startswith("started again for grading: the image's ENTRYPOINT ended with status 1")
+    assert str(found).startswith("started again for grading: the image's ENTRYPOINT ended with status 1")
     reached = Entrypoint(Container(([_process(5, REACHED)], 0.0)), ["/entry"], environment)
     assert reached.start_again(lambda: None) is None
 

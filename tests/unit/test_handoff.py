@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,7 +51,11 @@ def test_whoever_waits_for_a_handover_can_be_told_to_stop_at_any_moment(tmp_path
         asyncio.run(_cancelled_after(door, turns))
 
 
-def _taken(path: Path, *handed: tuple[socket.socket | int | None, bytes]) -> tuple[socket.socket, int]:
+Handed = tuple[Any, bytes]
+"""A socket, something else or nothing, and what is said of it."""
+
+
+def _taken(path: Path, *handed: Handed) -> tuple[socket.socket, int]:
     """Hand over one after the other; what is taken."""
     with _listening(path) as door:
         door.listen(len(handed))
@@ -61,9 +65,7 @@ def _taken(path: Path, *handed: tuple[socket.socket | int | None, bytes]) -> tup
                 if descriptor is None:
                     connection.sendall(message)
                 else:
-                    number = descriptor if isinstance(descriptor, int) else descriptor.fileno()
-                    socket.send_fds(connection, [message], [number])
-
+                    socket.send_fds(connection, [message], [descriptor.fileno()])
         return asyncio.run(asyncio.wait_for(take(door), 20))
 
 
@@ -81,47 +83,42 @@ def test_a_listening_socket_is_ours_alone_and_does_not_block(tmp_path: Path) -> 
             assert not taken.getblocking()
 
 
-@contextlib.contextmanager
-def _improper(kind: str) -> Iterator[tuple[socket.socket | int | None, bytes]]:
-    server = functools.partial(socket.create_server, ("127.0.0.1", 0))
-    with contextlib.ExitStack() as stack:
-        if kind == "nothing":
-            yield None, PID
-        elif kind == "silence":
-            yield None, b""
-        elif kind == "a file":
-            yield stack.enter_context(Path("/dev/null").open()).fileno(), PID
-        elif kind == "not listening":
-            yield stack.enter_context(socket.socket()), PID
-        elif kind == "datagrams":
-            udp = stack.enter_context(socket.socket(type=socket.SOCK_DGRAM))
-            udp.bind(("127.0.0.1", 0))
-            yield udp, PID
-        elif kind == "other family":
-            unix = stack.enter_context(socket.socket(socket.AF_UNIX))
-            unix.bind("")
-            unix.listen()
-            yield unix, PID
-        elif kind == "every address":
-            yield stack.enter_context(socket.create_server(("", 0))), PID
-        else:
-            message = {"no process": 0, "its group": -1}.get(kind)
-            short = {"too short": PID[:3], "too long": PID + b"\0"}.get(kind, b"")
-            yield (
-                stack.enter_context(server()),
-                message.to_bytes(4, "little", signed=True) if message is not None else short,
-            )
+def _server(host: str = "127.0.0.1", message: bytes = PID) -> Handed:
+    return socket.create_server((host, 0)), message
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "nothing", "silence", "a file", "not listening", "datagrams", "other family", "every address", "no process",
-        "its group", "too short", "too long",
-    ],
-)  # fmt: skip
+def _of_another_family() -> Handed:
+    made = socket.socket(socket.AF_UNIX)
+    made.bind("")
+    made.listen()
+    return made, PID
+
+
+def _datagrams() -> Handed:
+    made = socket.socket(type=socket.SOCK_DGRAM)
+    made.bind(("127.0.0.1", 0))
+    return made, PID
+
+
+IMPROPER: dict[str, Callable[[], Handed]] = {
+    "nothing": lambda: (None, PID),
+    "silence": lambda: (None, b""),
+    "a file": lambda: (Path("/dev/null").open(), PID),  # noqa: SIM115  the test closes it
+    "not listening": lambda: (socket.socket(), PID),
+    "datagrams": _datagrams,
+    "other family": _of_another_family,
+    "every address": lambda: _server(""),
+    "no process": lambda: _server(message=bytes(4)),
+    "its group": lambda: _server(message=b"\xff" * 4),
+    "too short": lambda: _server(message=PID[:3]),
+    "too long": lambda: _server(message=PID + b"\0"),
+}
+
+
+@pytest.mark.parametrize("kind", IMPROPER)
 def test_anything_else_is_closed_and_the_next_handover_awaited(tmp_path: Path, kind: str) -> None:
-    with _improper(kind) as improper, socket.create_server(("127.0.0.1", 0)) as handed:
+    improper = IMPROPER[kind]()
+    with improper[0] or contextlib.nullcontext(), socket.create_server(("127.0.0.1", 0)) as handed:
         before = _open_files()
         taken, _ = _taken(tmp_path / "door", improper, improper, (handed, PID))
         with taken:

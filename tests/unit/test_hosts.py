@@ -75,8 +75,7 @@ def test_some_addresses_are_never_permitted(address: str) -> None:
 def test_a_name_does_not_lead_to_a_private_address(address: str) -> None:
     named = AllowedHosts.of(["pypi.org", "0.0.0.0/0", "::/0", "8.0.0.0/5"])
     said = _why(address, named)
-    assert said is not None
-    assert "private" in said
+    assert "private" in str(said)
 
 
 def test_a_private_address_is_permitted_where_it_is_listed() -> None:
@@ -88,8 +87,7 @@ def test_a_private_address_is_permitted_where_it_is_listed() -> None:
 def test_an_address_of_this_machine_has_to_be_listed_itself() -> None:
     assert _why("203.0.113.7", ALLOWED, named=False, own=True) is None
     said = _why("8.8.8.8", ALLOWED, own=True)
-    assert said is not None
-    assert "this machine" in said
+    assert "this machine" in str(said)
 
 
 def test_an_address_that_is_not_listed_is_refused() -> None:

@@ -114,9 +114,8 @@ def test_what_was_spent_in_another_job_is_not_spent_here() -> None:
 
 def test_what_is_open_says_why() -> None:
     interrupted = verdict("a::count[oracle]", _results("P"), parse_policy("all"), 3)
-    assert interrupted.failure is not None
-    assert interrupted.failure.class_ == "not_run"
-    assert interrupted.failure.message == "1 of 3 attempts passed; all needs 3, and 2 did not run"
+    said = "1 of 3 attempts passed; all needs 3, and 2 did not run"
+    assert interrupted.failure == Failure(class_="not_run", message=said)
     skipped = verdict("a::count[oracle]", _results("PS"), parse_policy("all"), 2)
     assert skipped.failure is not None
     assert skipped.failure.message == "1 of 2 attempts passed; all needs 2, and 1 was skipped"

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from pytest_benchjobs.model.errors import InputError
-from pytest_benchjobs.model.scenario import Environment, Scenario, ScorerSpec
+from pytest_benchjobs.model.scenario import Scenario
 from pytest_benchjobs.sources import rows
 from pytest_benchjobs.sources.protocol import ScenarioRef
 from pytest_benchjobs.sources.rows import Row, RowSource
+
+from .records import scenario_of
 
 
 class Rows(RowSource):
@@ -29,15 +31,7 @@ class Rows(RowSource):
         return ScenarioRef(row["id"], (row["tag"],))
 
     def scenario(self, row: Row, ref: ScenarioRef) -> Scenario:
-        return Scenario(
-            id=ref.id,
-            benchmark=self.benchmark,
-            problem_statement=row["word"],
-            environment=Environment(image="i"),
-            scorers=(ScorerSpec(name="s", type="command", command="true"),),
-            source=self.path,
-            line=ref.line,
-        )
+        return scenario_of(ref.id, problem_statement=row["word"], source=self.path, line=ref.line)
 
 
 def write(path: Path, *rows: Any) -> Path:
