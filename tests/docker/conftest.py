@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+import docker
 import pytest
 
 from pytest_benchjobs.model.errors import EngineUnavailable
@@ -39,3 +40,10 @@ def provider() -> Iterator[DockerProvider]:
     provider = DockerProvider(current_owner())
     yield provider
     provider.close()
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[docker.APIClient]:
+    client = docker.APIClient(version="auto")
+    yield client
+    client.close()

@@ -2,33 +2,66 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
 import random
 import re
-import tarfile
 import threading
 import time
 from collections import Counter
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, ClassVar
 
-from .registry import MANIFEST, reserved_port
+from .registry import MANIFEST, Answering, Listening, digest_of, image_of, layer_of
 
 _WISH = 2
-_INDEX = "application/vnd.docker.container.image.v1+json"
-_LAYER = "application/vnd.docker.image.rootfs.diff.tar"
 
 
-def digest_of(data: bytes) -> str:
-    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+class _Handler(Answering):
+    def get(self) -> None:
+        parts = self.path.split("/")
+        if len(parts) < 5:
+            self.answer(200, "application/json", b"{}")
+            return
+        repository, kind, reference = parts[2], parts[3], parts[4]
+        if kind == "manifests":
+            self._manifest(repository, reference)
+            return
+        body = self.of.blob(reference)
+        if body is None:
+            self.answer(404, "application/json", b"{}")
+            return
+        fault = self.of.fault(repository, reference) if self.command == "GET" else None
+        if fault == "garbled":
+            body = body[::-1]
+        first = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
+        if first is not None:
+            self.answer(206, "application/octet-stream", body[int(first[1]) :], cut=fault == "cut")
+        else:
+            self.answer(200, "application/octet-stream", body, cut=fault == "cut")
+
+    def _manifest(self, repository: str, reference: str) -> None:
+        if repository in self.of.missing:
+            self.answer(404, "application/json", b'{"errors": [{"code": "MANIFEST_UNKNOWN"}]}')
+            return
+        body = self.of.manifest(repository)
+        by_tag = not reference.startswith("sha256:")
+        pulls = self.headers.get("User-Agent", "").startswith("docker")
+        fault = self.of.fault(repository, None, pulls=pulls) if by_tag else None
+        if fault in ("429", "503"):
+            code = b"TOOMANYREQUESTS" if fault == "429" else b"UNAVAILABLE"
+            wait = {"Retry_After": str(_WISH)} if fault == "429" else {}
+            self.answer(int(fault), "application/json", b'{"errors": [{"code": "%s"}]}' % code, **wait)
+        elif fault == "gone":
+            self.of.vanish()
+            self.close_connection = True
+        else:
+            self.answer(200, MANIFEST, body)
 
 
-class ScriptedRegistry:
+class ScriptedRegistry(Listening):
     """Images `registry.image(N)`, made of the layer `base` and a layer of `size` random bytes."""
 
+    handler = _Handler
+
     def __init__(self, base: bytes, size: int, machine: str) -> None:
+        super().__init__()
         self.asked: Counter[str] = Counter()
         """How often the manifest of each image was given."""
         self.refused = Counter[str]()
@@ -52,27 +85,9 @@ class ScriptedRegistry:
         self._own: dict[str, str] = {}
         self._closed: dict[str, float] = {}
         self._lock = threading.Lock()
-        self._server: ThreadingHTTPServer | None = None
-        self.port = reserved_port(self)
 
     def image(self, number: int) -> str:
         return f"127.0.0.1:{self.port}/task-{number}:1"
-
-    def start(self) -> None:
-        registry = self
-
-        class Handler(_Handler):
-            of = registry
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
-        self._server.daemon_threads = True
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
-
-    def stop(self) -> None:
-        server, self._server = self._server, None
-        if server is not None:
-            server.shutdown()
-            server.server_close()
 
     def vanish(self) -> None:
         """Be gone for a while: nobody listens on the port."""
@@ -127,97 +142,11 @@ class ScriptedRegistry:
             return None
 
     def _made(self, repository: str) -> bytes:
-        buffer = io.BytesIO()
-        with tarfile.open(fileobj=buffer, mode="w") as tar:
-            content = random.Random(repository).randbytes(self._size)
-            member = tarfile.TarInfo("own")
-            member.size = len(content)
-            tar.addfile(member, io.BytesIO(content))
-        own = buffer.getvalue()
-        layers = [self._base, own]
-        config = json.dumps(
-            {
-                "architecture": self._machine,
-                "os": "linux",
-                "config": {"Env": ["PATH=/usr/local/bin:/usr/bin:/bin"], "Labels": {"of": repository}},
-                "rootfs": {"type": "layers", "diff_ids": [digest_of(layer) for layer in layers]},
-            }
-        ).encode()
+        own = layer_of("own", random.Random(repository).randbytes(self._size))
+        environment = ["PATH=/usr/local/bin:/usr/bin:/bin"]
+        manifest, config = image_of(
+            [self._base, own], self._machine, Env=environment, Labels={"of": repository}
+        )
         self._blobs.update({digest_of(own): own, digest_of(config): config})
         self._own[repository] = digest_of(own)
-
-        def described(kind: str, blob: bytes) -> dict[str, Any]:
-            return {"mediaType": kind, "size": len(blob), "digest": digest_of(blob)}
-
-        return json.dumps(
-            {
-                "schemaVersion": 2,
-                "mediaType": MANIFEST,
-                "config": described(_INDEX, config),
-                "layers": [described(_LAYER, layer) for layer in layers],
-            }
-        ).encode()
-
-
-class _Handler(BaseHTTPRequestHandler):
-    of: ClassVar[ScriptedRegistry]
-
-    def do_HEAD(self) -> None:
-        self.do_GET()
-
-    def do_GET(self) -> None:
-        parts = self.path.split("/")
-        if len(parts) < 5:
-            self._answer(200, "application/json", b"{}")
-            return
-        repository, kind, reference = parts[2], parts[3], parts[4]
-        if kind == "manifests":
-            self._manifest(repository, reference)
-            return
-        body = self.of.blob(reference)
-        if body is None:
-            self._answer(404, "application/json", b"{}")
-            return
-        fault = self.of.fault(repository, reference) if self.command == "GET" else None
-        if fault == "garbled":
-            body = body[::-1]
-        first = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
-        if first is not None:
-            self._answer(206, "application/octet-stream", body[int(first[1]) :], cut=fault == "cut")
-        else:
-            self._answer(200, "application/octet-stream", body, cut=fault == "cut")
-
-    def _manifest(self, repository: str, reference: str) -> None:
-        if repository in self.of.missing:
-            self._answer(404, "application/json", b'{"errors": [{"code": "MANIFEST_UNKNOWN"}]}')
-            return
-        body = self.of.manifest(repository)
-        by_tag = not reference.startswith("sha256:")
-        pulls = self.headers.get("User-Agent", "").startswith("docker")
-        fault = self.of.fault(repository, None, pulls=pulls) if by_tag else None
-        if fault in ("429", "503"):
-            code = b"TOOMANYREQUESTS" if fault == "429" else b"UNAVAILABLE"
-            self._answer(
-                int(fault), "application/json", b'{"errors": [{"code": "%s"}]}' % code, wait=fault == "429"
-            )
-        elif fault == "gone":
-            self.of.vanish()
-            self.close_connection = True
-        else:
-            self._answer(200, MANIFEST, body)
-
-    def _answer(self, status: int, kind: str, body: bytes, *, wait: bool = False, cut: bool = False) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("Docker-Content-Digest", digest_of(body))
-        if wait:
-            self.send_header("Retry-After", str(_WISH))
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(body[: len(body) // 2] if cut else body)
-            self.wfile.flush()
-        self.close_connection = True
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the base names it
-        pass
+        return manifest

@@ -7,7 +7,6 @@ import http.server
 import ipaddress
 import json
 import socket
-import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,14 +14,16 @@ from typing import Any
 
 import pytest
 
-from pytest_benchjobs.model.errors import EngineError, EnvironmentFailed
-from pytest_benchjobs.model.scenario import Environment, Network
+from pytest_benchjobs.model.errors import EnvironmentFailed
+from pytest_benchjobs.model.scenario import Network
 from pytest_benchjobs.sandbox import proxy
 from pytest_benchjobs.sandbox.docker.container import DockerSandbox
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from pytest_benchjobs.sandbox.door import door_program
-from pytest_benchjobs.sandbox.protocol import File, SandboxSpec
+from pytest_benchjobs.sandbox.protocol import File
 from tests.support import IMAGE, results, run
+
+from .sandboxes import machine_on, said, started
 
 pytestmark = pytest.mark.docker
 
@@ -92,36 +93,17 @@ def asked(monkeypatch: pytest.MonkeyPatch, site: int) -> list[str]:
     return names
 
 
-@contextlib.contextmanager
 def _sandbox(
-    provider: DockerProvider, *hosts: str, network: Network = "allowlist", **environment: Any
-) -> Iterator[DockerSandbox]:
-    spec = SandboxSpec(
-        Environment(image=IMAGE, workdir="/", **environment),
-        {},
-        network,
-        deadline=300,
-        allowed_hosts=hosts,
-        limited=True,
-    )
-    sandbox = provider.start(spec, lambda phase: None)
-    try:
-        yield sandbox
-    finally:
-        sandbox.remove()
-
-
-def _said(sandbox: DockerSandbox, *argv: str, user: str | None = None) -> str:
-    output = bytearray()
-    sandbox.exec(argv, timeout=60, sink=output.extend, user=user)
-    return output.decode()
+    provider: DockerProvider, *hosts: str, network: Network = "allowlist"
+) -> contextlib.AbstractContextManager[DockerSandbox]:
+    return started(provider, network=network, workdir="/", allowed_hosts=hosts, limited=True)
 
 
 def _ask(sandbox: DockerSandbox, url: str, user: str | None = None) -> str:
-    said = _said(sandbox, "/bin/bash", "-c", _ASK, "ask", url, user=user)
+    answer = said(sandbox, "/bin/bash", "-c", _ASK, "ask", url, user=user)
     return (
-        said.split("\r\n")[0].removeprefix("HTTP/1.1 ").removeprefix("HTTP/1.0 ")
-        + said.partition("\r\n\r\n")[2]
+        answer.split("\r\n")[0].removeprefix("HTTP/1.1 ").removeprefix("HTTP/1.0 ")
+        + answer.partition("\r\n\r\n")[2]
     )
 
 
@@ -146,16 +128,16 @@ def test_what_is_listed_is_reached_and_nothing_else(
         assert sandbox.notes == ()
 
 
-def test_nothing_leads_out_beside_the_proxy(provider: DockerProvider, asked: list[str], site: int) -> None:
+def test_nothing_leads_out_beside_the_proxy(
+    provider: DockerProvider, asked: list[str], site: int, machine: str
+) -> None:
     with _sandbox(provider, "good.example", "0.0.0.0/0") as sandbox:
-        assert _said(sandbox, "ls", "/sys/class/net") == "lo\n"
-        gateway = json.loads(subprocess.run(["docker", "network", "inspect", "bridge"], capture_output=True, check=True).stdout)  # fmt: skip
-        machine = gateway[0]["IPAM"]["Config"][0].get("Gateway", "172.17.0.1")
+        assert said(sandbox, "ls", "/sys/class/net") == "lo\n"
         for host in (PUBLIC, machine, "169.254.169.254"):
-            assert _said(sandbox, "perl", "-e", _CONNECT, host, str(site)) == "Network is unreachable"
-            assert _said(sandbox, "perl", "-e", _UDP, host, "53") == "Network is unreachable"
-        assert _said(sandbox, "perl", "-e", _CONNECT, "good.example", "80") == "no such name"
-        assert _said(sandbox, "getent", "hosts", "good.example") == ""
+            assert said(sandbox, "perl", "-e", _CONNECT, host, str(site)) == "Network is unreachable"
+            assert said(sandbox, "perl", "-e", _UDP, host, "53") == "Network is unreachable"
+        assert said(sandbox, "perl", "-e", _CONNECT, "good.example", "80") == "no such name"
+        assert said(sandbox, "getent", "hosts", "good.example") == ""
         assert _ask(sandbox, f"http://{machine}:{site}/").startswith("403 ")
         assert _ask(sandbox, "http://169.254.169.254/").startswith("403 ")
         assert asked == []
@@ -172,10 +154,8 @@ def test_root_in_the_container_cannot_change_it(provider: DockerProvider, asked:
             "unshare -n true",
             "nsenter -t 1 -n true && false",
         ):
-            assert "0" not in _said(sandbox, "/bin/bash", "-c", f"{{ {attempt}; }} >/dev/null 2>&1; echo $?").split(), attempt  # fmt: skip
-        _said(
-            sandbox, "/bin/bash", "-c", "rm -f /bench/proxy-door; echo 'exec sleep 300' > /bench/proxy-door"
-        )
+            assert "0" not in said(sandbox, "/bin/bash", "-c", f"{{ {attempt}; }} >/dev/null 2>&1; echo $?").split(), attempt  # fmt: skip
+        said(sandbox, "/bin/bash", "-c", "rm -f /bench/proxy-door; echo 'exec sleep 300' > /bench/proxy-door")
         assert _ask(sandbox, "http://good.example/").startswith("200 ")
         assert _ask(sandbox, "http://evil.example/").startswith("403 ")
         sandbox._restart(runs=True)
@@ -192,7 +172,7 @@ def test_a_socket_that_the_agent_hands_over_is_served_by_nobody(
         sandbox.put([File("/tmp/forge", content=forged, mode=0o755)])
         result = sandbox.exec(["/tmp/forge"], timeout=20, sink=lambda data: None)
         assert result.exit_status == 0
-        assert _said(sandbox, "/bin/bash", "-c", _ASK_FORGED) == "status 124\n"
+        assert said(sandbox, "/bin/bash", "-c", _ASK_FORGED) == "status 124\n"
         sandbox.exec(["/tmp/forge"], timeout=20, sink=lambda data: None)
         sandbox._restart(runs=True)  # what was handed over before is not taken for that of the next start
         assert _ask(sandbox, "http://good.example/").startswith("200 ")
@@ -201,22 +181,22 @@ def test_a_socket_that_the_agent_hands_over_is_served_by_nobody(
 
 def test_the_network_can_change_while_it_runs(provider: DockerProvider, asked: list[str], site: int) -> None:
     with _sandbox(provider, network="none") as sandbox:
-        assert _said(sandbox, "printenv", "http_proxy") == ""
+        assert said(sandbox, "printenv", "http_proxy") == ""
         sandbox.set_network("allowlist", ["good.example"])
         assert _ask(sandbox, "http://good.example/").startswith("200 ")
         sandbox.set_network("allowlist", ["other.example"])
         assert _ask(sandbox, "http://good.example/").startswith("403 ")
         assert _ask(sandbox, "http://other.example/").startswith("200 ")
         sandbox.set_network("public")
-        assert "eth0" in _said(sandbox, "ls", "/sys/class/net")
-        assert _said(sandbox, "printenv", "http_proxy") == ""
+        assert "eth0" in said(sandbox, "ls", "/sys/class/net")
+        assert said(sandbox, "printenv", "http_proxy") == ""
         sandbox.set_network("allowlist", ["good.example"])
-        assert _said(sandbox, "ls", "/sys/class/net") == "lo\n"
+        assert said(sandbox, "ls", "/sys/class/net") == "lo\n"
         assert _ask(sandbox, "http://good.example/").startswith("200 ")
         sandbox.end_processes()
         assert _ask(sandbox, "http://good.example/").startswith("200 ")
         sandbox.set_network("none")
-        assert _said(sandbox, "/bin/bash", "-c", f"http_proxy=http://127.0.0.1:4181; set -- http://good.example/; {_ASK}").startswith("HTTP/1.1 403 ")  # fmt: skip
+        assert said(sandbox, "/bin/bash", "-c", f"http_proxy=http://127.0.0.1:4181; set -- http://good.example/; {_ASK}").startswith("HTTP/1.1 403 ")  # fmt: skip
 
 
 def test_each_container_has_its_own_list(provider: DockerProvider, asked: list[str]) -> None:
@@ -224,17 +204,6 @@ def test_each_container_has_its_own_list(provider: DockerProvider, asked: list[s
         for sandbox, mine, other in ((one, "one", "two"), (two, "two", "one")):
             assert _ask(sandbox, f"http://{mine}.example/").startswith("200 ")
             assert _ask(sandbox, f"http://{other}.example/").startswith("403 ")
-
-
-def test_only_a_container_that_was_started_for_it_can_be_limited(provider: DockerProvider) -> None:
-    spec = SandboxSpec(Environment(image=IMAGE, workdir="/"), {}, "none", deadline=300)
-    sandbox = provider.start(spec, lambda phase: None)
-    try:
-        with pytest.raises(EngineError, match="was not started for the network `allowlist`"):
-            sandbox.set_network("allowlist", ["a.org"])
-        assert sandbox.refused() == ()
-    finally:
-        sandbox.remove()
 
 
 def test_an_engine_elsewhere_cannot_limit_a_network(
@@ -264,11 +233,16 @@ proxy.resolve = resolve
 @pytest.fixture
 def machine() -> str:
     """An address of this machine, which a list may name."""
-    found = json.loads(
-        subprocess.run(["docker", "network", "inspect", "bridge"], capture_output=True, check=True).stdout
-    )
-    subnet = found[0]["IPAM"]["Config"][0]["Subnet"]
-    return str(next(ipaddress.IPv4Network(subnet).hosts()))
+    return machine_on("bridge")
+
+
+def _listed(path: Path, *arguments: str, **scenario: object) -> tuple[dict[str, Any], str]:
+    """Run a scenario whose network is limited; returns its result, and what pytest said."""
+    keys = {"id": "one", "problem_statement": "Ask.", "image": IMAGE, "network": "allowlist", **scenario}
+    (path / "listed.bench.yaml").write_text(json.dumps({"benchmark": "listed", "scenarios": [keys]}))
+    done = run(path, "listed.bench.yaml", *arguments)
+    (result,) = results(path)
+    return result, done.stdout
 
 
 def _script(url: str) -> str:
@@ -290,35 +264,17 @@ grep -q 'hello from agent' agent.txt && grep -q 'not among the allowed hosts' sc
 ( {_script(f"http://agent.example:{site}/")} ) | grep -q 'not among' || exit 1
 ( {_script(f"http://scorer.example:{site}/")} ) | grep -q 'hello from scorer' && echo 1
 """
-    manifest = {
-        "benchmark": "listed",
-        "scenarios": [
-            {
-                "id": "phases",
-                "problem_statement": "Ask.",
-                "reference": agent,
-                "image": IMAGE,
-                "workdir": "/app",
-                "network": "allowlist",
-                "allowed_hosts": ["setup.example", machine],
-                "agent_allowed_hosts": ["agent.example", machine],
-                "setup": [f"( {_script(f'http://setup.example:{site}/')} ) | grep hello"],
-                "scorers": [
-                    {
-                        "name": "asks",
-                        "type": "bash",
-                        "script": scorer,
-                        "network": "allowlist",
-                        "allowed_hosts": ["scorer.example", machine],
-                    }
-                ],
-            }
-        ],
-    }
-    (tmp_path / "listed.bench.yaml").write_text(json.dumps(manifest))
-    done = run(tmp_path, "listed.bench.yaml")
-    (result,) = results(tmp_path)
-    assert result["outcome"] == "passed", done.stdout
+    listed = {"network": "allowlist", "allowed_hosts": ["scorer.example", machine]}
+    result, output = _listed(
+        tmp_path,
+        reference=agent,
+        workdir="/app",
+        allowed_hosts=["setup.example", machine],
+        agent_allowed_hosts=["agent.example", machine],
+        setup=[f"( {_script(f'http://setup.example:{site}/')} ) | grep hello"],
+        scorers=[{"name": "asks", "type": "bash", "script": scorer, **listed}],
+    )
+    assert result["outcome"] == "passed", output
     refused = (
         f"the network refused scorer.example:{site}: not among the allowed hosts: agent.example, {machine}"
     )
@@ -368,22 +324,10 @@ grep -q 'hello from agent' /tmp/agent.txt && grep -q '403 Forbidden' /tmp/other.
 
 
 def test_a_set_up_step_that_was_refused_tells_why(tmp_path: Path, site: int, machine: str) -> None:
-    manifest = {
-        "benchmark": "listed",
-        "scenarios": [
-            {
-                "id": "setup",
-                "problem_statement": "Ask.",
-                "image": IMAGE,
-                "network": "allowlist",
-                "allowed_hosts": ["pypi.example"],
-                "setup": [f"set -- http://{machine}:{site}/\n{_ASK}\nexit 7"],
-                "scorers": [{"type": "bash", "script": "echo 1"}],
-            }
-        ],
-    }
-    (tmp_path / "listed.bench.yaml").write_text(json.dumps(manifest))
-    run(tmp_path, "listed.bench.yaml", "--bench-agent", "nop")
-    (result,) = results(tmp_path)
+    setup = [f"{_script(f'http://{machine}:{site}/')}\nexit 7"]
+    scorers = [{"type": "bash", "script": "echo 1"}]
+    result, _ = _listed(
+        tmp_path, "--bench-agent=nop", allowed_hosts=["pypi.example"], setup=setup, scorers=scorers
+    )
     assert (result["outcome"], result["failure"]["class"]) == ("error", "environment")
     assert f"the network refused {machine}:{site}: an address of this machine" in result["failure"]["message"]

@@ -192,31 +192,6 @@ CHEATS = {
 }
 
 
-FAKE = """\
-import builtins, sys, types, unittest
-class T(unittest.TestCase):
-    def assertEqual(self, *_): pass
-    def assertRaises(self, *_): return __import__('contextlib').suppress(Exception)
-fake = types.ModuleType('unittest')
-vars(fake).update({**vars(unittest), 'TestCase': T})
-"""
-CHEATS |= {
-    "another unittest": f"{FAKE}sys.modules['unittest'] = fake\n{WRONG}",
-    "another import": f"{FAKE}old = builtins.__import__\n"
-    f"builtins.__import__ = lambda name, *a, **k: fake if name == 'unittest' else old(name, *a, **k)\n{WRONG}",
-    "builtins of its module": f"{FAKE}build = builtins.__build_class__\n__builtins__ = {{**vars(builtins), "
-    f"'__build_class__': lambda body, name, *_, **k: build(body, name, T)}}\n{WRONG}",
-    "skips": "import unittest\ndef task_func(number):\n    raise unittest.SkipTest\n",
-    "is expected to fail": "import sys\ndef task_func(number):\n"
-    "    type(sys._getframe(1).f_locals['self']).__unittest_expecting_failure__ = True\n    return 2\n",
-    "writes a report": "import os, sys\nframe, fd = sys._getframe(), None\nwhile frame:\n"
-    "    fd = fd or frame.f_locals.get('sending')\n    frame = frame.f_back\n"
-    "tests = [f'test_case_{number}' for number in (1, 2, 3, 4)]\n"
-    "lines = [f'{b\"test\".hex()} {name.encode().hex()}' for name in tests]\n"
-    "os.write(fd, (chr(10).join(lines) + chr(10) * 2).encode())\nos._exit(0)\n",
-}
-
-
 @pytest.mark.extended
 def test_no_solution_talks_itself_through(tmp_path: Path) -> None:
     found = graded(tmp_path, CHEATS)

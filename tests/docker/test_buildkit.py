@@ -56,7 +56,7 @@ for line in docker.APIClient(version="auto").build(
 
 
 @pytest.fixture
-def seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def seen(tmp_path: Path, client: docker.APIClient, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Where the command that stands in for `docker` notes its last call."""
     directory = tmp_path / "bin"
     directory.mkdir()
@@ -68,12 +68,10 @@ def seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     build._has_buildx.cache_clear()
     yield tmp_path / "seen.json"
     build._has_buildx.cache_clear()
-    client = docker.APIClient(version="auto")
     for image in client.images(filters={"label": "benchjobs.image"}):
         for tag in image["RepoTags"] or []:
             if tag.startswith("benchjobs/faults-buildkit:"):
                 client.remove_image(tag, force=True)
-    client.close()
 
 
 def resolve(tmp_path: Path, text: str, arguments: dict[str, str], **files: str) -> ResolvedImage:
@@ -90,7 +88,9 @@ def resolve(tmp_path: Path, text: str, arguments: dict[str, str], **files: str) 
         engine.close()
 
 
-def test_build_arguments_are_no_variables_of_this_machine(seen: Path, tmp_path: Path) -> None:
+def test_build_arguments_are_no_variables_of_this_machine(
+    seen: Path, client: docker.APIClient, tmp_path: Path
+) -> None:
     evil = tmp_path / "evil"
     evil.mkdir()
     (evil / "docker").write_text(f"#!/bin/sh\ntouch {tmp_path}/owned\n")
@@ -114,7 +114,7 @@ def test_build_arguments_are_no_variables_of_this_machine(seen: Path, tmp_path: 
         assert not any(value in word for word in call["argv"])
     assert call["files"] == [".dockerignore", "Dockerfile", "a.txt"]
     assert not Path(call["directory"]).exists()
-    assert _read(image.id, "/token") == given["TOKEN"]
+    assert _read(client, image.id, "/token") == given["TOKEN"]
 
 
 def test_a_build_that_fails_is_told_without_values(seen: Path, tmp_path: Path) -> None:
@@ -157,8 +157,7 @@ def test_a_build_that_is_broken_off_ends_all_its_processes(seen: Path, tmp_path:
     until(lambda: not alive())
 
 
-def _read(image: str, path: str) -> str:
-    client = docker.APIClient(version="auto")
+def _read(client: docker.APIClient, image: str, path: str) -> str:
     container = client.create_container(image, ["true"])["Id"]
     try:
         stream, _ = client.get_archive(container, path)
@@ -168,4 +167,3 @@ def _read(image: str, path: str) -> str:
             return found.read().decode()
     finally:
         client.remove_container(container, force=True)
-        client.close()

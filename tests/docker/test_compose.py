@@ -7,7 +7,6 @@ import os
 import signal
 import textwrap
 import threading
-from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -64,13 +63,6 @@ def compose() -> None:
     composing.require()
 
 
-@pytest.fixture(scope="module")
-def client() -> Iterator[docker.APIClient]:
-    client = docker.APIClient(version="auto")
-    yield client
-    client.close()
-
-
 def task(
     directory: Path,
     services: dict[str, Any],
@@ -125,6 +117,14 @@ def one(directory: Path) -> dict[str, Any]:
     return result
 
 
+def solved(directory: Path) -> dict[str, Any]:
+    """Run the one task with its reference, which has to pass."""
+    run(directory, "tasks", "--bench-agent=oracle")
+    result = one(directory)
+    assert (result["outcome"], result["score"]) == ("passed", 1.0), (result["failure"], result["notes"])
+    return result
+
+
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("web")
@@ -157,39 +157,24 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def test_what_they_serve_is_graded(ran: Path) -> None:
-    found = {one["agent"]["name"]: (one["outcome"], one["score"], one["failure"]) for one in results(ran)}
-    assert found["oracle"] == ("passed", 1.0, None)
-    assert found["nop"][:2] == ("failed", 0.0), found
-
-
-def test_artifacts_come_from_each(ran: Path) -> None:
-    (oracle,) = (one for one in results(ran) if one["agent"]["name"] == "oracle")
+def test_what_they_serve_is_graded_and_artifacts_come_from_each(ran: Path, client: docker.APIClient) -> None:
+    found = {one["agent"]["name"]: one for one in results(ran)}
+    oracle, nop = found["oracle"], found["nop"]
+    assert (oracle["outcome"], oracle["score"], oracle["failure"]) == ("passed", 1.0, None)
+    assert (nop["outcome"], nop["score"]) == ("failed", 0.0)
     assert sorted(oracle["artifacts"]) == [
         "app/answer", "code/server.pl", "db/state/1", "db/state/dump.txt", "picked/dump.txt"
     ]  # fmt: skip
     assert "artifact /var/none does not exist" in oracle["notes"]
-
-
-def test_a_hook_that_fails_is_noted_and_no_more(ran: Path) -> None:
-    assert all("collect command failed: exit 3" in one["notes"] for one in results(ran))
-
-
-def test_nothing_is_left(ran: Path, client: docker.APIClient) -> None:
+    for one in found.values():
+        assert "collect command failed: exit 3" in one["notes"]
+        assert {part.partition("=")[0] for part in one["image"]["key"].split(" ")[1:]} == {"db", "web"}
     assert left(client, ran) == NOTHING
-
-
-def test_the_result_names_all_images(ran: Path) -> None:
-    assert {part.partition("=")[0] for part in one_of(ran)["image"]["key"].split(" ")[1:]} == {"db", "web"}
 
 
 def test_the_same_again_is_reused(ran: Path) -> None:
     done = run(ran, "tasks", "--bench-agent=oracle", "--bench-reuse")
     assert "reused" in done.stdout, done.stdout
-
-
-def one_of(directory: Path) -> dict[str, Any]:
-    return results(directory)[0]
 
 
 # The agent looks for the secret of a service, for keys, for this machine, and for a way out.
@@ -304,9 +289,7 @@ def test_a_service_that_dies_while_the_agent_works_is_noted(tmp_path: Path) -> N
         """
     top = {"volumes": {"shared": {}}}
     task(tmp_path / "tasks" / "dies", services, top=top, solve=works, test="[ -e /app/done ]", toml=toml)
-    run(tmp_path, "tasks", "--bench-agent=oracle")
-    result = one(tmp_path)
-    assert (result["outcome"], result["score"]) == ("passed", 1.0), result["failure"]
+    result = solved(tmp_path)
     assert "service db ended with status 9: broken" in result["notes"]
     assert any(note.startswith("collect command of service db failed: true") for note in result["notes"])
     assert any(note.startswith("artifact /m* of service db cannot be fetched") for note in result["notes"])
@@ -355,9 +338,7 @@ def test_services_may_wait_for_main_and_main_may_have_what_the_file_says(tmp_pat
         },
         test="[ -e /app/good ]",
     )
-    run(tmp_path, "tasks", "--bench-agent=oracle")
-    result = one(tmp_path)
-    assert (result["outcome"], result["score"]) == ("passed", 1.0), (result["failure"], result["notes"])
+    solved(tmp_path)
     assert (tmp_path / "tasks/late/environment/data/in.txt").read_text() == "here"
 
 
@@ -390,9 +371,7 @@ class TestVerifiers:
             },
             test=f'[ "$(cat /app/answer)" = "$({ASK % "judge"})" ] && [ ! -e /app/hidden ] && grep -q dumped /state/dump',
         )
-        run(tmp_path, "tasks", "--bench-agent=oracle")
-        result = one(tmp_path)
-        assert (result["outcome"], result["score"]) == ("passed", 1.0), (result["failure"], result["notes"])
+        solved(tmp_path)
         assert left(client, tmp_path) == NOTHING
 
     def test_from_an_image_with_variables_and_limits_of_its_own(self, tmp_path: Path) -> None:
@@ -416,9 +395,7 @@ class TestVerifiers:
             test='[ "$COLOUR$WHO$PWD" = greenscorer/grading ] && [ -z "$ONLY_AGENT" ] && grep -q fine /app/answer '
             "&& ! getent hosts db",
         )
-        run(tmp_path, "tasks", "--bench-agent=oracle")
-        result = one(tmp_path)
-        assert (result["outcome"], result["score"]) == ("passed", 1.0), (result["failure"], result["notes"])
+        solved(tmp_path)
 
 
 def test_a_manifest_of_ones_own_may_have_services(tmp_path: Path) -> None:
@@ -583,9 +560,7 @@ def test_a_command_of_main_runs_beside_the_agent_and_while_it_is_graded(tmp_path
         test=f'grep -q served /app/answer && grep -q of-the-solution /app/answer && [ "$({ask})" = served ]',
         environment='[solution.env]\nFROM_TASK = "${NOT_SET:-of-the-solution}"',
     )
-    run(tmp_path, "tasks", "--bench-agent=oracle")
-    result = one(tmp_path)
-    assert (result["outcome"], result["score"]) == ("passed", 1.0), (result["failure"], result["notes"])
+    solved(tmp_path)
 
 
 def test_a_link_in_a_shared_volume_leads_no_artifact_onto_this_machine(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from typing import Any
 
 import docker.errors
@@ -67,8 +66,3 @@ def test_limits_that_do_not_hold_are_named(provider: DockerProvider, monkeypatch
 
     monkeypatch.setattr(creating, "_host_config", without)
     assert limits_missing(provider, (IMAGE,)) == ("memory", "pids")
-
-
-def test_an_engine_that_cannot_limit_says_so(provider: DockerProvider) -> None:
-    facts = dataclasses.replace(engine_facts(provider, current_owner()), unsupported=("memory",))
-    assert findings.limits(facts.unsupported, ()).health is Health.PROBLEM

@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import docker
 import docker.types
@@ -16,13 +17,15 @@ import pytest
 from pytest_benchjobs.gateway.client import Gateway as RealGateway
 from pytest_benchjobs.gateway.client import GatewaySettings, Terms, Upstream, open_route
 from pytest_benchjobs.model.endpoint import Endpoint
-from pytest_benchjobs.model.errors import AgentSetupFailed, FilesRefused, Ungradable
-from pytest_benchjobs.model.scenario import Environment, Network
+from pytest_benchjobs.model.errors import FilesRefused, Ungradable
+from pytest_benchjobs.model.scenario import Network
 from pytest_benchjobs.sandbox.docker.container import DockerSandbox
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from pytest_benchjobs.sandbox.door import DOOR, DOOR_FAILED, SOCKET, door_file, door_program, through_door
-from pytest_benchjobs.sandbox.protocol import ExecResult, File, Mount, SandboxSpec, Stopping
+from pytest_benchjobs.sandbox.protocol import ExecResult, File, Mount, Stopping
 from tests.support import IMAGE
+
+from .sandboxes import started
 
 pytestmark = pytest.mark.docker
 
@@ -104,28 +107,10 @@ def gateway(tmp_path: Path) -> Iterator[Gateway]:
     gateway.close()
 
 
-@contextlib.contextmanager
 def _sandbox(
-    provider: DockerProvider,
-    *mounts: Mount,
-    network: Network = "none",
-    files: tuple[File, ...] = (),
-    kept: str | None = None,
-) -> Iterator[DockerSandbox]:
-    spec = SandboxSpec(
-        environment=Environment(image=IMAGE, workdir="/app", network=network),
-        labels={"job": "test-door", "trial": "t"},
-        network=network,
-        deadline=300,
-        files=(door_file(provider.machine()), *files),
-        mounts=mounts,
-        kept=kept,
-    )
-    sandbox = provider.start(spec, lambda phase: None)
-    try:
-        yield sandbox
-    finally:
-        sandbox.remove()
+    provider: DockerProvider, *mounts: Mount, files: tuple[File, ...] = (), **more: Any
+) -> contextlib.AbstractContextManager[DockerSandbox]:
+    return started(provider, door_file(provider.machine()), *files, mounts=mounts, **more)
 
 
 def _sh(sandbox: DockerSandbox, script: str) -> tuple[int | None, str]:
@@ -177,11 +162,12 @@ def test_containers_do_not_get_in_each_others_way(provider: DockerProvider, tmp_
         assert [agent.end() for agent in agents] == [(0, "0"), (0, "1")]
 
 
-def test_the_door_needs_no_rights_at_all(provider: DockerProvider, gateway: Gateway, tmp_path: Path) -> None:
+def test_the_door_needs_no_rights_at_all(
+    provider: DockerProvider, client: docker.APIClient, gateway: Gateway, tmp_path: Path
+) -> None:
     program = tmp_path / "door"
     program.write_bytes(door_program(provider.machine()))
     program.chmod(0o755)
-    client = docker.APIClient(version="auto")
     mounts = [
         docker.types.Mount(target, str(source), type="bind", read_only=True)
         for target, source in ((DOOR, program), (SOCKET, gateway.path))
@@ -205,7 +191,6 @@ def test_the_door_needs_no_rights_at_all(provider: DockerProvider, gateway: Gate
         assert gateway.pid == 1
     finally:
         client.remove_container(container, force=True)
-        client.close()
 
 
 def test_a_second_socket_is_refused(provider: DockerProvider, gateway: Gateway) -> None:
@@ -216,15 +201,6 @@ def test_a_second_socket_is_refused(provider: DockerProvider, gateway: Gateway) 
             gateway.answer(listener, b"hi\n")
             refused = "bench: the gateway cannot be reached: errno 111 of connect \n"
             assert agent.end() == (0, f"hi\n{refused}{DOOR_FAILED}\n")
-
-
-def test_without_a_gateway_there_is_no_agent(provider: DockerProvider, gateway: Gateway) -> None:
-    gateway.close()
-    with _sandbox(provider, gateway.mount) as sandbox:
-        assert Agent(sandbox, "echo never").end() == (
-            DOOR_FAILED,
-            "bench: the gateway cannot be reached: errno 111 of connect \n",
-        )
 
 
 def test_the_door_names_the_process_group_of_the_agent(provider: DockerProvider, gateway: Gateway) -> None:
@@ -339,12 +315,3 @@ def test_what_is_mounted_is_not_kept(provider: DockerProvider, gateway: Gateway,
             )
     finally:
         assert provider.forget_kept(reference)
-
-
-def test_a_source_that_is_missing_is_told_and_not_made(provider: DockerProvider, tmp_path: Path) -> None:
-    with (
-        pytest.raises(AgentSetupFailed, match="/opt/agent"),
-        _sandbox(provider, Mount(tmp_path / "x", "/opt/agent")),
-    ):
-        pass
-    assert list(tmp_path.iterdir()) == []

@@ -12,13 +12,12 @@ import pytest
 
 from pytest_benchjobs.model.job import JobStatus
 from pytest_benchjobs.model.owner import current_owner
-from pytest_benchjobs.model.scenario import Environment
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
-from pytest_benchjobs.sandbox.protocol import SandboxSpec
 from pytest_benchjobs.store.bundle import JobBundle
-from tests.support import IMAGE
 from tests.unit.records import NOW, record
 from tests.unit.test_cli import run
+
+from .sandboxes import started
 
 pytestmark = pytest.mark.docker
 
@@ -33,18 +32,9 @@ def keep(provider: DockerProvider, tmp_path: Path) -> Iterator[Keep]:
     def keep(job: str, directory: Path = tmp_path, **changes: object) -> str:
         values = {"status": JobStatus.COMPLETED, "finished_at": NOW, **changes}
         JobBundle.create(directory, record(directory, id=job, **values))
-        bundle = directory / "jobs" / job
-        spec = SandboxSpec(
-            environment=Environment(image=IMAGE, network="none"),
-            labels={"job": job, "trial": "t", "bundle": str(bundle)},
-            network="none",
-            deadline=300,
-        )
-        sandbox = provider.start(spec, lambda phase: None)
-        try:
+        labels = {"job": job, "trial": "t", "bundle": str(directory / "jobs" / job)}
+        with started(provider, labels=labels) as sandbox:
             made.append(sandbox.keep(f"{job}-{secrets.token_hex(3)}"))
-        finally:
-            sandbox.remove()
         return made[-1]
 
     yield keep

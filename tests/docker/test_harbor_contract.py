@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import IMAGE, results, run
+from tests.support import IMAGE, by_agent, run
 
 pytestmark = pytest.mark.docker
 
@@ -61,47 +61,32 @@ def _task(directory: Path, solution: str) -> None:
     )
 
 
-@pytest.fixture(scope="module")
-def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
-    found = {}
-    for grading, options in (
-        ("contract", ['--bench-agent=command:bash "$BENCH_PROBLEM_FILE"']),
-        ("strict", ["--bench-grading=strict"]),
-    ):
-        directory = tmp_path_factory.mktemp(grading)
-        _task(directory / "tasks" / "nothing", "true\n")
-        for name, start in STARTS.items():
-            _task(directory / "tasks" / name, _solution(start))
-        run(directory, "tasks", "--bench-agent=oracle", *options, "--bench-concurrency=7")
-        found[grading] = results(directory)
+def _graded(directory: Path, option: str) -> dict[str, list[dict[str, Any]]]:
+    """Results by agent, those of one that does nothing apart: they are failures."""
+    _task(directory / "tasks" / "nothing", "true\n")
+    for name, start in STARTS.items():
+        _task(directory / "tasks" / name, _solution(start))
+    run(directory, "tasks", "--bench-agent=oracle", option, "--bench-concurrency=7")
+    found = by_agent(directory)
+    for agent, ended in found.items():
+        (nothing,) = [one for one in ended if one["scenario"] == "nothing"]
+        assert (nothing["outcome"], nothing["score"]) == ("failed", 0.0)
+        ended.remove(nothing)
+        assert {one["scenario"] for one in ended} == set(STARTS), agent
     return found
 
 
-def _by(jobs: list[dict[str, Any]], agent: str) -> dict[str, tuple[str, float | None]]:
-    return {one["scenario"]: (one["outcome"], one["score"]) for one in jobs if one["agent"]["name"] == agent}
+def test_the_reference_passes_and_so_does_an_agent_that_is_not_trusted(tmp_path: Path) -> None:
+    found = _graded(tmp_path, '--bench-agent=command:bash "$BENCH_PROBLEM_FILE"')
+    for one in (*found["oracle"], *found["command"]):
+        assert (one["outcome"], one["score"]) == ("passed", 1.0), one
+    for one in found["oracle"]:
+        assert any("kept 1 process(es)" in note and "server.pl" in note for note in one["notes"]), one
+        assert one["agent_end"]["killed"] == []
 
 
-def _ends(outcome: str, score: float) -> dict[str, tuple[str, float]]:
-    return {"nothing": ("failed", 0.0), **dict.fromkeys(STARTS, (outcome, score))}
-
-
-def test_the_reference_passes_and_so_does_an_agent_that_is_not_trusted(
-    jobs: dict[str, list[dict[str, Any]]],
-) -> None:
-    assert _by(jobs["contract"], "oracle") == _ends("passed", 1.0)
-    assert _by(jobs["contract"], "command") == _ends("passed", 1.0)
-
-
-def test_what_lived_on_is_noted(jobs: dict[str, list[dict[str, Any]]]) -> None:
-    for one in jobs["contract"]:
-        if one["agent"]["name"] == "oracle" and one["scenario"] != "nothing":
-            assert any("kept 1 process(es)" in note and "server.pl" in note for note in one["notes"]), one
-            assert one["agent_end"]["killed"] == []
-
-
-def test_strict_grading_ends_it_and_says_so(jobs: dict[str, list[dict[str, Any]]]) -> None:
-    assert _by(jobs["strict"], "oracle") == _ends("failed", 0.0)
-    for one in jobs["strict"]:
-        if one["scenario"] != "nothing":
-            assert "killed before grading" in one["failure"]["message"]
-            assert "server.pl" in one["failure"]["message"]
+def test_strict_grading_ends_it_and_says_so(tmp_path: Path) -> None:
+    for one in _graded(tmp_path, "--bench-grading=strict")["oracle"]:
+        assert (one["outcome"], one["score"]) == ("failed", 0.0), one
+        assert "killed before grading" in one["failure"]["message"]
+        assert "server.pl" in one["failure"]["message"]

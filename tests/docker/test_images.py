@@ -20,8 +20,9 @@ from pytest_benchjobs.sandbox.docker import images as images_module
 from pytest_benchjobs.sandbox.docker.engine import Engine
 from pytest_benchjobs.sandbox.docker.images import Images, ResolvedImage
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
-from pytest_benchjobs.sandbox.protocol import SandboxSpec
 from tests.support import IMAGE, PATIENCE, set_clock, until
+
+from .sandboxes import out, started
 
 pytestmark = pytest.mark.docker
 
@@ -35,14 +36,12 @@ def _little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def client() -> Iterator[docker.APIClient]:
+def client(client: docker.APIClient) -> Iterator[docker.APIClient]:
     """A client; images that were built for the test are gone afterwards."""
-    client = docker.APIClient(version="auto")
     before = _built(client)
     yield client
     for image in _built(client) - before:
         client.remove_image(image, force=True)
-    client.close()
 
 
 def _built(client: docker.APIClient) -> set[str]:
@@ -83,18 +82,6 @@ def test_an_image_that_is_here_is_used_as_it_is(client: docker.APIClient) -> Non
     assert (image.record.reference, image.record.id, image.record.substituted) == (IMAGE, image.id, {})
 
 
-def test_an_image_can_be_replaced_and_the_result_says_so(client: docker.APIClient) -> None:
-    image = _resolve(image="nowhere/base:1", image_map={"docker.io/nowhere/base:1": IMAGE})
-    assert image.record.reference == "nowhere/base:1"
-    assert image.record.substituted == {"nowhere/base:1": IMAGE}
-
-
-def test_a_missing_image_falls_back_to_its_dockerfile(client: docker.APIClient, tmp_path: Path) -> None:
-    dockerfile = _context(tmp_path / TASK, f"FROM {IMAGE}\nWORKDIR /here\nUSER nobody\n")
-    image = _resolve(dockerfile, image="nowhere/prebuilt:1")
-    assert (image.record.reference, image.workdir, image.user) == ("Dockerfile", "/here", "nobody")
-
-
 def test_a_missing_image_without_a_dockerfile_is_an_error_once(client: docker.APIClient) -> None:
     engine = Engine()
     images = Images(engine)
@@ -128,24 +115,6 @@ def test_a_failure_is_remembered_for_a_while_and_for_longer_where_it_took_long(
     engine.close()
 
 
-def test_what_goes_in_decides_the_name_and_nothing_is_built_twice(
-    client: docker.APIClient, tmp_path: Path
-) -> None:
-    text = f"FROM {IMAGE}\nARG WHO=x\nCOPY a.txt /\nRUN echo $WHO > /who\n"
-    dockerfile = _context(
-        tmp_path / TASK, text, **{"a.txt": "1", "ignored.txt": "1", ".dockerignore": "ign*\n"}
-    )
-    first = _resolve(dockerfile)
-    count = len(_built(client))
-    (tmp_path / TASK / "ignored.txt").write_text("2")
-    assert _resolve(dockerfile).id == first.id
-    assert len(_built(client)) == count
-    changed = [_resolve(dockerfile, build_args={"WHO": "y"}).id]
-    (tmp_path / TASK / "a.txt").write_text("2")
-    changed.append(_resolve(dockerfile).id)
-    assert len({first.id, *changed}) == 3
-
-
 def test_base_images_of_a_dockerfile_are_replaced(client: docker.APIClient, tmp_path: Path) -> None:
     dockerfile = _context(
         tmp_path / TASK,
@@ -162,35 +131,6 @@ def test_base_images_of_a_dockerfile_are_replaced(client: docker.APIClient, tmp_
         assert client.logs(container).decode().split() == ["Dockerfile", "a.txt"]
     finally:
         client.remove_container(container, force=True)
-
-
-def test_a_base_image_that_a_variable_names_is_part_of_what_goes_in(
-    client: docker.APIClient, tmp_path: Path
-) -> None:
-    text = "ARG BASE=faults-base:1\nARG TOOLS=faults\nFROM ${TOOLS}-base:2 AS tools\nFROM ${BASE}\n"
-    text += "COPY --from=tools /etc/hostname /copied\n"
-    dockerfile = _context(tmp_path / TASK, text)
-    found = []
-    try:
-        for number in ("1", "2"):
-            client.tag(IMAGE, "faults-base", number)
-        found.append(_resolve(dockerfile).record.key)
-        for number in ("1", "2"):
-            (tmp_path / number).mkdir()
-            other = _context(tmp_path / number / TASK, f"FROM {IMAGE}\nRUN echo {number}\n")
-            engine = Engine()
-            client.tag(
-                Images(engine).resolve(Environment(dockerfile=other), {}, {}).id, "faults-base", number
-            )
-            engine.close()
-            found.append(_resolve(dockerfile).record.key)
-        found.append(_resolve(dockerfile, build_args={"BASE": IMAGE}).record.key)
-        mapped = _resolve(dockerfile, image_map={"faults-base:1": IMAGE})
-        assert mapped.record.substituted == {"faults-base:1": IMAGE}
-    finally:
-        for name in ("faults-base:1", "faults-base:2"):
-            client.remove_image(name, force=True)
-    assert len(set(found)) == 4, "each is another image under the same names"
 
 
 def test_a_base_image_for_the_platform_is_part_of_what_goes_in(
@@ -316,15 +256,10 @@ def test_the_user_and_the_entrypoint_of_an_image_are_kept_as_asked(
     )
     seen = []
     for keep in (True, False):
-        environment = Environment(dockerfile=dockerfile, network="none", keep_entrypoint=keep)
-        spec = SandboxSpec(environment, {"job": "test-images"}, "none", 120)
-        sandbox = provider.start(spec, lambda phase: None)
-        output = bytearray()
-        try:
+        with started(
+            provider, image=None, workdir=None, dockerfile=dockerfile, keep_entrypoint=keep
+        ) as sandbox:
             wait = "until test -e /tmp/served; do sleep 0.05; done" if keep else "sleep 0.3"
-            script = f"{wait}; id -un; pwd; cat /tmp/served 2>/dev/null || echo no"
-            sandbox.exec(["sh", "-c", script], timeout=60, sink=output.extend)
-            seen.append((output.decode().split(), sandbox.processes(), sandbox.workdir))
-        finally:
-            sandbox.remove()
+            said = out(sandbox, f"{wait}; id -un; pwd; cat /tmp/served 2>/dev/null || echo no", timeout=60)
+            seen.append((said.split(), sandbox.processes(), sandbox.workdir))
     assert seen == [(["nobody", "/home", "served"], (), "/home"), (["nobody", "/home", "no"], (), "/home")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,36 +10,19 @@ from pathlib import Path
 import docker
 import pytest
 
-from pytest_benchjobs.model.errors import ImageBuildFailed, ImageMissing
+from pytest_benchjobs.model.errors import ImageMissing
 from pytest_benchjobs.model.scenario import Environment
-from pytest_benchjobs.sandbox.docker.container import DockerSandbox
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
-from pytest_benchjobs.sandbox.protocol import File, SandboxSpec
+from pytest_benchjobs.sandbox.protocol import File
 from tests.support import IMAGE
+
+from .sandboxes import out, started
 
 pytestmark = pytest.mark.docker
 
-
-def _start(
-    provider: DockerProvider, *, kept: str | None = None, files: tuple[File, ...] = (), **environment: object
-) -> DockerSandbox:
-    wanted = Environment(**{"image": IMAGE, "workdir": "/app", "network": "none", **environment})
-    spec = SandboxSpec(
-        environment=wanted,
-        labels={"job": "test-kept", "trial": "a.yaml::s[oracle]", "bundle": "/results/jobs/test-kept"},
-        network=wanted.network,
-        deadline=300,
-        files=files,
-        kept=kept,
-    )
-    return provider.start(spec, lambda phase: None)
-
-
-def _out(sandbox: DockerSandbox, script: str, **kwargs: object) -> str:
-    output = bytearray()
-    result = sandbox.exec(["sh", "-c", script], timeout=30, sink=output.extend, **kwargs)
-    assert result.exit_status == 0, output
-    return output.decode()
+_start = functools.partial(
+    started, labels={"job": "test-kept", "trial": "a.yaml::s[oracle]", "bundle": "/results/jobs/test-kept"}
+)
 
 
 @pytest.fixture
@@ -48,65 +32,43 @@ def name(provider: DockerProvider) -> Iterator[str]:
     provider.forget_kept(f"benchjobs-kept:{name}")
 
 
-@pytest.fixture
-def client() -> Iterator[docker.APIClient]:
-    client = docker.APIClient(version="auto")
-    yield client
-    client.close()
-
-
 def test_what_an_agent_left_is_there_again(provider: DockerProvider, name: str) -> None:
-    sandbox = _start(provider)
-    try:
-        _out(
+    with _start(provider) as sandbox:
+        out(
             sandbox,
             "echo done > out.txt; rm /etc/debian_version; mkdir -p /srv/agent/cache; chmod 600 out.txt",
         )
         reference = sandbox.keep(name)
         assert reference == f"benchjobs-kept:{name}"
-        _out(sandbox, "echo later > out.txt")
+        out(sandbox, "echo later > out.txt")
         began_with = sandbox.image
-    finally:
-        sandbox.remove()
 
-    again = _start(provider, kept=reference, files=(File("/app/more.txt", content=b"more"),))
-    try:
-        assert _out(again, "cat out.txt more.txt; stat -c %a out.txt; ls -d /srv/agent/cache; pwd") == (
+    with _start(provider, File("/app/more.txt", content=b"more"), kept=reference) as again:
+        assert out(again, "cat out.txt more.txt; stat -c %a out.txt; ls -d /srv/agent/cache; pwd") == (
             "done\nmore600\n/srv/agent/cache\n/app\n"
         )
-        assert _out(again, "test -e /etc/debian_version && echo there || echo gone") == "gone\n"
+        assert out(again, "test -e /etc/debian_version && echo there || echo gone") == "gone\n"
         # It is still the image the trial began with that decides how its result compares.
         assert again.image == began_with
         assert again.restore_programs() == ()
-    finally:
-        again.remove()
 
 
 def test_what_is_kept_has_no_value_of_a_variable(
     provider: DockerProvider, client: docker.APIClient, name: str
 ) -> None:
-    sandbox = _start(provider, env={"API_TOKEN": "sk-very-secret", "PATH": "/opt/x:/usr/bin:/bin"})
-    try:
+    with _start(provider, env={"API_TOKEN": "sk-very-secret", "PATH": "/opt/x:/usr/bin:/bin"}) as sandbox:
         reference = sandbox.keep(name)
-    finally:
-        sandbox.remove()
     assert "sk-very-secret" not in str(client.inspect_image(reference))
     assert "sk-very-secret" not in str(client.history(reference))
-    again = _start(provider, kept=reference, env={"API_TOKEN": "another"})
-    try:
-        assert _out(again, "echo $API_TOKEN; command -v ls") == "another\n/usr/bin/ls\n"
-    finally:
-        again.remove()
+    with _start(provider, kept=reference, env={"API_TOKEN": "another"}) as again:
+        assert out(again, "echo $API_TOKEN; command -v ls") == "another\n/usr/bin/ls\n"
 
 
 def test_a_container_that_others_start_from_it_is_not_swept(
     provider: DockerProvider, client: docker.APIClient, name: str
 ) -> None:
-    sandbox = _start(provider)
-    try:
+    with _start(provider) as sandbox:
         reference = sandbox.keep(name)
-    finally:
-        sandbox.remove()
     own = client.create_container(reference, ["true"])["Id"]
     try:
         provider.sweep()
@@ -116,31 +78,12 @@ def test_a_container_that_others_start_from_it_is_not_swept(
         client.remove_container(own, force=True)
 
 
-def test_the_limits_of_the_scenario_hold_in_what_was_kept(
-    provider: DockerProvider, client: docker.APIClient, name: str
-) -> None:
-    sandbox = _start(provider)
-    try:
-        reference = sandbox.keep(name)
-    finally:
-        sandbox.remove()
-    again = _start(provider, kept=reference, memory=64 << 20, pids=77)
-    try:
-        host = client.inspect_container(again.id)["HostConfig"]
-        assert (host["Memory"], host["PidsLimit"], host["NetworkMode"]) == (64 << 20, 77, "none")
-    finally:
-        again.remove()
-
-
 def test_it_is_listed_with_its_size_and_where_it_came_from_until_it_is_forgotten(
     provider: DockerProvider, name: str
 ) -> None:
-    sandbox = _start(provider)
-    try:
-        _out(sandbox, "head -c 300000 /dev/zero > big")
+    with _start(provider) as sandbox:
+        out(sandbox, "head -c 300000 /dev/zero > big")
         reference = sandbox.keep(name)
-    finally:
-        sandbox.remove()
     found = {one.reference: one for one in provider.kept()}[reference]
     assert (found.job, found.trial, found.bundle) == (
         "test-kept",
@@ -151,30 +94,11 @@ def test_it_is_listed_with_its_size_and_where_it_came_from_until_it_is_forgotten
     assert provider.forget_kept(reference)
     assert reference not in {one.reference for one in provider.kept()}
     assert not provider.forget_kept(reference)
-    with pytest.raises(ImageMissing, match=r"no longer on this machine.*--bench-keep"):
-        _start(provider, kept=reference)
-
-
-def test_only_what_was_kept_can_be_forgotten_or_started_as_such(
-    provider: DockerProvider, client: docker.APIClient
-) -> None:
-    assert not provider.forget_kept(IMAGE)
-    assert client.inspect_image(IMAGE)
-    with pytest.raises(ImageMissing, match="not an image that was kept"):
-        _start(provider, kept=IMAGE)
-
-
-def test_a_named_image_is_known_by_its_digest(provider: DockerProvider, client: docker.APIClient) -> None:
-    digest = client.inspect_image(IMAGE)["Id"]
-    environment = Environment(image=IMAGE)
-    assert provider.identify(environment, {}, {}) == digest
-    assert provider.identify(Environment(image="nowhere/other"), {"nowhere/other": IMAGE}, {}) == digest
-    assert provider.identify(Environment(image="nowhere/other"), {}, {}) is None
-    sandbox = _start(provider)
-    try:
-        assert sandbox.image.key == digest
-    finally:
-        sandbox.remove()
+    with (
+        pytest.raises(ImageMissing, match=r"no longer on this machine.*--bench-keep"),
+        _start(provider, kept=reference),
+    ):
+        pass
 
 
 def test_an_image_is_asked_for_once_however_many_trials_want_it(
@@ -214,24 +138,12 @@ def test_a_dockerfile_is_known_before_it_is_built(
     assert provider.identify(environment(5, image="nowhere/other"), {}, {}) is None
 
     built = environment(6)
-    sandbox = _start(provider, image=None, dockerfile=built.dockerfile)
     try:
-        assert sandbox.image.key == first
-        assert provider.identify(environment(7, image="nowhere/other"), {}, {}) == first
+        with _start(provider, image=None, dockerfile=built.dockerfile) as sandbox:
+            assert sandbox.image.key == first
+            assert provider.identify(environment(7, image="nowhere/other"), {}, {}) == first
     finally:
-        sandbox.remove()
         client.remove_image(first, force=True)
-
-
-def test_nothing_is_known_of_a_dockerfile_whose_base_is_not_here(
-    provider: DockerProvider, tmp_path: Path
-) -> None:
-    (tmp_path / "Dockerfile").write_text("FROM nowhere/base:1\n")
-    environment = Environment(dockerfile=tmp_path / "Dockerfile")
-    assert provider.identify(environment, {}, {}) is None
-    assert provider.identify(environment, {"nowhere/base:1": IMAGE}, {}) is not None
-    with pytest.raises(ImageBuildFailed, match="cannot be read"):
-        provider.identify(Environment(dockerfile=tmp_path / "missing"), {}, {})
 
 
 @pytest.mark.parametrize(
@@ -240,18 +152,14 @@ def test_nothing_is_known_of_a_dockerfile_whose_base_is_not_here(
     ids=["prints no more", "has closed its output"],
 )
 def test_a_command_that_falls_silent_is_waited_for_no_longer(provider: DockerProvider, script: str) -> None:
-    sandbox = _start(provider)
-    try:
+    with _start(provider) as sandbox:
         result = sandbox.exec(["sh", "-c", script], timeout=50, silent=0.4, sink=lambda data: None)
         assert (result.exit_status, result.timed_out, result.silent) == (None, True, True)
         assert result.seconds < 40
-    finally:
-        sandbox.remove()
 
 
 def test_a_command_that_keeps_talking_is_not_silent(provider: DockerProvider) -> None:
-    sandbox = _start(provider)
-    try:
+    with _start(provider) as sandbox:
         script = "for i in $(seq 30); do echo $i; sleep 0.2; done"
         result = sandbox.exec(["sh", "-c", script], timeout=50, silent=5, sink=lambda data: None)
         assert (result.exit_status, result.timed_out, result.silent) == (0, False, False)
@@ -259,5 +167,3 @@ def test_a_command_that_keeps_talking_is_not_silent(provider: DockerProvider) ->
             ["sh", "-c", "while :; do echo; sleep 0.1; done"], timeout=0.6, silent=30, sink=lambda data: None
         )
         assert (late.timed_out, late.silent) == (True, False)
-    finally:
-        sandbox.remove()

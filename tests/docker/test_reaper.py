@@ -7,7 +7,6 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
 
 import docker
 import pytest
@@ -16,7 +15,7 @@ from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.sandbox.docker.engine import Engine
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from pytest_benchjobs.sandbox.docker.sweep import sweep
-from tests.support import IMAGE, PATIENCE
+from tests.support import IMAGE, PATIENCE, containers, containers_left
 
 pytestmark = pytest.mark.docker
 
@@ -40,29 +39,11 @@ OWNER = textwrap.dedent(f"""
     """)
 
 
-@pytest.fixture
-def client() -> Iterator[docker.APIClient]:
-    client = docker.APIClient(version="auto")
-    yield client
-    client.close()
-
-
-def _containers(client: docker.APIClient, job: str) -> list[str]:
-    return [found["Id"] for found in client.containers(all=True, filters={"label": f"benchjobs.job={job}"})]
-
-
 def _start(job: str, ending: str) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", OWNER, job, ending], stdout=subprocess.PIPE, text=True)
 
 
-def _until_gone(client: docker.APIClient, job: str, seconds: float) -> list[str]:
-    deadline = time.monotonic() + seconds
-    while (left := _containers(client, job)) and time.monotonic() < deadline:
-        time.sleep(0.2)  # between two looks
-    return left
-
-
-def test_the_reaper_removes_what_a_killed_process_leaves(client: docker.APIClient) -> None:
+def test_the_reaper_removes_what_a_killed_process_leaves() -> None:
     process = _start("test-reaper-kill", "wait")
     assert process.stdout is not None
     process.stdout.readline()
@@ -70,14 +51,14 @@ def test_the_reaper_removes_what_a_killed_process_leaves(client: docker.APIClien
     process.send_signal(signal.SIGKILL)
     # The pipe ends with the process: the reaper does not hold it open.
     assert process.communicate(timeout=60)[0] in ("", "started\n")
-    assert _until_gone(client, "test-reaper-kill", PATIENCE) == []
+    assert containers_left("test-reaper-kill") == []
 
 
-def test_closing_leaves_neither_containers_nor_a_reaper(client: docker.APIClient) -> None:
+def test_closing_leaves_neither_containers_nor_a_reaper() -> None:
     process = _start("test-reaper-close", "close")
     output, _ = process.communicate(timeout=PATIENCE)
     assert (process.returncode, output) == (0, "started\n" * 3)
-    assert _until_gone(client, "test-reaper-close", PATIENCE) == []
+    assert containers_left("test-reaper-close") == []
     alive = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert f"/{process.pid}/" not in alive
 
@@ -118,13 +99,13 @@ def test_a_sweep_takes_what_is_dead_and_leaves_what_may_live(client: docker.APIC
             "bench-test-sweep", labels={"benchjobs.owner": str(dead), "benchjobs.host": me.host}
         )
         swept = sweep(Engine(), me)
-        left = set(_containers(client, "test-sweep"))
+        left = set(containers("test-sweep"))
         assert (left & gone, left & kept) == (set(), kept)
         assert swept >= 5
         assert client.networks(ids=[network]) == []
         assert not client.volumes(filters={"name": "bench-test-sweep"})["Volumes"]
     finally:
-        for container in _containers(client, "test-sweep"):
+        for container in containers("test-sweep"):
             client.remove_container(container, force=True)
 
 
@@ -135,6 +116,6 @@ def test_a_provider_sweeps_when_asked(client: docker.APIClient) -> None:
     provider = DockerProvider(me)
     try:
         assert provider.sweep() >= 1
-        assert left not in _containers(client, "test-sweep")
+        assert left not in containers("test-sweep")
     finally:
         provider.close()

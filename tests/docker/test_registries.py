@@ -30,15 +30,13 @@ class Stopped(Exception):
 
 
 @pytest.fixture
-def registry() -> Iterator[Registry]:
+def registry(client: docker.APIClient) -> Iterator[Registry]:
     registry = Registry()
     yield registry
     registry.stop()
-    client = docker.APIClient(version="auto")
     for name in ("one", "two"):
         with contextlib.suppress(docker.errors.APIError):
             client.remove_image(registry.image(name), force=True)
-    client.close()
 
 
 @pytest.fixture
@@ -118,13 +116,6 @@ def test_a_full_disk_of_the_engine_is_not_a_missing_image(
             resolve(images, "nowhere/x:1")
 
 
-def test_a_pull_is_broken_off(registry: Registry, images: Images) -> None:
-    registry.silent = True
-    registry.start()
-    with pytest.raises(Stopped):
-        resolve(images, registry.image("one"), stop_when(registry.hanging))
-
-
 def test_waiting_for_a_registry_is_broken_off(
     registry: Registry, images: Images, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,14 +131,18 @@ def test_waiting_for_a_registry_is_broken_off(
         resolve(images, registry.image("one"), stop_when(waits))
 
 
-def test_waiting_for_the_pull_of_another_trial_is_broken_off(registry: Registry, images: Images) -> None:
+def test_a_pull_is_broken_off_and_so_is_waiting_for_that_of_another_trial(
+    registry: Registry, images: Images
+) -> None:
     registry.silent = True
     registry.start()
-    over = threading.Event()
+    over, broken_off = threading.Event(), threading.Event()
 
     def pull() -> None:
-        with contextlib.suppress(Stopped):
+        try:
             resolve(images, registry.image("one"), stop_when(over))
+        except Stopped:
+            broken_off.set()
 
     other = threading.Thread(target=pull)
     other.start()
@@ -156,6 +151,7 @@ def test_waiting_for_the_pull_of_another_trial_is_broken_off(registry: Registry,
         resolve(images, registry.image("one"), stop_when(registry.hanging))
     over.set()
     other.join()
+    assert broken_off.is_set()
 
 
 def _dockerfile(tmp_path: Path, text: str) -> Path:
@@ -164,9 +160,9 @@ def _dockerfile(tmp_path: Path, text: str) -> Path:
     return tmp_path / "task" / "Dockerfile"
 
 
-def test_a_build_is_broken_off_and_leaves_nothing(images: Images, tmp_path: Path) -> None:
-    client = docker.APIClient(version="auto")
-
+def test_a_build_is_broken_off_and_leaves_nothing(
+    images: Images, client: docker.APIClient, tmp_path: Path
+) -> None:
     def building() -> list[str]:
         return [found["Id"] for found in client.containers(all=True) if "sleep 4711" in found["Command"]]
 
@@ -174,17 +170,10 @@ def test_a_build_is_broken_off_and_leaves_nothing(images: Images, tmp_path: Path
         if building():
             raise Stopped
 
-    try:
-        with pytest.raises(Stopped):
-            images.resolve(
-                Environment(dockerfile=_dockerfile(tmp_path, f"FROM {IMAGE}\nRUN sleep 4711\n")),
-                {},
-                {},
-                check,
-            )
-        until(lambda: not building())
-    finally:
-        client.close()
+    dockerfile = _dockerfile(tmp_path, f"FROM {IMAGE}\nRUN sleep 4711\n")
+    with pytest.raises(Stopped):
+        images.resolve(Environment(dockerfile=dockerfile), {}, {}, check)
+    until(lambda: not building())
 
 
 def test_waiting_for_the_build_of_another_process_is_broken_off(

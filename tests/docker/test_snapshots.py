@@ -36,14 +36,12 @@ scenarios:
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Iterator[list[str]]:
+def kept(client: docker.APIClient) -> Iterator[list[str]]:
     found: list[str] = []
     yield found
-    client = docker.APIClient(version="auto")
     for reference in found:
         with contextlib.suppress(docker.errors.NotFound):
             client.remove_image(reference, force=True, noprune=True)
-    client.close()
 
 
 def newest(tmp_path: Path) -> Path:
@@ -88,30 +86,23 @@ def test_a_scenario_goes_on_where_a_trial_ended(tmp_path: Path, kept: list[str])
     assert (result["reused"], result["score"]) == (None, 0.0)
 
 
-def test_one_that_is_gone_is_an_error_and_is_not_pulled(tmp_path: Path, kept: list[str]) -> None:
+def test_one_that_is_gone_is_an_error_and_is_not_pulled(
+    tmp_path: Path, client: docker.APIClient, kept: list[str]
+) -> None:
     job, reference = begin(tmp_path, kept, "one")
-    client = docker.APIClient(version="auto")
     client.remove_image(reference, force=True, noprune=True)
-    client.close()
     for snapshot in (f"{job}/set-up", reference, "benchjobs-kept:never-there"):
         result = go_on(tmp_path, snapshot, "--bench-force")
-        assert (result["outcome"], result["score"], result["failure"]["class"]) == (
-            "error",
-            None,
-            "image_missing",
-        )
-        assert (
-            f"the snapshot {snapshot} is not on this machine: `benchjobs gc` or `rm` removed it"
-            in result["failure"]["message"]
-        )
+        assert (result["outcome"], result["score"]) == ("error", None)
+        assert result["failure"]["class"] == "image_missing"
+        said = f"the snapshot {snapshot} is not on this machine: `benchjobs gc` or `rm` removed it"
+        assert said in result["failure"]["message"]
 
 
-def test_an_image_of_another_origin_is_no_snapshot(tmp_path: Path) -> None:
-    client = docker.APIClient(version="auto")
+def test_an_image_of_another_origin_is_no_snapshot(tmp_path: Path, client: docker.APIClient) -> None:
     client.tag(IMAGE, "benchjobs-kept", "not-ours-test")
     try:
         result = go_on(tmp_path, "benchjobs-kept:not-ours-test", "--bench-force")
         assert result["failure"]["class"] == "image_missing"
     finally:
         client.remove_image("benchjobs-kept:not-ours-test", noprune=True)
-        client.close()

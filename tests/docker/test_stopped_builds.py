@@ -7,7 +7,6 @@ import os
 import secrets
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 
 from tests.support import IMAGE, PATIENCE, jobs, results, start, until
 
+from .console import benchjobs
 from .registry import Registry
 
 pytestmark = pytest.mark.docker
@@ -51,8 +51,7 @@ def _manifest(directory: Path, environment: str) -> None:
 def _stop(directory: Path, process: subprocess.Popen[str], how: str) -> None:
     if how == "cancel":
         (job,) = jobs(directory)
-        benchjobs = Path(sys.executable).with_name("benchjobs")
-        subprocess.run([benchjobs, "cancel", job, "--dir", "reports"], cwd=directory, check=True)
+        assert benchjobs(directory, "cancel", job, "--dir", "reports").returncode == 0
     else:
         os.kill(process.pid, signal.Signals[how])
 
@@ -75,11 +74,12 @@ def _stopped(directory: Path, how: str, options: tuple[str, ...], waits: Callabl
 
 @pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["one process", "xdist"])
 @pytest.mark.parametrize("how", ["SIGINT", "SIGTERM", "cancel"])
-def test_while_an_image_is_built(tmp_path: Path, how: str, options: tuple[str, ...]) -> None:
+def test_while_an_image_is_built(
+    tmp_path: Path, client: docker.APIClient, how: str, options: tuple[str, ...]
+) -> None:
     marker = f"sleep 4{secrets.randbelow(10**6):06}"
     (tmp_path / "Dockerfile").write_text(f"FROM {IMAGE}\nRUN {marker}\n")
     _manifest(tmp_path, "dockerfile: Dockerfile")
-    client = docker.APIClient(version="auto")
 
     def building() -> list[str]:
         return [found["Id"] for found in client.containers(all=True) if marker in found["Command"]]
@@ -90,7 +90,6 @@ def test_while_an_image_is_built(tmp_path: Path, how: str, options: tuple[str, .
     finally:
         for container in building():
             client.remove_container(container, force=True)
-        client.close()
 
 
 @pytest.mark.parametrize("how", ["SIGTERM", "cancel"])

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from pytest_benchjobs.model.errors import ContainerLost
-from pytest_benchjobs.model.scenario import Environment
 from pytest_benchjobs.sandbox.docker.container import DockerSandbox
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
-from pytest_benchjobs.sandbox.protocol import ExecResult, SandboxSpec, Stopping
-from tests.support import IMAGE, until
+from pytest_benchjobs.sandbox.protocol import ExecResult, Stopping
+from tests.support import until
+
+from .sandboxes import sh, started
 
 pytestmark = pytest.mark.docker
 
@@ -20,6 +21,8 @@ LOOP = "echo $$; while :; do sleep 60; done"
 ON_INT = f"trap 'echo used 5; exit 3' INT; {LOOP}"
 ON_TERM = f"trap '' INT; trap 'echo used 7; exit 4' TERM; {LOOP}"
 NEVER = f"trap '' INT TERM; {LOOP}"
+CLOSED = "trap 'exit 6' INT; echo $$; exec >&- 2>&-; while :; do sleep 60; done"
+PARENT = "trap 'exit 6' INT; (trap 'echo child; exit' INT; echo $$; while :; do sleep 60; done)"
 GRACES = (("INT", 1.0), ("TERM", 1.0))
 LONG = (("INT", 20.0), ("TERM", 20.0))
 
@@ -31,17 +34,8 @@ def _await_nobody(sandbox: DockerSandbox) -> None:
 
 @pytest.fixture(scope="module")
 def sandbox(provider: DockerProvider) -> Iterator[DockerSandbox]:
-    spec = SandboxSpec(
-        environment=Environment(image=IMAGE, workdir="/app", network="none"),
-        labels={"job": "test-stopping", "trial": "t"},
-        network="none",
-        deadline=300,
-    )
-    sandbox = provider.start(spec, lambda phase: None)
-    try:
+    with started(provider) as sandbox:
         yield sandbox
-    finally:
-        sandbox.remove()
 
 
 class Command:
@@ -85,20 +79,34 @@ class Command:
         return [line for line in self.output.decode().splitlines()[1:] if line != "Terminated"]
 
 
-@pytest.mark.parametrize("user", ["root", "nobody"])
-def test_one_that_ends_when_interrupted_says_its_last_line(sandbox: DockerSandbox, user: str) -> None:
-    command = Command(sandbox, ON_INT)
-    result = command.run(lambda: command.begun, LONG, user=user)
-    assert (result.exit_status, result.timed_out, result.stopped, result.silent) == (3, True, True, False)
-    assert (command.said, command.signals) == (["used 5"], ["INT"])
-    _await_nobody(sandbox)
-
-
-def test_one_that_ignores_that_is_terminated(sandbox: DockerSandbox) -> None:
-    command = Command(sandbox, ON_TERM)
-    result = command.run(lambda: command.begun, (("INT", 0.5), ("TERM", 20.0)))
-    assert (result.exit_status, result.timed_out, result.stopped) == (4, True, True)
-    assert (command.said, command.signals) == (["used 7"], ["INT", "TERM"])
+@pytest.mark.parametrize(
+    ("script", "user", "graces", "status", "signals", "said"),
+    [
+        (ON_INT, "root", LONG, 3, ["INT"], ["used 5"]),
+        (ON_INT, "nobody", LONG, 3, ["INT"], ["used 5"]),
+        (ON_TERM, "root", (("INT", 0.5), ("TERM", 20.0)), 4, ["INT", "TERM"], ["used 7"]),
+        (CLOSED, "root", LONG, 6, ["INT"], []),
+        (PARENT, "root", LONG, 6, ["INT"], ["child"]),
+    ],
+)
+def test_one_that_ends_when_it_is_asked_to_says_its_last_line(
+    sandbox: DockerSandbox,
+    script: str,
+    user: str,
+    graces: tuple[tuple[str, float], ...],
+    status: int,
+    signals: list[str],
+    said: list[str],
+) -> None:
+    command = Command(sandbox, script)
+    result = command.run(lambda: command.begun, graces, user=user)
+    assert (result.exit_status, result.timed_out, result.stopped, result.silent) == (
+        status,
+        True,
+        True,
+        False,
+    )
+    assert (command.said, command.signals) == (said, signals)
     _await_nobody(sandbox)
 
 
@@ -113,19 +121,11 @@ def test_one_that_ignores_everything_runs_on_until_everything_is_ended(sandbox: 
 
 
 def test_a_timeout_and_silence_are_no_wish_of_anybody(sandbox: DockerSandbox) -> None:
-    command = Command(sandbox, ON_INT)
-    result = command.run(lambda: False, LONG, timeout=5)
-    assert (result.exit_status, result.timed_out, result.stopped, result.silent) == (3, True, False, False)
-    command = Command(sandbox, ON_INT)
-    result = command.run(lambda: False, LONG, silent=5)
-    assert (result.exit_status, result.timed_out, result.stopped, result.silent) == (3, True, False, True)
-    assert command.said == ["used 5"]
-
-
-def test_one_that_closed_its_output_can_still_be_stopped(sandbox: DockerSandbox) -> None:
-    command = Command(sandbox, "trap 'exit 6' INT; echo $$; exec >&- 2>&-; while :; do sleep 60; done")
-    result = command.run(lambda: command.begun, LONG)
-    assert (result.exit_status, result.timed_out, result.stopped) == (6, True, True)
+    for limit in ("timeout", "silent"):
+        command = Command(sandbox, ON_INT)
+        result = command.run(lambda: False, LONG, **{limit: 5})
+        assert (result.exit_status, result.timed_out, result.stopped) == (3, True, False)
+        assert (result.silent, command.said) == (limit == "silent", ["used 5"])
 
 
 def test_one_that_never_stops_printing_is_stopped(sandbox: DockerSandbox) -> None:
@@ -138,15 +138,6 @@ def test_one_that_ends_by_itself_is_sent_nothing(sandbox: DockerSandbox) -> None
     command = Command(sandbox, "echo $$; exit 5")
     result = command.run(lambda: False)
     assert (result.exit_status, result.timed_out, result.stopped, command.signals) == (5, False, False, [])
-
-
-def test_its_children_are_asked_as_well(sandbox: DockerSandbox) -> None:
-    command = Command(
-        sandbox, "trap 'exit 6' INT; (trap 'echo child; exit' INT; echo $$; while :; do sleep 60; done)"
-    )
-    result = command.run(lambda: command.begun, LONG)
-    assert (result.exit_status, command.said) == (6, ["child"])
-    _await_nobody(sandbox)
 
 
 @pytest.mark.parametrize(
@@ -173,32 +164,16 @@ def test_a_shell_that_hangs_does_not_hold_a_signal_up(
 
 
 def test_a_signal_to_a_container_that_is_gone_is_no_error(provider: DockerProvider) -> None:
-    spec = SandboxSpec(
-        environment=Environment(image=IMAGE, network="none"),
-        labels={"job": "test-stopping", "trial": "gone"},
-        network="none",
-        deadline=300,
-    )
-    sandbox = provider.start(spec, lambda phase: None)
-    sandbox.remove()
+    with started(provider) as sandbox:
+        pass
     sandbox.signal(42, "INT")
 
 
 def test_a_container_that_is_killed_while_a_command_is_asked_to_end_is_lost(provider: DockerProvider) -> None:
-    spec = SandboxSpec(
-        environment=Environment(image=IMAGE, network="none"),
-        labels={"job": "test-stopping", "trial": "killed"},
-        network="none",
-        deadline=300,
-    )
-    sandbox = provider.start(spec, lambda phase: None)
-    try:
-        with pytest.raises(ContainerLost):
-            sandbox.exec(
-                ["sleep", "60"],
-                timeout=60,
-                sink=lambda data: None,
-                stopping=Stopping(lambda: True, lambda name: sandbox.kill(), LONG),
-            )
-    finally:
-        sandbox.remove()
+    with started(provider) as sandbox, pytest.raises(ContainerLost):
+        sh(
+            sandbox,
+            "sleep 60",
+            stopping=Stopping(lambda: True, lambda name: sandbox.kill(), LONG),
+            timeout=60,
+        )

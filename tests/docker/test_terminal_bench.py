@@ -6,14 +6,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support import results, run
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TASKS = (
@@ -45,25 +45,18 @@ def test_the_oracle_solves_each_task_and_nop_none(tasks: Path, image_map: list[s
         shutil.copytree(tasks / name, tmp_path / "terminal-bench" / name)
     (tmp_path / "pytest.ini").write_text("[pytest]\n", "utf-8")
     agents = ["--bench-agent=oracle", "--bench-agent=nop"]
-    command = [sys.executable, "-m", "pytest", "terminal-bench", *agents, *image_map, "--bench-concurrency=4"]
-    done = subprocess.run(
-        command, cwd=tmp_path, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-
-    reports = list(tmp_path.glob("reports/jobs/*/report.json"))
-    assert len(reports) == 1, done.stdout
-    results = json.loads(reports[0].read_text("utf-8"))["results"]
+    done = run(tmp_path, "terminal-bench", *agents, *image_map, "--bench-concurrency=4", timeout=3600)
     verdicts = {
         (result["scenario"], result["agent"]["name"]): (
             result["outcome"],
             result["score"],
             result["failure"] and result["failure"]["message"],
         )
-        for result in results
+        for result in results(tmp_path)
     }
     passed = ("passed", 1.0, None)
     failed = ("failed", 0.0, "score 0 is below the threshold 1")
     assert verdicts == {
         (task, agent): verdict for task in TASKS for agent, verdict in (("oracle", passed), ("nop", failed))
     }
-    assert done.returncode == pytest.ExitCode.TESTS_FAILED
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout

@@ -7,42 +7,32 @@ from typing import Any
 
 import pytest
 
+from pytest_benchjobs.model.usage import Usage
 from tests.support import IMAGE, results, run
 
 pytestmark = pytest.mark.docker
 
-NOTHING = {
-    "input_tokens": None,
-    "output_tokens": None,
-    "cached_tokens": None,
-    "cache_write_tokens": None,
-    "reasoning_tokens": None,
-    "cost_usd": None,
-    "calls": None,
-    "source": None,
-}
-
-
-def _run(
-    directory: Path, *commands: str, users: tuple[str, ...] = ("root",)
-) -> dict[tuple[str, str], dict[str, Any]]:
-    """Results by user and command."""
-    scenarios = "".join(
-        f"""
-  - id: {user}
+NOTHING = Usage().model_dump()
+MANIFEST = f"""
+benchmark: usage
+scenarios:
+  - id: root
     problem_statement: Write down what you use.
     image: {IMAGE}
     network: none
-    agent_user: {user}
+    agent_user: root
     agent_timeout: 120
-    scorers: [{{name: fine, type: command, command: "true"}}]"""
-        for user in users
-    )
-    (directory / "usage.bench.yaml").write_text(f"benchmark: usage\nscenarios:{scenarios}\n")
+    scorers: [{{name: fine, type: command, command: "true"}}]
+"""
+
+
+def _run(directory: Path, *commands: str) -> dict[str, dict[str, Any]]:
+    """Results by command."""
+    (directory / "usage.bench.yaml").write_text(MANIFEST)
     agents = [f"--bench-agent=command:{command}" for command in commands]
     done = run(directory, "usage.bench.yaml", "--bench-concurrency=4", *agents)
-    found = {(result["scenario"], result["agent"]["model"]): result for result in results(directory)}
-    assert len(found) == len(users) * len(commands), done.stdout
+    found = {result["agent"]["model"]: result for result in results(directory)}
+    assert len(found) == len(commands), done.stdout
     assert {result["outcome"] for result in found.values()} == {"passed"}, done.stdout
     return found
 
@@ -79,7 +69,7 @@ def test_whatever_else_it_leaves_there_changes_nothing_and_what_cannot_be_read_i
 ) -> None:
     found = _run(tmp_path, *ELSE.values())
     for name, command in ELSE.items():
-        result = found["root", command]
+        result = found[command]
         assert result["usage"] == NOTHING, result
         if name in TOLD:
             assert len(result["notes"]) == 1, (name, result["notes"])

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.docker.scripted import ScriptedRegistry
-from tests.docker.test_many_images import base, client, registry  # noqa: F401  fixtures
+from tests.docker.test_many_images import base, registry  # noqa: F401  fixtures
 from tests.support import results, until
 
 from .cells import AGENT, BUILT, FEW, ORACLE, SLOW, Cell, kinds_of, table
