@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import threading
 import time
-from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -49,6 +47,13 @@ class Provider:
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.http.serve_forever, daemon=True).start()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.http.shutdown()
+        self.http.server_close()
+
     def reply(self, prompt: str) -> str:
         """The sum that is wanted."""
         return f"ANSWER: {sum(map(int, re.findall('[0-9]+', prompt)[:2]))}"
@@ -71,16 +76,6 @@ class Provider:
 
     def agent(self, model: str) -> str:
         return f"model:{model}@http://127.0.0.1:{self.http.server_address[1]}/v1"
-
-
-@contextlib.contextmanager
-def providers(*all_of_them: Provider) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        for one in all_of_them:
-            one.http.shutdown()
-            one.http.server_close()
 
 
 @pytest.fixture
@@ -106,8 +101,7 @@ def record(bench: Bench) -> dict[str, Any]:
 
 
 def test_by_default_the_job_ends(sums: Bench) -> None:
-    poor, rich = Provider(2), Provider()
-    with providers(poor, rich):
+    with Provider(2) as poor, Provider() as rich:
         run = sums.run(*call(poor.agent("poor"), rich.agent("rich")))
         assert run.ret == 13
         assert record(sums)["status"] == "budget"
@@ -120,8 +114,7 @@ def test_by_default_the_job_ends(sums: Bench) -> None:
 def test_a_paused_job_is_finished_to_the_results_of_one_that_never_paused(
     sums: Bench, workers: tuple[str, ...]
 ) -> None:
-    poor, rich = Provider(2), Provider()
-    with providers(poor, rich):
+    with Provider(2) as poor, Provider() as rich:
         arguments = call(poor.agent("poor"), rich.agent("rich"))
         run = sums.run(*arguments, "--bench-on-quota", "pause", "--junitxml", "junit.xml", *workers)
         output = run.stdout.str()
@@ -171,8 +164,7 @@ def test_a_paused_job_is_finished_to_the_results_of_one_that_never_paused(
 
 @pytest.mark.parametrize("workers", [(), pytest.param(("-n", "2"), marks=pytest.mark.extended)])
 def test_trials_wait_until_the_quota_is_back_and_others_go_on(sums: Bench, workers: tuple[str, ...]) -> None:
-    poor, rich = Provider(1, seconds=5), Provider()
-    with providers(poor, rich):
+    with Provider(1, seconds=5) as poor, Provider() as rich:
         began = time.time()
         arguments = call(poor.agent("poor"), rich.agent("rich"))
         run = sums.run(*arguments, "--bench-on-quota", "wait", *workers)
@@ -198,8 +190,7 @@ def test_trials_wait_until_the_quota_is_back_and_others_go_on(sums: Bench, worke
 
 
 def test_a_waiting_job_is_watched_and_cancelled(sums: Bench) -> None:
-    poor = Provider(1, seconds=3600)
-    with providers(poor):
+    with Provider(1, seconds=3600) as poor:
         process = sums.start(*call(poor.agent("poor")), "--bench-on-quota", "wait")
         try:
             until(
@@ -216,8 +207,7 @@ def test_a_waiting_job_is_watched_and_cancelled(sums: Bench) -> None:
 
 
 def test_a_job_out_of_time_says_what_it_waited_for(sums: Bench) -> None:
-    poor = Provider(1, seconds=3600)
-    with providers(poor):
+    with Provider(1, seconds=3600) as poor:
         limited = ("--bench-on-quota", "wait", "--bench-job-timeout", "5")
         run = sums.run(*call(poor.agent("poor")), *limited, "-q")
     assert "bench: the quota of openai-compatible is used up" in run.stdout.str()
@@ -238,11 +228,10 @@ class Judge(Provider):
 def test_the_quota_of_a_judge_is_that_of_its_trials(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, on_quota: str
 ) -> None:
-    judge = Judge(1, seconds=3 if on_quota == "wait" else None)
     bench.write("letters.bench.yaml", MANIFEST)
     monkeypatch.setenv("JUDGE_OPENAI_API_KEY", KEY)
-    monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{judge.http.server_address[1]}/v1")
-    with providers(judge):
+    with Judge(1, seconds=3 if on_quota == "wait" else None) as judge:
+        monkeypatch.setenv("OPENAI_BASE_URL", judge.agent("m").partition("@")[2])
         run = bench.run("letters.bench.yaml", "--bench-on-quota", on_quota, "--bench-concurrency", "1")
         if on_quota == "pause":
             assert run.ret == 75, run.stdout.str()
@@ -255,8 +244,7 @@ def test_the_quota_of_a_judge_is_that_of_its_trials(
 
 def test_an_interactive_trial_cannot_be_run_again_by_itself(bench: Bench) -> None:
     bench.toy()
-    poor = Provider(1)
-    with providers(poor):
+    with Provider(1) as poor:
         bench.write(
             "test_it.py",
             f"""
@@ -282,8 +270,7 @@ def test_an_interactive_trial_cannot_be_run_again_by_itself(bench: Bench) -> Non
 
 
 def test_a_recorded_quota_is_not_waited_for(sums: Bench) -> None:
-    poor = Provider(0)
-    with providers(poor):
+    with Provider(0) as poor:
         spec = poor.agent("poor")
         sums.run(*call(spec), "-k", "sum-1", "--bench-record", "traffic")
         poor.calls = None

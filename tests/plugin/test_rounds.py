@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -33,7 +31,6 @@ class Told:
         worth = "0" if call.scenario.id in broken else "1"
         return AgentCommand(argv=("/bin/sh", "-c", f"echo {worth} > out.txt"))
 """
-MAIN = "from pytest_benchjobs.cli import main; main()"
 NAMES = [f"s{number:02}" for number in range(12)]
 
 
@@ -56,8 +53,7 @@ def gate(bench: Bench) -> dict[str, Any]:
 
 def offline(bench: Bench, *arguments: str) -> tuple[int, str]:
     """Exit status and output of `benchjobs gate`."""
-    command = [sys.executable, "-c", MAIN, "gate", "last", *arguments]
-    done = subprocess.run(command, cwd=bench.path, stdout=subprocess.PIPE, text=True, check=False)
+    done = bench.benchjobs("gate", "last", *arguments)
     return done.returncode, done.stdout
 
 
@@ -198,19 +194,12 @@ def test_two_agents_against_each_other(bench: Bench, monkeypatch: pytest.MonkeyP
     bench.conftest(AGENTS.replace('"BROKEN"', "self.name.upper()"))
     bench.manifest(dict.fromkeys(NAMES[:8], "cat out.txt"), "suite.bench.yaml")
     monkeypatch.setenv("OTHER", " ".join(NAMES[:6]))
-    command = [sys.executable, "-c", MAIN, "ab", "--benchmark", "suite.bench.yaml", "--b", "other", "--a"]
-
-    def ab(*arguments: str) -> tuple[int, str, str]:
-        done = subprocess.run(
-            [*command, *arguments], cwd=bench.path, capture_output=True, text=True, check=False
-        )
-        return done.returncode, done.stdout, done.stderr
-
-    status, printed, errors = ab("told", "--n-attempts", "2")
-    assert status == 10, printed + errors
-    assert "regressed: mean 1.00 -> 0.25" in printed
-    assert "6 newly failing on B:" in printed
-    status, printed, errors = ab("told", "-o", "json", "--fail-on-regression", "mean:80pp")
-    assert status == 0, errors
-    report = json.loads(printed)
+    ask = ("ab", "--benchmark", "suite.bench.yaml", "--b", "other", "--a", "told")
+    done = bench.benchjobs(*ask, "--n-attempts", "2")
+    assert done.returncode == 10, done.stdout + done.stderr
+    assert "regressed: mean 1.00 -> 0.25" in done.stdout
+    assert "6 newly failing on B:" in done.stdout
+    done = bench.benchjobs(*ask, "-o", "json", "--fail-on-regression", "mean:80pp")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
     assert (report["verdict"], report["baseline"]) == ("ok", "A")
