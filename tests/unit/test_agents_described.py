@@ -225,6 +225,7 @@ def test_what_is_in_the_image_has_no_version(tmp_path: Path) -> None:
         ('name = "x"\nargv = ["x"]\n[source]\nnpm = "x@{version}"\npath = "x"', "has both npm and path"),
         ('name = "x"\nargv = ["x"]\nreads = "prose"', "reads: 'prose' is not one of claude-code, codex,"),
         ("name = [", "is not valid TOML"),
+        ('name = "x"\nargv = ["x"]\ncapabilities = ["Vision"]', "'Vision' is not a capability: lower-case letters"),
         ('name = "x"\nargv = ["{server}"]', "unknown placeholder {server}"),
         ('name = "x"\nargv = ["x"]\nskills = "{server}"', "skills: unknown placeholder {server}"),
         ('name = "x"\nargv = ["x"]\n[mcp.stdio]\nargv = ["{value}"]', "mcp.stdio: unknown placeholder {value}"),

@@ -88,9 +88,10 @@ def test_rows_that_are_not_those_of_hard_need_the_list_of_its_ids(count: int, tm
     place = given(tmp_path, *map(row, range(1, count + 1)))
     with pytest.raises(InputError, match=rf"{count} rows, and BigCodeBench-Hard has 148: .* hard_ids\.json"):
         prepare_hard(place, tmp_path)
-    (place / "hard_ids.json").write_text(json.dumps(["BigCodeBench/3"]))
+    (place / "hard_ids.json").write_text(json.dumps(["BigCodeBench/3", "BigCodeBench/1"]))
     prepare_hard(place, tmp_path)
-    assert [ref.id for ref in source("bigcodebench-hard-instruct", tmp_path).refs()] == ["bigcodebench-3"]
+    refs = source("bigcodebench-hard-instruct", tmp_path).refs()
+    assert [ref.id for ref in refs] == ["bigcodebench-1", "bigcodebench-3"]
     for name in ("bigcodebench-hard-instruct", "bigcodebench-hard-complete"):
         assert find(name).prepare.endswith(":prepare_hard")  # type: ignore[union-attr]
 
@@ -123,12 +124,6 @@ def test_the_prompts_are_those_of_the_official_harness(tmp_path: Path) -> None:
         "bigcodebench_hard_instruct": f"{asked}\nThe size of a file.\n",
         "BigCodeBench-Hard": f"{asked}\n```\n{code}\n```\n",
     }
-
-
-def test_a_list_of_ids_says_which_rows(tmp_path: Path) -> None:
-    prepare(given(tmp_path, row(1), row(2), row(3), ids=["BigCodeBench/3", "BigCodeBench/1"]), tmp_path)
-    refs = source("bigcodebench-hard-complete", tmp_path).refs()
-    assert [ref.id for ref in refs] == ["bigcodebench-1", "bigcodebench-3"]
 
 
 def test_an_id_that_is_not_there_is_told(tmp_path: Path) -> None:

@@ -72,8 +72,3 @@ def test_a_list_or_a_description_says_it(tmp_path: Path) -> None:
     assert capabilities_of(DescribedAgent.of_file(path)) == {"shell", "vision"}
     path.write_text('name = "mine"\nargv = ["mine"]\n')
     assert capabilities_of(DescribedAgent.of_file(path)) is None
-    path.write_text('name = "mine"\nargv = ["mine"]\ncapabilities = ["Vision"]\n')
-    with pytest.raises(
-        InputError, match=r"3: capabilities.*'Vision' is not a capability: lower-case letters"
-    ):
-        DescribedAgent.of_file(path)

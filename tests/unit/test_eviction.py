@@ -63,12 +63,6 @@ def test_what_is_not_needed_goes_first_and_then_what_is_needed_last(
         assert not any(one.need is Need.NONE for one in left)
 
 
-def test_ahead_of_trials_nothing_goes_that_an_earlier_one_needs() -> None:
-    coming = Candidate("a", 10, 0.0, Need.COMING, 3)
-    assert evictions([coming], reserved=0, wanted=5, limit=10, ahead=True) is None
-    assert evictions([coming], reserved=0, wanted=5, limit=10, ahead=False) == (coming,)
-
-
 @pytest.fixture
 def ledger(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ledger:
     monkeypatch.setenv("BENCHJOBS_CACHE", str(tmp_path))

@@ -18,8 +18,6 @@ HEAD = "benchmark: t\nscenarios:\n"
         ("  - id: one\n   image: debian\n", 4, "this line begins in column 4, the list around it (from line 3) in column 3"),
         ("- id: one\n   image: debian\n", 4, "this line is deeper than line 3, which has a value already"),
         ("- id: one\n  scorers:\n  - name: a\n   type: x\n", 6, "this line begins in column 4, the table"),
-        ("- id: one\n  problem_statement: Do this: that\n", 4, "put text that contains ': ' in quotes"),
-        ("\t- id: one\n", 3, "indent with spaces"),
     ],
 )  # fmt: skip
 def test_wrong_indentation_is_told_from_other_mistakes(
