@@ -135,6 +135,12 @@ lines = open(sys.argv[1]).read().split()
 tests = [{"name": "t::a", "status": "PASSED" if lines[-1:] == ["right"] else "FAILED"}]
 json.dump({"tests": tests}, open(sys.argv[3], "w"))
 """
+SWE = {
+    "eval_script": EVAL_SCRIPT,
+    "log_parser": "parse_log_flask",
+    "fail_to_pass": ["t::a"],
+    "pass_to_pass": ["t::b"],
+}
 PRO = {
     "environment": [],
     "checkout": "true",
@@ -267,22 +273,8 @@ END""",
     ),
     "swebench": Row(
         "swebench",
-        {
-            "params": {
-                "eval_script": EVAL_SCRIPT,
-                "log_parser": "parse_log_flask",
-                "fail_to_pass": ["t::a"],
-                "pass_to_pass": ["t::b"],
-            }
-        },
-        {
-            "params": {
-                "eval_script": "exit 1\n",
-                "log_parser": "parse_log_flask",
-                "fail_to_pass": ["t::a"],
-                "pass_to_pass": [],
-            }
-        },
+        {"params": SWE},
+        {"params": {**SWE, "eval_script": "exit 1\n"}},
         f"printf 'PASSED t::a\\n{END}\\n' > out.txt; {FAKE.format('cat')}",
         partial=0.0,
     ),

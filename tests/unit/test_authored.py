@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import enum
 import textwrap
-import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -232,17 +232,9 @@ def test_wrong_parameters_are_told(mark: pytest.MarkDecorator, message: str) -> 
 
 def test_scenarios_are_loaded_by_many_threads() -> None:
     words = benchjobs.Benchmark("words", scenarios=[scenario(f"s{number}") for number in range(100)])
-    found: list[str] = []
-
-    def load() -> None:
-        found.extend(words.load(f"s{number}").id for number in range(100))
-
-    threads = [threading.Thread(target=load) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(found) == sorted(f"s{number}" for number in range(100) for _ in range(4))
+    names = [f"s{number}" for number in range(100)] * 4
+    with ThreadPoolExecutor(4) as pool:
+        assert [one.id for one in pool.map(words.load, names)] == names
 
 
 def test_every_key_of_a_manifest_is_known() -> None:

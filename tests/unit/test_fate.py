@@ -119,6 +119,11 @@ def _ended(bundle: JobBundle, one: Trial, **changes: Any) -> TrialResult:
     return bundle.begin(one).commit(result(one, **changes))
 
 
+def _failed(found: TrialResult) -> tuple[str, str]:
+    assert found.failure is not None
+    return found.failure.class_, found.failure.message
+
+
 # Its own result, of before the job was resumed
 
 
@@ -487,8 +492,7 @@ def test_a_trial_whose_scenario_cannot_be_read_has_a_result_from_what_its_ticket
     monkeypatch.setattr(Ticket, "trial", gone)
     found = trials.fly(Ticket(of), Cancellation())
     assert (found.outcome, found.score) == (Outcome.ERROR, None)
-    assert found.failure is not None
-    assert (found.failure.class_, found.failure.message) == (class_, str(error))
+    assert _failed(found) == (class_, str(error))
     assert (found.node_id, found.benchmark, found.scenario, found.agent, found.attempt, found.known) == (
         of.node_id, "texts", "one", of.agent, 2, KNOWN,
     )  # fmt: skip
@@ -504,14 +508,12 @@ def test_a_result_that_there_is_no_place_for_is_that_of_the_trial(
     one, other = trial("one", "nop"), trial("other", "nop")
     found = trials.fly(Ticket(one), Cancellation())
     assert (found.outcome, found.node_id) == (Outcome.ERROR, one.node_id)
-    assert found.failure is not None
-    assert found.failure.class_ == "disk_full"
+    assert _failed(found)[0] == "disk_full"
     assert trials.full == "no space left"
     # Nothing more is paid for.
     after = trials.fly(Ticket(other), Cancellation())
     assert after.outcome is Outcome.CANCELLED
-    assert after.failure is not None
-    assert after.failure.message == "not run: no space left"
+    assert _failed(after)[1] == "not run: no space left"
 
 
 def test_a_limit_that_was_reached_is_the_first_and_nothing_more_runs(trials: Trials[Ticket]) -> None:
@@ -519,8 +521,7 @@ def test_a_limit_that_was_reached_is_the_first_and_nothing_more_runs(trials: Tri
     trials.note_spent("another")
     found = trials.fly(Ticket(trial("one", "nop")), Cancellation())
     assert (trials.spent, found.outcome) == ("the job has spent 5 USD", Outcome.CANCELLED)
-    assert found.failure is not None
-    assert (found.failure.class_, found.failure.message) == ("budget", "not run: the job has spent 5 USD")
+    assert _failed(found) == ("budget", "not run: the job has spent 5 USD")
 
 
 def test_a_trial_whose_process_died_has_what_it_had_written(

@@ -182,6 +182,10 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     return Bench(tmp_path, JobBundle.create(tmp_path, record(tmp_path)))
 
 
+def _bash(name: str, script: str, **more: Any) -> ScorerSpec:
+    return ScorerSpec(name=name, type="bash", script=script, **more)
+
+
 def _command(script: str) -> ScorerSpec:
     return ScorerSpec(name=f"c{abs(hash(script))}", type="command", command=script)
 
@@ -599,7 +603,7 @@ def test_scorers_of_all_kinds_have_the_parameters_of_the_job(bench: Bench) -> No
     bench.scorers = {"near": lambda context: float(context.params == {"strict": True, "within": 1})}
     script = """test "$BENCH_PARAMS" = '{"strict": true, "within": 1}' && echo score=1 || echo score=0"""
     near = ScorerSpec(name="near", type="near")
-    result = bench.run(scorers=(near, ScorerSpec(name="told", type="bash", script=script)))
+    result = bench.run(scorers=(near, _bash("told", script)))
     assert [one.score for one in result.scorers] == [1.0, 1.0]
 
 
@@ -607,7 +611,7 @@ def test_scorers_of_all_kinds_have_the_parameters_of_the_job(bench: Bench) -> No
 def test_a_script_reads_its_parameters(bench: Bench, variable: str) -> None:
     share = f"""test "${variable}" = '{{"share": 0.5}}' && echo 0.5"""
     scorers = (
-        ScorerSpec(name="script", type="bash", script=share, params={"share": 0.5}),
+        _bash("script", share, params={"share": 0.5}),
         ScorerSpec(name="own", type="command", command=f'test "${variable}" = mine', env={variable: "mine"}),
         ScorerSpec(name="none", type="command", command=f'test "${variable}" = "{{}}"'),
     )
@@ -627,10 +631,10 @@ def _raise(error: BaseException) -> Callable[[object], float]:
 @pytest.mark.parametrize(
     ("spec", "error"),
     [
-        (ScorerSpec(name="s", type="bash", script="echo nothing"), "score_missing"),
-        (ScorerSpec(name="s", type="bash", script="echo score=nan"), "score_invalid"),
-        (ScorerSpec(name="s", type="bash", script="echo score=1; exit 1"), "scorer_crashed"),
-        (ScorerSpec(name="s", type="bash", script="sleep 60", timeout=0.3), "scorer_timeout"),
+        (_bash("s", "echo nothing"), "score_missing"),
+        (_bash("s", "echo score=nan"), "score_invalid"),
+        (_bash("s", "echo score=1; exit 1"), "scorer_crashed"),
+        (_bash("s", "sleep 60", timeout=0.3), "scorer_timeout"),
         (ScorerSpec(name="s", type="raises"), "scorer_crashed"),
         (ScorerSpec(name="s", type="fails"), "scorer_crashed"),
         (ScorerSpec(name="s", type="exits"), "scorer_crashed"),
@@ -668,7 +672,7 @@ def test_a_broken_scorer_is_an_error_and_the_others_are_kept(
 
 
 def test_a_scorer_that_timed_out_does_not_run_on_beside_the_next(bench: Bench) -> None:
-    slow = ScorerSpec(name="slow", type="bash", script="sleep 60", timeout=0.3)
+    slow = _bash("slow", "sleep 60", timeout=0.3)
     bench.run("nop", scorers=(slow, RIGHT))
     calls = bench.provider.calls
     after = calls[calls.index("exec sleep 60") :]
@@ -676,7 +680,7 @@ def test_a_scorer_that_timed_out_does_not_run_on_beside_the_next(bench: Bench) -
 
 
 def test_scores_are_weighted(bench: Bench) -> None:
-    wrong = ScorerSpec(name="wrong", type="bash", script="echo 0", weight=3)
+    wrong = _bash("wrong", "echo 0", weight=3)
     result = bench.run(scorers=(RIGHT, wrong), threshold=0.25)
     assert _kind(result) == ("passed", None, 0.25)
 
@@ -896,7 +900,7 @@ def test_a_trial_can_be_cancelled_in_every_phase_and_leaves_nothing(bench: Bench
     result = bench.run(
         agent,
         environment={"setup": ("true",)},
-        scorers=(RIGHT, ScorerSpec(name="one", type="bash", script="echo score=1")),
+        scorers=(RIGHT, _bash("one", "echo score=1")),
         artifacts=(ArtifactSpec(source="out.txt"),),
     )
     assert _kind(result) == ("cancelled", None, None)
@@ -989,12 +993,7 @@ def test_a_secret_reaches_no_file_whoever_prints_it(bench: Bench, monkeypatch: p
             RIGHT,
             ScorerSpec(name="tells", type="tells"),
             ScorerSpec(name="keeps", type="keeps"),
-            ScorerSpec(
-                name="judge",
-                type="bash",
-                script="cat leak.txt; echo $KEY",
-                env={"KEY": "${JUDGE_KEY}"},
-            ),
+            _bash("judge", "cat leak.txt; echo $KEY", env={"KEY": "${JUDGE_KEY}"}),
         ),
     )
     assert _kind(result) == ("error", "score_missing", None)
@@ -1072,11 +1071,7 @@ def test_patterns_of_a_trial_bring_so_many_files_and_no_more(
     result = bench.run(
         "command:mkdir -p a1 a2 a3 b1/empty/dirs plain; touch a1/x a1/y a2/x a3/x b1/x plain/x; mkdir a2/e a2/f; "
         "echo right > out.txt",
-        artifacts=(
-            ArtifactSpec(source="a*"),
-            ArtifactSpec(source="b*"),
-            ArtifactSpec(source="plain"),
-        ),
+        artifacts=tuple(ArtifactSpec(source=source) for source in ("a*", "b*", "plain")),
     )
     assert result.artifacts == ("a1/x", "a1/y", "a2/x", "plain/x")
     assert result.notes == (
@@ -1209,12 +1204,12 @@ def test_a_reference_solution_is_not_asked(bench: Bench) -> None:
 
 
 COPE = ": a scorer has to cope with an agent that left nothing"
-BREAKS_ON_WORK = ScorerSpec(name="right", type="bash", script="test ! -e out.txt || exit 7; echo score=0")
+BREAKS_ON_WORK = _bash("right", "test ! -e out.txt || exit 7; echo score=0")
 
 
 def test_a_scorer_that_only_the_agents_work_breaks_is_the_agents_failure(bench: Bench) -> None:
     bench.config["retry_errors"] = 3
-    fine = ScorerSpec(name="fine", type="bash", script="echo score=1")
+    fine = _bash("fine", "echo score=1")
     result = bench.run(scorers=(BREAKS_ON_WORK, fine))
     assert _kind(result) == ("failed", "ungradable", 0.5)
     assert _failure(result).message.startswith(
@@ -1237,12 +1232,9 @@ def test_a_scorer_that_only_the_agents_work_breaks_is_the_agents_failure(bench: 
 def test_work_that_keeps_a_scorer_from_a_valid_score_is_the_agents_failure(
     bench: Bench, script: str, class_: str
 ) -> None:
-    result = bench.run(
-        "command:echo nan > out.txt", scorers=(ScorerSpec(name="s", type="bash", script=script),)
-    )
-    assert _kind(result) == ("failed", "ungradable", 0.0)
-    broken = bench.run("oracle", scorers=(ScorerSpec(name="s", type="bash", script=script),),
-                       reference=Reference(script="echo nan > out.txt"))  # fmt: skip
+    work, spec = "echo nan > out.txt", _bash("s", script)
+    assert _kind(bench.run(f"command:{work}", scorers=(spec,))) == ("failed", "ungradable", 0.0)
+    broken = bench.run("oracle", scorers=(spec,), reference=Reference(script=work))
     assert _kind(broken) == ("error", class_, None)
 
 
@@ -1259,14 +1251,14 @@ def test_work_that_keeps_a_scorer_from_a_valid_score_is_the_agents_failure(
 def test_the_error_of_a_scorer_says_how_the_agent_ended(
     bench: Bench, agent: str, class_: str, message: str
 ) -> None:
-    careless = ScorerSpec(name="s", type="bash", script="echo score=$(cat out)")
+    careless = _bash("s", "echo score=$(cat out)")
     result = bench.run(f"command:{agent}", scorers=(careless,))
     assert _kind(result) == ("error", class_, None)
     assert _failure(result).message.endswith(f"; it breaks in an untouched {message}")
 
 
 def test_a_full_score_of_others_does_not_make_up_for_work_that_breaks_a_scorer(bench: Bench) -> None:
-    heavy = ScorerSpec(name="fine", type="bash", script="echo score=1", weight=1000.0)
+    heavy = _bash("fine", "echo score=1", weight=1000.0)
     assert _kind(bench.run(scorers=(BREAKS_ON_WORK, heavy), threshold=0.9))[:2] == ("failed", "ungradable")
 
 
@@ -1275,14 +1267,14 @@ def test_a_scorer_that_broke_once_is_believed_when_it_grades_the_same_work(
 ) -> None:
     once = tmp_path / "once"
     flaky = f"if test -e out.txt && ! test -e {once}; then touch {once}; exit 7; fi; {RIGHT.script}"
-    result = bench.run(scorers=(ScorerSpec(name="right", type="bash", script=flaky),))
+    result = bench.run(scorers=(_bash("right", flaky),))
     assert _kind(result) == ("passed", None, 1.0)
     assert result.notes[0].startswith("scorer right broke once, and graded the same when it ran again: ")
 
 
 @pytest.mark.parametrize("agent", ["oracle", "nop"])
 def test_what_an_author_wrote_gives_a_scorer_no_excuse(bench: Bench, agent: str) -> None:
-    breaks = ScorerSpec(name="right", type="bash", script="exit 7")
+    breaks = _bash("right", "exit 7")
     result = bench.run(agent, scorers=(breaks,), reference=Reference(script="echo right > out.txt"))
     assert _kind(result) == ("error", "scorer_crashed", None)
     assert bench.provider.calls.count("start") == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,6 +46,11 @@ def history(tmp_path: Path) -> Iterator[History]:
         ("dots::v1::2[oracle-1]", OLD, "dots::v1::2[oracle-1]"),
         (f"reports/jobs/{OLD}/trials/oracle/sort/1", OLD, "a.bench.yaml::sort[oracle-1]"),
         (f"jobs/{OLD}/trials/oracle/sort/1/agent.log", OLD, "a.bench.yaml::sort[oracle-1]"),
+        # A file is known from whatever directory it is seen.
+        ("./a.bench.yaml::sort", OLD, "a.bench.yaml::sort[oracle-1]"),
+        ("../../a.bench.yaml::sort", OLD, "a.bench.yaml::sort[oracle-1]"),
+        ("/home/me/a.bench.yaml::sort", OLD, "a.bench.yaml::sort[oracle-1]"),
+        ("b/sub/a.bench.yaml::sort", OLD, "a.bench.yaml::sort[oracle-1]"),
     ],
 )
 def test_an_id_names_the_trial_of_the_newest_job_that_has_it(
@@ -99,6 +103,14 @@ def test_several_trials_are_listed_to_choose_from(history: History) -> None:
         ("other::count[oracle-1]", "there is no trial 'other::count[oracle-1]'. Did you mean "),
         ("nothing like it", f"there is no trial 'nothing like it'; `benchjobs summary -e {NEW}` lists"),
         ("\x1b[31mx", "there is no trial 'x'; `benchjobs summary"),
+        ("xa.bench.yaml::sort", "there is no trial"),
+        ("bench.yaml::sort", "there is no trial"),
+        # Paths that are of no trial.
+        ("trials/oracle/sort/1", "there is no trial"),
+        (f"jobs/{OLD}/trials/oracle/sort", "there is no trial"),
+        (f"jobs/{OLD}x/trials/oracle/sort/1", "there is no trial"),
+        (f"jobs/{OLD}/oracle/sort/1", "there is no trial"),
+        (f"jobs/{OLD}/trials/oracle/sort/2", "there is no trial"),
     ],
 )  # fmt: skip
 def test_what_names_no_trial_gets_a_hint(history: History, text: str, message: str) -> None:
@@ -115,36 +127,6 @@ def test_a_job_comes_before_a_trial(history: History) -> None:
         job_or_trials(history, "nope")
     with pytest.raises(InputError, match="there is no trial 'a::nope'"):
         job_or_trials(history, "a::nope")
-
-
-@pytest.mark.parametrize(
-    ("place", "found"),
-    [
-        ("./a.bench.yaml", True),
-        ("../../a.bench.yaml", True),
-        ("/home/me/a.bench.yaml", True),
-        ("xa.bench.yaml", False),
-        ("bench.yaml", False),
-        ("b/sub/a.bench.yaml", True),
-    ],
-)
-def test_a_file_is_known_from_whatever_directory_it_is_seen(
-    history: History, place: str, found: bool
-) -> None:
-    with contextlib.nullcontext() if found else pytest.raises(InputError, match="there is no trial"):
-        assert trial_named(history, f"{place}::sort").job == OLD
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "trials/oracle/sort/1", f"jobs/{OLD}/trials/oracle/sort", f"jobs/{OLD}x/trials/oracle/sort/1",
-        f"jobs/{OLD}/oracle/sort/1", f"jobs/{OLD}/trials/oracle/sort/2",
-    ],
-)  # fmt: skip
-def test_a_path_that_is_of_no_trial_names_none(history: History, path: str) -> None:
-    with pytest.raises(InputError, match="there is no trial"):
-        trials_named(history, path)
 
 
 def test_where_there_is_no_job_there_is_no_trial(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ REWARDED = {
     **PLANTED,
     "scorers": [{"name": "reward", "type": "harbor", "path": "reward/"}, *PLANTED["scorers"]],
 }
-SPOILED = {
+SPOILED: dict[str, Any] = {
     "memory": "64M",
     "pids": 128,
     "agent_timeout": 40,
@@ -127,12 +127,8 @@ AGAIN = {
     "dockerfile": "again/Dockerfile",
     "keep_entrypoint": True,
     "files": {"/usr/local/bin": "tools"},
-    "scorers": [
-        {
-            **THERE,
-            "command": f"sleep 0.3; grep -qx right {OUT} && grep -qx right {OUT}",
-        }  # while it is started
-    ],
+    # While it is started.
+    "scorers": [{**THERE, "command": f"sleep 0.3; grep -qx right {OUT} && grep -qx right {OUT}"}],
 }
 # What people are asked to do: a program, a library the loader has to know, a package with a command.
 INSTALL = f"""\
@@ -245,14 +241,7 @@ def write(directory: Path, manifest: Mapping[str, Case], harbor: Mapping[str, Ca
         "network": "none",
         "agent_timeout": 120,
         "reference": RIGHT,
-        "scorers": [
-            {
-                "name": "right",
-                "type": "bash",
-                "script": "grep -qx right out.txt && echo score=1 || echo score=0",
-            },
-            THERE,
-        ],
+        "scorers": [*SPOILED["scorers"], THERE],
     }
     scenarios = [{"id": id_, "problem_statement": case.script, **case.keys} for id_, case in manifest.items()]
     document = {"benchmark": "hostile", "defaults": defaults, "scenarios": scenarios}
