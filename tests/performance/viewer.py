@@ -11,7 +11,6 @@ import random
 import re
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 import urllib.request
@@ -42,6 +41,7 @@ from pytest_benchjobs.store.trials import as_json
 from pytest_benchjobs.viewer.export import export_of
 from pytest_benchjobs.viewer.results import Results
 from tests.performance import browsing
+from tests.unit.cli import PROGRAM
 
 JOBS, RUNS, TRIALS = 25_000, 4, 10
 """Jobs, runs of each, and trials of a run: a million trials in 100,000 runs."""
@@ -226,19 +226,8 @@ def serving(directory: Path) -> Iterator[tuple[str, int]]:
     """A server of its own process: its URL and process id."""
     high = directory.parent / "high.toml"
     high.write_text("".join(f"[{benchmark}]\nscore = 0.8\n" for benchmark in _BENCHMARKS))
-    code = "from pytest_benchjobs.cli import main; main()"
-    command = [
-        sys.executable,
-        "-c",
-        code,
-        "serve",
-        "--dir",
-        str(directory),
-        "--port",
-        "0",
-        "--high-scores",
-        str(high),
-    ]
+    options = ("--dir", str(directory), "--port", "0", "--high-scores", str(high))
+    command = [*PROGRAM, "serve", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,11 +10,19 @@ from typing import Any, NamedTuple
 import pytest
 
 from pytest_benchjobs.model.job import JobRecord
-from pytest_benchjobs.model.result import TrialResult
+from pytest_benchjobs.model.result import Origin, TrialResult
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.history import History
 
 from .jobs import documents, make_job, run
+from .records import NOW
+
+PROGRAM = (sys.executable, "-c", "from pytest_benchjobs.cli import main; main()")
+
+
+def origin(job: str, path: str = "trials/oracle/count/1") -> Origin:
+    """Where a trial ran before."""
+    return Origin(job=job, path=path, finished_at=NOW)
 
 
 class Said(NamedTuple):

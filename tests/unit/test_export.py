@@ -14,16 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_benchjobs.model.result import Origin, ScorerResult
+from pytest_benchjobs.model.result import ScorerResult
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.report.documents import schema_of
 from pytest_benchjobs.report.export import COLUMNS, csv_lines, rows
 from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.reader import HistoryReader
 
-from .cli import Cli, cli
+from .cli import Cli, cli, origin
 from .jobs import ended
-from .records import NOW
 
 __all__ = ["cli"]
 
@@ -82,7 +81,7 @@ def test_no_file_outside_of_the_results_is_named(cli: Cli, tmp_path: Path, job: 
     outside.mkdir()
     for name in ("agent.log", "trajectory.jsonl"):
         (outside / name).write_text("secret")
-    cli.make(JOB, [ended("P", reused=Origin(job=job, path="../../../../outside", finished_at=NOW))])
+    cli.make(JOB, [ended("P", reused=origin(job, "../../../../outside"))])
     other = cli.make("other", [ended("P"), ended("P", "link")])
     linked = cli.bundle("other").root / "trials/oracle/link/1/agent.log"
     linked.unlink()
@@ -213,12 +212,10 @@ def test_a_row_that_names_no_place_has_no_files(cli: Cli, tmp_path: Path) -> Non
 
 
 def test_files_of_a_trial_that_was_reused_twice_or_rescored_are_those_of_where_it_ran(cli: Cli) -> None:
-    first = cli.make("first", {"oracle": {"count": "P"}}, hours_ago=9)
+    cli.make("first", {"oracle": {"count": "P"}}, hours_ago=9)
     (cli.bundle("first").root / "trials/oracle/count/1/trajectory.jsonl").write_text("{}\n")
-    where = Origin(job=first.id, path="trials/oracle/count/1", finished_at=NOW)
-    cli.make("second", [ended("P", rescored=where)], hours_ago=8)
-    again = Origin(job="second", path="trials/oracle/count/1", finished_at=NOW)
-    cli.make("third", [ended("P", reused=again)], hours_ago=7)
+    cli.make("second", [ended("P", rescored=origin("first"))], hours_ago=8)
+    cli.make("third", [ended("P", reused=origin("second"))], hours_ago=7)
     (cli.bundle("second").root / "trials/oracle/count/1/agent.log").unlink()
     there = "../first/trials/oracle/count/1"
     for job, reused in (("second", None), ("third", "second")):

@@ -10,13 +10,11 @@ import pytest
 
 import pytest_benchjobs as benchjobs
 from pytest_benchjobs.model.errors import InputError
-from pytest_benchjobs.model.result import Origin
 from pytest_benchjobs.report.documents.jobs import TrialLog
 from pytest_benchjobs.store.copying import Staging, inside
 
-from .cli import Cli, cli
+from .cli import Cli, cli, origin
 from .jobs import ended, make_job, run
-from .records import NOW
 
 __all__ = ["cli"]
 
@@ -129,9 +127,8 @@ def chain(cli: Cli) -> Cli:
     cli.make("ran", {"oracle": {"count": "P"}}, hours_ago=9)
     before = "ran"
     for number, job in enumerate(("graded", "reused", "graded2", "last")):
-        origin = Origin(job=before, path="trials/oracle/count/1", finished_at=NOW)
         how = "rescored" if job.startswith("graded") else "reused"
-        cli.make(job, [ended("F", **{how: origin})], hours_ago=8 - number)
+        cli.make(job, [ended("F", **{how: origin(before)})], hours_ago=8 - number)
         if how == "rescored":
             place = files_of(cli, job)
             (place / "agent.log").unlink()
@@ -159,15 +156,13 @@ def test_the_log_of_the_agent_is_found_however_many_jobs_are_between(chain: Cli,
 
 
 def test_a_chain_that_bites_its_own_tail_is_said(cli: Cli, out: Path) -> None:
-    origin = Origin(job=JOB, path="trials/oracle/count/1", finished_at=NOW)
-    cli.make(JOB, [ended("P", reused=origin)])
+    cli.make(JOB, [ended("P", reused=origin(JOB))])
     said = cli("logs", "last", "-o", out, status=1).out
     assert "the files of this trial are more than 100 jobs away" in said
 
 
 def test_an_origin_that_is_gone_is_said(cli: Cli, out: Path) -> None:
-    origin = Origin(job=EARLIER, path="trials/oracle/count/1", finished_at=NOW)
-    cli.make(JOB, [ended("P", reused=origin), ended("P", "sums")])
+    cli.make(JOB, [ended("P", reused=origin(EARLIER)), ended("P", "sums")])
     text = cli("logs", "last", "-o", out, status=1).out
     assert f"there is no job {EARLIER}" in text
     assert text.endswith(f"Copied logs of 1/2 trials to {out}\n")
@@ -221,8 +216,7 @@ def test_a_history_from_elsewhere_cannot_lead_out_of_the_bundle(
 def test_a_hostile_origin_leads_nowhere(cli: Cli, out: Path) -> None:
     cli.make(EARLIER, {"oracle": {"count": "P"}})
     for job, path in ((EARLIER, "../../secret"), ("../../..", "etc")):
-        origin = Origin(job=job, path=path, finished_at=NOW)
-        cli.make(f"{JOB}-{len(path)}", [ended("P", reused=origin)], hours_ago=0)
+        cli.make(f"{JOB}-{len(path)}", [ended("P", reused=origin(job, path))], hours_ago=0)
         assert "Copied logs of 0/1 trial to" in cli("logs", f"{JOB}-{len(path)}", "-o", out, status=1).out
 
 

@@ -7,7 +7,6 @@ import pty
 import shutil
 import sqlite3
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +17,14 @@ from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.job import JobStatus, Overrides
 from pytest_benchjobs.model.known_failure import Known, KnownMode
 from pytest_benchjobs.model.owner import current_owner
-from pytest_benchjobs.model.result import Failure, Origin, Outcome
+from pytest_benchjobs.model.result import Failure, Outcome
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.report.markdown import summary_markdown
 from pytest_benchjobs.report.units import ago, cost
 from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.layout import Layout
 
-from .cli import Cli, Said, cli
+from .cli import PROGRAM, Cli, Said, cli, origin
 from .jobs import ended
 from .records import NOW
 from .watched import WatchedJob
@@ -34,7 +33,7 @@ __all__ = ["cli"]
 
 FIRST, SECOND, THIRD = "20261121-054712-4f9a2c", "20261121-064712-aaaaaa", "20261122-000000-bbbbbb"
 CODEX = "codex:gpt-5.5"
-MAIN = "from pytest_benchjobs.cli import main; main()"
+LOST = {"failure": Failure(class_="not_kept", message="nothing was kept")}
 
 
 @pytest.fixture(autouse=True)
@@ -162,9 +161,7 @@ def test_a_scenario_whose_attempts_have_not_all_ended_is_no_error(cli: Cli) -> N
 
 def test_a_job_that_was_graded_again_in_part_compares_like_with_like(cli: Cli) -> None:
     cli.make(FIRST, {"oracle": {"count": "F", "sums": "P", "more": "P"}}, hours_ago=3)
-    origin = Origin(job=FIRST, path="trials/oracle/count/1", finished_at=NOW)
-    lost = {"failure": Failure(class_="not_kept", message="nothing was kept")}
-    again = [ended("P", rescored=origin), ended("S", "sums", **lost), ended("S", "more", **lost)]
+    again = [ended("P", rescored=origin(FIRST)), ended("S", "sums", **LOST), ended("S", "more", **LOST)]
     cli.make(SECOND, again, parent=FIRST)
     line = (
         f"Of 3 trials of job {FIRST}, 1 were graded again and 2 were not kept; those are in no figure here. Mean of the "
@@ -182,9 +179,8 @@ def test_a_job_that_was_graded_again_in_part_compares_like_with_like(cli: Cli) -
 def test_what_had_no_score_before_has_no_mean_then(cli: Cli, letters: str, end: str) -> None:
     """Unless each of the same trials had one, the means are not of the same."""
     cli.make(FIRST, {"oracle": dict(zip(("count", "sums", "more"), letters, strict=True))}, hours_ago=3)
-    origin = Origin(job=FIRST, path="trials/oracle/count/1", finished_at=NOW)
-    lost = {"failure": Failure(class_="not_kept", message="nothing was kept")}
-    again = [ended("P", rescored=origin), ended("F", "sums", rescored=origin), ended("S", "more", **lost)]
+    before = {"rescored": origin(FIRST)}
+    again = [ended("P", **before), ended("F", "sums", **before), ended("S", "more", **LOST)]
     cli.make(SECOND, again, parent=FIRST)
     assert cli.document("summary")["rescored"] == (
         f"Of 3 trials of job {FIRST}, 2 were graded again and 1 were not kept; those are in no figure here{end}"
@@ -303,7 +299,7 @@ def test_a_full_disk_behind_stdout_is_one_line(jobs: Cli, command: tuple[str, ..
     where = () if command == ("--help",) else ("--dir", str(jobs.directory))
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
-            [sys.executable, "-c", MAIN, *command, *where],
+            [*PROGRAM, *command, *where],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
@@ -494,7 +490,6 @@ def test_reading_is_not_gating(cli: Cli) -> None:
 
 
 def test_extended_has_a_line_for_each_scenario(cli: Cli) -> None:
-    origin = Origin(job=SECOND, path="trials/oracle/count/1", finished_at=NOW)
     cli.make(
         FIRST,
         [
@@ -502,8 +497,8 @@ def test_extended_has_a_line_for_each_scenario(cli: Cli) -> None:
             ended("H", "sums"),
             ended("E", "lost"),
             ended("S", "left-out"),
-            ended("P", "old", reused=origin),
-            ended("F", "again", rescored=origin, kept="benchjobs/kept:1"),
+            ended("P", "old", reused=origin(SECOND)),
+            ended("F", "again", rescored=origin(SECOND), kept="benchjobs/kept:1"),
         ],
     )
     shown = cli("summary", "last", "-e").lines
@@ -621,12 +616,11 @@ def test_the_effective_configuration_has_no_values_of_variables(cli: Cli) -> Non
 
 
 def test_a_summary_as_json_and_yaml_tells_runs_and_trials(cli: Cli) -> None:
-    origin = Origin(job=SECOND, path="trials/oracle/old/1", finished_at=NOW)
     trials = [
         ended("P"),
         ended("T", "slow"),
         ended("E", "lost"),
-        ended("P", "old", reused=origin, usage=Usage(cost_usd=9.0)),
+        ended("P", "old", reused=origin(SECOND), usage=Usage(cost_usd=9.0)),
     ]
     cli.make(FIRST, trials, name="nightly", config={"metadata": {"branch": "main"}}, planned=5)
     document = cli.document("summary", "nightly", "-e")
@@ -716,7 +710,7 @@ def test_without_a_terminal_nothing_is_cut_or_coloured(cli: Cli, monkeypatch: py
 def test_a_terminal_of_few_letters_is_no_reason_to_fail(cli: Cli) -> None:
     cli.make(FIRST, {"oracle": {"count": "P"}}, name="東京")
     done = subprocess.run(
-        [sys.executable, "-c", MAIN, "summary", "last", "-e", "--dir", str(cli.directory)],
+        [*PROGRAM, "summary", "last", "-e", "--dir", str(cli.directory)],
         capture_output=True, check=True, env={**os.environ, "PYTHONIOENCODING": "latin-1"},
     )  # fmt: skip
     shown = done.stdout.decode("latin-1").splitlines()
@@ -733,7 +727,7 @@ def test_a_terminal_gets_lines_that_fit_and_colours_unless_told_otherwise(
     controller, terminal = pty.openpty()
     environment = {**os.environ, "COLUMNS": str(columns), "NO_COLOR": no_color, "TERM": "xterm"}
     done = subprocess.run(
-        [sys.executable, "-c", MAIN, "list", "--dir", str(cli.directory)],
+        [*PROGRAM, "list", "--dir", str(cli.directory)],
         stdout=terminal, stderr=subprocess.PIPE, check=True, env=environment,
     )  # fmt: skip
     os.close(terminal)

@@ -11,15 +11,14 @@ import pytest
 
 from pytest_benchjobs.model.job import Invocation
 from pytest_benchjobs.model.metric import Metric
-from pytest_benchjobs.model.result import Origin, ScorerResult, Signature
+from pytest_benchjobs.model.result import ScorerResult, Signature
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.report.documents import schema_of
 from pytest_benchjobs.sources import open_source
 from pytest_benchjobs.trial.signature import task_digest
 
-from .cli import Cli, cli
+from .cli import Cli, cli, origin
 from .jobs import ended
-from .records import NOW
 
 __all__ = ["cli"]
 
@@ -184,8 +183,7 @@ def test_nothing_of_a_confidential_benchmark_is_exported(cli: Cli) -> None:
 def test_a_reused_attempt_has_the_trajectory_of_the_job_that_ran_it(cli: Cli) -> None:
     cli.make(JOB, {"oracle": {"count": "P"}})
     trajectory(cli, "oracle/count/1", STEPS)
-    origin = Origin(job=JOB, path="trials/oracle/count/1", finished_at=NOW)
-    cli.make("20261122-000000-bbbbbb", [ended("P", reused=origin)], hours_ago=1)
+    cli.make("20261122-000000-bbbbbb", [ended("P", reused=origin(JOB))], hours_ago=1)
     (row,), _ = exported(cli)
     assert (row["reused"], len(row["messages"])) == (JOB, 4)
 

@@ -25,7 +25,7 @@ from pytest_benchjobs.model.policy import parse_policy
 from pytest_benchjobs.model.result import Failure, Outcome, ScorerResult
 from pytest_benchjobs.report.documents import schema_of
 
-from .cli import Cli, cli
+from .cli import PROGRAM, Cli, cli
 from .watched import JOB, WatchedJob
 
 __all__ = ["cli"]
@@ -233,18 +233,8 @@ def test_hostile_text_reaches_no_terminal(cli: Cli, tmp_path: Path, steps: list[
 
 
 def start(*arguments: object) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            "from pytest_benchjobs.cli import main; main()",
-            "watch",
-            *map(str, arguments),
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command = [*PROGRAM, "watch", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 @pytest.mark.parametrize("output", ["text", "json"])

@@ -88,6 +88,21 @@ class Page:
         """Wait until a script is true. By hand, as the policy of the page lets nobody wait inside it."""
         until(lambda: self.run(script), what=lambda: f"never true: {script}\n{self.text[:2000]}")
 
+    def forgive(self, *words: str) -> None:
+        """What has one of these words in it was to be expected."""
+        self.wrong = [said for said in self.wrong if not any(word in said for word in words)]
+
+    def unfold(self) -> str:
+        """Return all that the page of a trial can be made to show."""
+        self.page.wait_for_selector("article.step")
+        self.until("(document.querySelector('pre.log') || {textContent: ''}).textContent.length")
+        self.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        for button in self.page.query_selector_all("article.step button, .files button"):
+            button.click()
+        shown = "[...document.querySelectorAll('.files button[aria-expanded]')]"
+        self.until(f"{shown}.every((one) => one.textContent === 'Hide')")
+        return str(self.run("document.querySelector('main').textContent"))
+
     def check(self) -> None:
         """Fail if anything went wrong."""
         assert not self.wrong, "\n".join(self.wrong)

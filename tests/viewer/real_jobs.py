@@ -48,18 +48,13 @@ def real_jobs(place: Path) -> Iterator[RealJobs]:
     reports = project / "reports"
 
     def pytest(*words: str) -> subprocess.Popen[bytes]:
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "quickstart.bench.yaml",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            *words,
-        ]
+        usual = ("quickstart.bench.yaml", "-q", "-p", "no:cacheprovider")
         return subprocess.Popen(
-            command, cwd=project, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True
+            [sys.executable, "-m", "pytest", *usual, *words],
+            cwd=project,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
         )
 
     def benchjobs(*words: str) -> None:

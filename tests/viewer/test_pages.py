@@ -197,7 +197,7 @@ def test_the_address_of_many_opened_files_stays_short(page: Page, tmp_path: Path
         page.page.goto(there)
         page.drawn()
         page.until("document.querySelectorAll('.files pre').length > 5")
-    page.wrong = [said for said in page.wrong if "sandbox" not in said and "Content Security" not in said]
+    page.forgive("sandbox", "Content Security")
 
 
 def test_html_of_an_agent_is_in_a_frame_that_can_do_nothing(page: Page, address: str, made: Made) -> None:
@@ -211,9 +211,7 @@ def test_html_of_an_agent_is_in_a_frame_that_can_do_nothing(page: Page, address:
     inside.wait_for_load_state()
     # What its scripts did not do is looked at from the outside.
     assert page.run("window.hacked === undefined && document.title.endsWith('benchjobs')")
-    page.wrong = [
-        said for said in page.wrong if "sandbox" not in said and "Content Security Policy" not in said
-    ]
+    page.forgive("sandbox", "Content Security Policy")
 
 
 def test_confidential_trial_shows_neither_task_nor_steps(page: Page, address: str, made: Made) -> None:
@@ -288,7 +286,7 @@ def test_unknown_page_and_job_say_so(page: Page, address: str) -> None:
     assert "There is no page nowhere." in page.text
     page.open(address, "job", job="20990101-000000-ffffff")
     assert "20990101-000000-ffffff" in page.text
-    page.wrong = [said for said in page.wrong if "404" not in said]
+    page.forgive("404")
 
 
 @pytest.mark.when_changed("viewer")

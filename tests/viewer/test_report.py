@@ -95,13 +95,7 @@ def test_every_page_of_one_file_opens_from_disk_without_a_request(
 def test_a_trial_in_one_file_has_its_steps_and_log(browser: Browser, file: str, made: Made) -> None:
     with opened(browser, offline=True) as page:
         go(page, file, "trial", job=NOW_JOB, id=made.trials["fix"])
-        page.page.wait_for_selector("article.step")
-        page.until(
-            "document.querySelector('pre.log') && document.querySelector('pre.log').textContent.length"
-        )
-        for button in page.page.query_selector_all("article.step button, details > summary"):
-            button.click()
-        shown = page.run("document.querySelector('main').textContent")
+        shown = page.unfold()
         assert [text for text in HOSTILE if readable(text) not in shown] == []
         go(page, file, "trial", job=HIDDEN, id=made.trials["hidden"])
         assert "The prompt." not in page.text
