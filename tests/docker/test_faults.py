@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 import textwrap
-import time
 from pathlib import Path
 
 import pytest
@@ -182,11 +181,11 @@ class OwnEngine:
         )
 
     def docker(self, *args: str, wait: float = 0) -> None:
-        deadline = time.monotonic() + wait
-        while subprocess.run(["docker", "-H", self.host, *args], capture_output=True, check=False).returncode:
-            if time.monotonic() > deadline:
-                raise AssertionError(f"docker {args} failed")
-            time.sleep(0.2)
+        def works() -> bool:
+            command = ["docker", "-H", self.host, *args]
+            return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+        until(works, wait, f"docker {args} failed")
 
     def kill(self) -> None:
         """End the engine as a power cut would; its containers' processes are orphans then, so they go too."""
@@ -207,6 +206,11 @@ class OwnEngine:
         )
 
 
+def _runs(words: str) -> bool:
+    """Tell whether any process has these words on its command line."""
+    return subprocess.run(["pgrep", "-f", words], stdout=subprocess.DEVNULL, check=False).returncode == 0
+
+
 @pytest.fixture
 def own_engine(tmp_path_factory: pytest.TempPathFactory):
     directory = tmp_path_factory.mktemp("engine")
@@ -219,7 +223,7 @@ def own_engine(tmp_path_factory: pytest.TempPathFactory):
         engine.kill()
         # Its containerd and containers outlive it: end them by the paths that only they have.
         subprocess.run(["pkill", "-9", "-f", f"{directory}/"], check=False)
-        time.sleep(0.5)
+        until(lambda: not _runs(f"{directory}/"))
         mounts = [
             line.split()[1]
             for line in Path("/proc/mounts").read_text().splitlines()

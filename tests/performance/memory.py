@@ -11,6 +11,7 @@ from pytest_benchjobs.model.result import Trial
 from pytest_benchjobs.trial.flight import Flight, Tokens
 from pytest_benchjobs.trial.run import run_trial
 from tests.performance.engine import make_services, trivial_scenario
+from tests.support import until
 
 IN_FLIGHT = 100
 
@@ -59,9 +60,6 @@ def measure() -> list[tuple[str, float, str, str]]:
 
 
 def _wait_for_agents(directory: Path, count: int) -> None:
-    deadline = time.monotonic() + 180
-    while len(list(directory.glob("jobs/*/trials/*/*/.tmp-*/agent.log"))) < count:
-        if time.monotonic() > deadline:
-            raise RuntimeError(f"{count} agents did not start")
-        time.sleep(0.2)
-    time.sleep(1)
+    logs = "jobs/*/trials/*/*/.tmp-*/agent.log"
+    until(lambda: len(list(directory.glob(logs))) >= count, what=f"{count} agents did not start")
+    time.sleep(1)  # until all of them wait

@@ -12,7 +12,7 @@ from pytest_benchjobs.model.comparison import ComparedRow, ComparedSide, Compari
 from pytest_benchjobs.model.known_failure import Known, KnownMode
 from pytest_benchjobs.model.result import Failure, Outcome
 from pytest_benchjobs.report.comparison import comparison_lines
-from pytest_benchjobs.report.console import describe
+from pytest_benchjobs.report.console import describe, headline
 from pytest_benchjobs.report.gate_markdown import shown_change, shown_value
 from pytest_benchjobs.report.markdown import summary_markdown
 from pytest_benchjobs.report.units import duration, percent
@@ -84,6 +84,13 @@ def test_a_score_at_its_threshold_is_not_below_it() -> None:
     # The verdict over several attempts may be another than that of their mean.
     mixed = result(score=0.5, threshold=0.5).model_copy(update={"score": 0.4})
     assert describe(mixed).startswith("score 0.4 (passed)")
+
+
+def test_one_line_of_a_failure_is_shorter_than_what_pytest_and_ci_cut_it_to() -> None:
+    long = Failure(class_="agent_error", message="m" * 5000)
+    line = headline(result(outcome=Outcome.ERROR, failure=long, path="t/" + "p" * 900), Path("/x"))
+    assert ", logs: /x/t/ppp" in line
+    assert len(line) < 500
 
 
 # A comparison
