@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,24 +12,11 @@ from typing import Any
 import pytest
 
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
-from tests.support import IMAGE, containers, containers_left, jobs, results, run, start, until
+from tests.support import IMAGE, PATIENCE, containers, containers_left, jobs, results, run, start, until
+
+from .console import benchjobs
 
 pytestmark = pytest.mark.docker
-
-PATIENCE = 300
-"""Seconds; only against hanging."""
-
-
-def benchjobs(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", "from pytest_benchjobs.cli import main; main()", *arguments],
-        cwd=directory,
-        capture_output=True,
-        text=True,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        timeout=PATIENCE,
-    )
 
 
 def write(

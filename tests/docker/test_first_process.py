@@ -2,43 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
-from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
-import docker
 import pytest
 
 from pytest_benchjobs.model.errors import ContainerLost, Ungradable
-from pytest_benchjobs.model.scenario import Environment
 from pytest_benchjobs.sandbox.docker.container import DockerSandbox
-from pytest_benchjobs.sandbox.docker.first import FIRST
-from pytest_benchjobs.sandbox.docker.processes import Processes
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
-from pytest_benchjobs.sandbox.protocol import SandboxSpec
-from tests.support import IMAGE, until
+from tests.support import until
+
+from .sandboxes import sh, started
 
 pytestmark = pytest.mark.docker
 
 VARIABLE = "BENCH_PROBLEM_FILE"
 
 
-@contextlib.contextmanager
-def _sandbox(provider: DockerProvider, **environment: object) -> Iterator[DockerSandbox]:
-    made = Environment.model_validate({"image": IMAGE, "workdir": "/app", "network": "none", **environment})
-    sandbox = provider.start(SandboxSpec(made, {"job": "test-first"}, "none", 300), lambda phase: None)
-    try:
-        yield sandbox
-    finally:
-        sandbox.remove()
-
-
-def _sh(sandbox: DockerSandbox, script: str, timeout: float = 30, env: dict[str, str] | None = None) -> str:
-    output = bytearray()
-    sandbox.exec(["sh", "-c", script], timeout=timeout, sink=output.extend, env=env)
-    return output.decode()
+def _sh(sandbox: DockerSandbox, script: str, **how: Any) -> str:
+    return sh(sandbox, script, **how)[1]
 
 
 PERL = "perl -e '{}'"
@@ -58,7 +41,7 @@ ATTACKS = {
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_root_does_not_get_into_it(provider: DockerProvider, attack: str) -> None:
-    with _sandbox(provider) as sandbox:
+    with started(provider) as sandbox:
         assert _sh(sandbox, ATTACKS[attack]).strip() == "refused"
 
 
@@ -82,7 +65,7 @@ LEFT = {
 
 @pytest.mark.parametrize("left", LEFT)
 def test_nothing_survives_the_end(provider: DockerProvider, left: str) -> None:
-    with _sandbox(provider, pids=512) as sandbox:
+    with started(provider, pids=512) as sandbox:
         _sh(sandbox, LEFT[left])
         sandbox.end_processes()
         assert sandbox.running() == []
@@ -94,7 +77,7 @@ def test_nothing_survives_the_end(provider: DockerProvider, left: str) -> None:
 def test_files_in_memory_and_hosts_stay_where_the_container_was_not_started_anew(
     provider: DockerProvider,
 ) -> None:
-    with _sandbox(provider) as sandbox:
+    with started(provider) as sandbox:
         _sh(
             sandbox,
             "echo 10.0.0.1 mine >> /etc/hosts; echo kept > /dev/shm/answer; setsid sleep 90 >/dev/null 2>&1 &",
@@ -116,7 +99,7 @@ def test_devices_that_were_tampered_with_are_made_anew_and_that_is_noted(
     provider: DockerProvider, attack: str
 ) -> None:
     devices = "ls -ln /dev | awk '{print $1, $5, $6, $NF}' | grep -v ^total; readlink /dev/stdout /dev/fd"
-    with _sandbox(provider) as sandbox:
+    with started(provider) as sandbox:
         before = _sh(sandbox, devices)
         _sh(sandbox, attack)
         sandbox.end_processes()
@@ -127,7 +110,7 @@ def test_devices_that_were_tampered_with_are_made_anew_and_that_is_noted(
 def test_after_a_new_start_the_first_process_is_told_from_the_others_in_whatever_order_they_are_listed(
     provider: DockerProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with _sandbox(provider) as sandbox:
+    with started(provider) as sandbox:
         _sh(sandbox, "touch /dev/x; setsid sleep 91 >/dev/null 2>&1 &")
         until(lambda: sandbox.processes() == ("sleep 91",), 30)
         sandbox.end_processes()
@@ -141,7 +124,7 @@ def test_after_a_new_start_the_first_process_is_told_from_the_others_in_whatever
 
 
 def test_a_program_put_in_its_place_is_not_run_by_the_next_start(provider: DockerProvider) -> None:
-    with _sandbox(provider) as sandbox:
+    with started(provider) as sandbox:
         forged = "#!/bin/sh\nwhile :; do echo forged > /app/out; sleep 0.01; done\n"
         _sh(
             sandbox,
@@ -152,7 +135,7 @@ def test_a_program_put_in_its_place_is_not_run_by_the_next_start(provider: Docke
 
 
 def test_by_contract_what_hangs_on_the_agent_ends_and_its_daemons_live_on(provider: DockerProvider) -> None:
-    with _sandbox(provider) as sandbox:
+    with started(provider) as sandbox:
         _sh(sandbox, "setsid sleep 81 >/dev/null 2>&1 & sleep 0.3")
         assert sandbox.adopt_processes() == ("sleep 81",)
         daemons = "nohup sleep 82 >/dev/null 2>&1 & (sleep 83 >/dev/null 2>&1 &)"
@@ -167,7 +150,7 @@ def test_by_contract_what_hangs_on_the_agent_ends_and_its_daemons_live_on(provid
 
 
 def test_by_contract_nothing_ends_of_an_agent_that_has_ended(provider: DockerProvider) -> None:
-    with _sandbox(provider) as sandbox:
+    with started(provider) as sandbox:
         _sh(sandbox, "sleep 86 >/dev/null 2>&1 & exit 0", env={VARIABLE: "x"})
         assert sandbox.end_commands(VARIABLE) == ()
         assert sandbox.processes() == ("sleep 86",)
@@ -180,7 +163,7 @@ def _wait_until_ended(provider: DockerProvider, sandbox: DockerSandbox) -> None:
 def test_a_daemon_that_ends_the_container_while_it_is_graded_is_the_agents_doing(
     provider: DockerProvider,
 ) -> None:
-    with _sandbox(provider, memory=64 << 20) as sandbox:
+    with started(provider, memory=64 << 20) as sandbox:
         _sh(sandbox, "setsid sleep 87 >/dev/null 2>&1 &", env={VARIABLE: "x"})
         sandbox.end_commands(VARIABLE)
         (pid,) = provider.engine.client.top(sandbox.id, ps_args="-eo pid,args")["Processes"][:1]
@@ -191,38 +174,9 @@ def test_a_daemon_that_ends_the_container_while_it_is_graded_is_the_agents_doing
 
 
 def test_a_container_that_somebody_else_killed_is_no_doing_of_the_agent(provider: DockerProvider) -> None:
-    with _sandbox(provider) as sandbox:
+    with started(provider) as sandbox:
         sandbox.end_commands(VARIABLE)
         provider.engine.client.kill(sandbox.id)
         _wait_until_ended(provider, sandbox)
         with pytest.raises(ContainerLost):
             _sh(sandbox, "true")
-
-
-class _Tables:
-    """An engine whose table of processes is in the order of their numbers, which may begin anew."""
-
-    def __init__(self) -> None:
-        self.first = 700
-
-    def top(self, _container: str, **_: object) -> dict[str, list[list[str]]]:
-        rows = [
-            [str(self.first), "1", "Ss", "bench-00", FIRST],
-            ["300", str(self.first), "S", "sh", "sh -c x"],
-        ]
-        return {"Processes": sorted(rows, key=lambda row: int(row[0]))}
-
-    def inspect_container(self, _container: str) -> dict[str, dict[str, int]]:
-        return {"State": {"Pid": self.first}}
-
-
-def test_the_first_process_is_known_by_its_number_which_a_new_start_changes() -> None:
-    tables = _Tables()
-    processes = Processes(cast("docker.APIClient", cast("Any", tables)), "c")
-    for number in (700, 900):
-        tables.first = number
-        assert [process.pid for process in processes.listed()] == [number, 300]
-        others = processes.others(seen=True)
-        assert others is not None
-        assert [process.pid for process in others] == [300]
-        processes.forget_first()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.support import IMAGE, results, run
+
+from .console import benchjobs
 
 pytestmark = pytest.mark.docker
 
@@ -38,9 +38,7 @@ SCENARIO = {
 
 def test_it_is_graded_as_there_and_its_tests_are_hidden_until_then(tmp_path: Path) -> None:
     (tmp_path / "two.json").write_text(json.dumps(SCENARIO))
-    code = "from pytest_benchjobs.cli import main; main()"
-    called = [sys.executable, "-c", code, "scenario", "import", "two.json", "--image", IMAGE]
-    done = subprocess.run(called, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = benchjobs(tmp_path, "scenario", "import", "two.json", "--image", IMAGE)
     assert done.returncode == 0, done.stderr
     agents = {
         "right=command:echo b > x": 1.0,

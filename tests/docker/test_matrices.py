@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ import pytest
 
 from tests.docs.commands import examples
 from tests.support import by_agent, results, run
+
+from .console import COMMAND, benchjobs
 
 pytestmark = pytest.mark.docker
 
@@ -48,17 +50,11 @@ def agent(directory: Path, name: str, script: str) -> None:
     (directory / f"{name}.agent.yaml").write_text(text, "utf-8")
 
 
-def check(name: str, directory: Path) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-c", "from pytest_benchjobs.cli import main; main()"]
-    call = [*line, "benchmarks", "check", name, "--attempts", "1", "--", "--bench-concurrency=4"]
-    return subprocess.run(call, cwd=directory, capture_output=True, text=True, timeout=900, check=False)
-
-
 @pytest.mark.parametrize(("name", "count"), [("swe_bench_orchestrated", 5), ("gaia_orchestrated", 13)])
 @pytest.mark.extended
 def test_they_are_sound(name: str, count: int, tmp_path: Path) -> None:
     """Every reference passes, doing nothing does not."""
-    done = check(name, tmp_path)
+    done = benchjobs(tmp_path, "benchmarks", "check", name, "--attempts", "1", "--", "--bench-concurrency=4")
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{count} scenarios: {count} ok" in done.stdout
 
@@ -85,7 +81,7 @@ def test_the_lines_of_the_orchestrator_run_them(tmp_path: Path) -> None:
     )
     for line in ("code-matrix", "research-matrix"):
         (ours,) = [example.ours for example in examples() if example.id == line]
-        script = f"benchjobs() {{ {sys.executable} -c 'from pytest_benchjobs.cli import main; main()' \"$@\"; }}; {ours}"
+        script = f'benchjobs() {{ {shlex.join(COMMAND)} "$@"; }}; {ours}'
         done = subprocess.run(
             ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False
         )

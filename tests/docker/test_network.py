@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ipaddress
 import socket
 import subprocess
 import threading
@@ -13,13 +12,15 @@ import pytest
 
 from pytest_benchjobs.model.errors import ContainerStartFailed
 from pytest_benchjobs.model.owner import current_owner
-from pytest_benchjobs.model.scenario import Environment, Network
+from pytest_benchjobs.model.scenario import Network
 from pytest_benchjobs.sandbox.docker import network
+from pytest_benchjobs.sandbox.docker.container import DockerSandbox
 from pytest_benchjobs.sandbox.docker.network import NETWORK_LABEL, NETWORK_VARIABLE
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from pytest_benchjobs.sandbox.docker.rules import rules_of
-from pytest_benchjobs.sandbox.protocol import Sandbox, SandboxSpec
 from tests.support import IMAGE, until
+
+from .sandboxes import machine_on, said, started
 
 pytestmark = pytest.mark.docker
 
@@ -44,37 +45,27 @@ while (my $c = $s->accept) { close $c }
 """
 
 
-@contextlib.contextmanager
-def _sandbox(provider: DockerProvider, policy: Network = "public") -> Iterator[Sandbox]:
-    environment = Environment(image=IMAGE, workdir="/")
-    sandbox = provider.start(SandboxSpec(environment, {}, policy, deadline=300), lambda phase: None)
-    try:
-        yield sandbox
-    finally:
-        sandbox.remove()
+def _sandbox(
+    provider: DockerProvider, policy: Network = "public"
+) -> contextlib.AbstractContextManager[DockerSandbox]:
+    return started(provider, network=policy, workdir="/")
 
 
-def _said(sandbox: Sandbox, *argv: str) -> str:
-    output = bytearray()
-    sandbox.exec(argv, timeout=60, sink=output.extend)
-    return output.decode()
-
-
-def _connect(sandbox: Sandbox, *targets: str) -> dict[str, str]:
+def _connect(sandbox: DockerSandbox, *targets: str) -> dict[str, str]:
     """What came of connecting to each."""
-    lines = _said(sandbox, "perl", "-e", _CONNECT, *targets).splitlines()
-    said = dict(line.split(" ", 1) for line in lines)
-    assert said.keys() == set(targets), lines
-    return said
+    lines = said(sandbox, "perl", "-e", _CONNECT, *targets).splitlines()
+    found = dict(line.split(" ", 1) for line in lines)
+    assert found.keys() == set(targets), lines
+    return found
 
 
-def _connects(sandbox: Sandbox, host: str, port: int) -> str:
-    (said,) = _connect(sandbox, f"{host}:{port}").values()
-    return said
+def _connects(sandbox: DockerSandbox, host: str, port: int) -> str:
+    (came,) = _connect(sandbox, f"{host}:{port}").values()
+    return came
 
 
-def _address(sandbox: Sandbox) -> str:
-    return _said(sandbox, "hostname", "-I").split()[0]
+def _address(sandbox: DockerSandbox) -> str:
+    return said(sandbox, "hostname", "-I").split()[0]
 
 
 @pytest.fixture
@@ -86,13 +77,6 @@ def service() -> Iterator[int]:
         yield listening.getsockname()[1]
 
 
-def _gateway(name: str) -> str:
-    """The machine's own address on a network."""
-    asked = ["docker", "network", "inspect", "-f", "{{(index .IPAM.Config 0).Subnet}}", name]
-    subnet = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
-    return str(next(ipaddress.IPv4Network(subnet).hosts()))
-
-
 DEVICES = ("", "eth0")
 LINK_LOCAL = ("169.254.169.254", "168.63.129.16", "100.100.100.200")
 
@@ -102,7 +86,7 @@ def test_a_public_trial_reaches_no_service_of_the_machine_and_no_link_local_addr
 ) -> None:
     with _sandbox(provider) as sandbox:
         assert sandbox.notes == ()
-        open_to_others = f"{_gateway('bridge')}:{service}"
+        open_to_others = f"{machine_on('bridge')}:{service}"
         inside = subprocess.run(
             ["docker", "run", "--rm", "--network=bridge", IMAGE, "perl", "-e", _CONNECT, open_to_others],
             capture_output=True,
@@ -111,13 +95,13 @@ def test_a_public_trial_reaches_no_service_of_the_machine_and_no_link_local_addr
         )
         assert inside.stdout == f"{open_to_others} connected\n"  # so it can be seen whether it is
         ours = [
-            f"{_gateway(name)}:{service}:{device}" for name in ("bridge", "benchjobs") for device in DEVICES
+            f"{machine_on(name)}:{service}:{device}" for name in ("bridge", "benchjobs") for device in DEVICES
         ]
         local = [f"{host}:80:{device}" for host in LINK_LOCAL for device in DEVICES]
         for _ in range(2):
-            said = _connect(sandbox, *ours, *local)
-            assert {said[target] for target in ours} == {"timed out"}
-            assert {said[target] for target in local} <= {
+            found = _connect(sandbox, *ours, *local)
+            assert {found[target] for target in ours} == {"timed out"}
+            assert {found[target] for target in local} <= {
                 "No route to host",
                 "Permission denied",
                 "timed out",
@@ -142,7 +126,7 @@ def test_public_trials_do_not_reach_each_other(provider: DockerProvider) -> None
 
 def test_names_are_resolved_as_on_the_default_network(provider: DockerProvider) -> None:
     with _sandbox(provider) as sandbox:
-        ours = _said(sandbox, "getent", "hosts", "deb.debian.org") != ""
+        ours = said(sandbox, "getent", "hosts", "deb.debian.org") != ""
     default = ["docker", "run", "--rm", "--network=bridge", IMAGE, "getent", "hosts", "deb.debian.org"]
     assert ours == (subprocess.run(default, capture_output=True, check=False).stdout != b"")
 
@@ -152,9 +136,9 @@ def test_a_trial_that_is_given_the_network_later_is_given_the_same(
 ) -> None:
     with _sandbox(provider, "none") as sandbox:
         sandbox.set_network("public")
-        assert _connects(sandbox, _gateway("bridge"), service) == "timed out"
+        assert _connects(sandbox, machine_on("bridge"), service) == "timed out"
         sandbox.set_network("none")
-        assert "unreachable" in _connects(sandbox, _gateway("bridge"), service)
+        assert "unreachable" in _connects(sandbox, machine_on("bridge"), service)
 
 
 @pytest.mark.alone
@@ -205,17 +189,6 @@ def test_rules_that_are_there_already_or_not_any_more_are_no_problem(provider: D
         )
 
 
-def test_a_machine_that_cannot_be_closed_is_a_note(
-    provider: DockerProvider, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(network, "rules_here", lambda: None)
-    monkeypatch.setattr(network, "_apply", lambda *args, **more: "Operation not supported")
-    another = DockerProvider(current_owner())
-    with contextlib.closing(another), _sandbox(another) as sandbox:
-        [note] = sandbox.notes
-        assert "link-local addresses: Operation not supported" in note
-
-
 def test_gc_removes_it_when_no_container_has_it_and_the_next_trial_makes_it_again(
     provider: DockerProvider,
 ) -> None:
@@ -231,7 +204,7 @@ def test_another_network_can_be_named(monkeypatch: pytest.MonkeyPatch, service: 
     monkeypatch.setenv(NETWORK_VARIABLE, "bridge")
     another = DockerProvider(current_owner())
     with contextlib.closing(another), _sandbox(another) as sandbox:
-        assert _connects(sandbox, _gateway("bridge"), service) == "connected"
+        assert _connects(sandbox, machine_on("bridge"), service) == "connected"
     monkeypatch.setenv(NETWORK_VARIABLE, "brigde")
     another = DockerProvider(current_owner())
     with (

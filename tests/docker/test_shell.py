@@ -13,7 +13,6 @@ import select
 import signal
 import struct
 import subprocess
-import sys
 import termios
 import time
 from collections.abc import Callable, Iterator
@@ -23,17 +22,17 @@ import docker
 import pytest
 
 from pytest_benchjobs.model.job import JobStatus
-from pytest_benchjobs.model.scenario import Environment
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
-from pytest_benchjobs.sandbox.protocol import SandboxSpec
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.history import History
-from tests.support import IMAGE, containers, containers_left, until
+from tests.support import containers, containers_left, until
 from tests.unit.records import NOW, record, result, trial
+
+from .console import COMMAND
+from .sandboxes import out, started
 
 pytestmark = pytest.mark.docker
 
-MAIN = [sys.executable, "-c", "from pytest_benchjobs.cli import main; main()"]
 PATIENCE = 180
 """Seconds; only against hanging."""
 
@@ -45,16 +44,10 @@ def job() -> str:
 
 @pytest.fixture(scope="module")
 def kept(provider: DockerProvider, job: str) -> Iterator[str]:
-    environment = Environment(image=IMAGE, workdir="/app", network="public", memory=128 << 20, pids=99)
-    spec = SandboxSpec(
-        environment=environment, labels={"job": job, "trial": "t"}, network="none", deadline=300
-    )
-    sandbox = provider.start(spec, lambda phase: None)
-    try:
-        sandbox.exec(["sh", "-c", "echo answer > out.txt"], timeout=30, sink=lambda data: None)
+    labels = {"job": job, "trial": "t"}
+    with started(provider, labels=labels, memory=128 << 20, pids=99) as sandbox:
+        out(sandbox, "echo answer > out.txt")
         reference = sandbox.keep(job)
-    finally:
-        sandbox.remove()
     yield reference
     provider.forget_kept(reference)
 
@@ -86,7 +79,7 @@ def _nothing_left(job: str) -> Iterator[None]:
 
 def _shell(directory: Path, *arguments: str, given: bytes = b"") -> tuple[int, bytes, bytes]:
     done = subprocess.run(
-        [*MAIN, "shell", "--dir", str(directory), *arguments],
+        [*COMMAND, "shell", "--dir", str(directory), *arguments],
         input=given,
         capture_output=True,
         check=False,
@@ -147,8 +140,6 @@ def test_a_trial_is_found_in_several_ways_and_each_shell_has_what_it_left(direct
         ),
         (("last~1",), r"3 trials of job \S+ were kept; choose one with --scenario.*: .*count\[oracle-1\], "),
         (("last~1", "--agent", "codex"), "no trial of job .* fits"),
-        (("last~1", "--scenario", "nope"), "no trial of job .* fits"),
-        (("last~1", "--scenario", "other"), ".* did not run in Docker"),
         (("nothing",), "there is no job 'nothing'"),
         (("last", "--env", "A"), "--env: 'A' is not of the form KEY=VALUE"),
     ],
@@ -159,19 +150,8 @@ def test_a_mistake_is_one_clear_line(directory: Path, arguments: tuple[str, ...]
     assert re.fullmatch(f"benchjobs: {message}.*\n", err.decode())
 
 
-def test_what_was_removed_meanwhile_is_said_to_be(tmp_path: Path) -> None:
-    with History.of(tmp_path) as history:
-        history.save_job(record(tmp_path, status=JobStatus.COMPLETED, finished_at=NOW))
-        history.save_trials([result(kept="benchjobs-kept:gone")])
-    status, _, err = _shell(tmp_path, "last", "--", "true")
-    assert status == 2
-    assert re.fullmatch(
-        r"benchjobs: benchjobs-kept:gone is no longer on this machine: .*--bench-keep\n", err.decode()
-    )
-
-
 def test_whoever_reads_the_output_may_stop_early(directory: Path, job: str) -> None:
-    command = [*MAIN, "shell", "--dir", str(directory), job, "--agent", "oracle", "--", "yes"]
+    command = [*COMMAND, "shell", "--dir", str(directory), job, "--agent", "oracle", "--", "yes"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"y\n"
@@ -182,7 +162,7 @@ def test_whoever_reads_the_output_may_stop_early(directory: Path, job: str) -> N
 def test_behind_tls_only_commands_run_for_their_input_could_not_end(directory: Path, job: str) -> None:
     encrypted = "from pytest_benchjobs.sandbox.docker.engine import Engine; Engine.encrypted = property(lambda _: True); "
     main = [
-        sys.executable, "-c", encrypted + MAIN[2], "shell", "--dir", str(directory), job, "--agent", "oracle",
+        *COMMAND[:2], encrypted + COMMAND[2], "shell", "--dir", str(directory), job, "--agent", "oracle",
     ]  # fmt: skip
     done = subprocess.run(
         [*main, "--", "cat"], input=b"x", capture_output=True, check=False, timeout=PATIENCE
@@ -208,7 +188,7 @@ class Terminal:
             for descriptor in (0, 1, 2):
                 os.dup2(self.slave, descriptor)
             os.closerange(3, 100)
-            os.execve(MAIN[0], [*MAIN, *arguments], {**os.environ, "TERM": "xterm-test"})
+            os.execve(COMMAND[0], [*COMMAND, *arguments], {**os.environ, "TERM": "xterm-test"})
 
     def resize(self, lines: int, columns: int) -> None:
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
@@ -323,15 +303,11 @@ def test_being_killed_leaves_no_container(on_terminal: Callable[..., Terminal], 
 
 
 def test_a_container_that_is_removed_meanwhile_is_an_error_and_the_terminal_as_it_was(
-    on_terminal: Callable[..., Terminal], job: str
+    on_terminal: Callable[..., Terminal], client: docker.APIClient, job: str
 ) -> None:
     terminal = on_terminal()
     terminal.until("# ")
-    client = docker.APIClient(version="auto")
-    try:
-        for container in containers(job):
-            client.remove_container(container, force=True)
-    finally:
-        client.close()
+    for container in containers(job):
+        client.remove_container(container, force=True)
     assert terminal.wait() in (2, 137)
     assert termios.tcgetattr(terminal.slave) == terminal.before

@@ -14,6 +14,8 @@ from tests.agents.jobs import AGENTS, Job, used
 from tests.agents.server import ModelServer
 from tests.support import IMAGE
 
+from .test_sandbox import running
+
 __all__ = ("fetched", "job")
 
 pytestmark = pytest.mark.slow
@@ -79,5 +81,4 @@ def test_one_that_never_ends_is_asked_to_and_then_nothing_of_it_is_left(job: Job
     (result,) = job.run("--bench-agent", job.spec("codex"), *NO_DOCKER)
     assert (result["outcome"], result["failure"]["class"]) == ("failed", "agent_timeout"), job.output
     assert result["usage"]["calls"] == 1
-    running = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
-    assert not any(b"sleep\x003600" in line or b"sleep\x003601" in line for line in running)
+    assert not running("sleep", "3600", "3601")

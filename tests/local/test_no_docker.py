@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,8 @@ from pytest_benchjobs.model.errors import EngineUnavailable
 from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from tests.support import IMAGE, results, run, start, until
+
+from .test_sandbox import running
 
 pytestmark = pytest.mark.slow
 
@@ -173,22 +174,14 @@ def test_nothing_outlives_a_killed_job_and_the_next_one_removes_its_files(place:
         TMPDIR=str(temporary),
     )
     try:
-        until(lambda: len(sleeping()) == 2)
+        until(lambda: len(running("sleep", "4401", "4402")) == 2)
     finally:
         job.kill()
         job.communicate()
-    until(lambda: not sleeping())
+    until(lambda: not running("sleep", "4401", "4402"))
     assert len(list(temporary.glob("benchjobs-local-*"))) == 1
     run(place, "toy.bench.yaml", "-k", "partial", "--bench-no-docker", TMPDIR=str(temporary))
     assert list(temporary.glob("benchjobs-local-*")) == []
-
-
-def sleeping() -> list[bytes]:
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            found.append((process / "cmdline").read_bytes())
-    return [line for line in found if line in (b"sleep\x004401\0", b"sleep\x004402\0")]
 
 
 def test_mistakes_are_one_clear_line(place: Path) -> None:

@@ -187,7 +187,7 @@ def test_whatever_a_command_starts_ends_with_it(start: Start) -> None:
     )
     assert (result.exit_status, out) == (0, "started\n")
     assert sandbox.processes() == ()
-    assert not _running("sleep", "4321", "4322", "4323")
+    assert not running("sleep", "4321", "4322", "4323")
     sandbox.end_processes()
     assert sh(sandbox, "test -e late")[0].exit_status == 1
 
@@ -198,7 +198,7 @@ def test_a_timeout_and_silence_end_a_command(start: Start) -> None:
     assert (result.timed_out, result.silent, result.exit_status, out) == (True, False, None, "begun\n")
     result, _ = sh(sandbox, "sleep 4332", silent=0.5)
     assert (result.timed_out, result.silent) == (True, True)
-    assert not _running("sleep", "4331", "4332")
+    assert not running("sleep", "4331", "4332")
     assert sh(sandbox, "echo again")[1] == "again\n"
 
 
@@ -222,7 +222,7 @@ def test_a_command_can_be_asked_to_end_with_its_children(start: Start) -> None:
     assert (result.stopped, result.timed_out, result.exit_status) == (True, True, 5)
     assert b"got INT" in out
     sandbox.signal(2, "TERM")  # nobody is there any more
-    assert not _running("sleep", "4341")
+    assert not running("sleep", "4341")
 
 
 def test_one_that_does_not_listen_is_killed(start: Start) -> None:
@@ -243,7 +243,7 @@ def test_killing_it_from_another_thread_ends_what_runs_and_all_that_would(start:
     sandbox = start()
     with pytest.raises(ContainerLost):
         sandbox.exec(("sh", "-c", "echo ready; sleep 4351"), timeout=60, sink=lambda _data: sandbox.kill())
-    assert not _running("sleep", "4351")
+    assert not running("sleep", "4351")
     with pytest.raises(ContainerLost):
         sh(sandbox, "true")
     with pytest.raises(ContainerLost):
@@ -475,6 +475,6 @@ def _command_lines() -> Iterator[bytes]:
             continue
 
 
-def _running(program: str, *arguments: str) -> list[bytes]:
+def running(program: str, *arguments: str) -> list[bytes]:
     wanted = {f"{program}\0{argument}\0".encode() for argument in arguments}
     return [line for line in _command_lines() if line in wanted]
