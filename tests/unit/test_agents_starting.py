@@ -15,7 +15,7 @@ from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.report.documents.machine import Health
 from pytest_benchjobs.sandbox.protocol import Mount
 
-from .test_cli import run
+from .jobs import run
 
 SCRIPT = b"#!/bin/sh\necho hello\n"
 
@@ -101,11 +101,8 @@ def test_doctor_and_agents_show_tell_it(
     _agent(tmp_path)
     known, problem = findings.agents()
     assert known.health is Health.OK
-    assert (problem.check, problem.health, problem.cure) == (
-        "agent mybot",
-        Health.PROBLEM,
-        f"chmod +x {path}",
-    )
+    expected = ("agent mybot", Health.PROBLEM, f"chmod +x {path}")
+    assert (problem.check, problem.health, problem.cure) == expected
     assert run("agents", "show", "mybot") == 2
     assert "is not executable; run: chmod +x" in capsys.readouterr().err
     path.chmod(0o755)

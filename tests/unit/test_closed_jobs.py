@@ -101,22 +101,16 @@ def test_reading_what_is_closed_is_an_error_in_a_line(
     assert as_nobody(look) == 0
 
 
-def test_rebuild_says_what_it_could_not_read(shared: Path, closed: Path) -> None:
-    def look() -> None:
-        _, trials, (warning,) = rebuild(shared)
-        assert trials == 1
-        assert str(warning).startswith(str(closed))
-        assert "cannot be read: Permission denied" in str(warning)
-
-    assert as_nobody(look) == 0
-
-
-def test_doctor_says_who_cures_it(shared: Path, closed: Path) -> None:
+def test_doctor_says_who_cures_what_rebuild_says_it_could_not_read(shared: Path, closed: Path) -> None:
     def look() -> None:
         (found,) = findings.jobs(shared)
         assert found.health is Health.PROBLEM
         assert found.found == f"1 job cannot be read: {closed}"
         assert str(found.cure).startswith(f"chmod -R u+rwX,go+rX {closed} by its owner")
+        _, trials, (warning,) = rebuild(shared)
+        assert trials == 1
+        assert str(warning).startswith(str(closed))
+        assert "cannot be read: Permission denied" in str(warning)
 
     assert as_nobody(look) == 0
 

@@ -18,28 +18,19 @@ def test_without_a_key_nothing_changes() -> None:
 
 def test_a_key_becomes_a_placeholder_and_an_address() -> None:
     command = with_given_keys(COMMAND, ["OPENAI_API_KEY", "TOKEN"], {})
-    assert command.env == {
-        "LANG": "C",
-        "OPENAI_API_KEY": PLACEHOLDER_KEY,
-        "OPENAI_BASE_URL": GATEWAY_URL["openai"],
-    }
+    given = {"OPENAI_API_KEY": PLACEHOLDER_KEY, "OPENAI_BASE_URL": GATEWAY_URL["openai"]}
+    assert command.env == {"LANG": "C", **given}
     (endpoint,) = command.endpoints
-    assert (endpoint.provider, endpoint.wire, endpoint.key_variables) == (
-        "openai",
-        "openai",
-        ("OPENAI_API_KEY",),
-    )
+    assert (endpoint.provider, endpoint.wire) == ("openai", "openai")
+    assert endpoint.key_variables == ("OPENAI_API_KEY",)
     assert endpoint.base_url.endswith("/v1")
 
 
 def test_the_address_of_this_machine_is_where_the_gateway_goes() -> None:
-    command = with_given_keys(
-        COMMAND, ["ANTHROPIC_API_KEY", "GOOGLE_API_KEY"], {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9/"}
-    )
-    assert [(one.wire, one.key_variables) for one in command.endpoints] == [
-        ("anthropic", ("ANTHROPIC_API_KEY",)),
-        ("google", ("GOOGLE_API_KEY",)),
-    ]
+    keys = {"anthropic": "ANTHROPIC_API_KEY", "google": "GOOGLE_API_KEY"}
+    environ = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9/"}
+    command = with_given_keys(COMMAND, [*keys.values()], environ)
+    assert [(one.wire, *one.key_variables) for one in command.endpoints] == [*keys.items()]
     assert command.endpoints[0].base_url == "http://127.0.0.1:9"
 
 

@@ -86,6 +86,8 @@ def test_what_is_kept_has_no_value_of_the_scenarios_variables_and_no_owner() -> 
         "j", "t", "", "", "", "1",
     ]  # fmt: skip
     assert "secret" not in str(body)
+    bare = _commit(ResolvedImage("i", RECORD, "/", "", (), {}), Environment(image="x"))
+    assert bare["User"] == "root", "an image without a user is root's"
     # Whoever starts from it has the same again.
     engine: Any = Engine(
         it={"Id": "sha256:2", "Config": {"Labels": labels, "User": "other", "WorkingDir": "/w"}}
@@ -93,10 +95,6 @@ def test_what_is_kept_has_no_value_of_the_scenarios_variables_and_no_owner() -> 
     assert kept_image(engine, "it").record == RECORD
     found = environment_of(engine, "it")
     assert (found.memory, found.user, found.network, found.env) == (1 << 26, "me", "none", {})
-
-
-def test_an_image_without_a_user_is_roots() -> None:
-    assert _commit(ResolvedImage("i", RECORD, "/", "", (), {}), Environment(image="x"))["User"] == "root"
 
 
 @pytest.mark.parametrize(("user", "found"), [("other", "other"), ("", None)])

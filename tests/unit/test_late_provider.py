@@ -10,6 +10,8 @@ from pytest_benchjobs.model.errors import EngineUnavailable
 from pytest_benchjobs.sandbox.late import LateProvider
 from pytest_benchjobs.sandbox.protocol import NeedsImages
 
+nothing: Any = None
+
 
 class Provider:
     """Answers with the name of what it was asked for."""
@@ -83,7 +85,6 @@ def test_each_question_is_answered_by_the_one_that_is_made_and_checked_once(
 def test_what_a_scenario_lacks_is_told_without_asking_the_engine() -> None:
     real: Any = Provider()
     provider, _ = late(real)
-    nothing: Any = None
     assert provider.incompatible(nothing, nothing) == "incompatible"
     assert real.asked == ["incompatible"]
     provider.check()
@@ -92,7 +93,6 @@ def test_what_a_scenario_lacks_is_told_without_asking_the_engine() -> None:
 
 
 def test_an_engine_that_does_not_answer_is_asked_once() -> None:
-    nothing: Any = None
     real = Provider(EngineUnavailable("nobody answers"))
     provider, _ = late(real)
     for _ in range(2):
@@ -108,7 +108,6 @@ def test_an_engine_that_does_not_answer_is_asked_once() -> None:
 
 
 def test_only_sandboxes_that_need_images_have_a_supply_and_a_size() -> None:
-    nothing: Any = None
     plain, _ = late(Provider())
     assert (plain.supply("j", nothing), plain.weigh(nothing, {}, {})) == (None, None)
     real = WithImages()

@@ -37,13 +37,10 @@ def test_everything_has_its_place() -> None:
     assert [(one.before.scores, one.now.scores) for one in pairing.pairs] == [((1,), (0, 1))]
     assert [one.scenario for one in pairing.added] == ["new"]
     assert [one.scenario for one in pairing.removed] == ["gone"]
-    assert [(one.scenario, one.why) for one in pairing.changed] == [
-        ("edited", "not the same task as in the baseline")
-    ]
-    assert [(one.scenario, one.why) for one in pairing.unscored] == [
-        ("broken-now", "1 error now"),
-        ("broken-then", "2 errors in the baseline"),
-    ]
+    (edited,) = pairing.changed
+    assert (edited.scenario, edited.why) == ("edited", "not the same task as in the baseline")
+    unscored = {"broken-now": "1 error now", "broken-then": "2 errors in the baseline"}
+    assert [(one.scenario, one.why) for one in pairing.unscored] == [*unscored.items()]
     assert pairing.notes == ()
 
 

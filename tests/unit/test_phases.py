@@ -27,12 +27,8 @@ def test_phases_follow_each_other_and_errors_are_of_the_last_in_which_something_
     phases.end()
     assert phases.reached == "agent"
     assert told == ["prepare", "image", "agent", "remove"]
-    assert [(phase.name, phase.start, phase.end) for phase in phases.ended] == [
-        ("prepare", 1.0, 2.0),
-        ("image", 2.0, 4.0),
-        ("agent", 4.0, 5.0),
-        ("remove", 5.0, 9.0),
-    ]
+    expected = [("prepare", 1.0, 2.0), ("image", 2.0, 4.0), ("agent", 4.0, 5.0), ("remove", 5.0, 9.0)]
+    assert [(phase.name, phase.start, phase.end) for phase in phases.ended] == expected
 
 
 def test_a_trial_that_was_asked_to_stop_enters_no_further_phase() -> None:

@@ -82,11 +82,6 @@ def test_one_result_of_three(tmp_path: Path) -> None:
     assert made.score == 0.5
     assert made.seconds == 6.0
     assert made.usage.cost_usd == 1.5
-    assert [note.split(",")[0] for note in made.notes] == [
-        "attempt 1: failed (below_threshold)",
-        "attempt 2: passed",
-        "attempt 3: failed (below_threshold)",
-    ]
     lost = verdict("a::count[oracle]", _results("HPE"), parse_policy("all"), 3)
     assert lost.outcome is Outcome.FAILED
     open_ = verdict("a::count[oracle]", _results("PE"), parse_policy("all"), 3)
@@ -137,10 +132,8 @@ def test_what_failed_says_how_and_what_the_first_failure_was() -> None:
 def test_verdicts_group_by_scenario_and_agent(tmp_path: Path) -> None:
     config = JobConfig(directory=tmp_path, attempts=2, attempt_policy="any")  # type: ignore[arg-type]
     results = [*_results("HP"), *_results("HH", scenario="other")]
-    assert [(made.node_id, made.outcome.value) for made in verdicts(results, config)] == [
-        ("a.bench.yaml::count[oracle]", "passed"),
-        ("a.bench.yaml::other[oracle]", "failed"),
-    ]
+    found = {made.node_id: made.outcome.value for made in verdicts(results, config)}
+    assert found == {"a.bench.yaml::count[oracle]": "passed", "a.bench.yaml::other[oracle]": "failed"}
     each = JobConfig(directory=tmp_path, attempts=2)
     assert verdicts(results, each) == results
 

@@ -46,11 +46,14 @@ class _Run(NamedTuple):
     def id(self) -> str:
         return f"{self.job}.{self.position}"
 
+    @property
+    def texts(self) -> list[str]:
+        """What is searched of it, but for its id."""
+        texts = (self.name, self.benchmark, self.agent, self.provider, self.model, self.status, self.branch)
+        return [text for text in (*texts, self.commit) if text is not None]
+
     def has(self, word: str) -> bool:
-        texts = (
-            self.id, self.name, self.benchmark, self.agent, self.provider, self.model, self.status, self.branch, self.commit,
-        )  # fmt: skip
-        return any(_folded(word) in _folded(text) for text in texts if text is not None)
+        return any(_folded(word) in _folded(text) for text in (self.id, *self.texts))
 
 
 def _folded(text: str) -> bytes:
@@ -129,10 +132,7 @@ def _jobs_with(runs: list[_Run], words: tuple[str, ...]) -> set[str]:
     """Jobs that have each word, in their own names or those of a run; the position of a run is no name of a job."""
     of_job: dict[str, list[str]] = {}
     for run in runs:
-        texts = (
-            run.job, run.name, run.status, run.branch, run.commit, run.benchmark, run.agent, run.provider, run.model,
-        )  # fmt: skip
-        of_job.setdefault(run.job, []).extend(text for text in texts if text is not None)
+        of_job.setdefault(run.job, []).extend((run.job, *run.texts))
     return {
         job
         for job, texts in of_job.items()

@@ -43,11 +43,8 @@ def _manifest(directory: Path, text: str = VARIED) -> Manifest:
 def test_each_variant_is_a_scenario(tmp_path: Path) -> None:
     manifest = _manifest(tmp_path)
     refs = manifest.refs()
-    assert [(ref.id, ref.line, ref.tags) for ref in refs] == [
-        ("count.short", 10, ("text",)),
-        ("count.long", 11, ("text", "hard")),
-        ("plain", 16, ()),
-    ]
+    expected = [("count.short", 10, ("text",)), ("count.long", 11, ("text", "hard")), ("plain", 16, ())]
+    assert [(ref.id, ref.line, ref.tags) for ref in refs] == expected
     short, long = manifest.load("count.short"), manifest.load("count.long")
     assert short.problem_statement == "Count the words."
     assert (short.environment.env, short.environment.memory) == ({"A": "0", "B": "1"}, None)
