@@ -49,7 +49,13 @@ def fetched() -> None:
 
 
 @pytest.fixture
-def job(tmp_path: Path, fetched: None) -> Iterator[Job]:
-    """A directory for jobs, and the server."""
+def bare(tmp_path: Path) -> Iterator[Job]:
+    """A directory for jobs, and the server. Nothing has to be fetched."""
     with ModelServer() as server:
         yield Job(tmp_path, server)
+
+
+@pytest.fixture
+def job(bare: Job, fetched: None) -> Job:
+    """The same where the agents are."""
+    return bare

@@ -22,6 +22,7 @@ MODELS = {
     "gemini-cli": "gemini-2.5-pro",
     "goose": "gpt-5.5",
     "opencode": "claude-sonnet-4-5",
+    "model": "fake-model",
 }
 KEYS = {
     "ANTHROPIC_API_KEY": "canary-anthropic-0123456789",
@@ -31,6 +32,32 @@ KEYS = {
 
 
 NAMED = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY", "google": "GEMINI_API_KEY"}
+
+
+MCP_TOOL = "frobnicate"
+# It leaves a trace of each call, and says something that only it says. Perl is in every Debian.
+MCP_SERVER = r"""
+$| = 1;
+while (<STDIN>) {
+    next unless /"id"\s*:\s*("[^"]*"|\d+)/;
+    my $id = $1;
+    my ($method) = /"method"\s*:\s*"([^"]+)"/;
+    my ($version) = /"protocolVersion"\s*:\s*"([^"]+)"/;
+    my $result;
+    if ($method eq "initialize") {
+        $result = '{"protocolVersion":"' . $version . '","capabilities":{"tools":{}},'
+            . '"serverInfo":{"name":"probe","version":"1"}}';
+    } elsif ($method eq "tools/list") {
+        $result = '{"tools":[{"name":"TOOL","description":"Frobnicates.",'
+            . '"inputSchema":{"type":"object","properties":{}}}]}';
+    } elsif ($method eq "tools/call") {
+        open(my $trace, ">>", "/tmp/called") or die; print $trace "$ARGV[0]\n"; close $trace;
+        $result = '{"content":[{"type":"text","text":"it is frobnicated by ' . $ARGV[0] . '"}]}';
+    }
+    print '{"jsonrpc":"2.0","id":' . $id
+        . ($result ? ',"result":' . $result : ',"error":{"code":-32601,"message":"no such method"}') . "}\n";
+}
+""".replace("TOOL", MCP_TOOL)
 
 
 @dataclasses.dataclass
@@ -70,7 +97,7 @@ class Job:
     def spec(self, agent: str, model: str | None = None, url: str | None = None) -> str:
         """The agent with its model at the server."""
         name = model or MODELS[agent]
-        wire = "/v1" if agent in ("codex", "goose") else ""
+        wire = "/v1" if agent in ("codex", "goose", "model") else ""
         return f"{agent}:{name}@{url or self.server.url}{wire}"
 
     def run(self, *arguments: str, timeout: float = 300, **env: str) -> list[dict[str, Any]]:

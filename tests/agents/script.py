@@ -5,7 +5,6 @@
     <<<FIND: name>>>           in the same order, one search for a tool, by agents that offer some only then
     <<<CALL: name>>>           in the same order, one call of the tool whose name ends so, without arguments
     <<<SAY: text>>>            what it says when there is nothing more to run (default: all done)
-    <<<FILL: n>>>              it says so many words
     <<<LOOP>>>                 a tool call every time, for ever
     <<<SLEEP: seconds>>>       before every answer
     <<<ERR: 500>>>             every call is answered with this status
@@ -18,12 +17,10 @@
     <<<NOEND>>>                streams lack the protocol's own end; what is not streamed is cut off
     <<<REFUSE>>>               the model refuses, in the protocol's own words
     <<<DROP>>>                 the connection is closed without an answer
-    <<<BROKEN>>>               the stream ends with the protocol's own error event
-    <<<USAGE: none>>>          answers do not say what they used
     <<<ID: anything>>>         nothing; tells prompts apart
 
-`ERR` takes a status or `quota` (the provider's hard quota); `ERR`, `ERRAFTER`, `CUT`, `DROP` and `BROKEN` take
-`times=N`, after which all is well, and errors take `retry-after=SECONDS`: `<<<ERR: 429 times=1 retry-after=2>>>`.
+`ERR` takes a status or `quota` (the provider's hard quota); `ERR`, `ERRAFTER`, `CUT` and `DROP` take `times=N`,
+after which all is well, and errors take `retry-after=SECONDS`: `<<<ERR: 429 times=1 retry-after=2>>>`.
 
 The script has no other memory, so an agent that asks again is answered the same.
 """
@@ -40,13 +37,10 @@ from typing import Any
 _MARKER = re.compile(r"<<<([A-Z]+)(?::\s*(.*?))?\s*>>>", re.DOTALL)
 _KNOWN = frozenset(
     [
-        *(
-            "RUN", "LOOK", "CALL", "FIND", "SAY", "FILL", "LOOP", "SLEEP", "ERR", "ERRAFTER", "CUT", "DROP",
-            "BROKEN", "USAGE", "ID",
-        ),
+        *("RUN", "LOOK", "CALL", "FIND", "SAY", "LOOP", "SLEEP", "ERR", "ERRAFTER", "CUT", "DROP", "ID"),
         *("STALL", "DRIP", "GARBAGE", "NOEND", "REFUSE"),
     ]
-)  # fmt: skip
+)
 _SHELLS = (
     "Bash", "bash", "exec_command", "shell_command", "shell", "local_shell", "run_shell_command",
     "developer__shell", "exec",
@@ -129,8 +123,6 @@ class Turn:
     sleep: float = 0.0
     cut: bool = False
     drop: bool = False
-    broken: bool = False
-    usage: bool = True
     stall: bool = False
     drip: bool = False
     garbage: str | None = None
@@ -179,17 +171,14 @@ def turn(asked: Asked, given: Given) -> Turn:
         call = Call(f"call_{identity}", tool.name, {}, tool.namespace)
     elif tool is not None:
         call = _call(tool, argument, f"call_{identity}")
-    words = "word " * int(last["FILL"]) if "FILL" in last else ""
     return Turn(
         id=identity,
-        text=(last.get("SAY") or words or "all done") if call is None else "",
+        text=(last.get("SAY") or "all done") if call is None else "",
         call=None if "REFUSE" in last else call,
         fault=fault,
         sleep=float(last.get("SLEEP", 0)),
         cut=(asked.stream or last.get("CUT") == "all") and fault is None and happens("CUT"),
         drop=fault is None and happens("DROP"),
-        broken=asked.stream and fault is None and happens("BROKEN"),
-        usage=last.get("USAGE") != "none",
         stall="STALL" in last,
         drip="DRIP" in last,
         garbage=last.get("GARBAGE"),

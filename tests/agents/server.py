@@ -4,10 +4,9 @@
         server.url                 # base URL of `anthropic` and `google`; with `/v1` of `openai`
         server.calls               # what was asked, oldest first
         server.usage               # what all answers together reported
-        server.reset()
 
 Key `bad-key` is refused (401; `bad-google-key` with a 400, the way Google does), models named `no-such*` are unknown
-(404). By hand: `python -m tests.agents.server PORT` prints a line of JSON for each call.
+(404).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import socket
 import sys
 import threading
 import urllib.parse
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
@@ -67,34 +66,21 @@ class Call:
     headers: Mapping[str, str]
     body: Any = None
     asked: Asked | None = None
-    status: int = 0
-    complete: bool = False
-    """The whole answer, with what it used, was sent."""
     counted: bool = False
-    """It is part of `ModelServer.usage`."""
+    """The whole answer, with what it used, was sent; it is part of `ModelServer.usage`."""
 
 
 class ModelServer:
     """The server, in threads of this process, on a port of the loopback that was free."""
 
-    def __init__(
-        self, port: int = 0, *, keep_bodies: bool = True, tell: Callable[[Call], None] | None = None
-    ) -> None:
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._calls: list[Call] = []
         self._faults: collections.Counter[str] = collections.Counter()
-        self._keep_bodies = keep_bodies
-        self._tell = tell
         self.closing = threading.Event()
-        self._http = _Server(("127.0.0.1", port), self)
-        self.port = int(self._http.server_address[1])
-        self.url = f"http://127.0.0.1:{self.port}"
+        self._http = _Server(("127.0.0.1", 0), self)
+        self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
-
-    def start(self) -> Self:
-        """Answer from now on."""
-        self._thread.start()
-        return self
 
     def close(self) -> None:
         """Break all connections off and end every thread."""
@@ -105,18 +91,13 @@ class ModelServer:
         self._thread.join()
 
     def __enter__(self) -> Self:
-        return self.start()
+        self._thread.start()
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
-
-    def reset(self) -> None:
-        """Forget what was asked, and which faults happened."""
-        with self._lock:
-            self._calls.clear()
-            self._faults.clear()
 
     @property
     def calls(self) -> list[Call]:
@@ -157,13 +138,6 @@ class ModelServer:
         """A request has come."""
         with self._lock:
             self._calls.append(call)
-
-    def done(self, call: Call) -> None:
-        """A request was answered, or given up."""
-        if self._tell is not None:
-            self._tell(call)
-        if not self._keep_bodies:
-            call.body = call.asked = None
 
     def given(self, key: str, times: int) -> bool:
         """Whether a fault is to happen once more."""
@@ -227,24 +201,23 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _other(self) -> None:
         """All that is not a model call."""
-        call = self._call("")
+        self._call("")
         path = urllib.parse.urlsplit(self.path).path
         if path.endswith("/messages/count_tokens"):
-            self._send(call, 200, {"input_tokens": INPUT_ALL})
+            self._send(200, {"input_tokens": INPUT_ALL})
         elif path.endswith(":countTokens"):
-            self._send(call, 200, {"totalTokens": INPUT_ALL})
+            self._send(200, {"totalTokens": INPUT_ALL})
         elif path.endswith("/v1beta/models"):
-            self._send(call, 200, {"models": [{"name": f"models/{name}"} for name in _MODELS]})
+            self._send(200, {"models": [{"name": f"models/{name}"} for name in _MODELS]})
         elif path.endswith("/models"):
             models = [
                 {"id": name, "object": "model", "type": "model", "display_name": name} for name in _MODELS
             ]
-            self._send(call, 200, {"object": "list", "data": models, "has_more": False})
+            self._send(200, {"object": "list", "data": models, "has_more": False})
         elif path.endswith("/api/hello"):
-            self._send(call, 200, {})
+            self._send(200, {})
         else:
-            self._send(call, 404, Chat().error(Fault(404), f"there is nothing at {path}"))
-        self.server.owner.done(call)
+            self._send(404, Chat().error(Fault(404), f"there is nothing at {path}"))
 
     def _model(self, name: str, matched: Mapping[str, str]) -> None:
         wire = WIRES[name]()
@@ -257,12 +230,11 @@ class _Handler(BaseHTTPRequestHandler):
             asked = call.asked = wire.asked(body, model, stream)
             answer = turn(asked, owner.given)
         except (UnknownMarker, AttributeError, KeyError, TypeError, ValueError) as error:
-            self._send(call, 400, wire.error(Fault(400), f"{type(error).__name__}: {error}"))
-            owner.done(call)
+            self._send(400, wire.error(Fault(400), f"{type(error).__name__}: {error}"))
             return
         owner.closing.wait(answer.sleep)
         if refused := _refused(call, asked):
-            self._send(call, refused[0], wire.error(Fault(refused[0]), refused[1]))
+            self._send(refused[0], wire.error(Fault(refused[0]), refused[1]))
         elif answer.drop:
             self.close_connection = True
         elif answer.stall:
@@ -271,18 +243,17 @@ class _Handler(BaseHTTPRequestHandler):
         elif answer.drip:
             self._drip(call, owner.closing)
         elif answer.garbage is not None:
-            self._garbage(call, answer.garbage)
+            self._garbage(answer.garbage)
         elif fault := answer.fault:
             status = 400 if fault.quota and name == "anthropic" else fault.status
             headers = {"Retry-After": fault.retry_after} if fault.retry_after else {}
-            self._send(call, status, wire.error(fault, f"scripted error {status}"), headers)
+            self._send(status, wire.error(fault, f"scripted error {status}"), headers)
         elif asked.stream:
             self._stream(call, wire, answer, asked)
         else:
             cut = answer.cut or answer.no_end
-            call.counted = answer.usage and not cut
-            self._send(call, 200, wire.answer(answer, asked), cut=cut)
-        owner.done(call)
+            call.counted = not cut
+            self._send(200, wire.answer(answer, asked), cut=cut)
 
     def _call(self, wire: str) -> Call:
         headers = {name.lower(): value for name, value in self.headers.items()}
@@ -309,7 +280,6 @@ class _Handler(BaseHTTPRequestHandler):
         return b"".join(pieces)
 
     def _drip(self, call: Call, closing: threading.Event) -> None:
-        call.status = 200
         kind = "text/event-stream" if (call.body or {}).get("stream") else "application/json"
         self._begin(200, {"Content-Type": kind, "Transfer-Encoding": "chunked"})
         self.close_connection = True
@@ -317,41 +287,28 @@ class _Handler(BaseHTTPRequestHandler):
             while not closing.wait(0.2):
                 self.wfile.write(b"1\r\n\n\r\n")
 
-    def _garbage(self, call: Call, kind: str) -> None:
+    def _garbage(self, kind: str) -> None:
         content = {
             "html": b"<html><title>Welcome to nginx!</title></html>",
             "json": b'{"id": "1", "choices": [{"mess',
             "other": b'{"status": "ok"}',
             "empty": b"",
         }[kind]
-        call.status = 200
         media = "text/html" if kind == "html" else "application/json"
         self._begin(200, {"Content-Type": media, "Content-Length": str(len(content))})
         self.wfile.write(content)
 
     def _send(
-        self,
-        call: Call,
-        status: int,
-        body: JSON,
-        headers: Mapping[str, str] | None = None,
-        *,
-        cut: bool = False,
+        self, status: int, body: JSON, headers: Mapping[str, str] | None = None, *, cut: bool = False
     ) -> None:
         content = json.dumps(body).encode()
-        call.status = status
-        self._begin(
-            status,
-            {"Content-Type": "application/json", "Content-Length": str(len(content)), **(headers or {})},
-        )
-        # Before the last byte, so that whoever has the answer finds it in the ledger.
-        call.complete = status == 200 and not cut
+        given = {"Content-Type": "application/json", "Content-Length": str(len(content)), **(headers or {})}
+        self._begin(status, given)
         if self.command != "HEAD":
             self.wfile.write(content[: len(content) // 2] if cut else content)
         self.close_connection |= cut
 
     def _stream(self, call: Call, wire: Wire, answer: Turn, asked: Asked) -> None:
-        call.status = 200
         pieces = list(wire.pieces(answer, asked, call.body or {}))
         as_list = call.wire == "google" and "alt=sse" not in call.path
         if as_list:
@@ -365,9 +322,9 @@ class _Handler(BaseHTTPRequestHandler):
         kind = "application/json" if as_list else "text/event-stream"
         self._begin(200, {"Content-Type": kind, "Transfer-Encoding": "chunked", "Cache-Control": "no-cache"})
         for number, piece in enumerate(pieces, start=1):
-            if number == len(pieces) and not (answer.cut or answer.broken or answer.no_end):
-                call.complete = True
-                call.counted = answer.usage and (call.wire != "chat" or _wants_usage(call))
+            if number == len(pieces) and not (answer.cut or answer.no_end):
+                # Before the last byte, so that whoever has the answer finds it in the ledger.
+                call.counted = call.wire != "chat" or _wants_usage(call)
             self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
         if answer.cut:
             self.close_connection = True
@@ -399,27 +356,3 @@ def _as_list(pieces: Iterable[bytes]) -> list[bytes]:
     """Google's streams without `alt=sse`: one JSON array."""
     items = [piece.removeprefix(b"data: ").strip() for piece in pieces]
     return [(b"[" if number == 0 else b",\r\n") + item for number, item in enumerate(items)] + [b"]"]
-
-
-def _print(call: Call) -> None:
-    model = call.asked.model if call.asked else None
-    step = len(call.asked.results) if call.asked else None
-    print(
-        json.dumps(
-            {"path": call.path, "wire": call.wire, "model": model, "step": step, "status": call.status}
-        )
-    )
-    sys.stdout.flush()
-
-
-def main() -> None:
-    """Serve until the end of standard input or Ctrl-C."""
-    port = int(sys.argv[1]) if len(sys.argv) > 1 else 0
-    with ModelServer(port, tell=_print) as server:
-        print(server.url, flush=True)
-        with contextlib.suppress(KeyboardInterrupt):
-            threading.Event().wait()
-
-
-if __name__ == "__main__":
-    main()

@@ -37,7 +37,7 @@ def test_a_dollar_over_forty_concurrent_trials(job: Job) -> None:
         }
     )
     (job.path / "prices.toml").write_text(_PRICES)
-    agent = f"model:fake-model@{job.server.url}/v1"
+    agent = job.spec("model")
     arguments = ["--bench-agent", agent, "--bench-prices", "prices.toml", "--bench-concurrency", str(TRIALS)]
     found = job.run(*arguments, "--bench-max-cost", str(LIMIT))
     assert job.status == 13, job.output
@@ -65,7 +65,7 @@ def test_a_dollar_over_forty_concurrent_trials(job: Job) -> None:
 @pytest.mark.extended
 def test_what_was_spent_before_counts_when_a_job_is_taken_up_again(job: Job) -> None:
     job.scenarios({f"t{number}": "<<<RUN: echo hi > made.txt>>>" for number in range(3)})
-    agent = f"model:fake-model@{job.server.url}/v1"
+    agent = job.spec("model")
     arguments = ["--bench-agent", agent, "--bench-concurrency", "1", "--bench-max-calls", "3"]
     job.run(*arguments)
     assert job.server.usage.calls == 3
@@ -81,7 +81,7 @@ def test_what_trials_spent_that_were_stopped_in_flight_counts_when_the_job_is_fi
     job.scenarios(
         {"stuck": "<<<RUN: echo hi > made.txt>>> <<<RUN: test -e /tmp/on || { touch /tmp/on; sleep 60; }>>>"}
     )
-    agent = ["--bench-agent", f"model:fake-model@{job.server.url}/v1"]
+    agent = ["--bench-agent", job.spec("model")]
     first = start(job.path, "made.bench.yaml", *agent, "--bench-max-calls", "3")
     until(lambda: job.server.usage.calls == 2)
     first.send_signal(number)

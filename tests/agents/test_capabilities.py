@@ -10,32 +10,14 @@ import zlib
 import pytest
 
 from pytest_benchjobs.agents.described import packaged_agents
-from tests.agents.jobs import EACH, Job
+from tests.agents.jobs import EACH, MCP_SERVER, MCP_TOOL, Job
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.when_changed("agents", "gateway")]
 
 _PROMPT = "<<<LOOK: /app/picture.png>>> <<<RUN: echo hi > made.txt>>> <<<SAY: all done>>>"
-_TOOL = "frobnicate"
-# Perl is in every Debian.
-_MCP_SERVER = (
-    """
-$| = 1;
-while (<STDIN>) {
-    next unless /"id"\\s*:\\s*("[^"]*"|\\d+)/;
-    my ($id, $result) = ($1, "{}");
-    my ($method) = /"method"\\s*:\\s*"([^"]+)"/;
-    my ($version) = /"protocolVersion"\\s*:\\s*"([^"]+)"/;
-    $result = '{"protocolVersion":"' . $version . '","capabilities":{"tools":{}},'
-        . '"serverInfo":{"name":"probe","version":"1"}}' if $method eq "initialize";
-    $result = '{"tools":[{"name":"TOOL","description":"Frobnicates.",'
-        . '"inputSchema":{"type":"object","properties":{}}}]}' if $method eq "tools/list";
-    print '{"jsonrpc":"2.0","id":' . $id . ',"result":' . $result . "}\\n";
-}
-"""
-).replace("TOOL", _TOOL)
 _COMMAND = {"command": "perl", "args": ["/app/mcp.pl"]}
 _IN_WORKDIR = {
-    "mcp.pl": _MCP_SERVER,
+    "mcp.pl": MCP_SERVER,
     ".mcp.json": json.dumps({"mcpServers": {"probe": _COMMAND}}),
     ".gemini/settings.json": json.dumps({"mcpServers": {"probe": _COMMAND}}),
     ".codex/config.toml": '[mcp_servers.probe]\ncommand = "perl"\nargs = ["/app/mcp.pl"]\n',
@@ -74,7 +56,7 @@ def test_each_can_do_what_it_says(job: Job, agent: str) -> None:
     found = {
         "shell": result["outcome"] == "passed",
         "vision": any(base64.b64encode(_picture()).decode() in body for body in bodies),
-        "mcp": any(_TOOL in body for body in bodies),
+        "mcp": any(MCP_TOOL in body for body in bodies),
     }
     (said,) = (one.capabilities for one in packaged_agents() if one.name == agent)
     assert said is not None

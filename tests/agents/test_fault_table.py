@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from tests.agents.jobs import AGENTS, EACH, KEYS, Job
-from tests.agents.server import ModelServer
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
@@ -46,7 +45,7 @@ def _column(job: Job, agent: str) -> dict[str, str]:
     """Fault -> what became of it, and of what was used."""
     names = {f"f{number:02}": fault for number, fault in enumerate(FAULTS)}
     prompts = {name: f"{FAULTS[fault]} {_RUN}" for name, fault in names.items()}
-    spec = f"model:gpt-5.5@{job.server.url}/v1" if agent == "model" else job.spec(agent)
+    spec = job.spec(agent, "gpt-5.5" if agent == "model" else None)
     arguments = ("--bench-agent", spec, "--bench-model-patience", "1", "--bench-concurrency", "3")
     job.scenarios({"f00": prompts.pop("f00")}, timeout=600)
     found = job.run(*arguments, timeout=700)
@@ -89,12 +88,6 @@ def _write(agent: str, column: dict[str, str]) -> None:
             lines.append([fault, *(row[name] for name in COLUMNS)])
         page.truncate()
         page.write(before + "".join(f"| {' | '.join(line)} |\n" for line in lines) + after)
-
-
-@pytest.fixture
-def bare(tmp_path: Path) -> Any:
-    with ModelServer() as server:
-        yield Job(tmp_path, server)
 
 
 def _check(job: Job, agent: str) -> None:

@@ -7,37 +7,13 @@ from typing import Any
 
 import pytest
 
-from tests.agents.jobs import AGENTS, EACH, Job
+from tests.agents.jobs import AGENTS, EACH, MCP_SERVER, MCP_TOOL, Job
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
-_TOOL = "frobnicate"
-# It leaves a trace of each call, and says something that only it says. Perl is in every Debian.
-_SERVER = r"""
-$| = 1;
-while (<STDIN>) {
-    next unless /"id"\s*:\s*("[^"]*"|\d+)/;
-    my $id = $1;
-    my ($method) = /"method"\s*:\s*"([^"]+)"/;
-    my ($version) = /"protocolVersion"\s*:\s*"([^"]+)"/;
-    my $result;
-    if ($method eq "initialize") {
-        $result = '{"protocolVersion":"' . $version . '","capabilities":{"tools":{}},'
-            . '"serverInfo":{"name":"probe","version":"1"}}';
-    } elsif ($method eq "tools/list") {
-        $result = '{"tools":[{"name":"TOOL","description":"Frobnicates.",'
-            . '"inputSchema":{"type":"object","properties":{}}}]}';
-    } elsif ($method eq "tools/call") {
-        open(my $trace, ">>", "/tmp/called") or die; print $trace "$ARGV[0]\n"; close $trace;
-        $result = '{"content":[{"type":"text","text":"it is frobnicated by ' . $ARGV[0] . '"}]}';
-    }
-    print '{"jsonrpc":"2.0","id":' . $id
-        . ($result ? ',"result":' . $result : ',"error":{"code":-32601,"message":"no such method"}') . "}\n";
-}
-""".replace("TOOL", _TOOL)
 # The same by streamable HTTP, each answer one document.
 _HTTP_SERVER = (
-    _SERVER.replace("while (<STDIN>) {", "sub answer { $_ = shift;")
+    MCP_SERVER.replace("while (<STDIN>) {", "sub answer { $_ = shift;")
     .replace("next unless", "return undef unless")
     .replace("print '{\"jsonrpc", "return '{\"jsonrpc")
     .replace('. "}\\n";', '. "}";')
@@ -78,7 +54,7 @@ _SKILLS = 'mkdir -p "/opt/my skills/greet-kindly" && cp /app/skill.md "/opt/my s
 
 def _scenarios(job: Job, scenarios: dict[str, dict[str, Any]]) -> None:
     job.scenarios({name: keys.pop("prompt") for name, keys in scenarios.items()})
-    given = {"mcp.pl": _SERVER, "http.pl": _HTTP_SERVER, "skill.md": _SKILL}
+    given = {"mcp.pl": MCP_SERVER, "http.pl": _HTTP_SERVER, "skill.md": _SKILL}
     for name, text in given.items():
         (job.path / name).write_text(text)
     manifest = json.loads((job.path / "made.bench.yaml").read_text())
@@ -97,8 +73,8 @@ def _called(by: str) -> list[dict[str, str]]:
 @pytest.mark.parametrize("agent", EACH)
 def test_an_agent_uses_what_it_is_handed(job: Job, agent: str) -> None:
     """Tools of servers here and elsewhere, skills, and its model beside the proxy of an allowlist."""
-    find = f"<<<FIND: {_TOOL}>>>" if agent in _SEARCHING else ""
-    call = f"{find} <<<CALL: {_TOOL}>>> <<<RUN: echo hi > made.txt>>> <<<SAY: all done>>>"
+    find = f"<<<FIND: {MCP_TOOL}>>>" if agent in _SEARCHING else ""
+    call = f"{find} <<<CALL: {MCP_TOOL}>>> <<<RUN: echo hi > made.txt>>> <<<SAY: all done>>>"
     _scenarios(
         job,
         {
@@ -143,9 +119,7 @@ def test_an_agent_uses_what_it_is_handed(job: Job, agent: str) -> None:
 def test_an_agent_without_mcp_is_told_so(job: Job) -> None:
     servers = [{"name": "probe", "transport": "sse", "url": "http://127.0.0.1:1/sse"}]
     _scenarios(job, {"handed": {"prompt": "Do it.", "mcp_servers": servers}})
-    found = job.run(
-        "--bench-agent", job.spec("codex"), "--bench-agent", "model:gpt-5.5@" + job.server.url + "/v1"
-    )
+    found = job.run("--bench-agent", job.spec("codex"), "--bench-agent", job.spec("model"))
     said = {result["agent"]["name"]: result["failure"] for result in found}
     assert {failure["class"] for failure in said.values()} == {"unsupported"}
     assert (

@@ -4,27 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.agents.jobs import KEYS, Job, used
-from tests.agents.server import ModelServer
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
-
-
-@pytest.fixture
-def bare(tmp_path: Path) -> Iterator[Job]:
-    """A directory for jobs, and the server. Nothing has to be fetched."""
-    with ModelServer() as server:
-        yield Job(tmp_path, server)
-
-
-def spec(job: Job, model: str = "gpt-5.5") -> str:
-    return f"model:{model}@{job.server.url}/v1"
 
 
 def trajectory(job: Job, result: dict[str, Any]) -> list[dict[str, Any]]:
@@ -34,9 +20,8 @@ def trajectory(job: Job, result: dict[str, Any]) -> list[dict[str, Any]]:
 
 def test_it_works_in_the_sandbox_and_is_metered_like_any_agent(bare: Job) -> None:
     bare.scenarios({"make": "<<<RUN: echo hi > made.txt; pwd>>> <<<RUN: cat made.txt>>>"})
-    (result,) = bare.run(
-        "--bench-agent", spec(bare), "--bench-param", "temperature=0", "--bench-param", "seed=7"
-    )
+    agent = bare.spec("model", "gpt-5.5")
+    (result,) = bare.run(f"--bench-agent={agent}", "--bench-param=temperature=0", "--bench-param=seed=7")
     assert (result["outcome"], result["score"], result["agent_end"]["ending"]) == ("passed", 1.0, "success")
     assert used(result) == dataclasses.asdict(bare.server.usage)
     assert bare.server.keys == {KEYS["OPENAI_API_KEY"]}
@@ -50,7 +35,7 @@ def test_it_works_in_the_sandbox_and_is_metered_like_any_agent(bare: Job) -> Non
 def test_without_tools_its_answer_is_a_file(bare: Job) -> None:
     bare.scenarios({"say": "<<<SAY: hi>>>"})
     extra = json.dumps({"tools": False, "answer_file": "made.txt"})
-    (result,) = bare.run("--bench-agent", spec(bare), "--bench-extra", extra)
+    (result,) = bare.run("--bench-agent", bare.spec("model", "gpt-5.5"), "--bench-extra", extra)
     assert (result["outcome"], result["score"]) == ("passed", 1.0)
     assert "tools" not in bare.server.calls[0].body
 
@@ -64,7 +49,7 @@ def test_errors_and_limits_end_it_as_documented(bare: Job) -> None:
         },
         timeouts={"slow": 8},
     )
-    found = bare.run("--bench-agent", spec(bare), "--bench-param", "max_turns=3")
+    found = bare.run("--bench-agent", bare.spec("model", "gpt-5.5"), "--bench-param", "max_turns=3")
     assert {result["scenario"]: (result["outcome"], result["failure"]["class"]) for result in found} == {
         "bad": ("failed", "model_refused"),
         "loop": ("failed", "turn_limit"),

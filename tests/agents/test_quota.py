@@ -18,9 +18,8 @@ SPECS = ["model", "claude-code"]
 
 
 def arguments(job: Job, agent: str) -> list[str]:
-    spec = f"model:fake-model@{job.server.url}/v1" if agent == "model" else job.spec(agent)
     named = [f"--bench-param={name}_key_variable={variable}" for name, variable in NAMED.items()]
-    return ["made.bench.yaml", "--bench-agent", spec, "--bench-concurrency", "2", *named]
+    return ["made.bench.yaml", "--bench-agent", job.spec(agent), "--bench-concurrency", "2", *named]
 
 
 def found(job: Job) -> dict[str, tuple[Any, ...]]:

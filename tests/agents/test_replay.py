@@ -30,7 +30,7 @@ def _timeless(value: Any) -> Any:
 @pytest.mark.parametrize("agent", [*EACH, "model"])
 def test_a_replayed_job_is_the_same(job: Job, agent: str) -> None:
     job.scenarios({"make": "<<<RUN: echo hi > made.txt>>> <<<RUN: cat made.txt>>> <<<SAY: all done>>>"})
-    spec = f"model:fake-model@{job.server.url}/v1" if agent == "model" else job.spec(agent)
+    spec = job.spec(agent)
     (recorded,) = job.run("--bench-agent", spec, "--bench-record", "traffic")
     assert recorded["outcome"] == "passed", job.output
     written = b"".join(path.read_bytes() for path in (job.path / "traffic").rglob("*") if path.is_file())
@@ -47,7 +47,7 @@ def test_a_replayed_job_is_the_same(job: Job, agent: str) -> None:
 
 def test_what_was_not_recorded_is_an_error_that_says_so(job: Job, tmp_path: Path) -> None:
     job.scenarios({"make": "<<<RUN: echo hi > made.txt>>>"})
-    spec = f"model:fake-model@{job.server.url}/v1"
+    spec = job.spec("model")
     job.run("--bench-agent", spec, "--bench-record", "traffic")
     job.scenarios({"other": "<<<RUN: echo hi > made.txt>>>"})
     (result,) = job.run("--bench-agent", spec, "--bench-replay", "traffic")

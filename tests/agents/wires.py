@@ -86,8 +86,7 @@ class Messages:
 
     def answer(self, turn: Turn, asked: Asked) -> JSON:
         message = self._message(turn, asked)
-        if turn.usage:
-            message["usage"] |= _THINKING
+        message["usage"] |= _THINKING
         message["content"] = [self._block(turn.call, turn.text)]
         message["stop_reason"] = "refusal" if turn.refuse else "tool_use" if turn.call else "end_turn"
         return message
@@ -97,8 +96,7 @@ class Messages:
             return sse({"type": name, **data}, name)
 
         message = self._message(turn, asked)
-        if turn.usage:
-            message["usage"]["output_tokens"] = 1
+        message["usage"]["output_tokens"] = 1
         yield event("message_start", message=message)
         block = self._block(turn.call and Call(turn.call.id, turn.call.name, {}), "")
         yield event("content_block_start", index=0, content_block=block)
@@ -110,14 +108,10 @@ class Messages:
                 index=0,
                 delta=delta if turn.call else {"type": "text_delta", "text": piece},
             )
-        if turn.broken:
-            yield event("error", error={"type": "overloaded_error", "message": "Overloaded"})
-            return
         yield event("content_block_stop", index=0)
         why = "refusal" if turn.refuse else "tool_use" if turn.call else "end_turn"
         stop = {"stop_reason": why, "stop_sequence": None}
-        used = {"usage": {"output_tokens": OUTPUT, **_THINKING}} if turn.usage else {}
-        yield event("message_delta", delta=stop, **used)
+        yield event("message_delta", delta=stop, usage={"output_tokens": OUTPUT, **_THINKING})
         yield event("message_stop")
 
     def error(self, fault: Fault, message: str) -> JSON:
@@ -136,7 +130,7 @@ class Messages:
         return {"type": "tool_use", "id": f"toolu_{call.id}", "name": call.name, "input": call.arguments}
 
     def _message(self, turn: Turn, asked: Asked) -> JSON:
-        message: JSON = {
+        return {
             "id": f"msg_{turn.id}",
             "type": "message",
             "role": "assistant",
@@ -144,15 +138,13 @@ class Messages:
             "content": [],
             "stop_reason": None,
             "stop_sequence": None,
-        }
-        if turn.usage:
-            message["usage"] = {
+            "usage": {
                 "input_tokens": INPUT,
                 "cache_creation_input_tokens": CACHE_WRITE,
                 "cache_read_input_tokens": CACHE_READ,
                 "output_tokens": OUTPUT,
-            }
-        return message
+            },
+        }
 
 
 def _openai_error(fault: Fault, message: str) -> JSON:
@@ -190,7 +182,7 @@ class Chat:
             message["tool_calls"] = [self._call(turn.call, turn.call.json)]
         choice = {"index": 0, "message": message, "finish_reason": self._why(turn)}
         whole = {**self._head(turn, asked, "chat.completion"), "choices": [choice]}
-        return {**whole, "usage": self.usage} if turn.usage else whole
+        return {**whole, "usage": self.usage}
 
     def pieces(self, turn: Turn, asked: Asked, body: JSON) -> Iterator[bytes]:
         head = self._head(turn, asked, "chat.completion.chunk")
@@ -206,11 +198,8 @@ class Chat:
         else:
             for piece in words(turn.text):
                 yield chunk({"content": piece})
-        if turn.broken:
-            yield sse(_openai_error(Fault(500), "The server had an error while processing your request."))
-            return
         yield chunk({}, self._why(turn))
-        if turn.usage and (body.get("stream_options") or {}).get("include_usage"):
+        if (body.get("stream_options") or {}).get("include_usage"):
             yield sse({**head, "choices": [], "usage": self.usage})
         yield b"data: [DONE]\n\n"
 
@@ -292,11 +281,6 @@ class Responses:
                 yield event("response.output_text.delta", **place, delta=piece)
             yield event("response.output_text.done", **place, text=turn.text)
             yield event("response.content_part.done", **place, part=part)
-        if turn.broken:
-            failed = self._response(turn, asked, "failed", [])
-            failed["error"] = {"code": "server_error", "message": "The model had an error."}
-            yield event("response.failed", response=failed)
-            return
         yield event("response.output_item.done", output_index=0, item=item)
         if turn.refuse:
             response = self._response(turn, asked, "incomplete", [item])
@@ -337,7 +321,7 @@ class Responses:
             "model": asked.model,
             "error": None,
             "output": output,
-            "usage": self.usage if turn.usage and status in ("completed", "incomplete") else None,
+            "usage": self.usage if status in ("completed", "incomplete") else None,
         }
 
 
@@ -390,9 +374,6 @@ class Google:
         parts = [self._part(turn)] if turn.call else [{"text": piece} for piece in words(turn.text)]
         for part in parts[:-1]:
             yield sse(self._chunk(turn, asked, [part], None))
-        if turn.broken:
-            yield sse(self.error(Fault(503), "The model is overloaded. Please try again later."))
-            return
         yield sse(self._chunk(turn, asked, parts[-1:], "SAFETY" if turn.refuse else "STOP"))
 
     def error(self, fault: Fault, message: str) -> JSON:
@@ -420,9 +401,8 @@ class Google:
         if finish:
             candidate["finishReason"] = finish
         chunk: JSON = {"candidates": [candidate]}
-        if turn.usage:
-            # Google's streams count up: only the last chunk has it all.
-            chunk["usageMetadata"] = self.usage if finish else {"promptTokenCount": INPUT_ALL}
+        # Google's streams count up: only the last chunk has it all.
+        chunk["usageMetadata"] = self.usage if finish else {"promptTokenCount": INPUT_ALL}
         return {**chunk, "modelVersion": asked.model, "responseId": turn.id}
 
 
