@@ -73,16 +73,19 @@ async def test_a_limit_is_not_forgotten_because_another_call_went_well(
     assert state.ending is Ending.BUDGET
 
 
-@in_a_loop
-async def test_as_long_as_a_call_is_under_way_it_may_go_well(state: TrialState, stops: list[str]) -> None:
-    state.spending.running = 1
-    state.failed(_failure(Ending.UNKNOWN_MODEL))
-    await _grace()
-    assert not stops
-    state.spending.running = 0
-    state.consider_stopping()
-    state.consider_stopping()
-    assert stops == ["stop"]
+@pytest.mark.parametrize(("ending", "waits"), [(Ending.UNKNOWN_MODEL, True), (Ending.TRIAL_LIMIT, False)])
+def test_as_long_as_a_call_is_under_way_it_may_go_well_unless_at_a_limit(ending: Ending, waits: bool) -> None:
+    async def scenario(state: TrialState, stops: list[str]) -> None:
+        state.spending.running = 1
+        state.failed(_failure(ending))
+        await _grace()
+        assert bool(stops) is not waits
+        state.spending.running = 0
+        state.consider_stopping()
+        state.consider_stopping()
+        assert stops == ["stop"]
+
+    _run(scenario)
 
 
 @pytest.mark.parametrize(
@@ -160,16 +163,6 @@ async def test_the_longest_silence_is_told_until_a_call_is_answered(
     assert state.report()["waited"] == 7.3
     state.succeeded()
     assert state.report()["waited"] == 0
-
-
-@in_a_loop
-async def test_at_a_limit_nothing_that_is_under_way_is_waited_for(
-    state: TrialState, stops: list[str]
-) -> None:
-    state.spending.running = 1
-    state.failed(_failure(Ending.TRIAL_LIMIT))
-    await _grace()
-    assert stops == ["stop"]
 
 
 @in_a_loop

@@ -327,9 +327,7 @@ def test_a_call_from_this_machine_has_its_query_and_any_answer(gateway: Gateway,
         assert one.route.post(f"{url}?beta=true", {}, 20) == (200, "[" * 100_000)
         assert one.route.post(url, {}, 20) == (200, '{"data": \ufffd}')
         assert one.route.post(url, {}, 20) == (200, {})
-    assert [asked.path for asked in model.asked] == [
-        "/v1/messages/count_tokens?beta=true", "/v1/messages/count_tokens", "/v1/messages/count_tokens",
-    ]  # fmt: skip
+    assert [asked.path.partition("count_tokens")[2] for asked in model.asked] == ["?beta=true", "", ""]
 
 
 def test_who_waits_for_a_model_can_be_told_to_stop(gateway: Gateway, model: Model) -> None:

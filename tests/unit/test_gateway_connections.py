@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import io
 import json
+import re
 import socket
 import struct
 import threading
@@ -78,16 +79,9 @@ class Lines(Wire):
                         self.ended += 1
                         return
                     head += more
-                length = next(
-                    (
-                        int(one[15:])
-                        for one in head.lower().split(b"\r\n")
-                        if one.startswith(b"content-length:")
-                    ),
-                    0,
-                )
+                length = re.search(rb"content-length: (\d+)", head.lower())
                 early = self.says and getattr(self.says[0], "early", False)
-                body = b"" if early else stream.read(length)
+                body = b"" if early or length is None else stream.read(int(length[1]))
                 self.heard.append(Heard(number, head, body))
                 name = json.loads(body)["model"] if body else "m-none"
                 if self.says:

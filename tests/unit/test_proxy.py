@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import http.client
 import http.server
@@ -9,7 +10,7 @@ import ipaddress
 import socket
 import socketserver
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -438,15 +439,12 @@ def test_addresses_of_this_machine_are_known() -> None:
 
 
 def test_names_are_resolved_as_this_machine_does() -> None:
-    import asyncio
+    async def scenario() -> None:
+        here = ipaddress.ip_address("127.0.0.1")
+        assert here in await module.resolve("localhost", 80)
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            connection = await module._connect(here, server.getsockname()[1])
+            assert connection.getpeername() == server.getsockname()
+            connection.close()
 
-    assert ipaddress.ip_address("127.0.0.1") in asyncio.run(module.resolve("localhost", 80))
-    connection = asyncio.run(_connected(module._connect))
-    connection.close()
-
-
-async def _connected(connect: Callable[..., Any]) -> socket.socket:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        found = await connect(ipaddress.ip_address("127.0.0.1"), server.getsockname()[1])
-        assert isinstance(found, socket.socket)
-        return found
+    asyncio.run(scenario())
