@@ -133,20 +133,18 @@ def test_each_scenario_is_set_up_and_graded_as_it_says(tmp_path: Path) -> None:
     done = run(tmp_path, "graded.bench.yaml", "--bench-concurrency=8")
     found = {result["scenario"]: result for result in results(tmp_path)}
     assert found, done.stdout
-    _check_scorers(found)
-    _check_set_up(tmp_path, found)
-    _check_names(found)
-    assert _kind(found["sh"]) == ("passed", None, 1.0), found["sh"]
-    assert _kind(found["lingering"]) == ("passed", None, 1.0), found["lingering"]
-    assert _kind(found["closed"]) == ("passed", None, 1.0), found["closed"]
-
-
-def _check_scorers(found: Mapping[str, dict[str, Any]]) -> None:
     kinds = found["kinds"]
     assert {scorer["name"]: scorer["score"] for scorer in kinds["scorers"]} == {"refused": 0.0, "long": 0.125}
     assert _kind(kinds) == ("failed", "below_threshold", 0.0625)
     assert _kind(found["no-pytest"]) == ("error", "scorer_crashed", None)
     assert [scorer["score"] for scorer in found["no-pytest"]["scorers"]] == [1.0, None]
+    _check_set_up(tmp_path, found)
+    kept = set(found["names"]["artifacts"])
+    assert {"x.log/in", "-n.log"} <= kept
+    assert not any("\n" in name for name in kept)
+    assert _kind(found["sh"]) == ("passed", None, 1.0), found["sh"]
+    assert _kind(found["lingering"]) == ("passed", None, 1.0), found["lingering"]
+    assert _kind(found["closed"]) == ("passed", None, 1.0), found["closed"]
 
 
 def _check_set_up(directory: Path, found: Mapping[str, dict[str, Any]]) -> None:
@@ -157,9 +155,3 @@ def _check_set_up(directory: Path, found: Mapping[str, dict[str, Any]]) -> None:
     assert [(kept / name).read_text() for name in user["artifacts"]] == ["a\n", "b\n", "a\n", "given\nmore\n"]
     assert "artifact *.none does not exist" in user["notes"]
     assert _kind(found["offline"]) == ("passed", None, 1.0), found["offline"]
-
-
-def _check_names(found: Mapping[str, dict[str, Any]]) -> None:
-    kept = set(found["names"]["artifacts"])
-    assert {"x.log/in", "-n.log"} <= kept
-    assert not any("\n" in name for name in kept)

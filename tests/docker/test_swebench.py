@@ -84,12 +84,11 @@ def run_rows(directory: Path, rows: Sequence[dict[str, Any]], *agents: str) -> s
     """Put rows where those of the catalogue are, and run them; returns what pytest printed."""
     (directory / "given").mkdir()
     (directory / "given" / "rows.json").write_text(json.dumps(rows))
-    options = (
-        "--bench=swe-bench-verified",
-        "--bench-concurrency=6",
-        *(f"--bench-agent={agent}" for agent in agents),
-    )
-    return run(directory, *options, BENCHJOBS_CACHE=fetched("swe-bench-verified", directory)).stdout
+    named = [f"--bench-agent={agent}" for agent in agents]
+    cache = fetched("swe-bench-verified", directory)
+    return run(
+        directory, "--bench=swe-bench-verified", "--bench-concurrency=6", *named, BENCHJOBS_CACHE=cache
+    ).stdout
 
 
 def test_the_reference_resolves_and_nothing_does_not(tmp_path: Path) -> None:

@@ -95,12 +95,11 @@ def run_instances(
     for path, text in files.items():
         (directory / "given" / path).parent.mkdir(parents=True, exist_ok=True)
         (directory / "given" / path).write_text(text)
-    options = (
-        "--bench=swe-bench-pro",
-        "--bench-concurrency=6",
-        *(f"--bench-agent={agent}" for agent in agents),
-    )
-    return run(directory, *options, BENCHJOBS_CACHE=fetched("swe-bench-pro", directory)).stdout
+    named = [f"--bench-agent={agent}" for agent in agents]
+    cache = fetched("swe-bench-pro", directory)
+    return run(
+        directory, "--bench=swe-bench-pro", "--bench-concurrency=6", *named, BENCHJOBS_CACHE=cache
+    ).stdout
 
 
 def test_the_reference_resolves_and_nothing_does_not(tmp_path: Path, commits: tuple[str, str]) -> None:

@@ -28,7 +28,7 @@ from pytest_benchjobs.sandbox.door import DOOR
 from pytest_benchjobs.trial.connection import Models
 
 from .gateways import Model, chat_answer, running
-from .test_trial import Bench, Provider
+from .test_trial import Bench, Provider, _failure
 from .test_trial import bench as bench
 
 CHAT = f"{GATEWAY_URL['openai']}/chat/completions"
@@ -149,8 +149,7 @@ def test_a_limit_is_of_all_turns(run: Run, model: Model) -> None:
 def test_who_uses_up_what_a_trial_may_use_has_failed(run: Run, model: Model) -> None:
     result = run(Caller(model.url, ["m-1", "m-1", "m-1"]), SpendingLimits(max_calls=2))
     assert (result.outcome, result.failure and result.failure.class_) == ("failed", "limit_exceeded")
-    assert result.failure is not None
-    assert "limit of 2 calls is reached" in result.failure.message
+    assert "limit of 2 calls is reached" in _failure(result).message
     assert (result.score, result.tries, result.usage.calls) == (1.0, 1, 2)
 
 
@@ -173,9 +172,7 @@ def test_what_a_try_used_counts_when_the_next_one_does_not_come_to_a_model(
 
 
 def test_what_an_agent_says_it_used_adds_up_over_tries(run: Run, provider: Provider) -> None:
-    provider.faults["put"] = None
     said = json.dumps({"input_tokens": 5, "cost_usd": 0.5})
-    provider.faults["set_network"] = [EngineUnavailable("gone"), None]
     provider.faults["fetch"] = [EngineUnavailable("gone"), None]
     result = run(
         f"command:echo '{said}' > $BENCH_USAGE_FILE; echo x > out.txt",
@@ -296,8 +293,7 @@ def test_nor_does_a_key_that_only_this_job_has_for_a_model(
     [log] = [path.read_text() for path in (tmp_path / "jobs").rglob("agent.log")]
     assert f"OWN={PLACEHOLDER_KEY}" in log
     result = run("oracle", scorers=(FINE.model_copy(update={"env": taken}),), **config)
-    assert result.failure is not None
-    assert f"would have {variable}, a key of a model" in result.failure.message
+    assert f"would have {variable}, a key of a model" in _failure(result).message
 
 
 @pytest.mark.parametrize(
@@ -320,9 +316,8 @@ def test_a_scorer_has_a_key_only_if_the_user_says_so(
 ) -> None:
     monkeypatch.setenv("A_TOKEN", "something-else")
     result = run("oracle", **scenario)
-    assert result.failure is not None
-    assert (result.outcome, result.failure.class_) == ("error", "input")
-    assert "would have OPENAI_API_KEY, a key of a model, in the container" in result.failure.message
-    assert "--bench-allow-key OPENAI_API_KEY" in result.failure.message
+    assert (result.outcome, _failure(result).class_) == ("error", "input")
+    assert "would have OPENAI_API_KEY, a key of a model, in the container" in _failure(result).message
+    assert "--bench-allow-key OPENAI_API_KEY" in _failure(result).message
     assert provider.calls == []
     assert run("oracle", allow_key=("OPENAI_API_KEY",), **scenario).failure is None
