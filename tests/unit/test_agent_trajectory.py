@@ -95,10 +95,8 @@ def test_with_keys_a_step_goes_on_after_its_results_of_which_a_call_has_one() ->
     told.say("agent", "then", key="k")
     (step,) = told.told()
     assert step["message"] == "then"
-    assert step["observation"]["results"] == [
-        {"source_call_id": "call-1", "content": "first"},
-        {"content": "second"},
-    ]
+    first, second = step["observation"]["results"]
+    assert (first, second) == ({"source_call_id": "call-1", "content": "first"}, {"content": "second"})
 
 
 # --- its first and last line -----------------------------------------------------------------------------------------

@@ -24,7 +24,6 @@ from .packages import registry as registry
 from .records import trial
 
 FIVE = {agent.name: agent for agent in packaged_agents()}
-VARIABLES = ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL")
 MINI = """\
 name = "mini"
 version = "1.0.0"
@@ -46,7 +45,7 @@ files = { "settings.json" = { deep = { "{value}" = true } } }
 
 @pytest.fixture(autouse=True)
 def _no_urls(monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in VARIABLES:
+    for variable in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL"):
         monkeypatch.delenv(variable, raising=False)
 
 
@@ -96,12 +95,10 @@ def test_a_description_becomes_a_command(mini: DescribedAgent) -> None:
         File(f"{STATE}/settings.json", content=b'{"deep":{"provider":"openai"}}', mode=0o666),
         File("/etc/mini", content=b"of gpt-5\n", mode=0o644),
     )
-    assert [(mount.source, mount.target) for mount in command.mounts] == [
-        (package().files, "/opt/benchjobs/mini")
-    ]
-    assert [(one.wire, one.provider, one.base_url) for one in command.endpoints] == [
-        ("openai", "openai", "http://real:1/v1")
-    ]
+    (mount,) = command.mounts
+    assert (mount.source, mount.target) == (package().files, "/opt/benchjobs/mini")
+    (endpoint,) = command.endpoints
+    assert (endpoint.wire, endpoint.provider, endpoint.base_url) == ("openai", "openai", "http://real:1/v1")
     assert command.identity == "mini 1.0.0"
     assert command.read is None
     assert _command(mini, "mini:gpt-5@http://real:1/v1") == command
@@ -138,9 +135,8 @@ def test_without_its_program_it_says_what_to_run(mini: DescribedAgent) -> None:
         _command(mini, "mini@2.0.0:gpt-5")
     assert str(caught.value) == "mini 2.0.0 is not on this machine; run: benchjobs agents fetch mini@2.0.0"
     (package().files / "bin/mini").unlink()
-    with pytest.raises(
-        AgentSetupFailed, match=r"mini 1\.0\.0 has lost bin/mini; run: benchjobs agents fetch mini$"
-    ):
+    lost = r"mini 1\.0\.0 has lost bin/mini; run: benchjobs agents fetch mini$"
+    with pytest.raises(AgentSetupFailed, match=lost):
         _command(mini, "mini:gpt-5")
 
 
@@ -150,11 +146,7 @@ def test_a_job_fetches_what_it_needs_before_it_begins(
     registry.add()
     agents = {"mini": _described(tmp_path, MINI)}
     said: list[str] = []
-    ensure(
-        agents,
-        [AgentSpec.parse("mini:gpt-5"), AgentSpec.parse("oracle"), AgentSpec.parse("mini:gpt-4")],
-        said.append,
-    )
+    ensure(agents, [*map(AgentSpec.parse, ("mini:gpt-5", "oracle", "mini:gpt-4"))], said.append)
     assert registry.calls == ["mini@1.0.0"]
     assert said[0] == "mini 1.0.0: fetching mini@1.0.0"
     with pytest.raises(InfrastructureError, match=r"npm cannot fetch mini@2\.0\.0"):
@@ -165,9 +157,8 @@ def test_what_npm_brings_has_to_be_what_was_asked_for(
     tmp_path: Path, cache: Path, registry: Registry
 ) -> None:
     registry.add("mini@9.0.0").rename(registry.directory / "mini@1.0.0.tgz")
-    with pytest.raises(
-        InfrastructureError, match=r"mini 1\.0\.0 cannot be used: .* is mini@9\.0\.0, and should be"
-    ):
+    wrong = r"mini 1\.0\.0 cannot be used: .* is mini@9\.0\.0, and should be"
+    with pytest.raises(InfrastructureError, match=wrong):
         ensure({"mini": _described(tmp_path, MINI)}, [AgentSpec.parse("mini:gpt-5")], lambda _line: None)
 
 
@@ -372,7 +363,5 @@ def test_a_log_in_of_claude_code_may_stand_in_for_a_key() -> None:
         "export it, or keep it with `benchjobs secret set ANTHROPIC_API_KEY`"
     )
     # It is of no use to anybody else.
-    opencode = missing_keys(
-        FIVE["opencode"], AgentSpec.parse("opencode:claude-x"), {"CLAUDE_CODE_OAUTH_TOKEN": "t"}.get
-    )
-    assert opencode is not None
+    spec = AgentSpec.parse("opencode:claude-x")
+    assert missing_keys(FIVE["opencode"], spec, {"CLAUDE_CODE_OAUTH_TOKEN": "t"}.get) is not None

@@ -52,16 +52,11 @@ def test_the_gateway() -> None:
         gateway.close()
 
 
-def _program(directory: Path, name: str) -> None:
-    """A program of this name that writes down what it was given."""
-    path = directory / name
-    path.write_text(f"#!/bin/sh\nenv > {directory}/{name}.env\nexit 1\n")
-    path.chmod(0o755)
-
-
 def test_git_and_npm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("git", "npm"):
-        _program(tmp_path, name)
+        # It writes down what it was given.
+        (tmp_path / name).write_text(f"#!/bin/sh\nenv > {tmp_path}/{name}.env\nexit 1\n")
+        (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     head(tmp_path)
     package = Package("x", "1", "linux-x64", "x@1", "", (), None)

@@ -80,10 +80,8 @@ def test_a_key_that_was_given_to_the_agent_goes_before_that_of_this_machine(open
 
 
 def test_a_key_that_is_missing_is_an_error_that_names_its_variables(opened: list[Upstream]) -> None:
-    with (
-        pytest.raises(AgentSetupFailed, match="MISTRAL_API_KEY or OTHER"),
-        connected(COMMAND, models(), trial()),
-    ):
+    missing = pytest.raises(AgentSetupFailed, match="MISTRAL_API_KEY or OTHER")
+    with missing, connected(COMMAND, models(), trial()):
         pass
     assert opened == []
 
