@@ -6,7 +6,6 @@ import contextlib
 import json
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -14,12 +13,12 @@ import pytest
 from tests.schemas import obeys
 from tests.support import paths, until
 from tests.terminal import BENCHJOBS, TMUX, Terminal
+from tests.unit.cli import PROGRAM
 
 from .conftest import Bench
 
 SCENARIOS = 25
 TRIALS = 2 * SCENARIOS
-MAIN = "from pytest_benchjobs.cli import main; main()"
 EVENTS = "reports/jobs/*/.flight/events/*.jsonl"
 
 
@@ -76,21 +75,20 @@ def began(bench: Bench, process: subprocess.Popen[str], trials: int) -> None:
     until(seen, what=f"not {trials} trials at a time")
 
 
+def let_go(bench: Bench) -> None:
+    """Let every trial end."""
+    for name in ("rest", "go"):
+        (bench.path / name).touch()
+
+
 def piped(bench: Bench, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", MAIN, "watch", *arguments],
-        cwd=bench.path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command, pipe = [*PROGRAM, "watch", *arguments], subprocess.PIPE
+    return subprocess.Popen(command, cwd=bench.path, stdout=pipe, stderr=pipe, text=True)
 
 
 def written(bench: Bench, name: str, *arguments: str) -> subprocess.Popen[bytes]:
     with (bench.path / name).open("wb") as file:
-        return subprocess.Popen(
-            [sys.executable, "-c", MAIN, "watch", *arguments], cwd=bench.path, stdout=file
-        )
+        return subprocess.Popen([*PROGRAM, "watch", *arguments], cwd=bench.path, stdout=file)
 
 
 @pytest.mark.skipif(TMUX is None, reason="there is no tmux")
@@ -158,7 +156,7 @@ def is_whole(text: str, columns: int, rows: int) -> bool:
 def test_a_job_in_the_background_is_watched_from_its_beginning(fifty: Bench) -> None:
     order = ["run", "--detach", "--benchmark", "fifty.bench.yaml", "--agent", "oracle", "-o", "json"]
     detached = subprocess.run(
-        [sys.executable, "-c", MAIN, *order, "--", "-p", "no:hypothesispytest"],
+        [*PROGRAM, *order, "--", "-p", "no:hypothesispytest"],
         cwd=fifty.path,
         capture_output=True,
         text=True,
@@ -169,8 +167,7 @@ def test_a_job_in_the_background_is_watched_from_its_beginning(fifty: Bench) -> 
     watcher = piped(fifty, job_id)
     assert watcher.stdout is not None
     first = watcher.stdout.readline()
-    for name in ("rest", "go"):
-        (fifty.path / name).touch()
+    let_go(fifty)
     out, err = watcher.communicate(timeout=180)
     assert first.startswith(("Waiting for the first trial", f"0/{SCENARIOS} trials"))
     ended = re.findall(rf"^\d+/{SCENARIOS} (?:passed|failed) s\d\d oracle a1 ", out, re.MULTILINE)
@@ -190,8 +187,7 @@ def test_a_killed_job_is_noticed_and_its_resumption_watched(fifty: Bench) -> Non
     finally:
         process.kill()
         process.communicate()
-        for name in ("rest", "go"):  # what the process had started lives on, and ends now
-            (fifty.path / name).touch()
+        let_go(fifty)  # what the process had started lives on, and ends now
     _, err = watcher.communicate(timeout=180)
     assert watcher.returncode == 1
     (bundle,) = (path.parent for path in (fifty.path / "reports" / "jobs").glob("*/job.json"))
@@ -220,8 +216,7 @@ def test_a_killed_job_is_noticed_and_its_resumption_watched(fifty: Bench) -> Non
 
 
 def test_jobs_of_two_agents_are_in_the_order_of_the_job(fifty: Bench) -> None:
-    for name in ("rest", "go"):
-        (fifty.path / name).touch()
+    let_go(fifty)
     with job(fifty, "--bench-scenario", "s01"):
         pass
     out, _ = piped(fifty, "-o", "json").communicate(timeout=180)

@@ -23,7 +23,6 @@ from pytest_benchjobs.viewer import details
 from pytest_benchjobs.viewer.export import export_of, write_directory
 from pytest_benchjobs.viewer.inline import page_of_files, script_of, style_of
 from pytest_benchjobs.viewer.results import Results
-from pytest_benchjobs.viewer.static import static_files
 
 from .cli import Cli
 from .jobs import make_job
@@ -200,13 +199,6 @@ def test_the_pieces_of_the_page_become_one_script(tmp_path: Path) -> None:
 def test_a_module_that_cannot_be_put_into_one_file_is_refused(file: str, text: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         script_of({**FILES, file: text.encode()})
-
-
-def test_the_files_of_the_page_can_be_put_into_one() -> None:
-    files = static_files()
-    assert script_of(files)
-    assert style_of(files)
-    assert page_of_files(files)
 
 
 def test_a_small_report_leaves_details_out_and_says_so(made: Made, tmp_path: Path) -> None:

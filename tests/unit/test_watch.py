@@ -8,7 +8,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +20,7 @@ import yaml
 from pytest_benchjobs.cli.watch import _Choice
 from pytest_benchjobs.job.follow import Following
 from pytest_benchjobs.model.job import JobStatus, Owner
+from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.model.policy import parse_policy
 from pytest_benchjobs.model.result import Failure, Outcome, ScorerResult
 from pytest_benchjobs.report.documents import schema_of
@@ -68,9 +68,7 @@ def pause() -> None:
 
 def dead_owner() -> Owner:
     """A process that is no more."""
-    code = "from pytest_benchjobs.model.owner import current_owner; print(current_owner().model_dump_json())"
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-    return Owner.model_validate_json(process.stdout)
+    return current_owner().model_copy(update={"started": "never"})
 
 
 def test_each_trial_gets_a_line_and_the_end_a_table(cli: Cli, job: WatchedJob, steps: list[Step]) -> None:

@@ -59,14 +59,6 @@ def test_grid_is_one_stop_and_arrows_move_in_it(page: Page, address: str) -> Non
     page.until("document.activeElement.id === 'main'")
 
 
-def test_sorting_by_keyboard(page: Page, address: str) -> None:
-    page.open(address, "runs")
-    page.page.focus('[role=grid] [tabindex="0"]')
-    page.page.keyboard.press("Enter")
-    page.page.wait_for_selector('[aria-sort="descending"]')
-    assert "sort=id" in page.page.url
-
-
 def test_slash_goes_to_the_search(page: Page, address: str) -> None:
     page.open(address)
     page.page.keyboard.press("/")

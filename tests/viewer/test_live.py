@@ -181,19 +181,7 @@ def test_the_log_of_a_trial_that_runs_is_followed_to_its_end(page: Page, tmp_pat
     page.forgive("404")
 
 
-def test_a_page_that_is_left_no_longer_asks(page: Page, tmp_path: Path) -> None:
-    job = running(tmp_path)
-    node_id = job.fly("count").node_id
-    page.page.clock.install()
-    with serving(tmp_path) as address:
-        page.open(address, "trial", job=JOB, id=node_id)
-        page.until("document.querySelector('pre.log').textContent === 'so far\\n'")
-        page.page.click("nav >> text=Jobs")
-        page.until("document.documentElement.dataset.ready === 'jobs'")
-        assert not [address for address in later(page) if "/trial?" in address]
-
-
-def test_a_page_that_nobody_sees_does_not_ask(page: Page, tmp_path: Path) -> None:
+def test_a_page_that_nobody_sees_or_that_is_left_does_not_ask(page: Page, tmp_path: Path) -> None:
     job = running(tmp_path)
     node_id = job.fly("count").node_id
     seen = "Object.defineProperty(document, 'visibilityState', {value: '%s', configurable: true})"
@@ -205,6 +193,9 @@ def test_a_page_that_nobody_sees_does_not_ask(page: Page, tmp_path: Path) -> Non
         assert later(page) == []
         page.run(seen % "visible")
         assert [address for address in later(page) if "/trial?" in address]
+        page.page.click("nav >> text=Jobs")
+        page.until("document.documentElement.dataset.ready === 'jobs'")
+        assert not [address for address in later(page) if "/trial?" in address]
 
 
 @pytest.mark.when_changed("viewer")

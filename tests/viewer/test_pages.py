@@ -54,6 +54,7 @@ def test_sorting_and_filtering_leave_readers_where_they_are(page: Page, address:
         page.page.keyboard.press("Enter")
         page.page.wait_for_selector(f'[aria-sort="{way}"] >> text=Score')
         page.drawn()
+        assert "sort=mean_score" in page.page.url
         assert page.page.evaluate("document.activeElement.textContent").startswith("Score")
         assert page.page.evaluate("window.scrollY") == 100
     assert page.page.evaluate("document.querySelector('section').was") == "kept"

@@ -18,6 +18,7 @@ from tests.docker.conftest import engine
 from tests.viewer.pages import Page
 from tests.viewer.real_jobs import RealJobs, real_jobs
 from tests.viewer.serving import serving
+from tests.viewer.test_report import go, opened
 
 __all__ = ["engine"]
 pytestmark = [pytest.mark.slow, pytest.mark.docker, pytest.mark.when_changed("viewer")]
@@ -79,17 +80,13 @@ def test_report_of_the_gate_opens_from_disk_without_a_network(
     subprocess.run(
         [*words, "--dir", str(jobs.directory)], check=True, capture_output=True, stdin=subprocess.DEVNULL
     )
-    context = browser.new_context(offline=True)
-    page = Page(context.new_page())
-    page.page.goto(f"{report.as_uri()}#?page=job&job={jobs.gated}")
-    page.drawn()
-    assert "regressed: mean" in page.page.inner_text("pre.verdict")
-    page.page.click("a.mark.is-failed")
-    page.page.wait_for_selector("h2 >> text=Why it failed")
-    page.page.goto(f"{report.as_uri()}#?page=compare&a={jobs.first}&b={jobs.gated}")
-    page.page.wait_for_selector("svg.pair")
-    context.close()
-    page.check()
+    with opened(browser, offline=True) as page:
+        go(page, report.as_uri(), "job", job=jobs.gated)
+        assert "regressed: mean" in page.page.inner_text("pre.verdict")
+        page.page.click("a.mark.is-failed")
+        page.page.wait_for_selector("h2 >> text=Why it failed")
+        page.page.goto(f"{report.as_uri()}#?page=compare&a={jobs.first}&b={jobs.gated}")
+        page.page.wait_for_selector("svg.pair")
 
 
 def test_every_trial_of_the_first_job(page: Page, real: str, jobs: RealJobs) -> None:

@@ -81,14 +81,6 @@ def test_earlier_parts_of_a_log_come_before_what_is_there(trial: Page) -> None:
 
 
 @pytest.mark.when_changed("viewer")
-def test_a_search_looks_at_the_whole_log(page: Page, long: tuple[str, Made]) -> None:
-    address, made = long
-    page.open(address, "trial", job=NOW_JOB, id=made.trials["fix"], log_q="line 7 ")
-    page.until("document.querySelector('pre.log').textContent === 'line 7 é'")
-    page.page.wait_for_selector("text=1 line contains it")
-
-
-@pytest.mark.when_changed("viewer")
 def test_words_that_are_only_typed_yet_search_nothing(page: Page, long: tuple[str, Made]) -> None:
     """Answers that come meanwhile are of what was asked."""
     address, made = long
