@@ -6,8 +6,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +17,7 @@ from tests.support import RESULTS, paths, until
 
 from .conftest import Bench
 
+SOLVED = ("right", "broken", "slow")
 PATIENCE = 180
 """Seconds; only against hanging."""
 
@@ -28,6 +27,7 @@ class Project:
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
+        self.benchjobs = bench.benchjobs
         self.path = bench.path
         self.notes = bench.path / "ran.txt"
         self.stay = bench.path / "stay"
@@ -53,42 +53,10 @@ class Project:
         defaults = {"image": "none", "workdir": "/app"}
         self.bench.manifest(scenarios, "four.bench.yaml", defaults=defaults)
 
-    def benchjobs(self, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-c", "from pytest_benchjobs.cli import main; main()", *arguments],
-            cwd=self.path,
-            env={**os.environ, "BENCHJOBS_FAKE_KEPT": str(self.path / "kept"), **env},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=2 * PATIENCE,
-        )
-
-    def pytest(self, *arguments: str) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "pytest",
-                "-p",
-                "no:cacheprovider",
-                "-p",
-                "no:hypothesispytest",
-                "-q",
-                *arguments,
-            ],
-            cwd=self.path,
-            env={**os.environ, "BENCHJOBS_FAKE_KEPT": str(self.path / "kept")},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-
     def run(self, *arguments: str) -> str:
         """A whole job; returns its id."""
-        assert self.pytest(*arguments).wait(PATIENCE) in (0, 1)
-        return self.job()["id"]
+        assert self.bench.run("-q", *arguments).ret in (0, 1)
+        return str(self.job()["id"])
 
     def job(self, job: str | None = None) -> dict[str, Any]:
         """`job.json`, by default of the newest."""
@@ -121,7 +89,8 @@ def _own_temporary_files(tmp_path_factory: pytest.TempPathFactory, monkeypatch: 
 
 
 @pytest.fixture
-def project(bench: Bench) -> Iterator[Project]:
+def project(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
+    monkeypatch.setenv("BENCHJOBS_FAKE_KEPT", str(bench.path / "kept"))
     project = Project(bench)
     yield project
     project.stay.unlink(missing_ok=True)
@@ -131,14 +100,14 @@ def project(bench: Bench) -> Iterator[Project]:
 def interrupted(project: Project) -> str:
     """A job that was killed when three of its four trials had ended."""
     project.stay.touch()
-    process = project.pytest("--bench-env", "GREETING=hello", "--bench-job-name", "first try")
+    process = project.bench.start("-q", "--bench-env", "GREETING=hello", "--bench-job-name", "first try")
     try:
         until(lambda: len(paths(project.path, RESULTS)) >= 3)
     finally:
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait(PATIENCE)
-    # Nobody ends what ran in a fake sandbox whose process was killed.
-    project.abandoned.touch()
+        # Nobody ends what ran in a fake sandbox whose process was killed.
+        project.abandoned.touch()
+        process.communicate(timeout=PATIENCE)
     until(lambda: not project.abandoned.exists())
     project.stay.unlink()
     project.ran()
@@ -152,14 +121,9 @@ def test_what_is_missing_or_ended_in_an_error_is_run_under_the_same_id(
     done = project.benchjobs("resume", "first try", "--env-vars", "GREETING=hello")
     assert done.returncode == 1, done.stdout + done.stderr  # one had failed before
     assert project.ran() == ["broken hello", "slow hello"]
-    assert project.outcomes(interrupted) == {
-        "right": "passed",
-        "wrong": "failed",
-        "broken": "passed",
-        "slow": "passed",
-    }
-    assert project.job() == project.job(interrupted)
+    assert project.outcomes(interrupted) == {**dict.fromkeys(SOLVED, "passed"), "wrong": "failed"}
     record = project.job()
+    assert record == project.job(interrupted)
     assert (record["status"], len(record["resumed_at"])) == ("completed", 1)
 
     again = project.benchjobs("resume", interrupted)
@@ -186,16 +150,8 @@ def test_values_of_variables_are_given_anew_and_so_may_be_how_trials_run(
     missing = project.benchjobs("resume", "last")
     assert (missing.returncode, missing.stdout) == (2, "")
     assert "--env-vars GREETING=..." in missing.stderr
-    shown = project.benchjobs(
-        "resume",
-        "last",
-        "--print-command",
-        "--env-vars",
-        "GREETING=hello",
-        "API_TOKEN=sk-secret-1",
-        "--",
-        "-v",
-    )
+    values = ("GREETING=hello", "API_TOKEN=sk-secret-1")
+    shown = project.benchjobs("resume", "last", "--print-command", "--env-vars", *values, "--", "-v")
     assert shown.returncode == 0
     assert f"--bench-resume {interrupted} -v" in shown.stdout
     assert "sk-secret-1" not in shown.stdout
@@ -235,7 +191,7 @@ def test_a_job_of_which_only_the_words_were_kept_is_called_the_same_way(project:
 
 def test_a_job_that_runs_is_left_alone(project: Project) -> None:
     project.stay.touch()
-    process = project.pytest()
+    process = project.bench.start()
     try:
         until(lambda: paths(project.path, RESULTS))
         for command in ("resume", "rerun", "rescore"):
@@ -246,7 +202,8 @@ def test_a_job_that_runs_is_left_alone(project: Project) -> None:
             )
     finally:
         project.stay.unlink()
-        assert process.wait(PATIENCE) == 1
+        process.communicate(timeout=PATIENCE)
+    assert process.returncode == 1
 
 
 def test_a_job_goes_on_in_the_background(project: Project, interrupted: str) -> None:
