@@ -484,10 +484,8 @@ def test_a_baseline_alone_asks_for_the_mean() -> None:
 def test_what_was_taken_as_clusters_is_in_every_report() -> None:
     before, now = (of(*(cell(n, [score], cluster=f"repo\n{n % 6}" if n < 18 else None) for n in range(20))) for score in (1.0, 0.0))  # fmt: skip
     report = judged(now, before, "mean")
-    assert [(one.benchmark, one.cluster, one.scenarios) for one in report.clusters[:2]] == [
-        ("b", "repo\n0", 3),
-        ("b", "repo\n1", 3),
-    ]
+    listed = [(one.benchmark, one.cluster, one.scenarios) for one in report.clusters[:2]]
+    assert listed == [("b", f"repo\n{number}", 3) for number in (0, 1)]
     assert only(report).clusters == 8
     lines = [text for text, _ in gate_lines(report)]
     (line,) = [text for text in lines if text.startswith("treated as clusters")]
@@ -607,10 +605,8 @@ def test_clearly_more_errors_than_before_are_invalid() -> None:
     before = side([[1, 1, 1]] * 40)
     report = judged(now, before, "mean", max_error_rate=0.5)
     assert report.verdict is INVALID
-    assert (
-        "errors are more frequent than in the baseline: 33.3 % of attempts after 0 % (p < 0.001)"
-        in report.why
-    )
+    told = "errors are more frequent than in the baseline: 33.3 % of attempts after 0 % (p < 0.001)"
+    assert told in report.why
     assert judged(before, now, "mean", max_error_rate=0.5).verdict is OK
     assert judged(now, now, "mean", max_error_rate=0.5).verdict is OK
     # Five in a hundred more are forgiven, however many attempts there are.
@@ -773,10 +769,8 @@ def test_an_agent_that_crashes_after_the_right_answer_is_found_by_its_passes() -
     report = by_default(of(crashed(0)), side([[1.0] * 5]))
     assert (report.verdict, exit_status(report)) == (REGRESSED, 10)
     assert report.why.startswith("regressed: pass rate 1.00 -> 0.00 (-100 pp, p = 0.008)")
-    assert [(one.rule.text, one.verdict) for one in report.rules] == [
-        ("mean:any", OK),
-        ("pass_rate:any", REGRESSED),
-    ]
+    verdicts = [(one.rule.text, one.verdict) for one in report.rules]
+    assert verdicts == [("mean:any", OK), ("pass_rate:any", REGRESSED)]
     (note,) = report.notes
     assert note.startswith(
         "b, a:m: 0 in the baseline and 5 now failed although their score reached the threshold ("

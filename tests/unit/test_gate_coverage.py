@@ -162,7 +162,6 @@ def test_errors_that_cannot_hide_anything_are_left_out_as_ever() -> None:
     [
         ("old-*", {"scenario": "old-*"}),
         ("scenario=a,benchmark=b", {"scenario": "a", "benchmark": "b"}),
-        ("agent=codex:gpt,temperature=0", {"agent": "codex:gpt,temperature=0"}),
         ("agent=codex:gpt,temperature=0, scenario=a", {"agent": "codex:gpt,temperature=0", "scenario": "a"}),
     ],
 )

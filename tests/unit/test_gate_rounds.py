@@ -59,10 +59,8 @@ def test_rounds_of_the_default_rule_see_agents_that_crash_after_the_right_answer
     cells = {key: one._replace(scores=(1.0,), passed=0) for key, one in BEFORE.cells.items()}
     now = Side("now", ("job",), cells)
     found = looks(now, BEFORE, config, number=1, rounds=5)
-    assert [(one.rule, one.stop) for one in found] == [
-        ("mean:any", GateVerdict.OK),
-        ("pass_rate:any", GateVerdict.REGRESSED),
-    ]
+    stops = [(one.rule, one.stop) for one in found]
+    assert stops == [("mean:any", GateVerdict.OK), ("pass_rate:any", GateVerdict.REGRESSED)]
     assert judge(now, BEFORE, config, job="j", at=AT, rounds=found).verdict is GateVerdict.REGRESSED
 
 
@@ -90,10 +88,8 @@ def test_two_agents_share_alpha_and_are_decided_each_for_itself() -> None:
     before = both(BEFORE, side({name: [1] * 5 for name in names(20)}, agent="goose:b"))
     now = both(side(good), side(bad, agent="goose:b"))
     found = looks(now, before, CONFIG, number=1, rounds=5)
-    assert {one.agent: one.stop for one in found} == {
-        "codex:a": GateVerdict.OK,
-        "goose:b": GateVerdict.REGRESSED,
-    }
+    stops = {one.agent: one.stop for one in found}
+    assert stops == {"codex:a": GateVerdict.OK, "goose:b": GateVerdict.REGRESSED}
     (alone,) = looks(side(good), BEFORE, CONFIG, number=1, rounds=5)
     assert all(one.boundary < alone.boundary for one in found)
     assert decided(found).keys() == {("texts", "codex:a"), ("texts", "goose:b")}
@@ -127,10 +123,8 @@ def test_rules_share_alpha_and_one_that_stands_alone_does_not() -> None:
 
 
 def test_what_cannot_be_looked_at_runs_to_its_end() -> None:
-    now = side({name: [0] for name in names(20)}, cluster="repo")
-    (found,) = looks(
-        now, side({name: [1] * 5 for name in names(20)}, cluster="repo"), CONFIG, number=1, rounds=5
-    )
+    now, before = (side(dict.fromkeys(names(20), scores), cluster="repo") for scores in ([0], [1] * 5))
+    (found,) = looks(now, before, CONFIG, number=1, rounds=5)
     assert (found.stop, found.boundary) == (None, 0)
     (nothing,) = looks(side({"s00": []}), BEFORE, CONFIG, number=1, rounds=5)
     assert nothing.stop is None
@@ -151,9 +145,8 @@ def test_rounds_keep_the_rate_of_false_alarms_through_the_gate() -> None:
             found = looks(side(scores), before, CONFIG, number=number, rounds=5)
             if decided(found):
                 break
-        alarms += (
-            judge(side(scores), before, CONFIG, job="j", at=AT, rounds=found).verdict is GateVerdict.REGRESSED
-        )
+        report = judge(side(scores), before, CONFIG, job="j", at=AT, rounds=found)
+        alarms += report.verdict is GateVerdict.REGRESSED
     assert alarms <= 0.05 * jobs + 2 * (jobs * 0.05 * 0.95) ** 0.5
     assert attempts < 0.6 * 5 * jobs
 
@@ -233,10 +226,8 @@ def test_fresh_attempts_that_end_in_errors_confirm_nothing_and_clear_nobody() ->
     assert "1 of 20 scenarios looks worse, and no fresh attempt has a score: s03" in rule.why
     # As failures they would have confirmed it.
     assert report.verdict is GateVerdict.INVALID
-    assert (
-        "5 attempts ended in an error; counted as failures they would make the verdict regressed"
-        in report.why
-    )
+    told = "5 attempts ended in an error; counted as failures they would make the verdict regressed"
+    assert told in report.why
     # Some of them have a score: the others may be what the agent did.
     some = Cell("texts", "s03", "codex:a", scores=(1.0,), passed=1, errors=4)
     one = side({name: [int(name != "s03")] for name in names(20)})
