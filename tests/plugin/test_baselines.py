@@ -89,22 +89,20 @@ def test_a_file_is_all_that_ci_needs(two: Bench) -> None:
 
 
 def test_a_branch_is_judged_by_what_it_left(two: Bench) -> None:
-    def git(*arguments: str) -> None:
-        who = ("-c", "user.name=Ann", "-c", "user.email=a@b")
-        subprocess.run(["git", *who, *arguments], cwd=two.path, check=True, capture_output=True)
+    def git(*calls: str) -> None:
+        for call in calls:
+            command = ["git", "-c", "user.name=Ann", "-c", "user.email=a@b", *call.split()]
+            subprocess.run(command, cwd=two.path, check=True, capture_output=True)
 
     (two.path / ".gitignore").write_text("*\n")
-    git("init", "-q", "-b", "main")
-    git("commit", "-q", "--allow-empty", "-m", "1")
+    git("init -q -b main", "commit -q --allow-empty -m 1")
     assert two.run("one.bench.yaml", SOLVES).ret == 0
     main = two.bundle().name
     assert json.loads((two.bundle() / "job.json").read_text())["reproducibility"]["git"]["branch"] == "main"
-    git("checkout", "-q", "-b", "topic")
-    git("commit", "-q", "--allow-empty", "-m", "2")
-    git("checkout", "-q", "main")
-    git("commit", "-q", "--allow-empty", "-m", "3")
+    git("checkout -q -b topic", "commit -q --allow-empty -m 2")
+    git("checkout -q main", "commit -q --allow-empty -m 3")
     assert two.run("one.bench.yaml", SOLVES).ret == 0
-    git("checkout", "-q", "topic")
+    git("checkout -q topic")
     assert two.run("one.bench.yaml", SOLVES, "--bench-baseline=branch:main").ret == 0
     assert gate(two)["baseline_jobs"] == [main]
 
