@@ -49,6 +49,7 @@ scenarios:
     scorers: [{name: silent, type: bash, script: echo hello}]
 """
 
+TASK = '[metadata]\ndifficulty = "easy"\n[verifier]\ntimeout_sec = 60.0\n[agent]\ntimeout_sec = 60.0\n'
 
 PATIENCE = 180.0
 
@@ -101,9 +102,27 @@ class Bench:
         about = {"benchmark": Path(name).name.split(".")[0], "defaults": {"image": "none"}, **more}
         self.write(name, json.dumps({**about, "scenarios": listed}))
 
+    def task(self, where: str, text: str = TASK) -> None:
+        """A Harbor task, with what must not run on this machine."""
+        self.write(f"{where}/task.toml", text)
+        self.write(f"{where}/instruction.md", "Do it.")
+        self.write(f"{where}/environment/Dockerfile", "FROM none\n")
+        self.write(f"{where}/tests/test.sh", "echo 1 > /logs/verifier/reward.txt\n")
+        self.write(f"{where}/tests/test_outputs.py", "def test_not_for_the_host(): assert False\n")
+        self.write(f"{where}/solution/solve.sh", "true\n")
+
     def run(self, *arguments: str) -> pytest.RunResult:
         # The warnings of other people's plugins are not what these tests are about.
         return self.pytester.runpytest_subprocess("-p", "no:hypothesispytest", *arguments)
+
+    def refused(self, *arguments: str) -> str:
+        """The one line that is said, of a call that is wrong."""
+        result = self.run(*arguments)
+        assert result.ret == pytest.ExitCode.USAGE_ERROR, result.stdout.str()
+        assert not (self.path / "reports").exists()
+        assert "Traceback" not in result.stderr.str() + result.stdout.str()
+        (line,) = [line for line in result.errlines if line.strip()]
+        return line.removeprefix("ERROR: ")
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """The same in the background, in a session of its own."""
@@ -117,18 +136,24 @@ class Bench:
             start_new_session=True,
         )
 
-    def benchjobs(self, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-        """Run the console command here, to its end."""
+    def process(
+        self, *words: str, stdin: str = "", cwd: Path | None = None, **env: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end: here, or in a directory below."""
         return subprocess.run(
-            command(*arguments),
-            cwd=self.path,
+            words,
+            cwd=cwd or self.path,
             env={**os.environ, **env},
+            input=stdin,
             capture_output=True,
             text=True,
             timeout=PATIENCE,
             check=False,
-            stdin=subprocess.DEVNULL,
         )
+
+    def benchjobs(self, *arguments: str, **about: Any) -> subprocess.CompletedProcess[str]:
+        """Run the console command."""
+        return self.process(*command(*arguments), **about)
 
     def job(self) -> dict[str, Any]:
         """The report of the last job. Its history has the same results as its files."""

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-import json
+import re
 
 import pytest
 
-from .conftest import Bench
+from .conftest import TASK, TOY, Bench
 
 
 def ids(result: pytest.RunResult) -> list[str]:
@@ -16,8 +16,7 @@ def test_ids_are_path_scenario_agent_and_of_several_the_attempt(bench: Bench) ->
     bench.toy()
     first, second = (ids(bench.run("--collect-only", "-q", "--bench-agent", "nop")) for _ in range(2))
     assert first == second == [f"toy.bench.yaml::{name}[nop]" for name in ("solved", "partial", "unscored")]
-    text = (bench.path / "toy.bench.yaml").read_text("utf-8")
-    bench.write("toy.bench.yaml", text.replace("id: solved", "id: solved\n    archived: true"))
+    bench.write("toy.bench.yaml", TOY.replace("id: solved", "id: solved\n    archived: true"))
     result = bench.run("--collect-only", "-q", "--bench-attempts", "2", "--bench-scenario", "solved,partial")
     assert ids(result) == ["toy.bench.yaml::partial[oracle-1]", "toy.bench.yaml::partial[oracle-2]"]
     result.stdout.fnmatch_lines(["*2/4 tests collected (2 deselected)*"])
@@ -26,11 +25,8 @@ def test_ids_are_path_scenario_agent_and_of_several_the_attempt(bench: Bench) ->
 
 
 def test_scenarios_are_chosen_by_id_pattern_metadata_keyword_and_tag(bench: Bench) -> None:
-    bench.toy()
-    text = (bench.path / "toy.bench.yaml").read_text("utf-8")
-    bench.write(
-        "toy.bench.yaml", text.replace("tags: [hard]", "tags: [hard]\n    metadata: {area: [files, net]}")
-    )
+    area = "tags: [hard]\n    metadata: {area: [files, net]}"
+    bench.write("toy.bench.yaml", TOY.replace("tags: [hard]", area))
     for options, chosen in (
         (("--bench-scenario", "solved,un*"), ["solved", "unscored"]),
         (("--bench-filter", "area=net"), ["partial"]),
@@ -45,22 +41,13 @@ def test_scenarios_are_chosen_by_id_pattern_metadata_keyword_and_tag(bench: Benc
 
 
 def test_a_tag_cannot_switch_anything_on(bench: Bench) -> None:
-    bench.toy()
-    text = (
-        (bench.path / "toy.bench.yaml")
-        .read_text("utf-8")
-        .replace("[easy, text]", '[skip, xfail, "c++ (old)"]')
-    )
-    bench.write("toy.bench.yaml", text)
+    bench.write("toy.bench.yaml", TOY.replace("[easy, text]", '[skip, xfail, "c++ (old)"]'))
     bench.run("--strict-markers", "--bench-scenario", "solved").assert_outcomes(passed=1)
 
 
 def test_a_name_finds_a_benchmark_and_nothing_else_is_collected(bench: Bench) -> None:
     bench.write("test_ordinary.py", "def test_ordinary(): pass")
-    bench.write(
-        "benchmarks/toy.bench.yaml", (bench.toy(), (bench.path / "toy.bench.yaml").read_text("utf-8"))[1]
-    )
-    (bench.path / "toy.bench.yaml").unlink()
+    bench.write("benchmarks/toy.bench.yaml", TOY)
     expected = [f"toy::{name}[oracle]" for name in ("solved", "partial", "unscored")]
     assert ids(bench.run("--bench", "toy", "--collect-only", "-q")) == expected
     assert ids(bench.run("--bench", "toy", "-k", "solved", "--collect-only", "-q")) == expected[:1]
@@ -89,98 +76,56 @@ def test_names_come_from_the_ini_file_and_from_hooks(bench: Bench) -> None:
         plain = name.partition("@")[0]
         found = ids(bench.run(f"--bench={name}", "--collect-only", "-q", "--bench-scenario", "solved"))
         assert found == [f"{plain}::solved[oracle]"]
-    result = bench.run("--bench=listed@3")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: --bench: listed is known in version 2.1, not '3'"])
+    assert bench.refused("--bench=listed@3") == "--bench: listed is known in version 2.1, not '3'"
 
 
 def test_a_broken_manifest_is_one_collection_error_with_file_and_line(bench: Bench) -> None:
-    bench.write(
-        "bad.bench.yaml",
-        "benchmark: bad\nscenarios:\n  - id: a\n    image: x\n    problem_statement: x\n    scorers: [{name: s, type: bash}]\n",
-    )
-    result = bench.run()
-    assert result.ret == pytest.ExitCode.INTERRUPTED
-    result.stdout.re_match_lines([r"bad\.bench\.yaml:\d+: .*script.*"])
-    assert "Traceback" not in result.stdout.str()
-    assert not (bench.path / "reports").exists()
-
-
-def test_a_broken_manifest_is_no_less_an_error_when_everything_is_asked_for(bench: Bench) -> None:
     bench.write("benchmarks/tiny.bench.yaml", "benchmark: tiny\nscenarios:\n  - id: 't 4'\n")
     broken = r"benchmarks/tiny\.bench\.yaml:3: .*t 4.*"
-    for _ in ("alone", "beside a good one"):
-        result = bench.run("--bench")
+    # Alone, however it is met, and beside a good one.
+    for arguments in ((), ("--bench",), ("--bench",)):
+        result = bench.run(*arguments)
         assert result.ret == pytest.ExitCode.INTERRUPTED
         result.stdout.re_match_lines([broken])
+        assert "Traceback" not in result.stdout.str()
         assert not (bench.path / "reports").exists()
-        bench.manifest({"one": "echo 1"}, "mixed.bench.yaml")
-    result = bench.run("--bench=tiny")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.re_match_lines(
-        [rf"ERROR: --bench: there is no benchmark 'tiny'; available: mixed; not read.*: {broken}"]
-    )
+        if arguments:
+            bench.manifest({"one": "echo 1"}, "mixed.bench.yaml")
+    said = rf"--bench: there is no benchmark 'tiny'; available: mixed; not read.*: {broken}"
+    assert re.match(said, bench.refused("--bench=tiny"))
     assert ids(bench.run("--bench=mixed", "--collect-only", "-q")) == ["mixed::one[oracle]"]
 
 
-ODD = """
-benchmark: odd
-scenarios:
-  - id: a
-    image: x
-    problem_statment: typo
-    problem_statement: x
-    reference: "true"
-    scorers: [{name: s, type: command, command: "true"}]
-"""
-
-
 def test_a_warning_made_an_error_is_one_clear_collection_error(bench: Bench) -> None:
-    bench.write("odd.bench.yaml", ODD)
+    bench.manifest({"a": {"problem_statment": "typo"}}, "odd.bench.yaml")
     result = bench.run("-W", "error::pytest.PytestWarning", "-n", "2")
     assert result.ret in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.TESTS_FAILED)
-    result.stdout.re_match_lines([r"odd\.bench\.yaml:6: .*problem_statment.*"])
+    result.stdout.re_match_lines([r"odd\.bench\.yaml:1: .*problem_statment.*"])
     assert "INTERNALERROR" not in result.stdout.str()
     result.assert_outcomes(errors=1)
 
 
-TASK = '[metadata]\ndifficulty = "easy"\n[verifier]\ntimeout_sec = 60.0\n[agent]\ntimeout_sec = 60.0\n'
-
-
-def task(bench: Bench, where: str) -> None:
-    bench.write(f"{where}/task.toml", TASK)
-    bench.write(f"{where}/instruction.md", "Do it.")
-    bench.write(f"{where}/environment/Dockerfile", "FROM none\n")
-    bench.write(f"{where}/tests/test.sh", "echo 1 > /logs/verifier/reward.txt\n")
-    bench.write(f"{where}/tests/test_outputs.py", "def test_not_for_the_host(): assert False\n")
-    bench.write(f"{where}/solution/solve.sh", "true\n")
-
-
 def test_nothing_in_a_task_directory_is_an_ordinary_test(bench: Bench) -> None:
-    task(bench, "tasks/one")
-    assert ids(bench.run("--collect-only", "-q")) == ["tasks/one::one[oracle]"]
-    assert ids(bench.run("--collect-only", "-q", "tasks/one")) == ["tasks/one::one[oracle]"]
-    explicit = bench.run("tasks/one/tests/test_outputs.py")
-    assert explicit.ret == pytest.ExitCode.USAGE_ERROR
+    bench.task("tasks/one")
+    # Where such a file means something else, nothing of it is ours.
+    bench.write("jobs/task.toml", '[tool]\nname = "make"\n')
+    bench.write("jobs/test_it.py", "def test_it(): pass")
+    all_of_it = ["jobs/test_it.py::test_it", "tasks/one::one[oracle]"]
+    assert ids(bench.run("--collect-only", "-q")) == all_of_it
+    assert ids(bench.run("--collect-only", "-q", "tasks/one")) == all_of_it[1:]
+    assert bench.run("tasks/one/tests/test_outputs.py").ret == pytest.ExitCode.USAGE_ERROR
 
 
 def test_a_rootdir_inside_a_task_does_not_make_its_tests_ordinary(bench: Bench) -> None:
-    task(bench, "tasks/one")
+    bench.task("tasks/one")
     (bench.path / "pytest.ini").unlink()
-    result = bench.run("--rootdir=tasks/one/tests", "tasks/one/tests")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: *tests belongs to the task *tasks/one: *Run: pytest *tasks/one"])
-
-
-def test_a_task_toml_that_means_something_else_is_left_alone(bench: Bench) -> None:
-    bench.write("jobs/task.toml", '[tool]\nname = "make"\n')
-    bench.write("jobs/test_it.py", "def test_it(): pass")
-    assert ids(bench.run("--collect-only", "-q")) == ["jobs/test_it.py::test_it"]
+    said = bench.refused("--rootdir=tasks/one/tests", "tasks/one/tests")
+    assert re.fullmatch(r".*tests belongs to the task .*tasks/one: .*Run: pytest .*tasks/one", said)
 
 
 def test_a_task_that_cannot_be_run_keeps_no_other_from_running(bench: Bench) -> None:
     for name in ("bad", "good", "worse"):
-        task(bench, f"tasks/{name}")
+        bench.task(f"tasks/{name}")
     bench.write("tasks/bad/task.toml", f"{TASK}[environment]\ngpus = 1\n")
     bench.write("tasks/worse/trajectory.json", "{}\n")
     (bench.path / "tasks/worse/environment/Dockerfile").unlink()
@@ -205,9 +150,8 @@ def test_a_task_that_cannot_be_run_keeps_no_other_from_running(bench: Bench) -> 
 
 
 def test_a_mistake_in_a_task_still_keeps_all_from_running(bench: Bench) -> None:
-    task(bench, "tasks/good")
-    task(bench, "tasks/bad")
-    bench.write("tasks/bad/task.toml", TASK.replace("60.0", "'much'"))
+    bench.task("tasks/good")
+    bench.task("tasks/bad", TASK.replace("60.0", "'much'"))
     result = bench.run("tasks")
     assert result.ret == pytest.ExitCode.INTERRUPTED
     result.stdout.fnmatch_lines(["*tasks/bad/task.toml:4: *"])
@@ -259,7 +203,7 @@ def test_unused_the_plugin_imports_nothing_but_the_standard_library_and_pytest(b
 
 
 def test_a_conftest_of_a_task_never_runs_on_this_machine(bench: Bench) -> None:
-    task(bench, "tasks/one")
+    bench.task("tasks/one")
     for place in ("", "tests/", "solution/"):
         bench.write(f"tasks/one/{place}conftest.py", "raise SystemExit('run on the host')\n")
     for arguments in (["tasks/one"], ["tasks"], []):
@@ -269,8 +213,8 @@ def test_a_conftest_of_a_task_never_runs_on_this_machine(bench: Bench) -> None:
 
 
 def test_every_node_id_that_is_printed_can_be_given_back(bench: Bench) -> None:
-    task(bench, "tasks/one")
-    task(bench, "tasks/two")
+    bench.task("tasks/one")
+    bench.task("tasks/two")
     bench.toy()
     agents = ("--bench-agent", "oracle", "--bench-agent", "nop")
     for arguments in (("--bench", "toy"), agents):
@@ -284,19 +228,10 @@ def test_every_node_id_that_is_printed_can_be_given_back(bench: Bench) -> None:
 
 
 def test_what_an_agent_wrote_is_never_collected(bench: Bench) -> None:
-    bench.write(
-        "one.bench.yaml",
-        """
-        benchmark: one
-        scenarios:
-          - id: plant
-            image: none
-            problem_statement: Do it.
-            workdir: /app
-            reference: echo 'raise SystemExit("ran on the host")' | tee test_evil.py conftest.py > other.bench.yaml
-            scorers: [{name: s, type: command, command: "true"}]
-            artifacts: [test_evil.py, conftest.py, other.bench.yaml]
-        """,
+    planted = ["test_evil.py", "conftest.py", "other.bench.yaml"]
+    reference = f"""echo 'raise SystemExit("ran on the host")' | tee {" ".join(planted)}"""
+    bench.manifest(
+        {"plant": {"workdir": "/app", "reference": reference, "artifacts": planted}}, "one.bench.yaml"
     )
     assert bench.run().ret == pytest.ExitCode.OK
     assert len(list(bench.path.glob("reports/jobs/*/trials/*/*/*/artifacts/*"))) == 3
@@ -314,10 +249,8 @@ def test_asking_for_set_up_only_runs_no_trial(bench: Bench) -> None:
 
 def test_several_manifests_may_be_of_one_benchmark(bench: Bench) -> None:
     for name, version in (("one", "1"), ("two", "2")):
-        bench.manifest({name: "echo 1"}, f"benchmarks/{name}.bench.yaml")
-        path = bench.path / "benchmarks" / f"{name}.bench.yaml"
-        written = json.loads(path.read_text()) | {"benchmark": "both", "version": version}
-        path.write_text(json.dumps(written))
+        about = {"benchmark": "both", "version": version}
+        bench.manifest({name: "echo 1"}, f"benchmarks/{name}.bench.yaml", **about)
     for arguments, expected in (
         (["--bench", "both"], {"one", "two"}),
         (["--bench", "*"], {"one", "two"}),
@@ -334,7 +267,7 @@ BOTH = ("sets/alpha/tasks/hello", "sets/beta/tasks/hello")
 
 def test_two_tasks_of_one_name_are_not_one(bench: Bench) -> None:
     for place in (*BOTH, "sets/beta/tasks/other"):
-        task(bench, place)
+        bench.task(place)
     for call in (("sets", "-n2"), ("--bench", "sets"), ("sets", "--bench-scenario", "hello")):
         result = bench.run(*call)
         assert result.ret == 4, result.stdout.str()
@@ -353,7 +286,7 @@ def test_two_tasks_of_one_name_are_not_one(bench: Bench) -> None:
 
 def test_directories_of_tasks_get_names_by_the_ini_file(bench: Bench) -> None:
     for place in BOTH:
-        task(bench, place)
+        bench.task(place)
     bench.write(
         "pytest.ini",
         "[pytest]\nbench_sandbox = fake\nbench_benchmarks =\n    alpha = sets/alpha/tasks\n    single = sets/beta/tasks/hello\n",
@@ -366,20 +299,12 @@ def test_directories_of_tasks_get_names_by_the_ini_file(bench: Bench) -> None:
 
 
 def test_two_manifests_with_one_name_and_id_are_not_one(bench: Bench) -> None:
-    def manifest(place: str, *ids: str) -> None:
-        bench.manifest(dict.fromkeys(ids, "echo 1"), "x.bench.yaml")
-        bench.write(place, (bench.path / "x.bench.yaml").read_text("utf-8"))
-        (bench.path / "x.bench.yaml").unlink()
-
-    manifest("one/x.bench.yaml", "a")
-    manifest("two/x.bench.yaml", "b")
+    bench.manifest({"a": "echo 1"}, "one/x.bench.yaml")
+    bench.manifest({"b": "echo 1"}, "two/x.bench.yaml")
     assert bench.run("--collect-only", "-q", "one", "two").ret == 0
-    manifest("two/x.bench.yaml", "a", "b")
-    result = bench.run("one", "two")
-    assert result.ret == 4
-    result.stderr.fnmatch_lines(
-        ["*scenario 'a' of benchmark 'x' is in one/x.bench.yaml and in two/x.bench.yaml*"]
-    )
+    bench.manifest({"a": "echo 1", "b": "echo 1"}, "two/x.bench.yaml")
+    twice = "scenario 'a' of benchmark 'x' is in one/x.bench.yaml and in two/x.bench.yaml"
+    assert twice in bench.refused("one", "two")
 
 
 def test_names_of_any_script_go_the_whole_way(bench: Bench) -> None:

@@ -27,54 +27,36 @@ def service():
     note("down")
 """
 
-TWO = """
-benchmark: two
-defaults: {image: none, workdir: /app}
-scenarios:
-  - id: a
-    problem_statement: Try.
-    reference: echo flying a >> NOTES
-    scorers: [{name: score, type: bash, script: echo 1}]
-  - id: b
-    problem_statement: Try.
-    reference: echo flying b >> NOTES
-    scorers: [{name: score, type: bash, script: echo 1}]
-"""
+
+class Noting(Bench):
+    """Its fixtures and its trials note in a file what they do."""
+
+    def conftest(self, more: str) -> None:
+        super().conftest(NOTING + more)
 
 
 @pytest.fixture
-def two(bench: Bench) -> Bench:
-    bench.write("two.bench.yaml", TWO.replace("NOTES", f"'{bench.path}/notes.txt'"))
-    return bench
+def two(bench: Bench) -> Noting:
+    flying = f"echo flying {{}} >> '{bench.path}/notes.txt'"
+    bench.manifest(
+        {name: {"reference": flying.format(name), "script": "echo 1"} for name in "ab"}, "two.bench.yaml"
+    )
+    return Noting(bench.pytester)
 
 
-def _notes(bench: Bench) -> list[str]:
+def _notes(bench: Noting) -> list[str]:
     return (bench.path / "notes.txt").read_text().splitlines()
 
 
-@pytest.mark.parametrize("scope", ["session", "package"])
-def test_wide_fixtures_are_set_up_before_the_first_trial_and_torn_down_after_the_last(
-    two: Bench, scope: str
-) -> None:
-    two.conftest(
-        NOTING
-        + f"""
-@pytest.fixture(autouse=True, scope="{scope}")
-def service():
-    note("up")
-    yield
-    note("down")
-"""
-    )
+def test_wide_fixtures_are_set_up_before_the_first_trial_and_torn_down_after_the_last(two: Noting) -> None:
+    two.conftest(SERVICE.replace("session", "package"))
     assert two.run().ret == pytest.ExitCode.OK
     notes = _notes(two)
     assert (notes[0], sorted(notes[1:-1]), notes[-1]) == ("up", ["flying a", "flying b"], "down")
 
 
-def test_trials_with_narrower_fixtures_run_one_at_a_time_inside_them(two: Bench) -> None:
-    two.conftest(
-        NOTING
-        + """
+def test_trials_with_narrower_fixtures_run_one_at_a_time_inside_them(two: Noting) -> None:
+    two.conftest("""
 @pytest.fixture(autouse=True)
 def around(request, tmp_path, monkeypatch):
     monkeypatch.setenv("HERE", "1")
@@ -88,8 +70,7 @@ def module():
     note("module up")
     yield
     note("module down")
-"""
-    )
+""")
     result = two.run("--bench-attempts", "1")
     assert result.ret == pytest.ExitCode.OK
     assert _notes(two) == [
@@ -98,18 +79,11 @@ def module():
     result.stdout.fnmatch_lines(["bench: 2 trials run one at a time, because of fixtures with scope *"])
 
 
-def test_what_fixtures_give_is_seen_by_the_trial(bench: Bench) -> None:
-    bench.write(
-        "sees.bench.yaml",
-        "benchmark: sees\ndefaults: {image: none, workdir: /app}\nscenarios:\n"
-        "  - id: sees\n    problem_statement: Try.\n"
-        "    scorers: [{name: score, type: bash, script: 'cat out.txt; grep -q db:5432-hello-there out.txt && echo 1'}]\n",
-    )
-    (bench.path / "given").mkdir()
-    bench.write("given/there.txt", "there")
-    bench.conftest(
-        NOTING
-        + """
+def test_what_fixtures_give_is_seen_by_the_trial(two: Noting) -> None:
+    script = "cat out.txt; grep -q db:5432-hello-there out.txt && echo 1"
+    two.manifest({"sees": {"workdir": "/app", "script": script}}, "sees.bench.yaml")
+    two.write("given/there.txt", "there")
+    two.conftest("""
 @pytest.fixture(scope="session")
 def database():
     yield "db:5432"
@@ -122,24 +96,20 @@ def bench_env(database):
 @pytest.fixture(scope="session")
 def bench_files():
     return {"hello.txt": "hello", "/app/given": Path(__file__).parent / "given"}
-"""
-    )
+""")
     agent = 'command:echo $DB_PASSWORD; echo "$URL-$(cat hello.txt)-$(cat given/there.txt)" > out.txt'
-    assert bench.run("--bench-agent", agent).ret == pytest.ExitCode.OK
-    assert _notes(bench) == ["down"]
-    for path in bench.path.glob("reports/**/*"):
+    assert two.run("sees.bench.yaml", "--bench-agent", agent).ret == pytest.ExitCode.OK
+    assert _notes(two) == ["down"]
+    for path in two.path.glob("reports/**/*"):
         assert path.is_dir() or b"correct-horse-battery" not in path.read_bytes(), path
 
 
-def test_a_fixture_that_fails_is_an_error_of_its_trials_which_never_fly(two: Bench) -> None:
-    two.conftest(
-        NOTING
-        + """
+def test_a_fixture_that_fails_is_an_error_of_its_trials_which_never_fly(two: Noting) -> None:
+    two.conftest("""
 @pytest.fixture(autouse=True, scope="session")
 def service():
     raise ConnectionError("no database")
-"""
-    )
+""")
     result = two.run()
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     failures = [one["failure"] for one in two.results()]
@@ -151,36 +121,26 @@ def service():
     assert not (two.path / "notes.txt").exists()
 
 
-def test_a_fixture_that_skips_skips_its_trials(two: Bench) -> None:
-    two.conftest(
-        NOTING + "@pytest.fixture(autouse=True)\ndef service():\n    pytest.skip('not on this machine')\n"
-    )
+def test_a_fixture_that_skips_skips_its_trials(two: Noting) -> None:
+    two.conftest("@pytest.fixture(autouse=True)\ndef service():\n    pytest.skip('not on this machine')\n")
     two.run("-rs").stdout.fnmatch_lines(["SKIPPED*not on this machine"])
     assert [one["outcome"] for one in two.results()] == ["skipped", "skipped"]
 
 
-def test_a_fixture_that_fails_when_it_is_torn_down_is_reported(two: Bench) -> None:
-    two.conftest(
-        NOTING
-        + """
+def test_a_fixture_that_fails_when_it_is_torn_down_is_reported(two: Noting) -> None:
+    two.conftest("""
 @pytest.fixture(autouse=True)
 def service():
     yield
     raise ConnectionError("gone already")
-"""
-    )
+""")
     result = two.run()
     result.assert_outcomes(passed=2, errors=2)
     result.stdout.fnmatch_lines(["*ERROR at teardown of a[[]oracle[]]*", "*ConnectionError: gone already*"])
 
 
-@pytest.mark.parametrize("arguments", [(), ("-n", "1")], ids=["here", "worker"])
-def test_what_fails_after_the_last_trial_is_reported_as_its_error(
-    two: Bench, arguments: tuple[str, ...]
-) -> None:
-    two.conftest(
-        NOTING
-        + """
+def test_what_fails_after_the_last_trial_is_reported_as_its_error(two: Noting) -> None:
+    two.conftest("""
 @pytest.fixture(autouse=True, scope="session")
 def service():
     yield
@@ -190,21 +150,18 @@ def service():
 def another():
     yield
     note("down")
-"""
-    )
+""")
     two.write("test_ordinary.py", "def test_one(): pass\n")
-    result = two.run(*arguments)
+    result = two.run("-n", "1")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["*ERROR at teardown of *[[]oracle[]]*", "*ConnectionError: gone already*"])
     assert _notes(two)[-1] == "down"
 
 
 @pytest.mark.parametrize("both", [False, True], ids=["one", "group"])
-def test_an_error_at_teardown_shows_the_frames_of_the_project(two: Bench, both: bool) -> None:
+def test_an_error_at_teardown_shows_the_frames_of_the_project(two: Noting, both: bool) -> None:
     two.write("helper.py", "def stop(name):\n    raise ConnectionError(name)\n")
-    two.conftest(
-        NOTING
-        + """
+    two.conftest("""
 from helper import stop
 
 @pytest.fixture(autouse=True, scope="session")
@@ -231,10 +188,8 @@ def another():
     assert len(result.outlines) < 60
 
 
-def test_a_mark_on_one_trial_is_for_that_one(two: Bench) -> None:
-    two.conftest(
-        NOTING
-        + """
+def test_a_mark_on_one_trial_is_for_that_one(two: Noting) -> None:
+    two.conftest("""
 @pytest.fixture
 def special():
     note("up")
@@ -245,24 +200,20 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.name.startswith("b["):
             item.add_marker(pytest.mark.usefixtures("special"))
-"""
-    )
+""")
     assert two.run().ret == pytest.ExitCode.OK
     assert _notes(two) == ["flying a", "up", "flying b", "down"]
 
 
-def test_an_unknown_fixture_and_one_that_gives_something_else_are_named(two: Bench) -> None:
-    two.conftest(
-        NOTING
-        + """
+def test_an_unknown_fixture_and_one_that_gives_something_else_are_named(two: Noting) -> None:
+    two.conftest("""
 @pytest.fixture
 def bench_env():
     return "URL=x"
 
 def pytest_collection_modifyitems(items):
     items[0].add_marker(pytest.mark.usefixtures("nowhere"))
-"""
-    )
+""")
     two.run()
     failures = {one["scenario"]: one["failure"] for one in two.results()}
     assert {one["class"] for one in failures.values()} == {"fixture"}
@@ -270,15 +221,15 @@ def pytest_collection_modifyitems(items):
     assert "fixture bench_env gave a value of type str; return a dict" in failures["b"]["message"]
 
 
-def test_ordinary_tests_and_trials_share_what_the_session_has(two: Bench) -> None:
-    two.conftest(NOTING + SERVICE)
+def test_ordinary_tests_and_trials_share_what_the_session_has(two: Noting) -> None:
+    two.conftest(SERVICE)
     two.write("test_ordinary.py", "def test_one(): pass\ndef test_two(): pass\n")
     two.run().assert_outcomes(passed=4)
     notes = _notes(two)
-    assert (notes[0], notes[-1], len(notes)) == ("up", "down", 4)
+    assert (notes[0], sorted(notes[1:-1]), notes[-1]) == ("up", ["flying a", "flying b"], "down")
 
 
-def test_autouse_fixtures_of_installed_plugins_are_for_python(two: Bench) -> None:
+def test_autouse_fixtures_of_installed_plugins_are_for_python(two: Noting) -> None:
     two.write(
         "site-packages/theirs.py",
         "import pytest\n@pytest.fixture(autouse=True)\ndef theirs():\n    raise ValueError\n",
@@ -287,10 +238,8 @@ def test_autouse_fixtures_of_installed_plugins_are_for_python(two: Bench) -> Non
     assert two.run("-p", "theirs").ret == pytest.ExitCode.OK
 
 
-def test_fixtures_in_workers_of_xdist(two: Bench) -> None:
-    two.conftest(
-        NOTING
-        + """
+def test_fixtures_in_workers_of_xdist(two: Noting) -> None:
+    two.conftest("""
 @pytest.fixture(autouse=True, scope="session")
 def service(worker_id):
     note(f"up {worker_id}")
@@ -300,15 +249,14 @@ def service(worker_id):
 @pytest.fixture(autouse=True)
 def narrow():
     yield
-"""
-    )
+""")
     assert two.run("-n", "1").ret == pytest.ExitCode.OK
     assert _notes(two) == ["up gw0", "flying a", "flying b", "down gw0"]
 
 
-def test_stopping_early_tears_down(two: Bench) -> None:
+def test_stopping_early_tears_down(two: Noting) -> None:
     two.write("two.bench.yaml", (two.path / "two.bench.yaml").read_text().replace("echo 1", "echo 0"))
-    two.conftest(NOTING + SERVICE)
+    two.conftest(SERVICE)
     two.run("-x", "--bench-concurrency", "1")
     assert _notes(two)[0] == "up"
     assert _notes(two)[-1] == "down"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from typing import Any
 
 import pytest
 
-from .conftest import PATIENCE, TOY, Bench
+from .conftest import TOY, Bench
 
 HEAD = """
 import asyncio
@@ -18,30 +17,26 @@ def scenario(*names, **about):
     return pytest.mark.bench_scenario("toy.bench.yaml", *names, **about)
 
 """
-HIDDEN = """
-benchmark: hidden
-defaults: {image: none, workdir: /app}
-scenarios:
-  - id: secret
-    problem_statement: Write what the test wants.
-    scorers:
-      - {name: right, type: tests, path: tests}
-"""
 
 
-def project(bench: Bench, text: str) -> None:
-    bench.toy()
-    bench.write("test_it.py", HEAD + text)
+class Interactive(Bench):
+    """Tests that are the agents of trials."""
+
+    def tests(self, text: str) -> None:
+        self.toy()
+        self.write("test_it.py", HEAD + text)
+
+    def by_name(self) -> dict[str, dict[str, Any]]:
+        return {result["node_id"].partition("::")[2]: result for result in self.results()}
 
 
-def by_name(bench: Bench) -> dict[str, dict[str, Any]]:
-    return {result["node_id"].partition("::")[2]: result for result in bench.results()}
+@pytest.fixture
+def bench(bench: Bench) -> Interactive:
+    return Interactive(bench.pytester)
 
 
-def test_what_a_function_does_decides_its_test_and_its_trial(bench: Bench) -> None:
-    project(
-        bench,
-        """
+def test_what_a_function_does_decides_its_test_and_its_trial(bench: Interactive) -> None:
+    bench.tests("""
 @scenario("solved")
 def test_silent_and_right(bench_trial):
     assert "Write 1" in bench_trial.problem_statement
@@ -127,10 +122,9 @@ def test_expected_to_fail(bench_trial):
 
 def test_ordinary():
     pass
-""",
-    )
+""")
     result = bench.run("-rA", "test_it.py")
-    found = by_name(bench)
+    found = bench.by_name()
     assert {
         name: (one["outcome"], one["score"], (one["failure"] or {}).get("class"))
         for name, one in found.items()
@@ -166,10 +160,8 @@ def test_ordinary():
     assert "0.25" in shown.stdout
 
 
-def test_scenarios_attempts_and_variants_are_tests_of_their_own(bench: Bench) -> None:
-    project(
-        bench,
-        """
+def test_scenarios_attempts_and_variants_are_tests_of_their_own(bench: Interactive) -> None:
+    bench.tests("""
 @scenario("solved", "partial", agent="loop")
 @pytest.mark.parametrize("number", [1, 2])
 def test_loop(bench_trial, number):
@@ -179,8 +171,7 @@ def test_loop(bench_trial, number):
 @scenario()
 def test_all(bench_trial):
     bench_trial.cancel()
-""",
-    )
+""")
     bench.run("test_it.py", "-k", "test_loop", "--bench-attempts", "2")
     results = bench.results()
     assert {(one["scenario"], one["agent"]["params"]["number"], one["attempt"], one["score"]) for one in results} == {
@@ -196,16 +187,13 @@ def test_all(bench_trial):
     assert (bench.job()["job"]["status"], bench.results()) == ("cancelled", [])
 
 
-def test_gates_baselines_last_failed_and_resume_know_interactive_tests(bench: Bench) -> None:
-    project(
-        bench,
-        """
+def test_gates_baselines_last_failed_and_resume_know_interactive_tests(bench: Interactive) -> None:
+    bench.tests("""
 import pathlib
 @scenario("solved", "partial", agent="loop")
 def test_loop(bench_trial):
     bench_trial.exec(f"echo {pathlib.Path('number').read_text()} > out.txt")
-""",
-    )
+""")
     bench.write("number", "1")
     first = bench.run("test_it.py", "--bench-min-score", "0.5")
     first.stdout.fnmatch_lines(["*gate*"])
@@ -225,10 +213,8 @@ def test_loop(bench_trial):
     assert [(one["scenario"], one["score"]) for one in bench.results()] == [("partial", 1.0), ("solved", 0.0)]
 
 
-def test_workers_of_xdist_share_the_job_with_other_trials(bench: Bench) -> None:
-    project(
-        bench,
-        """
+def test_workers_of_xdist_share_the_job_with_other_trials(bench: Interactive) -> None:
+    bench.tests("""
 import os
 @scenario("solved", "partial", agent="loop")
 @pytest.mark.parametrize("number", [1, 2])
@@ -238,48 +224,36 @@ def test_loop(bench_trial, number):
 @scenario("solved")
 def test_that_kills_its_worker(bench_trial):
     os._exit(3)
-""",
-    )
+""")
     result = bench.run("-n", "2", ".", "--bench-agent", "oracle")
     assert len(bench.results()) == 8
-    outcomes = {one["node_id"].partition("::")[2]: one["outcome"] for one in bench.results()}
-    assert (
-        outcomes["test_loop[solved-1]" if "test_loop[solved-1]" in outcomes else "test_loop[1-solved]"]
-        == "passed"
-    )
+    found = bench.by_name()
+    assert found.get("test_loop[solved-1]", found.get("test_loop[1-solved]", {}))["outcome"] == "passed"
     killed = next(one for one in bench.results() if one["agent"]["name"] == "test_that_kills_its_worker")
     assert (killed["outcome"], killed["failure"]["class"]) == ("error", "worker_lost")
     assert bench.job()["job"]["status"] == "completed"
     assert result.ret == pytest.ExitCode.TESTS_FAILED
 
 
-def test_a_debugger_meets_the_live_sandbox(bench: Bench) -> None:
-    project(
-        bench,
-        """
+def test_a_debugger_meets_the_live_sandbox(bench: Interactive) -> None:
+    bench.tests("""
 @scenario("solved")
 def test_fails(bench_trial):
     bench_trial.exec("echo 1 > out.txt")
     assert 0
-""",
-    )
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:hypothesispytest", "--pdb", "test_it.py"],
-        cwd=bench.path,
-        input="bench_trial.exec('cat out.txt && echo al''ive')\nbench_trial.result\nq\n",
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+""")
+    typed = "bench_trial.exec('cat out.txt && echo al''ive')\nbench_trial.result\nq\n"
+    pytest_ = (sys.executable, "-m", "pytest", "-p", "no:hypothesispytest")
+    done = bench.process(*pytest_, "--pdb", "test_it.py", stdin=typed)
     assert "the sandbox of this trial is alive" in done.stdout
     assert "Executed(exit_status=0, output='1\\nalive\\n')" in done.stdout
     (one,) = bench.results()
     assert (one["outcome"], one["score"], one["failure"]["class"]) == ("failed", 1.0, "agent_crashed")
 
 
-def test_hidden_tests_are_not_there_before_the_score(bench: Bench) -> None:
-    bench.write("hidden.bench.yaml", HIDDEN)
+def test_hidden_tests_are_not_there_before_the_score(bench: Interactive) -> None:
+    tests = [{"name": "right", "type": "tests", "path": "tests"}]
+    bench.manifest({"secret": {"workdir": "/app", "reference": None, "scorers": tests}}, "hidden.bench.yaml")
     bench.write("tests/answer", "forty-two\n")
     bench.write("tests/test.sh", '#!/bin/sh\ncmp -s "$(dirname "$0")/answer" out.txt\n')
     bench.write(
@@ -310,7 +284,7 @@ REFUSED = {
 }
 
 
-def test_mistakes_are_told(bench: Bench) -> None:
+def test_mistakes_are_told(bench: Interactive) -> None:
     bench.toy()
     for number, text in enumerate(REFUSED):
         bench.write(f"test_{number}.py", HEAD + text)
@@ -332,7 +306,7 @@ def test_mistakes_are_told(bench: Bench) -> None:
         assert message in result.stderr.str()
 
 
-def test_fixtures_give_interactive_trials_variables_and_files(bench: Bench) -> None:
+def test_fixtures_give_interactive_trials_variables_and_files(bench: Interactive) -> None:
     bench.conftest(
         """
         import pytest
@@ -348,9 +322,7 @@ def test_fixtures_give_interactive_trials_variables_and_files(bench: Bench) -> N
             return {"given.txt": path, "said.txt": "more"}
         """
     )
-    project(
-        bench,
-        """
+    bench.tests("""
 @scenario("solved")
 def test_given(bench_trial):
     said = bench_trial.exec("echo $PLACE $PASSWORD; cat said.txt; cp given.txt out.txt")
@@ -359,8 +331,7 @@ def test_given(bench_trial):
 @scenario("solved")
 def test_others(bench_trial):
     assert bench_trial.exec("cp given.txt out.txt").ok
-""",
-    )
+""")
     result = bench.run("test_it.py", "toy.bench.yaml", "--bench-scenario", "solved")
     result.assert_outcomes(passed=3)
     assert "hush-hush" not in "".join(
@@ -368,27 +339,24 @@ def test_others(bench_trial):
     )
 
 
-def test_a_fixture_that_fails_is_an_error_of_the_trial(bench: Bench) -> None:
+def test_a_fixture_that_fails_is_an_error_of_the_trial(bench: Interactive) -> None:
     bench.conftest("import pytest\n@pytest.fixture\ndef bench_env():\n    raise OSError('no database')\n")
-    project(bench, "@scenario('solved')\ndef test_it(bench_trial): raise AssertionError")
+    bench.tests("@scenario('solved')\ndef test_it(bench_trial): raise AssertionError")
     bench.run("test_it.py").assert_outcomes(errors=1)
     (one,) = bench.results()
     assert (one["outcome"], one["failure"]["class"]) == ("error", "fixture")
     assert "no database" in one["failure"]["message"]
 
 
-def test_plans_list_interactive_tests(bench: Bench) -> None:
-    project(
-        bench,
-        """
+def test_plans_list_interactive_tests(bench: Interactive) -> None:
+    bench.tests("""
 @scenario("solved", "partial")
 def test_it(bench_trial): pass
 
 @pytest.mark.skip(reason="not today")
 @scenario("solved")
 def test_skipped(bench_trial): pass
-""",
-    )
+""")
     shown = bench.run(".", "--bench-agent", "nop", "--bench-plan").stdout.str()
     assert "runs: test_it.py::test_it[solved]: a test drives it" in shown
     assert "skipped: test_it.py::test_skipped[solved]: not today" in shown
@@ -398,16 +366,13 @@ def test_skipped(bench_trial): pass
     assert not (bench.path / "reports").exists()
 
 
-def test_a_kept_interactive_trial_is_graded_again(bench: Bench) -> None:
-    project(
-        bench,
-        """
+def test_a_kept_interactive_trial_is_graded_again(bench: Interactive) -> None:
+    bench.tests("""
 @scenario("solved")
 def test_it(bench_trial):
     bench_trial.exec("echo 2 > out.txt")
     bench_trial.score()
-""",
-    )
+""")
     bench.run("test_it.py", "--bench-keep", "always").assert_outcomes(passed=1)
     assert [one["score"] for one in bench.results()] == [0.0]
     bench.write("toy.bench.yaml", TOY.replace("grep -q 1 out.txt", "grep -q 2 out.txt"))

@@ -8,9 +8,10 @@ from fnmatch import fnmatchcase
 
 import pytest
 
+from pytest_benchjobs.plugin.options import INI_ALONE
 from pytest_benchjobs.settings.table import SETTINGS
 
-from .conftest import Bench
+from .conftest import TOY, Bench
 
 AGENTS = """
     import dataclasses
@@ -28,12 +29,7 @@ AGENTS = """
     def pytest_benchjobs_agents(config):
         return [Stand("mini"), Stand("codex", True)]
 """
-TWO = """
-benchmark: {name}
-scenarios:
-  - {{id: one, image: none, problem_statement: x, reference: "true", scorers: [{{name: s, type: command, command: "true"}}]}}
-  - {{id: two, image: none, problem_statement: x, reference: "true", scorers: [{{name: s, type: command, command: "true"}}]}}
-"""
+TWO: dict[str, dict[str, str]] = {"one": {}, "two": {}}
 
 
 @pytest.fixture
@@ -49,7 +45,7 @@ def wide(bench: Bench) -> Bench:
     bench.conftest(AGENTS)
     tags = {f"s{number:02}": {"tags": ["easy" if number % 4 else "hard"]} for number in range(40)}
     bench.manifest(tags, "wide.bench.yaml")
-    bench.write("small.bench.yaml", TWO.format(name="small"))
+    bench.manifest(TWO, "small.bench.yaml")
     return bench
 
 
@@ -57,16 +53,6 @@ def collected(bench: Bench, *arguments: str) -> list[str]:
     """Node ids without their directories."""
     result = bench.run("--collect-only", "-q", *arguments)
     return [line for line in result.outlines if "::" in line]
-
-
-def refused(bench: Bench, *arguments: str) -> str:
-    """The one line that is said, of a call that is wrong."""
-    result = bench.run(*arguments)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR, result.stdout.str()
-    assert not (bench.path / "reports").exists()
-    assert "Traceback" not in result.stderr.str() + result.stdout.str()
-    (line,) = [line for line in result.errlines if line.strip()]
-    return line.removeprefix("ERROR: ")
 
 
 # --- agents
@@ -142,12 +128,7 @@ def test_shards_have_everything_once(wide: Bench) -> None:
 
 def test_several_task_directories_of_one_benchmark_are_sampled_together(bench: Bench) -> None:
     for name in ("one", "two", "three"):
-        bench.write(
-            f"tasks/{name}/task.toml", "[agent]\ntimeout_sec = 60.0\n[verifier]\ntimeout_sec = 60.0\n"
-        )
-        bench.write(f"tasks/{name}/instruction.md", "Do it.")
-        bench.write(f"tasks/{name}/environment/Dockerfile", "FROM none\n")
-        bench.write(f"tasks/{name}/tests/test.sh", "echo 1 > /logs/verifier/reward.txt\n")
+        bench.task(f"tasks/{name}")
     assert len(collected(bench, "tasks", "--bench-max-examples", "2")) == 2
 
 
@@ -189,9 +170,7 @@ def test_a_scenario_reached_twice_runs_once(bench: Bench) -> None:
 
 
 def test_a_filter_that_fits_nothing_says_so(bench: Bench) -> None:
-    bench.toy()
-    text = (bench.path / "toy.bench.yaml").read_text("utf-8")
-    bench.write("toy.bench.yaml", text.replace("tags: [hard]", "metadata: {area: files, level: 3}"))
+    bench.write("toy.bench.yaml", TOY.replace("tags: [hard]", "metadata: {area: files, level: 3}"))
     for workers, filtered, hint in (
         ((), "area=net", "no scenario has area=net"),
         (("-n2",), "aera=files", "no scenario has aera=files; did you mean 'area'?"),
@@ -226,7 +205,7 @@ def test_attempts_of_one_benchmark(wide: Bench) -> None:
 def test_files_of_the_ini_file_are_meant_from_the_rootdir(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench.write("sub/toy.bench.yaml", TWO.format(name="toy"))
+    bench.manifest(TWO, "sub/toy.bench.yaml")
     bench.write(
         "pytest.ini",
         "[pytest]\nbench_sandbox = fake\nbench_job_file = job.yaml\nbench_profile = ./mine.yaml\n",
@@ -280,10 +259,10 @@ def test_a_mistake_anywhere_is_one_line_and_nothing_is_made(bench: Bench) -> Non
         ("--bench-scenario=solvd", "--bench-scenario: no scenario is called 'solvd'; did you mean 'solved'?"),
         ("--sw", "--stepwise needs tests that end in order*"),
     ):
-        assert fnmatchcase(refused(bench, argument), message), argument
+        assert fnmatchcase(bench.refused(argument), message), argument
     bench.write("pytest.ini", "[pytest]\nbench_sandbox = fake\nbench_benchmarks = toy =\n")
     said = "ini key bench_benchmarks: 'toy =' is not of the form NAME[@VERSION] = PATH"
-    assert refused(bench, "--bench=toy") == said
+    assert bench.refused("--bench=toy") == said
 
 
 def test_help_has_the_usual_options_and_bench_help_has_all(bench: Bench) -> None:
@@ -300,7 +279,7 @@ def test_help_has_the_usual_options_and_bench_help_has_all(bench: Bench) -> None
     assert named == {setting.flag for setting in SETTINGS if setting.on_line and not setting.hidden}
     groups = set(re.findall(r"^([a-z ]+):$", every, re.MULTILINE))
     assert groups >= {"selection", "agents", "running", "models and budgets", "gate", "reuse", "output"}
-    assert all(setting.option in every for setting in SETTINGS if setting.has_ini)
+    assert all(key in every for key in (*INI_ALONE, *(one.option for one in SETTINGS if one.has_ini)))
 
 
 def test_what_begins_as_ours_and_belongs_to_others_is_theirs(bench: Bench) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ import pytest
 
 from tests.agents.server import ModelServer
 
-from .conftest import PATIENCE, Bench
+from .conftest import Bench
 
 KEY = "canary-openai-0123456789"
 HEAD = """
@@ -39,16 +38,7 @@ def server() -> Iterator[ModelServer]:
 def script(bench: Bench, text: str, **env: str) -> subprocess.CompletedProcess[str]:
     bench.toy()
     bench.write("loop.py", HEAD + text)
-    return subprocess.run(
-        [sys.executable, "loop.py"],
-        cwd=bench.path,
-        env={**os.environ, "OPENAI_API_KEY": KEY, **env},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
+    return bench.process(sys.executable, "loop.py", **{"OPENAI_API_KEY": KEY, **env})
 
 
 def test_a_script_drives_trials_whose_results_are_those_of_a_job(bench: Bench) -> None:
@@ -235,20 +225,14 @@ def test_an_interactive_test_has_the_model_of_its_mark_or_parameter(
 
 
 def test_feedback_gives_a_script_another_turn(bench: Bench) -> None:
-    bench.write(
-        "told.bench.yaml",
-        """
-        benchmark: told
-        scenarios:
-          - id: guess
-            image: none
-            workdir: /app
-            problem_statement: Guess.
-            fresh_container: {paths: [.]}
-            feedback: {statement: "{problem} It said {output}", turns: 2}
-            scorers: [{name: right, type: bash, script: "grep -q 2 out.txt && echo score=1 || echo score=0"}]
-        """,
-    )
+    told = {
+        "workdir": "/app",
+        "problem_statement": "Guess.",
+        "fresh_container": {"paths": ["."]},
+        "feedback": {"statement": "{problem} It said {output}", "turns": 2},
+        "script": "grep -q 2 out.txt && echo score=1 || echo score=0",
+    }
+    bench.manifest({"guess": told}, "told.bench.yaml")
     done = script(
         bench,
         """
