@@ -48,12 +48,8 @@ def test_json_lines_have_what_training_and_frames_need(cli: Cli) -> None:
         ScorerResult(name="exists", type="command", weight=1, score=None),
     )
     usage = Usage(input_tokens=10, output_tokens=5, cached_tokens=2, reasoning_tokens=1, cost_usd=0.25)
-    cli.make(
-        JOB,
-        [ended("H", agent="codex:gpt-5.5", attempt=2, scorers=scorers, usage=usage), ended("E", "lost")],
-        name="nightly",
-        config={"attempts": 2},
-    )
+    one = ended("H", agent="codex:gpt-5.5", attempt=2, scorers=scorers, usage=usage)
+    cli.make(JOB, [one, ended("E", "lost")], name="nightly", config={"attempts": 2})
     place = cli.bundle(JOB).root / "trials/codex_gpt-5.5/count/2"
     (place / "trajectory.jsonl").write_text("{}\n")
     first, second = exported(cli, "nightly")

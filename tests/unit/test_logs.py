@@ -48,11 +48,8 @@ def test_each_trial_gets_a_directory(cli: Cli, out: Path) -> None:
     assert (codex / "count" / "agent.log").read_text().startswith("log of a.bench.yaml::count[codex")
     results = json.loads((codex / "count" / "results.json").read_text())
     jsonschema.validate(results, TrialLog.model_json_schema(by_alias=True, mode="serialization"))
-    assert (results["outcome"], results["score"], results["failure"]) == (
-        "failed",
-        0.25,
-        {"class": "below_threshold", "message": "below_threshold of count"},
-    )
+    why = {"class": "below_threshold", "message": "below_threshold of count"}
+    assert (results["outcome"], results["score"], results["failure"]) == ("failed", 0.25, why)
     assert results["scorers"] == [
         {
             "name": "right", "type": "bash", "weight": 1.0, "score": 0.25, "status": "complete",

@@ -45,20 +45,10 @@ def wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 def jobs(cli: Cli) -> Cli:
     """Three jobs, the oldest of three days ago."""
     cli.make(FIRST, {"oracle": {"count": "P", "sums": "H"}}, hours_ago=75, name="nightly")
-    cli.make(
-        SECOND,
-        {"oracle": {"count": "P", "sums": "P"}, CODEX: {"count": "E", "sums": "F"}},
-        hours_ago=3,
-        status=JobStatus.FAILED,
-    )
-    cli.make(
-        THIRD,
-        {"nop": {"count": "C"}},
-        hours_ago=0.5,
-        name="nightly",
-        status=JobStatus.CANCELLED,
-        planned=4,
-    )
+    of_two = {"oracle": {"count": "P", "sums": "P"}, CODEX: {"count": "E", "sums": "F"}}
+    cli.make(SECOND, of_two, hours_ago=3, status=JobStatus.FAILED)
+    cut_short = {"status": JobStatus.CANCELLED, "planned": 4}
+    cli.make(THIRD, {"nop": {"count": "C"}}, hours_ago=0.5, name="nightly", **cut_short)
     return cli
 
 
@@ -99,13 +89,8 @@ def test_a_list_says_of_what_and_of_whom_each_job_is_and_has_no_mean_over_agents
         ("texts", "oracle", "0.625 of 2"),
         ("texts", "nop", "N/A"),
     ]
-    found = jobs.document("list", "--all")["jobs"]
-    assert [job["scores"] for job in found] == [
-        {"oracle": 0.625},
-        {"oracle": 1.0, CODEX: 0.0},
-        {"oracle": 0.625},
-        {},
-    ]
+    found = [job["scores"] for job in jobs.document("list", "--all")["jobs"]]
+    assert found == [{"oracle": 0.625}, {"oracle": 1.0, CODEX: 0.0}, {"oracle": 0.625}, {}]
 
 
 @pytest.fixture
@@ -590,11 +575,9 @@ def test_several_benchmarks_have_a_table_each(cli: Cli) -> None:
         ["texts"],
         ["oracle", "1", "0", "1", "0", "2", "0.500"],
     ]
-    document = cli.document("summary", "last")
-    assert [(found["benchmark"], found["total"], found["trials"]) for found in document["runs"]] == [
-        ("sums", 1, None),
-        ("texts", 2, None),
-    ]
+    runs = cli.document("summary", "last")["runs"]
+    told = [(found["benchmark"], found["total"], found["trials"]) for found in runs]
+    assert told == [("sums", 1, None), ("texts", 2, None)]
 
 
 def test_the_effective_configuration_has_no_values_of_variables(cli: Cli) -> None:

@@ -126,11 +126,8 @@ def test_commands_of_the_agent_come_from_its_trajectory(cli: Cli) -> None:
     place = _job(cli)
     steps = [{"schema_version": "ATIF-v1.7", "agent": {"name": "codex"}}]
     for number in range(150):
-        call = {
-            "tool_call_id": f"call-{number}",
-            "function_name": "shell",
-            "arguments": {"command": ["ls", f"-{number}", "\x1b[2J"]},
-        }
+        given = {"command": ["ls", f"-{number}", "\x1b[2J"]}
+        call = {"tool_call_id": f"call-{number}", "function_name": "shell", "arguments": given}
         result = {"source_call_id": f"call-{number}", "content": f"first\nfile {number}"}
         steps.append(
             {"step_id": number, "source": "agent", "message": "", "tool_calls": [call]}
@@ -143,12 +140,8 @@ def test_commands_of_the_agent_come_from_its_trajectory(cli: Cli) -> None:
     assert "   149  shell  ls -149\n        -> first file 149" in text
     found = cli.document("show", ID)
     assert (len(found["commands"]), found["commands_left_out"]) == (100, 50)
-    assert found["commands"][-1] == {
-        "step": 149,
-        "tool": "shell",
-        "command": "ls -149",
-        "output": "first file 149",
-    }
+    last = {"step": 149, "tool": "shell", "command": "ls -149", "output": "first file 149"}
+    assert found["commands"][-1] == last
     assert found["statement"] == "Count the letters."
     assert found["result"]["node_id"] == ID
     assert {"path": "agent.log", "bytes": len(f"log of {ID} in {JOB}\n")} in found["files"]
