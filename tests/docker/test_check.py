@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +13,15 @@ import pytest
 from tests.docs.documents import EXAMPLES
 from tests.support import IMAGE
 
+from .console import benchjobs
+
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
-
-
-def check(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", "from pytest_benchjobs.cli import main; main()", "check", *arguments],
-        cwd=directory,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
 
 
 @pytest.mark.extended
 def test_the_quickstart_is_sound(tmp_path: Path) -> None:
     shutil.copytree(EXAMPLES / "quickstart", tmp_path / "quickstart")
-    done = check(tmp_path, "quickstart", "--dir", "checked")
+    done = benchjobs(tmp_path, "check", "quickstart", "--dir", "checked")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "8 scenarios: 8 ok" in done.stdout
 
@@ -40,7 +29,7 @@ def test_the_quickstart_is_sound(tmp_path: Path) -> None:
 @pytest.mark.when_changed("check", "checks", "soundness", page="docs/check.md")
 def test_each_fault_of_an_unsound_benchmark_has_one_clear_line(tmp_path: Path) -> None:
     shutil.copytree(EXAMPLES / "unsound", tmp_path / "unsound")
-    done = check(tmp_path, "unsound", "--dir", "checked")
+    done = benchjobs(tmp_path, "check", "unsound", "--dir", "checked")
     assert done.returncode == 1, done.stdout + done.stderr
     found: dict[str, list[str]] = {}
     for line in done.stdout.splitlines():
@@ -95,7 +84,7 @@ def test_a_scorer_that_works_with_the_network_alone_has_to_say_so(tmp_path: Path
         {"id": "said", "scorers": [{**SCORER, "network": "public"}]},
     ]
     (tmp_path / "net.bench.yaml").write_text(json.dumps({**MANIFEST, "scenarios": scenarios}))
-    done = check(tmp_path, "net.bench.yaml", "--dir", "checked", "-o", "json")
+    done = benchjobs(tmp_path, "check", "net.bench.yaml", "--dir", "checked", "-o", "json")
     document = json.loads(done.stdout)
     verdicts = {one["scenario"]: one["verdict"] for one in document["scenarios"]}
     assert verdicts == {"silent": "needs the network", "said": "ok"}, done.stdout

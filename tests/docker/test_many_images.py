@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ import pytest
 
 from tests.support import IMAGE, results, run, until
 
+from .console import COMMAND
 from .scripted import ScriptedRegistry
 
 pytestmark = [pytest.mark.docker, pytest.mark.extended]
@@ -32,13 +32,6 @@ for program in sh cat true mkdir rm ls chmod tar mv ln; do
 done | sort -u > /tmp/files
 tar -chf - -T /tmp/files /etc/passwd /etc/group 2>/dev/null | base64
 """
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[docker.APIClient]:
-    client = docker.APIClient(version="auto")
-    yield client
-    client.close()
 
 
 @pytest.fixture(scope="module")
@@ -169,10 +162,7 @@ def test_images_stay_within_their_room_and_what_was_there_before_stays(
 def _listing(directory: Path, *arguments: str) -> subprocess.Popen[str]:
     """`benchjobs benchmarks images`, with a cache of its own."""
     return subprocess.Popen(
-        [
-            *(sys.executable, "-c", "from pytest_benchjobs.cli import main; main()"),
-            *("benchmarks", "images", "many.bench.yaml", *arguments),
-        ],
+        [*COMMAND, "benchmarks", "images", "many.bench.yaml", *arguments],
         cwd=directory,
         env={**os.environ, "BENCHJOBS_CACHE": str(directory / "cache")},
         stdin=subprocess.DEVNULL,
@@ -228,7 +218,7 @@ def test_images_are_listed_weighed_and_brought(
     assert list(errors) == [registry.image(7)]
     assert "is not on this machine and cannot be pulled" in errors[registry.image(7)]
     assert set(_images(client, registry)) == {registry.image(n) for n in range(12) if n != 7}
-    assert "bringing 11 images" in said
+    assert "pulling or building 11 images" in said
     assert said.count(": here, ") == 10
 
     done = run(tmp_path, "many.bench.yaml", BENCHJOBS_CACHE=str(tmp_path / "cache"))
