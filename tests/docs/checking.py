@@ -47,6 +47,12 @@ class Line:
         """Nothing has run."""
         return self._project(PROJECT, env)
 
+    def ran(self, status: int = 0, **env: str) -> Project:
+        """It alone has run."""
+        project = self.fresh(**env)
+        project.run(self.text, status)
+        return project
+
     def after_two_agents(self, **env: str) -> Project:
         """Two agents have run terminal-bench-2; both failed at fix-git."""
         return self._project(self._two_agents, env)

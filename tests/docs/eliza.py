@@ -7,18 +7,17 @@ import datetime
 import json
 import os
 import re
-import subprocess
-import sys
 import time
 import urllib.request
 from typing import Any
 
 from pytest_benchjobs.model.job import JobStatus
-from pytest_benchjobs.model.owner import Owner, current_owner
+from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.store.history import History
 
 from ..unit.jobs import make_job
 from ..unit.records import record, result, trial
+from ..unit.test_watch import dead_owner
 from .checking import BROKEN, COUNTS, LIST_IDS, QWEN, Line, shows
 from .commands import Project
 
@@ -61,8 +60,7 @@ def _(line: Line) -> None:
 
 @shows("one-benchmark")
 def _(line: Line) -> None:
-    project = line.fresh()
-    project.run(line.text)
+    project = line.ran()
     assert counts(project) == {"solana": COUNTS["solana"]}
     assert {(told["provider"], told["model"]) for told in project.told().values()} == {
         ("groq", "qwen/qwen3-32b")
@@ -81,8 +79,7 @@ def _(line: Line) -> None:
 
 @shows("all")
 def _(line: Line) -> None:
-    project = line.fresh()
-    project.run(line.text)
+    project = line.ran()
     assert counts(project) == COUNTS
     assert len(fresh(project)) == sum(COUNTS.values())
     runs = project.document("benchjobs runs -o json")["runs"]
@@ -115,8 +112,7 @@ def _(line: Line) -> None:
 
 @shows("extra")
 def _(line: Line) -> None:
-    project = line.fresh()
-    project.run(line.text)
+    project = line.ran()
     assert [(result["benchmark"], result["scenario"]) for result in project.results()] == [
         ("osworld", "chrome")
     ]
@@ -128,8 +124,7 @@ def _(line: Line) -> None:
 
 @shows("sample10")
 def _(line: Line) -> None:
-    project = line.fresh()
-    project.run(line.text)
+    project = line.ran()
     profile = json.loads((project.path / "profiles" / "sample10.json").read_text("utf-8"))["per_benchmark"]
     sampled = dict.fromkeys(profile, 1)
     assert len(sampled) == 6
@@ -141,8 +136,7 @@ def _(line: Line) -> None:
 
 @shows("profile")
 def _(line: Line) -> None:
-    project = line.fresh()
-    project.run(line.text)
+    project = line.ran()
     names = ("swe_bench_orchestrated", "gaia_orchestrated", "orchestrator_lifecycle")
     assert counts(project) == dict.fromkeys(names, 2)
     assert [params(project, name) for name in names] == [{"matrix": True}, {"matrix": True}, {"strict": True}]
@@ -150,8 +144,7 @@ def _(line: Line) -> None:
 
 def ran_some(line: Line, benchmark: str, count: int, provider: str, model: str) -> Project:
     """The line runs the first `count` scenarios of a benchmark with a model."""
-    project = line.fresh()
-    project.run(line.text)
+    project = line.ran()
     assert counts(project) == {benchmark: count}
     assert {(told["provider"], told["model"]) for told in project.told().values()} == {(provider, model)}
     return project
@@ -180,8 +173,7 @@ def _(line: Line) -> None:
 
 @shows("replay")
 def _(line: Line) -> None:
-    project = line.fresh()
-    project.run(line.text, status=1)
+    project = line.ran(status=1)
     # Five were captured, of which one has no outcome and one was no success; the notes beside them are no capture.
     assert {result["scenario"]: (result["outcome"], result["score"]) for result in project.results()} == {
         **dict.fromkeys(("run-1", "run-2", "run-4"), ("passed", 1.0)),
@@ -194,8 +186,7 @@ def _(line: Line) -> None:
 
 @shows("knobs")
 def _(line: Line) -> None:
-    project = line.fresh()
-    project.run(line.text)
+    project = line.ran()
     assert counts(project) == {"osworld": 2, "solana": 2}
     assert params(project, "solana") == {"temperature": 0}
     assert params(project, "osworld") == {**OSWORLD, "temperature": 0}
@@ -216,8 +207,7 @@ def _(line: Line) -> None:
 
 @shows("endpoint")
 def _(line: Line) -> None:
-    project = line.fresh()
-    project.run(line.text)
+    project = line.ran()
     assert {(told["provider"], told["model"], told["url"]) for told in project.told().values()} == {
         ("vllm", "elizaos/eliza-1-2b", "http://127.0.0.1:8001/v1")
     }
@@ -255,9 +245,7 @@ def _(line: Line) -> None:
 
 def interrupted(project: Project) -> None:
     """Jobs that say they run: here and alive, here and dead, and elsewhere, silent for ten seconds and ten minutes."""
-    code = "from pytest_benchjobs.model.owner import current_owner; print(current_owner().model_dump_json())"
-    died = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-    dead = Owner.model_validate_json(died.stdout)
+    dead = dead_owner()
     elsewhere = dead.model_copy(update={"host": "elsewhere"})
     owners = {"alive": current_owner(), "dead": dead, "silent": elsewhere, "long silent": elsewhere}
     silences = {"silent": 10, "long silent": 600}
@@ -277,18 +265,20 @@ def statuses(project: Project) -> dict[str, str]:
     return {job["name"]: job["status"] for job in project.document("benchjobs list --all -o json")["jobs"]}
 
 
-@shows("recover-now")
-def _(line: Line) -> None:
+def recovered(line: Line, count: int, failed: str) -> Project:
+    """The line recovers jobs, which are failed then; the others go on."""
     project = line.fresh()
     interrupted(project)
     assert set(statuses(project).values()) == {"running"}
-    assert project.run(line.text).splitlines()[-1] == "recovered 3 jobs"
-    assert statuses(project) == {
-        "alive": "running",
-        "dead": "failed",
-        "silent": "failed",
-        "long silent": "failed",
-    }
+    assert project.run(line.text).splitlines()[-1] == f"recovered {count} jobs"
+    others = dict.fromkeys(("alive", "dead", "silent", "long silent"), "running")
+    assert statuses(project) == others | dict.fromkeys(failed.split(", "), "failed")
+    return project
+
+
+@shows("recover-now")
+def _(line: Line) -> None:
+    project = recovered(line, 3, "dead, silent, long silent")
     # What had ended is kept, and found.
     runs = project.document("benchjobs runs -o json")["runs"]
     assert {run["passed"] for run in runs} == {1}
@@ -296,15 +286,7 @@ def _(line: Line) -> None:
 
 @shows("recover")
 def _(line: Line) -> None:
-    project = line.fresh()
-    interrupted(project)
-    assert project.run(line.text).splitlines()[-1] == "recovered 2 jobs"
-    assert statuses(project) == {
-        "alive": "running",
-        "dead": "failed",
-        "silent": "running",
-        "long silent": "failed",
-    }
+    recovered(line, 2, "dead, long silent")
 
 
 @shows("show-runs")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from .checking import CLAUDE, CODEX, COUNTS, LIST_IDS, Line, shows
+from .checking import CLAUDE, CODEX, COUNTS, LIST_IDS, Check, Line, shows
 from .commands import PATIENCE, Project
 
 TERMINAL_BENCH = COUNTS["terminal-bench-2"]
@@ -63,8 +63,7 @@ def _(line: Line) -> None:
 
 @shows("one-agent")
 def _(line: Line) -> None:
-    project = line.fresh()
-    project.run(line.text)
+    project = line.ran()
     ran(project, None, CLAUDE)
 
 
@@ -85,8 +84,7 @@ def _(line: Line) -> None:
 
 @shows("some-scenarios")
 def _(line: Line) -> None:
-    project = line.fresh()
-    project.run(line.text)
+    project = line.ran()
     assert project.job()["name"] == "specific-scenarios-run"
     assert sorted(map(cell, project.results())) == [(CLAUDE, "scn_abc123", 1), (CLAUDE, "scn_def456", 1)]
 
@@ -104,16 +102,14 @@ def _(line: Line) -> None:
 
 @shows("timeout")
 def _(line: Line) -> None:
-    project = line.fresh()
-    project.run(line.text)
+    project = line.ran()
     ran(project, "long-timeout-run", CLAUDE)
     assert {told["timeout"] for told in project.told().values()} == {"3600"}
 
 
 @shows("variables")
 def _(line: Line) -> None:
-    project = line.fresh()
-    project.run(line.text)
+    project = line.ran()
     ran(project, "debug-run", CLAUDE)
     assert {(told["DEBUG"], told["LOG_LEVEL"]) for told in project.told().values()} == {("true", "verbose")}
 
@@ -135,14 +131,9 @@ def _(line: Line) -> None:
 
 @shows("agents")
 def _(line: Line) -> None:
-    project = line.fresh()
-    project.run(line.text)
-    agents = sorted((result["agent"]["name"], result["agent"]["model"]) for result in project.results())
-    assert agents == [
-        ("claude-code", "claude-sonnet-4-6"),
-        ("codex", "gpt-4o"),
-        ("gemini-cli", "gemini-2.5-pro"),
-    ]
+    project = line.ran()
+    agents = sorted(f"{result['agent']['name']}:{result['agent']['model']}" for result in project.results())
+    assert agents == [CLAUDE, CODEX, "gemini-cli:gemini-2.5-pro"]
 
 
 @shows("more-options")
@@ -201,40 +192,32 @@ def held(line: Line, **env: str) -> tuple[Path, Project]:
     return gate, project
 
 
-def listed(line: Line) -> set[str]:
-    """Names of the jobs in a list."""
-    project = line.after_some_weeks()
-    names = {job_id: name for name, job_id in LIST_IDS.items()}
-    lines = project.run(line.text).splitlines()
-    assert re.split(r"  +", lines[0].strip())[:5] == ["ID", "NAME", "STARTED", "STATUS", "BENCHMARK"]
-    found = [names[text.split()[0]] for text in lines[1:-1]]
-    assert lines[-1] == f"{len(found)} job{'s' if len(found) > 1 else ''}"
-    return set(found)
+RECENT = {"running", "completed", "failed"}
+LISTS = {
+    "list": RECENT,
+    "list-days": RECENT | {"three days"},
+    "list-all": set(LIST_IDS),
+    "list-running": {"running"},
+    "list-statuses": {"running", "completed"},
+}
 
 
-@shows("list")
-def _(line: Line) -> None:
-    assert listed(line) == {"running", "completed", "failed"}
+def lists(wanted: set[str]) -> Check:
+    """Names of the jobs in a list are those wanted."""
+
+    def check(line: Line) -> None:
+        project = line.after_some_weeks()
+        names = {job_id: name for name, job_id in LIST_IDS.items()}
+        head, *jobs, last = project.run(line.text).splitlines()
+        assert re.split(r"  +", head.strip())[:5] == ["ID", "NAME", "STARTED", "STATUS", "BENCHMARK"]
+        assert last == f"{len(jobs)} job{'s' if len(jobs) > 1 else ''}"
+        assert sorted(names[text.split()[0]] for text in jobs) == sorted(wanted)
+
+    return check
 
 
-@shows("list-days")
-def _(line: Line) -> None:
-    assert listed(line) == {"running", "completed", "failed", "three days"}
-
-
-@shows("list-all")
-def _(line: Line) -> None:
-    assert listed(line) == set(LIST_IDS)
-
-
-@shows("list-running")
-def _(line: Line) -> None:
-    assert listed(line) == {"running"}
-
-
-@shows("list-statuses")
-def _(line: Line) -> None:
-    assert listed(line) == {"running", "completed"}
+for example, wanted in LISTS.items():
+    shows(example)(lists(wanted))
 
 
 @shows("list-json")
@@ -268,11 +251,8 @@ def _(line: Line) -> None:
 def _(line: Line) -> None:
     project = line.after_two_agents()
     summary = json.loads(project.run(line.text, JOB="last"))
-    assert (summary["id"], summary["name"], summary["status"]) == (
-        project.job()["id"],
-        "nightly",
-        "completed",
-    )
+    found = (summary["id"], summary["name"], summary["status"])
+    assert found == (project.job()["id"], "nightly", "completed")
     assert [(agent["agent"], agent["passed"], agent["total"]) for agent in summary["agents"]] == [
         (CLAUDE, 11, 12),
         (CODEX, 11, 12),

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-import shlex
-import subprocess
-import sys
 from pathlib import Path
 
-from .commands import PAGE
+from .commands import PAGE, Project
 
 MANIFEST = """
 benchmark: toy
@@ -75,14 +72,6 @@ def rows() -> list[tuple[str, str]]:
     return [(theirs.strip(), ours.strip()) for theirs, ours, _ in cells[1:]]
 
 
-def call(line: list[str], directory: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, *line], cwd=directory, capture_output=True, text=True, timeout=180, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 def test_every_call_of_ours_is_among_those_that_run() -> None:
     shown = re.sub(r", sandbox=FakeProvider(, scorers=own)?", "", "\n".join((MANIFEST, SCRIPT, *COMMANDS)))
     ours = [code for _, cell in rows() for code in re.findall(r"`([^`]+)`", cell)]
@@ -96,8 +85,8 @@ def test_all_of_them_do_what_they_should(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(CONFTEST, "utf-8")
     (tmp_path / "pytest.ini").write_text("[pytest]\nbench_sandbox = fake\n", "utf-8")
     (tmp_path / "script.py").write_text(SCRIPT, "utf-8")
-    assert call(["script.py"], tmp_path).splitlines()[-1] == "[0.0, 1.0]"
+    project = Project(tmp_path)
+    assert project.run("python script.py").splitlines()[-1] == "[0.0, 1.0]"
     for line in COMMANDS:
-        words = shlex.split(line)[1:]
-        printed = call(["-c", "from pytest_benchjobs.cli import main; main()", *words], tmp_path)
+        printed = project.run(line)
         assert "hello" in printed or "code-matrix" in printed or "2 passed" in printed
