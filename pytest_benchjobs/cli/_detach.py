@@ -33,10 +33,8 @@ if TYPE_CHECKING:
     from ..report.documents.jobs import DetachDocument
     from ._run_options import RunRequest
 
-_NEW_SECONDS = 30.0
-"""Seconds until a new job counts as started. Errors show earlier; most jobs begin within two seconds."""
-_RESUMED_SECONDS = 2.0
-"""Seconds until a resumed job counts as started. Most errors show earlier."""
+_SECONDS = 30.0
+"""Seconds until a job counts as started that has not said so. Errors show earlier; most jobs begin within two seconds."""
 _POLL_SECONDS = 0.05
 
 
@@ -81,7 +79,7 @@ def resume_detached(call: Call, directory: Path, record: JobRecord, output: str)
             )
     except OSError as error:
         raise InfrastructureError(f"{bundle.root}: the job cannot be started: {error.strerror}") from error
-    deadline = time.monotonic() + _RESUMED_SECONDS
+    deadline = time.monotonic() + _SECONDS
     while (status := process.poll()) is None and time.monotonic() < deadline:
         if (now := bundle.read()).owner.pid == process.pid and now.status is JobStatus.RUNNING:
             break
@@ -100,7 +98,7 @@ def _start(request: RunRequest) -> DetachDocument:
     job_id = new_job_id()
     _launch(request, job_id)
     bundle = JobBundle(request.directory, job_id)
-    deadline = time.monotonic() + _NEW_SECONDS
+    deadline = time.monotonic() + _SECONDS
     while (record := bundle.read()).status is JobStatus.INITIALIZING and time.monotonic() < deadline:
         time.sleep(_POLL_SECONDS)
     agent_timeout = record.config.agent_timeout
