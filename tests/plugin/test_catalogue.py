@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import pytest
 from pytest_benchjobs.model import errors
 from pytest_benchjobs.model.errors import DiskFull, ResultsUnwritable
 from pytest_benchjobs.model.result import FailureClass
+from tests.unit.git import git
 
 from .conftest import Bench
 
@@ -27,7 +26,6 @@ scenarios = 2
 licence = "MIT"
 environment = "none"
 scoring = "exact"
-confidential = {confidential}
 
 [git]
 repository = "{repository}"
@@ -56,25 +54,20 @@ def cache(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
     return bench.path / "cache"
 
 
-def console(bench: Bench, *arguments: str, place: Path | None = None) -> subprocess.CompletedProcess[str]:
-    call = [sys.executable, "-c", "from pytest_benchjobs.cli import main; main()", *arguments]
-    return subprocess.run(call, cwd=place or bench.path, check=False, capture_output=True, text=True)
-
-
 def repository(bench: Bench) -> tuple[str, str]:
     rows = [{"id": 60 + n, "problem": f"What is the secret {n}?", "answer": str(n)} for n in range(2)]
     bench.write("origin/test2024.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    git = ["git", "-C", str(bench.path / "origin"), "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    root = bench.path / "origin"
     for words in (["init", "--quiet"], ["add", "--all"], ["commit", "--quiet", "-m", "one"]):
-        subprocess.run([*git, *words], check=True)
-    head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
-    return (bench.path / "origin").as_uri(), head.stdout.strip()
+        git(root, *words)
+    return root.as_uri(), git(root, "rev-parse", "HEAD")
 
 
-def described(bench: Bench, *, confidential: bool = False) -> None:
-    url, commit = repository(bench)
-    text = ENTRY.format(repository=url, commit=commit, confidential=str(confidential).lower())
-    bench.write("sums.benchmark.toml", text)
+def described(
+    bench: Bench, name: str = "sums.benchmark.toml", *, commit: str | None = None, more: str = ""
+) -> None:
+    url, head = repository(bench)
+    bench.write(name, ENTRY.format(repository=url, commit=commit or head) + more)
 
 
 def test_an_installed_package_brings_a_benchmark_in_one_file(bench: Bench, package: Path) -> None:
@@ -97,16 +90,16 @@ def test_of_what_is_brought_only_what_runs_is_made(bench: Bench, package: Path) 
 def test_what_is_brought_is_listed_and_what_is_broken_concerns_itself_alone(
     bench: Bench, package: Path
 ) -> None:
-    found = json.loads(console(bench, "benchmarks", "list", "-o", "json").stdout)["benchmarks"]
+    found = json.loads(bench.benchjobs("benchmarks", "list", "-o", "json").stdout)["benchmarks"]
     (sums,) = [item for item in found if item["name"] == "sums"]
     assert (sums["version"], sums["scenarios"], sums["fetched"]) == ("1", 500, None)
-    assert "run it: benchjobs run --benchmark sums" in console(bench, "benchmarks", "show", "sums").stdout
-    shown = console(bench, "benchmarks", "show", "sums@7")
+    assert "run it: benchjobs run --benchmark sums" in bench.benchjobs("benchmarks", "show", "sums").stdout
+    shown = bench.benchjobs("benchmarks", "show", "sums@7")
     assert (shown.returncode, "sums is known in version 1, not '7'" in shown.stderr) == (2, True)
     bench.run("--bench", "sums@7").stderr.fnmatch_lines(["*sums is known in version 1, not '7'*"])
 
     bench.write("site/sums.py", "def benchmark():\n    return 1 / 0\n")
-    listed = console(bench, "benchmarks", "list")
+    listed = bench.benchjobs("benchmarks", "list")
     assert "terminal-bench" in listed.stdout
     assert "benchmark 'sums' of sums-benchmark cannot be loaded: ZeroDivisionError" in listed.stderr
     result = bench.run("--bench", "sums")
@@ -127,9 +120,7 @@ def test_a_named_benchmark_is_fetched_before_it_runs(bench: Bench, workers: tupl
 
 
 def test_what_cannot_be_fetched_is_one_error(bench: Bench) -> None:
-    described(bench)
-    text = (bench.path / "sums.benchmark.toml").read_text("utf-8")
-    bench.write("sums.benchmark.toml", text.replace("commit = ", 'commit = "' + "1" * 40 + '"\n# '))
+    described(bench, commit="1" * 40)
     result = bench.run("--bench", "sums", "-n2")
     assert result.ret != 0
     assert "git fetch failed" in result.stderr.str() + result.stdout.str()
@@ -144,22 +135,22 @@ def registered(origin: tuple[str, str], bench: Bench, name: str, version: str, p
 
 def test_a_task_of_a_registry_that_is_none(bench: Bench) -> None:
     registered(repository(bench), bench, "theirs", "1", ".")
-    assert "theirs" in console(bench, "benchmarks", "list", "--registry", "registry.json").stdout
-    fetched = console(bench, "benchmarks", "fetch", "theirs", "--registry", "registry.json")
+    assert "theirs" in bench.benchjobs("benchmarks", "list", "--registry", "registry.json").stdout
+    fetched = bench.benchjobs("benchmarks", "fetch", "theirs", "--registry", "registry.json")
     assert fetched.returncode == 2
     assert "the fetched files are not the benchmark: no scenario was found" in fetched.stderr
 
 
 def test_what_was_fetched_of_a_registry_runs_by_name(bench: Bench, cache: Path) -> None:
     registered(tasks_repository(bench), bench, "theirs", "1.0")
-    shown = console(bench, "benchmarks", "show", "theirs", "--registry", "registry.json")
+    shown = bench.benchjobs("benchmarks", "show", "theirs", "--registry", "registry.json")
     assert "run it: benchjobs run --benchmark theirs@1.0" in shown.stdout
-    assert console(bench, "benchmarks", "show", "theirs").returncode == 2
-    fetched = console(bench, "benchmarks", "fetch", "theirs", "--registry", "registry.json")
+    assert bench.benchjobs("benchmarks", "show", "theirs").returncode == 2
+    fetched = bench.benchjobs("benchmarks", "fetch", "theirs", "--registry", "registry.json")
     assert fetched.returncode == 0, fetched.stderr
     (bench.path / "registry.json").unlink()
-    assert "theirs@1.0" in console(bench, "benchmarks", "show", "Theirs").stdout
-    listed = json.loads(console(bench, "benchmarks", "list", "-o", "json").stdout)["benchmarks"]
+    assert "theirs@1.0" in bench.benchjobs("benchmarks", "show", "Theirs").stdout
+    listed = json.loads(bench.benchjobs("benchmarks", "list", "-o", "json").stdout)["benchmarks"]
     assert [one["version"] for one in listed if one["name"] == "theirs"] == ["1.0"]
     bench.run("--bench", "theirs@1.0", "--collect-only").stdout.fnmatch_lines(["*one?oracle?*"])
     bench.run("--bench", "theirs@2").stderr.fnmatch_lines(["*theirs is known in version 1.0, not '2'*"])
@@ -172,28 +163,23 @@ def test_what_was_fetched_of_a_registry_runs_by_name(bench: Bench, cache: Path) 
 
 def test_a_registry_does_not_take_the_place_of_another_benchmark(bench: Bench, cache: Path) -> None:
     registered(tasks_repository(bench), bench, "terminal-bench", "2.0")
-    refused = console(bench, "benchmarks", "fetch", "terminal-bench", "--registry", "registry.json")
+    refused = bench.benchjobs("benchmarks", "fetch", "terminal-bench", "--registry", "registry.json")
     assert refused.returncode == 2
     assert "terminal-bench@2.0 of registry.json has the name of another benchmark" in refused.stderr
     assert not (cache / "benchmarks/terminal-bench/2.0").exists()
 
 
 def tasks_repository(bench: Bench) -> tuple[str, str]:
-    bench.write("origin/one/task.toml", '[environment]\ndocker_image = "debian:bookworm-slim"\n')
-    bench.write("origin/one/instruction.md", "Do it.\n")
-    bench.write("origin/one/environment/Dockerfile", "FROM debian:bookworm-slim\n")
-    bench.write("origin/one/tests/test.sh", "echo 1 > /logs/verifier/reward.txt\n")
+    bench.task("origin/one")
     return repository(bench)
 
 
 def test_console_and_plugin_look_in_the_same_places(bench: Bench) -> None:
-    described(bench)
-    bench.write("ours/sums.benchmark.toml", (bench.path / "sums.benchmark.toml").read_text("utf-8"))
-    (bench.path / "sums.benchmark.toml").unlink()
+    described(bench, "ours/sums.benchmark.toml")
     bench.write("pytest.ini", "[pytest]\nbench_paths =\n    ours\n")
     bench.write("deeper/nothing", "")
     for place in (bench.path, bench.path / "deeper"):
-        shown = console(bench, "benchmarks", "show", "sums", place=place)
+        shown = bench.benchjobs("benchmarks", "show", "sums", cwd=place)
         assert "sums 2: Sums" in shown.stdout, shown.stderr
     bench.run("--bench", "sums@2").assert_outcomes(passed=2)
 
@@ -307,7 +293,7 @@ def test_no_failure_of_a_confidential_scenario_quotes_anything(bench: Bench, nam
         ("show", f"secret::{names[0]}"),
         ("list", "-o", "json"),
     ):
-        said = console(bench, *call)
+        said = bench.benchjobs(*call)
         assert said.returncode == 0, said.stderr
         made[" ".join(call)] = said.stdout
     files = [*(bench.path / "reports").rglob("*"), *bench.path.glob("will-*")]
@@ -332,22 +318,20 @@ def test_no_failure_of_a_confidential_scenario_quotes_anything(bench: Bench, nam
 
 
 def test_a_benchmark_is_checked_and_its_verdicts_are_kept_with_it(bench: Bench) -> None:
-    described(bench)
-    text = (bench.path / "sums.benchmark.toml").read_text("utf-8")
-    bench.write("sums.benchmark.toml", text + '\n[exceptions]\naime-2024-61 = "its \\"answer\\" is wrong"\n')
-    checked = console(bench, "benchmarks", "check", "sums", "-o", "json")
+    described(bench, more='\n[exceptions]\naime-2024-61 = "its \\"answer\\" is wrong"\n')
+    checked = bench.benchjobs("benchmarks", "check", "sums", "-o", "json")
     assert checked.returncode == 0, checked.stderr
     assert [one["scenario"] for one in json.loads(checked.stdout)["scenarios"]] == ["aime-2024-60"]
     assert 'left out: aime-2024-61: its "answer" is wrong' in checked.stderr
-    shown = console(bench, "benchmarks", "show", "sums", "-o", "json").stdout
+    shown = bench.benchjobs("benchmarks", "show", "sums", "-o", "json").stdout
     assert json.loads(shown)["checked"]["verdicts"] == {"aime-2024-60": "ok"}
 
     rows = bench.path / "cache/benchmarks/sums/2/files/test2024.jsonl"
     assert rows.is_file()
-    every = console(bench, "benchmarks", "check", "sums", "--exceptions", "include")
+    every = bench.benchjobs("benchmarks", "check", "sums", "--exceptions", "include")
     assert every.returncode == 0, every.stderr
-    assert "checked" in console(bench, "benchmarks", "show", "sums").stdout
+    assert "checked" in bench.benchjobs("benchmarks", "show", "sums").stdout
     (bench.path / "bench-known.toml").write_text(
-        console(bench, "benchmarks", "exceptions", "sums").stdout, "utf-8"
+        bench.benchjobs("benchmarks", "exceptions", "sums").stdout, "utf-8"
     )
     bench.run("--bench", "sums", "--bench-agent=oracle").assert_outcomes(passed=1, skipped=1)
