@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ._run_options import RunRequest
 
 _SECONDS = 30.0
-"""Seconds until a job counts as started that has not said so. Errors show earlier; most jobs begin within two seconds."""
+"""Seconds until a job counts as started that has not said so. Most jobs begin within two, and errors show earlier."""
 _POLL_SECONDS = 0.05
 
 
