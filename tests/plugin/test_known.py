@@ -8,7 +8,6 @@ import junitparser
 import pytest
 
 from .conftest import Bench
-from .test_collection import task
 
 SCORES = {"fails": 0, "passes": 1, "flaky": 0, "steady": 1, "skipped": 1, "broken": 0, "strict": 1, "new": 0}
 
@@ -319,7 +318,7 @@ def test_what_a_dead_worker_had_finished_is_expected_all_the_same(bench: Bench) 
 
 def test_single_tasks_are_a_part_of_a_benchmark_and_their_directory_is_all_of_it(bench: Bench) -> None:
     for name in ("one", "two"):
-        task(bench, f"tb/{name}")
+        bench.task(f"tb/{name}")
     entries = ['scenario = "tb/one"', 'scenario = "three"', 'scenario = "two"\nmode = "skip"']
     bench.write("bench-known.toml", "".join(map(entry, entries)))
     whole = bench.run("tb")

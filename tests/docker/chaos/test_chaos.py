@@ -1,7 +1,7 @@
 """An engine that answers anything gives no wrong score, loses nothing, leaves nothing, and single faults are healed.
 
-`CHAOS_SEED` draws at which of its times each call goes wrong, `CHAOS_CELLS` limits how many cells run, and
-`CHAOS_REPORT` is a file that the table is written to.
+`CHAOS_SEED` draws at which of its times each call goes wrong, and which cells run where `CHAOS_CELLS` says how many of each
+test; `make chaos` runs all. `CHAOS_REPORT` is a file that the table is written to.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from .trials import (
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.extended]
 
 SEED = int(os.environ.get("CHAOS_SEED") or random.SystemRandom().randrange(10**6))
-CELLS = int(os.environ.get("CHAOS_CELLS") or 10**6)
+CELLS = int(os.environ.get("CHAOS_CELLS") or 40)
 _AT_ONCE = 60
 _OF_NO_TRIAL = {
     "plain": ("GET /version", "GET /containers/json", "GET /networks", "GET /images/{}/json", "GET /events", "GET /volumes"),
