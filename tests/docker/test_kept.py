@@ -102,7 +102,7 @@ def test_it_is_listed_with_its_size_and_where_it_came_from_until_it_is_forgotten
 
 
 def test_an_image_is_asked_for_once_however_many_trials_want_it(
-    provider: DockerProvider, monkeypatch: pytest.MonkeyPatch
+    provider: DockerProvider, client: docker.APIClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
@@ -112,7 +112,7 @@ def test_an_image_is_asked_for_once_however_many_trials_want_it(
     with ThreadPoolExecutor(8) as pool:
         keys = set(pool.map(lambda _: fresh.identify(Environment(image=IMAGE), {}, {}), range(200)))
     fresh.close()
-    assert (len(keys), asked) == (1, [f"/images/{IMAGE}/json"])
+    assert (keys, asked) == ({client.inspect_image(IMAGE)["Id"]}, [f"/images/{IMAGE}/json"])
 
 
 def test_a_dockerfile_is_known_before_it_is_built(

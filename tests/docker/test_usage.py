@@ -12,7 +12,7 @@ from tests.support import IMAGE, results, run
 
 pytestmark = pytest.mark.docker
 
-NOTHING = Usage().model_dump()
+NOTHING = dict.fromkeys(Usage.model_fields)
 MANIFEST = f"""
 benchmark: usage
 scenarios:

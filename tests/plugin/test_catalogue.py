@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -117,6 +118,14 @@ def test_a_named_benchmark_is_fetched_before_it_runs(bench: Bench, workers: tupl
     again = bench.run("--bench", "sums@2", "--bench-agent=oracle", *workers)
     again.assert_outcomes(passed=2)
     assert "sums@2: " not in again.stdout.str()
+
+
+def test_files_that_the_user_has_are_fetched_from_where_they_are(bench: Bench) -> None:
+    described(bench)
+    done = bench.benchjobs("benchmarks", "fetch", "sums", "--from", "origin")
+    assert done.returncode == 0, done.stderr
+    shutil.rmtree(bench.path / "origin")
+    bench.run("--bench", "sums", "--bench-agent=oracle").assert_outcomes(passed=2)
 
 
 def test_what_cannot_be_fetched_is_one_error(bench: Bench) -> None:

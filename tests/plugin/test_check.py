@@ -117,6 +117,14 @@ def test_people_get_a_line_for_each_problem(bench: Bench) -> None:
     assert _left() == []
 
 
+def test_a_scorer_that_changes_its_mind_is_flaky(bench: Bench) -> None:
+    count = bench.path / "n"
+    another = f"n=$(cat {count} 2>/dev/null || echo 0); echo $((n + 1)) > {count}; echo score=0.$n"
+    _manifest(bench, (), moody={"script": another})
+    document = checked(check(bench, "seven", "-o", "json", "--attempts", "3", "--", "--bench-concurrency=1"))
+    assert (document["scenarios"][0]["verdict"], document["attempts"]) == ("flaky", 3)
+
+
 def test_a_task_that_cannot_be_run_is_told_beside_the_others(bench: Bench) -> None:
     _manifest(bench, ("sound",))
     bench.write("benchmarks/tasks/gpu/task.toml", "[environment]\ngpus = 1\n")

@@ -97,10 +97,10 @@ def test_a_broken_manifest_is_one_collection_error_with_file_and_line(bench: Ben
 
 
 def test_a_warning_made_an_error_is_one_clear_collection_error(bench: Bench) -> None:
-    bench.manifest({"a": {"problem_statment": "typo"}}, "odd.bench.yaml")
-    result = bench.run("-W", "error::pytest.PytestWarning", "-n", "2")
+    bench.task("tasks/odd", TASK.replace("[agent]\n", "[agent]\ntimeout_sce = 1\n"))
+    result = bench.run("tasks", "-W", "error::pytest.PytestWarning", "-n", "2")
     assert result.ret in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.TESTS_FAILED)
-    result.stdout.re_match_lines([r"odd\.bench\.yaml:1: .*problem_statment.*"])
+    result.stdout.re_match_lines([r".*task\.toml:6: agent\.timeout_sce: unknown key, ignored.*"])
     assert "INTERNALERROR" not in result.stdout.str()
     result.assert_outcomes(errors=1)
 

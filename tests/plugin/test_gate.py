@@ -121,6 +121,8 @@ def test_what_decides_the_exit_status(bench: Bench) -> None:
     strict = ("--bench-policy=strict", "--bench-fail-on-regression=mean:5pp")
     gated(bench, 0, 1, *WEAK, status=11, more=strict)
     assert report(bench)["verdict"] == "inconclusive"
+    gated(bench, 0, 1, *WEAK, status=0)
+    assert report(bench)["verdict"] == "inconclusive"
     worse = (*range(6), *WEAK)
     gated(bench, *worse, status=1, more=["--bench-exit=tests"])
     gated(bench, *WEAK, status=1, more=["--bench-exit=both"])

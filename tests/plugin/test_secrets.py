@@ -198,7 +198,7 @@ def test_the_command_passes_env_files_on_by_name(toy: Bench) -> None:
     toy.write("keys.env", f"OURS={VALUE}\n")
     line = ("run", "--benchmark", "toy.bench.yaml", "--env-file", "keys.env", "--secrets", "TOKEN=OURS")
     shown = toy.benchjobs(*line, "--agent", PRINTS, "--print-command")
-    assert "--bench-env-file=keys.env" in shown.stdout
+    assert (shown.returncode, "--bench-env-file=keys.env" in shown.stdout) == (0, True), shown.stderr
     done = toy.benchjobs(*line, "--agent", PRINTS)
     assert f"length={len(VALUE)}" in logs(toy)[0], done.stdout + done.stderr
     assert VALUE not in shown.stdout + done.stdout + done.stderr

@@ -21,7 +21,9 @@ EVERY = ("s1", "s2", "s3", "s4", "s5", "s6")
 
 
 def _command(bench: Bench, *words: str) -> Any:
-    return json.loads(bench.benchjobs(*words, "-o", "json").stdout)
+    done = bench.benchjobs(*words, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 def _held(path: Path) -> bool:

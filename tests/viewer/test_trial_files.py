@@ -102,6 +102,10 @@ def test_words_that_are_only_typed_yet_search_nothing(page: Page, long: tuple[st
         page.page.locator("form", has_text=form).locator("input").press("Enter")
     page.page.wait_for_selector("text=0 of 0 steps that contain it")
     page.page.wait_for_selector("text=11 lines contain it")
+    # What the address asks for is searched at once, in all of the log, and shown alone.
+    page.open(address, "trial", job=NOW_JOB, id=made.trials["fix"], log_q="line 7 ")
+    page.until("document.querySelector('pre.log').textContent === 'line 7 é'")
+    page.page.wait_for_selector("text=1 line contains it")
 
 
 @pytest.mark.when_changed("viewer")

@@ -91,7 +91,9 @@ SPOILED: dict[str, Any] = {
     "agent_timeout": 40,
     "scorer_timeout": 6,
     "artifacts": ["out.txt", "*.txt"],
-    "scorers": [{"name": "right", "type": "bash", "script": "grep -qx right out.txt && echo 1 || echo 0"}],
+    "scorers": [
+        {"name": "right", "type": "bash", "script": "grep -qx right out.txt && echo score=1 || echo score=0"}
+    ],
 }
 # Not before grading has begun: until then, it would be the agent's answer.
 LATE = "setsid sh -c 'while :; do test -e begun && echo right > out.txt; sleep 0.1; done' >/dev/null 2>&1 & sleep 0.2"
@@ -106,6 +108,7 @@ SINGLE = {
     "honest within limits": Case(RIGHT, SPOILED, "passed", 1.0),
     "a process left behind": Case(LATE, GRADED_LATE),
     "forks": Case("bomb() { bomb | bomb & }; bomb; sleep 60", {"pids": 64, "agent_timeout": 8}, named=None),
+    "a hog": Case(SPOILERS["a hog"], SPOILED, named=None),
     "fills the disk": Case(
         "dd if=/dev/zero of=/app/big bs=1M count=3000 2>&1; sleep 60", {"storage": "64M"}, named=None
     ),
