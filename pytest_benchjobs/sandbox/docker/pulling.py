@@ -87,17 +87,19 @@ class Registries:
             if why is None:
                 self._note_answer(registry)
                 return
-            if why in DISK_FULL:
+            # How a connection broke is not for the words of registries: a JSON text that ends early is "invalid", too.
+            words = "" if isinstance(why, Unreachable) else str(why)
+            if words in DISK_FULL:
                 raise DiskFull(f"image {name} cannot be pulled, the Docker Engine's disk is full: {why}")
-            too_often = why in TOO_OFTEN
-            if not too_often and why in NOT_GIVEN:
+            too_often = words in TOO_OFTEN
+            if not too_often and words in NOT_GIVEN:
                 self._note_answer(registry)
-                raise Refused(why)
+                raise why
             pauses = self._pauses(registry, patient=patient, too_often=too_often)
             if tried >= len(pauses):
                 if patient or pauses:
                     self._silent.add(registry)
-                raise Unreachable(why)
+                raise Unreachable(str(why))
             if too_often and (wish := asked_to_wait(name)) is not None:
                 self._closed[registry] = time.monotonic() + min(wish, _LONGEST_WISH)
             rest(pauses[tried], check)
@@ -177,7 +179,7 @@ def hear(
                 raise TimeoutError
 
 
-def _pull(engine: Engine, name: str, check: Check) -> str | None:
+def _pull(engine: Engine, name: str, check: Check) -> Refused | None:
     """Pull once; why that failed, if it did."""
     repository, tag = parse_repository_tag(name)
     lines = hear(
@@ -191,11 +193,12 @@ def _pull(engine: Engine, name: str, check: Check) -> str | None:
         with contextlib.closing(lines):
             for line in lines:
                 if "error" in line:
-                    return str(line["error"])
+                    return Refused(str(line["error"]))
     except TimeoutError:
-        return f"the registry did not answer within {_FIRST_WORD:g} s, or not for {_NO_PROGRESS:g} s"
+        limits = f"within {_FIRST_WORD:g} s, or not for {_NO_PROGRESS:g} s"
+        return Unreachable(f"the registry did not answer {limits}")
     except docker.errors.DockerException as error:
-        return str(getattr(error, "explanation", None) or error)
+        return Refused(str(getattr(error, "explanation", None) or error))
     except (*BROKEN, OSError) as error:
-        return f"the connection with the Docker Engine broke: {error}"
+        return Unreachable(f"the connection with the Docker Engine broke: {error}")
     return None
