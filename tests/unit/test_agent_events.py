@@ -327,6 +327,8 @@ LIMIT = "I've reached the maximum number of actions"
         ([message(LIMIT, **BY_MODEL), COMPLETE], (Ending.SUCCESS, None)),
         ([message(f"I mean: {LIMIT}"), COMPLETE], (Ending.SUCCESS, None)),
         ([message("Ran into this error: 429", **BY_MODEL), COMPLETE], (Ending.SUCCESS, None)),
+        ([message("Ran into this error: 429"), message("more", **BY_MODEL), COMPLETE], (Ending.SUCCESS, None)),
+        ([message("I mean: Ran into this error: 429"), COMPLETE], (Ending.SUCCESS, None)),
         ([message("more", **BY_MODEL), message(LIMIT), COMPLETE], (Ending.TURN_LIMIT, LIMIT)),
         (
             [message("Ran into this error: status 429. Please retry if you think it may help"), COMPLETE],

@@ -240,6 +240,10 @@ def test_expectations_of_an_agent_end_at_the_gateway(gateway: Gateway, model: Mo
         "POST //openai/v1/chat/completions",
         "POST /openai/v1/chat/completions%0d%0aX:y",
         "GET /openai/v1/models/x%2f..%2f..%2ffiles",
+        "POST /openai/v1/x/../chat/completions",
+        "POST /openai/v1/%2e%2e/v1/chat/completions",
+        "POST /openai/v1/chat/completions/",
+        "CONNECT /openai/v1/models",
         "GET *",
     ],
 )

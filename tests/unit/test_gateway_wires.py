@@ -39,7 +39,7 @@ def test_calls_of_models_are_known(method: str, target: str, call: Call) -> None
     [
         "GET /anthropic/v1/messages", "GET /openai/v1/models/%2e%2e/files", "GET /openai/v1/models/x y",
         "GET /", "GET http://127.0.0.1/openai/v1/models", "GET /openai/v1/models/%252e%252e/files",
-        "GET /openai/v1/models/x%2f..%2f..%2ffiles", "GET /openai/v1/models//files",
+        "GET /openai/v1/models/x%2f..%2f..%2ffiles", "GET /openai/v1/models//files", "GET /openai/v1/models/../files",
         "GET /openai/v1/models/x%0d%0aHost:y", "GET /openai/v1/responses/resp_1",
         "GET /openai/v1/realtime?model=m-1", "GET *", "POST /v1/messages", "POST /anthropic/v1/files",
         "POST /anthropicx/v1/messages", "POST /openai/chat/completions",

@@ -146,6 +146,10 @@ def test_old_tasks_are_read_with_the_keys_of_their_time(equal: str, tmp_path: Pa
     assert scenario.scorers[0].timeout == 600
 
 
+def test_an_empty_task_file_is_a_task_of_defaults(tmp_path: Path) -> None:
+    assert HarborTask(write(tmp_path / "t", "")).refs() == [ScenarioRef("t", (), 1, scorers=("harbor",))]
+
+
 def test_odd_things_warn_with_a_line(tmp_path: Path) -> None:
     task = write(tmp_path / "my task!", 'schema_version = "9"\n[agent]\ntimeout_sce = 5\n[agent2]\n')
     (task / "solution" / "solve.sh").unlink()

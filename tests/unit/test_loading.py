@@ -45,6 +45,7 @@ def _places(
         ("/root/notes.txt", False, False),
         ("/etc/nginx/nginx.conf", False, False),
         ("/usr/share/nginx/html/index.html", False, False),
+        ("/var/lib/dpkg/status", False, False),
         ("/app/run.sh", False, False),
     ],
 )

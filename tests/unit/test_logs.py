@@ -238,6 +238,7 @@ def test_copying_again_replaces_what_was_copied(cli: Cli, out: Path) -> None:
     (files_of(cli) / "artifacts" / "new.txt").write_text("x")
     cli("logs", "last", "-o", out)
     assert tree(out / "oracle/count") == ["agent.log", "artifacts/new.txt", "results.json"]
+    assert [path.name for path in (out / "oracle").iterdir()] == ["count"]
 
 
 def test_a_directory_of_somebody_else_is_left_alone(cli: Cli, out: Path) -> None:
@@ -247,6 +248,7 @@ def test_a_directory_of_somebody_else_is_left_alone(cli: Cli, out: Path) -> None
     assert "has other files" in cli("logs", "last", "-o", out, status=1).out
     assert tree(out / "oracle/count") == ["thesis.txt"]
     assert tree(out / "oracle/sums") == ["agent.log", "artifacts/out.txt", "results.json"]
+    assert sorted(path.name for path in (out / "oracle").iterdir()) == ["count", "sums"]
 
 
 @pytest.mark.parametrize("kind", ["link", "directory", "file"])

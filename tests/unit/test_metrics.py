@@ -83,6 +83,7 @@ def test_units_and_directions_are_those_of_the_scenario() -> None:
     "reported",
     [
         {"s": math.nan},
+        {"s": math.inf},
         {"s": 10**400},
         {"s": True},
         {"s": "1"},

@@ -216,9 +216,11 @@ def test_a_dockerfile_that_was_mapped_or_lies_elsewhere_goes_by_a_name_of_its_ow
 
 
 def test_an_own_list_of_what_is_ignored_is_kept_and_hides_our_file_too(context: Path) -> None:
-    (context / ".dockerignore").write_text("*.log")
+    (context / ".dockerignore").write_text("*.log\nsrc/*.pem")
+    (context / "src" / "secret.pem").write_text("x")
     sent = _members(_read(context, image_map={"base": "mine"}).archive())
-    assert sent[".dockerignore"][1] == b"*.log\n.benchjobs.Dockerfile\n"
+    assert sent[".dockerignore"][1] == b"*.log\nsrc/*.pem\n.benchjobs.Dockerfile\n"
+    assert "src/secret.pem" not in sent
 
 
 def test_what_went_away_meanwhile_is_not_sent(context: Path) -> None:

@@ -1255,6 +1255,7 @@ def test_the_error_of_a_scorer_says_how_the_agent_ended(
     result = bench.run(f"command:{agent}", scorers=(careless,))
     assert _kind(result) == ("error", class_, None)
     assert _failure(result).message.endswith(f"; it breaks in an untouched {message}")
+    assert bench.provider.calls.count("start") == 2
 
 
 def test_a_full_score_of_others_does_not_make_up_for_work_that_breaks_a_scorer(bench: Bench) -> None:

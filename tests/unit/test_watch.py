@@ -142,6 +142,13 @@ def test_scores_decide_the_exit_status_only_when_asked(cli: Cli, job: WatchedJob
     assert cli("watch", "--fail-on-unsolved", status=1).err.endswith("\n2 scenarios did not pass\n")
 
 
+def test_what_passed_or_was_skipped_is_solved(cli: Cli, job: WatchedJob) -> None:
+    job.land("one")
+    job.land("two", outcome=Outcome.SKIPPED)
+    job.end()
+    cli("watch", "--fail-on-unsolved")
+
+
 def test_the_verdict_of_several_attempts_decides_what_is_unsolved(cli: Cli, tmp_path: Path) -> None:
     job = WatchedJob(tmp_path)
     anyone = job.record.config.model_copy(update={"attempts": 2, "attempt_policy": parse_policy("any")})
