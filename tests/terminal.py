@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 import secrets
+import shlex
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
+from .console import COMMAND
+
 TMUX = shutil.which("tmux")
-BENCHJOBS = f"{sys.executable} -c 'from pytest_benchjobs.cli import main; main()'"
+BENCHJOBS = shlex.join(COMMAND)
 _PATIENCE = 180.0
 
 
@@ -43,10 +45,6 @@ class Terminal:
     def text(self) -> str:
         """What there is to see."""
         return self._tmux("capture-pane", "-p", "-t", "it").rstrip("\n")
-
-    def styled(self) -> str:
-        """The same with its colours, as escape sequences."""
-        return self._tmux("capture-pane", "-p", "-e", "-t", "it").rstrip("\n")
 
     def until(self, condition: Callable[[str], object]) -> str:
         """Wait until what there is to see is so."""

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
+from tests.console import benchjobs
 from tests.support import IMAGE, PATIENCE, containers, containers_left, jobs, results, run, start, until
-
-from .console import benchjobs
 
 pytestmark = pytest.mark.docker
 

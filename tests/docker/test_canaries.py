@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import secrets
 import subprocess
-import sys
 import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 
 from pytest_benchjobs.model.endpoint import PLACEHOLDER_KEY
 from pytest_benchjobs.store.redact import PATTERNS, Redactor
+from tests.console import COMMAND
 from tests.support import IMAGE, results, start, until
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.usefixtures("from_nothing")]
@@ -79,7 +79,7 @@ def _plant(canaries: Canaries, hidden: Path) -> dict[str, str]:
     }
     for name, value in (("our-stored", given["STORED"]), ("GEMINI_API_KEY", withheld["GEMINI_API_KEY"])):
         subprocess.run(
-            [sys.executable, "-c", "from pytest_benchjobs.cli import main; main()", "secret", "set", name],
+            [*COMMAND, "secret", "set", name],
             input=value,
             env=env,
             text=True,

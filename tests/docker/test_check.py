@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
+from tests.console import benchjobs
 from tests.docs.documents import EXAMPLES
 from tests.support import IMAGE
-
-from .console import benchjobs
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.console import benchjobs
 from tests.support import IMAGE, results, run
-
-from .console import benchjobs
 
 pytestmark = pytest.mark.docker
 

@@ -16,9 +16,9 @@ from typing import Any, Self
 import docker
 import pytest
 
+from tests.console import COMMAND
 from tests.support import IMAGE, results, run, until
 
-from .console import COMMAND
 from .scripted import ScriptedRegistry
 
 pytestmark = [pytest.mark.docker, pytest.mark.extended]

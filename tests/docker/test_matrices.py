@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
+from tests.console import COMMAND, benchjobs
 from tests.docs.commands import examples
 from tests.support import by_agent, results, run
-
-from .console import COMMAND, benchjobs
 
 pytestmark = pytest.mark.docker
 

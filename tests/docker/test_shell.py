@@ -25,10 +25,10 @@ from pytest_benchjobs.model.job import JobStatus
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.history import History
+from tests.console import COMMAND
 from tests.support import containers, containers_left, until
 from tests.unit.records import NOW, record, result, trial
 
-from .console import COMMAND
 from .sandboxes import out, started
 
 pytestmark = pytest.mark.docker

@@ -13,9 +13,9 @@ from pathlib import Path
 import docker
 import pytest
 
+from tests.console import benchjobs
 from tests.support import IMAGE, PATIENCE, jobs, results, start, until
 
-from .console import benchjobs
 from .registry import Registry
 
 pytestmark = pytest.mark.docker

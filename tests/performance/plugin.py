@@ -11,6 +11,8 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.console import COMMAND
+
 # Runs pytest in a child of its own and says what it cost, pytest's own output aside.
 _CHILD = """
 import json, os, resource, sys, time
@@ -232,7 +234,7 @@ def _fetched(root: Path) -> list[tuple[str, float, str, str]]:
     os.environ["BENCHJOBS_CACHE"] = str(root / "cache")
     try:
         fetch = ["benchmarks", "fetch", "rows", "--from", "test2024.jsonl"]
-        console = [sys.executable, "-c", "from pytest_benchjobs.cli import main; main()", *fetch]
+        console = [*COMMAND, *fetch]
         subprocess.run(console, cwd=directory, capture_output=True, check=True)
         bare = statistics.median(child(directory, "--co", "-qq", "-p", "no:benchjobs").cpu for _ in range(3))
         runs = [child(directory, "--co", "-qq", "--bench", "rows") for _ in range(3)]

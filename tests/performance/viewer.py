@@ -40,8 +40,8 @@ from pytest_benchjobs.store.rows import TRIAL_COLUMNS
 from pytest_benchjobs.store.trials import as_json
 from pytest_benchjobs.viewer.export import export_of
 from pytest_benchjobs.viewer.results import Results
+from tests.console import COMMAND
 from tests.performance import browsing
-from tests.unit.cli import PROGRAM
 
 JOBS, RUNS, TRIALS = 25_000, 4, 10
 """Jobs, runs of each, and trials of a run: a million trials in 100,000 runs."""
@@ -227,7 +227,7 @@ def serving(directory: Path) -> Iterator[tuple[str, int]]:
     high = directory.parent / "high.toml"
     high.write_text("".join(f"[{benchmark}]\nscore = 0.8\n" for benchmark in _BENCHMARKS))
     options = ("--dir", str(directory), "--port", "0", "--high-scores", str(high))
-    command = [*PROGRAM, "serve", *options]
+    command = [*COMMAND, "serve", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

@@ -18,6 +18,7 @@ from pytest_benchjobs.store.checked import checked
 from pytest_benchjobs.store.reader import HistoryReader
 
 from .. import forking
+from ..console import COMMAND
 
 CONFTEST = """
 from pytest_benchjobs.testing import FakeProvider
@@ -56,7 +57,7 @@ PATIENCE = 180.0
 
 def command(*arguments: str) -> list[str]:
     """How a test starts `benchjobs`: the console script need not be on PATH."""
-    return [sys.executable, "-c", "from pytest_benchjobs.cli import main; main()", *arguments]
+    return [*COMMAND, *arguments]
 
 
 class Bench:

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.console import COMMAND
 from tests.schemas import obeys
 from tests.support import paths, until
 from tests.terminal import BENCHJOBS, TMUX, Terminal
-from tests.unit.cli import PROGRAM
 
 from .conftest import Bench
 
@@ -82,13 +82,13 @@ def let_go(bench: Bench) -> None:
 
 
 def piped(bench: Bench, *arguments: str) -> subprocess.Popen[str]:
-    command, pipe = [*PROGRAM, "watch", *arguments], subprocess.PIPE
+    command, pipe = [*COMMAND, "watch", *arguments], subprocess.PIPE
     return subprocess.Popen(command, cwd=bench.path, stdout=pipe, stderr=pipe, text=True)
 
 
 def written(bench: Bench, name: str, *arguments: str) -> subprocess.Popen[bytes]:
     with (bench.path / name).open("wb") as file:
-        return subprocess.Popen([*PROGRAM, "watch", *arguments], cwd=bench.path, stdout=file)
+        return subprocess.Popen([*COMMAND, "watch", *arguments], cwd=bench.path, stdout=file)
 
 
 @pytest.mark.skipif(TMUX is None, reason="there is no tmux")
@@ -156,7 +156,7 @@ def is_whole(text: str, columns: int, rows: int) -> bool:
 def test_a_job_in_the_background_is_watched_from_its_beginning(fifty: Bench) -> None:
     order = ["run", "--detach", "--benchmark", "fifty.bench.yaml", "--agent", "oracle", "-o", "json"]
     detached = subprocess.run(
-        [*PROGRAM, *order, "--", "-p", "no:hypothesispytest"],
+        [*COMMAND, *order, "--", "-p", "no:hypothesispytest"],
         cwd=fifty.path,
         capture_output=True,
         text=True,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,8 +15,6 @@ from pytest_benchjobs.store.history import History
 
 from .jobs import documents, make_job, run
 from .records import NOW
-
-PROGRAM = (sys.executable, "-c", "from pytest_benchjobs.cli import main; main()")
 
 
 def origin(job: str, path: str = "trials/oracle/count/1") -> Origin:

@@ -24,7 +24,8 @@ from pytest_benchjobs.report.units import ago, cost
 from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.layout import Layout
 
-from .cli import PROGRAM, Cli, Said, cli, origin
+from ..console import COMMAND
+from .cli import Cli, Said, cli, origin
 from .jobs import ended
 from .records import NOW
 from .watched import WatchedJob
@@ -284,7 +285,7 @@ def test_a_full_disk_behind_stdout_is_one_line(jobs: Cli, command: tuple[str, ..
     where = () if command == ("--help",) else ("--dir", str(jobs.directory))
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
-            [*PROGRAM, *command, *where],
+            [*COMMAND, *command, *where],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
@@ -693,7 +694,7 @@ def test_without_a_terminal_nothing_is_cut_or_coloured(cli: Cli, monkeypatch: py
 def test_a_terminal_of_few_letters_is_no_reason_to_fail(cli: Cli) -> None:
     cli.make(FIRST, {"oracle": {"count": "P"}}, name="東京")
     done = subprocess.run(
-        [*PROGRAM, "summary", "last", "-e", "--dir", str(cli.directory)],
+        [*COMMAND, "summary", "last", "-e", "--dir", str(cli.directory)],
         capture_output=True, check=True, env={**os.environ, "PYTHONIOENCODING": "latin-1"},
     )  # fmt: skip
     shown = done.stdout.decode("latin-1").splitlines()
@@ -710,7 +711,7 @@ def test_a_terminal_gets_lines_that_fit_and_colours_unless_told_otherwise(
     controller, terminal = pty.openpty()
     environment = {**os.environ, "COLUMNS": str(columns), "NO_COLOR": no_color, "TERM": "xterm"}
     done = subprocess.run(
-        [*PROGRAM, "list", "--dir", str(cli.directory)],
+        [*COMMAND, "list", "--dir", str(cli.directory)],
         stdout=terminal, stderr=subprocess.PIPE, check=True, env=environment,
     )  # fmt: skip
     os.close(terminal)

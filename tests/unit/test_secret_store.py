@@ -17,6 +17,7 @@ from pytest_benchjobs.model.environ import HOST, Variable
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.settings.secret_store import DIRECTORY, FILE, SecretStore, find, lookup
 
+from ..console import COMMAND
 from .jobs import documents, run
 
 pytestmark = pytest.mark.when_changed
@@ -69,7 +70,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> FakeKeyring:
     return backend
 
 
-SET = [sys.executable, "-c", "from pytest_benchjobs.cli import main; main()", "secret", "set"]
+SET = [*COMMAND, "secret", "set"]
 
 
 def set_by_pipe(stdin: bytes, *arguments: str) -> subprocess.CompletedProcess[bytes]:

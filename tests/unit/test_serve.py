@@ -20,7 +20,8 @@ import pytest
 from pytest_benchjobs.cli.serve import _urls
 from tests import forking
 
-from .cli import PROGRAM, Cli, cli
+from ..console import COMMAND
+from .cli import Cli, cli
 from .records import JOB
 from .viewing import make, running
 
@@ -30,7 +31,7 @@ __all__ = ["cli"]
 @contextmanager
 def serving(directory: Path, *options: str, errors: list[str] | None = None) -> Iterator[str]:
     """A server of its own process; gives what it prints first. What it says on stderr is added to `errors`."""
-    command = [*PROGRAM, "serve", "--dir", str(directory), "--port", "0", *options]
+    command = [*COMMAND, "serve", "--dir", str(directory), "--port", "0", *options]
     process = forking.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     killer = threading.Timer(60, process.kill)
     killer.start()

@@ -25,7 +25,8 @@ from pytest_benchjobs.model.policy import parse_policy
 from pytest_benchjobs.model.result import Failure, Outcome, ScorerResult
 from pytest_benchjobs.report.documents import schema_of
 
-from .cli import PROGRAM, Cli, cli
+from ..console import COMMAND
+from .cli import Cli, cli
 from .watched import JOB, WatchedJob
 
 __all__ = ["cli"]
@@ -238,7 +239,7 @@ def test_hostile_text_reaches_no_terminal(cli: Cli, tmp_path: Path, steps: list[
 
 
 def start(*arguments: object) -> subprocess.Popen[str]:
-    command = [*PROGRAM, "watch", *map(str, arguments)]
+    command = [*COMMAND, "watch", *map(str, arguments)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

@@ -104,11 +104,6 @@ class HarmfulSocket:
         with self._lock:
             return Counter(one.call for one in self.seen if one.scenario == scenario)
 
-    def harmed(self, scenario: str) -> int:
-        """How many calls for a scenario met a fault."""
-        with self._lock:
-            return sum(1 for one in self.seen if one.scenario == scenario and one.harm)
-
     def outage(self, seconds: float) -> None:
         """Refuse every connection for a while, and cut those that there are."""
         if self._refuse():
