@@ -71,12 +71,17 @@ def environment(directory: Path, paths: Sequence[Path]) -> Path:
     return python
 
 
+def packages() -> list[Path]:
+    """Return the directory of what is installed beside this package."""
+    return [Path(sysconfig.get_path("purelib"))]
+
+
 _BENCHJOBS = "from pytest_benchjobs.cli import main\nraise SystemExit(main())\n"
 
 
 def install(dist: Path, directory: Path) -> None:
     """Install the wheel into a new environment, which has everything else from the one that runs the tests."""
-    python = environment(directory, [Path(sysconfig.get_path("purelib"))])
+    python = environment(directory, packages())
     [wheel] = dist.glob("*.whl")
     quiet(sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps", wheel)
 

@@ -68,7 +68,7 @@ class Job:
     server: ModelServer
 
     def scenarios(
-        self, prompts: dict[str, str], *, timeout: float = 180, timeouts: Mapping[str, float] | None = None
+        self, prompts: dict[str, str], *, timeout: float = 600, timeouts: Mapping[str, float] | None = None
     ) -> None:
         """One scenario for each prompt. It is solved when made.txt says hi. Some may have another time than most."""
         timeouts = timeouts or {}

@@ -26,7 +26,7 @@ TURNS: list[dict[str, Any]] = [
 def test_an_agent_resumes_its_session(job: Job, agent: str) -> None:
     manifest = {
         "benchmark": "talk",
-        "defaults": {"image": IMAGE, "workdir": "/app", "agent_timeout": 180, "network": "none"},
+        "defaults": {"image": IMAGE, "workdir": "/app", "agent_timeout": 600, "network": "none"},
         "scenarios": [{"id": "talk", "turns": TURNS}],
     }
     (job.path / "made.bench.yaml").write_text(json.dumps(manifest))

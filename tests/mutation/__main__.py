@@ -1,8 +1,9 @@
 """`python -m tests.mutation [ROOM ...]`: whether tests notice small changes of the code.
 
 Draws mutants from the modules of all rooms, or of those whose path begins with a ROOM such as `store/`, in proportion to
-their lines, and runs on each the tests for every day that lean on its module, then those that lean on its room, until one
-fails; on what survives, the extended ones too if asked. What survives is printed: whether it matters, a person has to say.
+their lines, and runs on each the tests for every day that reach its function (`reach.py`), those first that lean on its
+module, until one fails; on what survives, the extended ones too if asked. What survives is printed: whether it matters, a
+person has to say.
 
 Each processor has a copy of the tree with an environment of its own, so that processes which tests start have the mutant,
 too. A test that also fails without a mutant is found at the end, and what it killed counts as not judged.
@@ -21,7 +22,6 @@ import random
 import re
 import shutil
 import subprocess
-import sysconfig
 import tempfile
 import threading
 from pathlib import Path
@@ -29,6 +29,7 @@ from typing import Any
 
 from tests import building, rooms
 from tests.mutation.mutate import Mutant, is_valid, mutants
+from tests.mutation.reach import Reached, reached
 
 TREE = rooms.ROOT
 PACKAGE = TREE / rooms.PACKAGE
@@ -107,14 +108,27 @@ def killers(module: str) -> list[list[str]]:
     return [steps[step] for step in sorted(steps)]
 
 
+def reaching(module: str, mutant: Mutant, reach: Reached) -> list[list[str]]:
+    """Return the tests that reach a mutant's function, in the same steps; all where that runs when it is imported."""
+    found = collections.defaultdict(list)
+    known = reach.get(f"{module} {mutant.function}")
+    if not known:
+        return killers(module)
+    for test in known:
+        found[test.partition("::")[0]].append(test)
+    steps = [[test for file in files for test in found.pop(file, ())] for files in killers(module)]
+    return [tests for tests in (*steps, [test for file in sorted(found) for test in found[file]]) if tests]
+
+
 class Copy:
     """A copy of the tree, its environment, and a process in it that runs tests in forks."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, reach: Reached) -> None:
+        self._reach = reach
         self._tree = directory / "tree"
         building.clone(self._tree)
         environment = directory / "environment"
-        building.environment(environment, [self._tree, Path(sysconfig.get_path("purelib"))])
+        building.environment(environment, [self._tree, *building.packages()])
         self._server = subprocess.Popen(
             [environment / "bin" / "python", "-m", "tests.mutation.server"],
             cwd=self._tree,
@@ -143,13 +157,11 @@ class Copy:
     def judge(self, module: str, mutant: Mutant, *, seconds: float, extended: bool) -> Verdict:
         """Try a mutant."""
         verdict = Verdict(module, mutant)
-        steps = killers(module)
-        if not steps:
-            verdict.said = "uncovered"
-            return verdict
+        daily = reaching(module, mutant, self._reach)
+        further = killers(module) if extended else []
         self.write(module, mutant.source)
         try:
-            for marks in (_DAILY, _EXTENDED) if extended else (_DAILY,):
+            for marks, steps in ((_DAILY, daily), (_EXTENDED, further)):
                 for tests in steps:
                     found = self.run(tests, marks, seconds)
                     if found["hangs"] and "::" in found["hangs"]:  # or the machine is slow
@@ -178,7 +190,9 @@ def judge_all(drawn: list[tuple[str, Mutant]], base: Path, asked: argparse.Names
     for each in drawn:
         waiting.put(each)
     verdicts: list[Verdict] = []
-    copies = [Copy(base / str(number)) for number in range(asked.processes)]
+    workers = ("-n", str(2 * (os.cpu_count() or 1)))
+    reach = reached(base / "reach", _DAILY, workers)
+    copies = [Copy(base / str(number), reach) for number in range(asked.processes)]
 
     def work(copy: Copy) -> None:
         while not waiting.empty():

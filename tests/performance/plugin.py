@@ -70,7 +70,7 @@ import pytest_benchjobs.trial.run as trial
 from pytest_benchjobs.model.result import Failure, Outcome, ScorerResult, TrialResult
 
 FAIL_EVERY = {fail_every}
-LOGS = {logs}  # each trial has a directory, with a log of 6 KB and a scorer that printed 4
+LOGS = {logs}  # each trial has a log of 6 KB and a scorer that printed 4
 AGENT = "the agent did something and said so\\n" * 170
 SCORER = "expected 1, found 0 in line 17\\n" * 130
 NOW = datetime.datetime.now(datetime.UTC)
@@ -78,8 +78,8 @@ NOW = datetime.datetime.now(datetime.UTC)
 def run_trial(trial, services, cancellation, **options):
     failed = FAIL_EVERY and trial.attempt % FAIL_EVERY == 0
     scorers = ()
+    directory = services.bundle.begin(trial)
     if LOGS:
-        directory = services.bundle.begin(trial)
         (directory.path / "agent.log").write_text(AGENT)
         scorers = (ScorerResult(name="right", type="bash", weight=1, score=0.0 if failed else 1.0, output=SCORER),)
     result = TrialResult(
@@ -89,7 +89,7 @@ def run_trial(trial, services, cancellation, **options):
         path=f"trials/{{trial.scenario.id}}/{{trial.attempt}}", threshold=1.0, started_at=NOW, finished_at=NOW, seconds=0.0,
         failure=Failure(class_="below_threshold", message="score 0 is below the threshold 1") if failed else None,
     )
-    return directory.commit(result) if LOGS else result
+    return directory.commit(result)
 
 trial.run_trial = run_trial
 """

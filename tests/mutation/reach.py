@@ -1,0 +1,125 @@
+"""Which tests reach a function: found by one run of all of them, and remembered for the tree.
+
+A mutant needs no other tests. What a fixture reaches counts for all tests of its file, as others may use what it made.
+"""
+
+from __future__ import annotations
+
+import collections
+import hashlib
+import json
+import os
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from pytest_benchjobs.system.cache import cache_directory
+from tests import building
+
+# Imported when any interpreter of the environment starts. A process that a test starts is told which one that was, and is
+# that test's, whatever tests it runs itself; so is a fork of a process that was there, which has variables of its own.
+# From Python 3.12 on, a function is noted once for each test; before, all its calls are seen, which takes twice as long.
+_RECORDER = """\
+import os, subprocess, sys, threading
+
+def begin(directory, package):
+    variables, now, given = os.environ._data, b"PYTEST_CURRENT_TEST", b"BENCHJOBS_REACH_TEST"
+    monitoring = getattr(sys, "monitoring", None)
+    seen, file = set(), []
+
+    def note(code, *_):
+        path = code.co_filename
+        test = path.startswith(package) and (variables.get(given) or variables.get(now))
+        if test and (test, code) not in seen:
+            seen.add((test, code))
+            if not file:
+                own = os.path.join(directory, str(os.getpid()))
+                file.append(os.open(own, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+            os.write(file[0], test + f"\\t{path[len(package):]}\\t{code.co_qualname}\\n".encode())
+        return monitoring and monitoring.DISABLE
+
+    def forked():
+        file.clear()
+        seen.clear()
+        monitoring and monitoring.restart_events()
+
+    def told(self, args, *rest, env=None, start=subprocess.Popen.__init__, **more):
+        env = dict(os.environ if env is None else env)
+        test = os.environ.get("BENCHJOBS_REACH_TEST") or os.environ.get("PYTEST_CURRENT_TEST")
+        if test:
+            env.update(BENCHJOBS_REACH=directory, BENCHJOBS_REACH_OF=package, BENCHJOBS_REACH_TEST=test)
+        start(self, args, *rest, env=env, **more)
+
+    def heard(event, arguments):
+        if event == "os.putenv" and arguments[0] == now:
+            monitoring.restart_events()
+
+    subprocess.Popen.__init__ = told
+    os.register_at_fork(after_in_child=forked)
+    if monitoring:
+        monitoring.use_tool_id(4, "reach")
+        monitoring.register_callback(4, monitoring.events.PY_START, note)
+        monitoring.set_events(4, monitoring.events.PY_START)
+        sys.addaudithook(heard)
+    else:
+        sys.settrace(lambda frame, *_: note(frame.f_code))
+        threading.settrace(lambda frame, *_: note(frame.f_code))
+
+if (directory := os.environ.get("BENCHJOBS_REACH")):
+    begin(directory, os.environ["BENCHJOBS_REACH_OF"])
+"""
+Reached = Mapping[str, list[str]]
+"""`MODULE FUNCTION` -> tests, and files of tests, that reach it."""
+
+
+def reached(base: Path, marks: str, options: Iterable[str]) -> Reached:
+    """Run all tests with these marks once, unless that was done for this tree; some minutes."""
+    known = cache_directory("reach") / f"{_digest(marks)}.json"
+    if not known.is_file():
+        found = _run(base, marks, options)
+        known.parent.mkdir(parents=True, exist_ok=True)
+        known.write_text(json.dumps(found), "utf-8")
+    return json.loads(known.read_text("utf-8"))  # type: ignore[no-any-return]
+
+
+def _run(base: Path, marks: str, options: Iterable[str]) -> Reached:
+    tree, noted = base / "tree", base / "noted"
+    noted.mkdir(parents=True)
+    building.clone(tree)
+    python = building.environment(base / "environment", [tree, *building.packages()])
+    [packages] = (base / "environment").glob("lib/python*/site-packages")
+    (packages / "reach_recorder.py").write_text(_RECORDER, "utf-8")
+    (packages / "reach.pth").write_text("import reach_recorder\n", "utf-8")
+    done = subprocess.run(
+        [python, "-m", "pytest", "tests", "-q", "-p", "no:cacheprovider", "-m", marks, *options],
+        cwd=tree,
+        env={
+            **os.environ,
+            "PATH": f"{python.parent}:{os.environ['PATH']}",
+            "BENCHJOBS_REACH": str(noted),
+            "BENCHJOBS_REACH_OF": f"{tree}/pytest_benchjobs/",
+        },
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    print(*done.stdout.splitlines()[-3:], sep="\n", flush=True)
+    tests: dict[str, set[str]] = collections.defaultdict(set)
+    for path in noted.iterdir():
+        for line in path.read_text("utf-8", "replace").splitlines():
+            test, module, function = line.rsplit("\t", 2)
+            name, _, phase = test.rpartition(" (")
+            if not name.startswith("tests/"):
+                continue  # of a session that a test runs in its own process
+            # Of tests with parameters, all: the names of some differ from run to run.
+            whole = name.partition("::")[0] if phase == "setup)" else name.partition("[")[0]
+            tests[f"{module} {function}"].add(whole)
+    return {name: sorted(found) for name, found in tests.items()}
+
+
+def _digest(marks: str) -> str:
+    digest = hashlib.sha256(marks.encode())
+    for name in sorted(building.committed("pytest_benchjobs", "tests", "scripts", "pyproject.toml")):
+        digest.update(name.encode() + b"\0" + (building.ROOT / name).read_bytes())
+    return digest.hexdigest()[:32]
