@@ -13,12 +13,14 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import pytest
+
 from pytest_benchjobs.system.cache import cache_directory
 from tests import building
 
 # Imported when any interpreter of the environment starts. A process that a test starts is told which one that was, and is
 # that test's, whatever tests it runs itself; so is a fork of a process that was there, which has variables of its own.
-# From Python 3.12 on, a function is noted once for each test; before, all its calls are seen, which takes twice as long.
+# From Python 3.12 on, a function is noted once for each test; before, all its calls are seen, which is slower.
 _RECORDER = """\
 import os, subprocess, sys, threading
 
@@ -73,7 +75,11 @@ Reached = Mapping[str, list[str]]
 
 
 def reached(base: Path, marks: str, options: Iterable[str]) -> Reached:
-    """Run all tests with these marks once, unless that was done for this tree; some minutes."""
+    """Run all tests with these marks once, unless that was done for this tree; half an hour on two processors.
+
+    Raises:
+        SystemExit: pytest could not run them.
+    """
     known = cache_directory("reach") / f"{_digest(marks)}.json"
     if not known.is_file():
         found = _run(base, marks, options)
@@ -104,7 +110,12 @@ def _run(base: Path, marks: str, options: Iterable[str]) -> Reached:
         text=True,
         check=False,
     )
-    print(*done.stdout.splitlines()[-3:], sep="\n", flush=True)
+    if done.returncode not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        raise SystemExit(
+            f"the run that finds what reaches what ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+        )
+    # A test that failed may have reached less than it does, which hides what it would kill.
+    print("what reaches what:", *done.stdout.splitlines()[-1:], flush=True)
     tests: dict[str, set[str]] = collections.defaultdict(set)
     for path in noted.iterdir():
         for line in path.read_text("utf-8", "replace").splitlines():
