@@ -1,8 +1,8 @@
 """`python -m tests.mutation [ROOM ...]`: whether tests notice small changes of the code.
 
 Draws mutants from the modules of all rooms, or of those whose path begins with a ROOM such as `store/`, in proportion to
-their lines, and runs on each the tests for every day that reach its function (`reach.py`), those first that lean on its
-module, until one fails; on what survives, the extended ones too if asked. What survives is printed: whether it matters, a
+their lines, and runs on each the tests for every day that reach its function (`reach.py`), the quickest first, until
+one fails; on what survives, the extended ones too if asked. What survives is printed: whether it matters, a
 person has to say.
 
 Each processor has a copy of the tree with an environment of its own, so that processes which tests start have the mutant,
@@ -29,13 +29,16 @@ from typing import Any
 
 from tests import building, rooms
 from tests.mutation.mutate import Mutant, is_valid, mutants
-from tests.mutation.reach import Reached, reached
+from tests.mutation.reach import Reach, reached
 
 TREE = rooms.ROOT
 PACKAGE = TREE / rooms.PACKAGE
 _DAILY, _EXTENDED = "not extended and not alone", "extended"
 _FIRST = ("unit", "plugin")
 """Rooms of tests that need no engine."""
+_STEPS = 4.0, 60.0
+"""Seconds of the first and of a late step of tests, by what they took before and what it takes to collect one."""
+_COLLECTION = 0.1
 
 
 @dataclasses.dataclass
@@ -108,22 +111,27 @@ def killers(module: str) -> list[list[str]]:
     return [steps[step] for step in sorted(steps)]
 
 
-def reaching(module: str, mutant: Mutant, reach: Reached) -> list[list[str]]:
-    """Return the tests that reach a mutant's function, in the same steps; all where that runs when it is imported."""
-    found = collections.defaultdict(list)
-    known = reach.get(f"{module} {mutant.function}")
-    if not known:
+def reaching(module: str, mutant: Mutant, reach: Reach) -> list[list[str]]:
+    """Return the tests that reach a mutant's function, the quickest first, in steps of ever more seconds."""
+    known = reach.tests.get(f"{module} {mutant.function}")
+    if not known:  # in a process that was not seen, or by no test
         return killers(module)
-    for test in known:
-        found[test.partition("::")[0]].append(test)
-    steps = [[test for file in files for test in found.pop(file, ())] for files in killers(module)]
-    return [tests for tests in (*steps, [test for file in sorted(found) for test in found[file]]) if tests]
+    steps: list[list[str]] = []
+    length, left = _STEPS[0] / 2, 0.0
+    for test in sorted(known, key=reach.seconds.__getitem__):
+        if left <= 0:
+            length = min(2 * length, _STEPS[1])
+            left = length
+            steps.append([])
+        steps[-1].append(test)
+        left -= reach.seconds[test] + _COLLECTION
+    return steps
 
 
 class Copy:
     """A copy of the tree, its environment, and a process in it that runs tests in forks."""
 
-    def __init__(self, directory: Path, reach: Reached) -> None:
+    def __init__(self, directory: Path, reach: Reach) -> None:
         self._reach = reach
         self._tree = directory / "tree"
         building.clone(self._tree)

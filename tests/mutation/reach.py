@@ -1,4 +1,4 @@
-"""Which tests reach a function: found by one run of all of them, and remembered for the tree.
+"""Which tests reach a function, and how long each takes: found by one run of all of them, and remembered for the tree.
 
 A mutant needs no other tests. What a fixture reaches counts for all tests of its file, as others may use what it made.
 """
@@ -6,12 +6,14 @@ A mutant needs no other tests. What a fixture reaches counts for all tests of it
 from __future__ import annotations
 
 import collections
+import dataclasses
 import hashlib
 import json
 import os
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -70,11 +72,19 @@ def begin(directory, package):
 if (directory := os.environ.get("BENCHJOBS_REACH")):
     begin(directory, os.environ["BENCHJOBS_REACH_OF"])
 """
-Reached = Mapping[str, list[str]]
-"""`MODULE FUNCTION` -> tests, and files of tests, that reach it."""
 
 
-def reached(base: Path, marks: str, options: Iterable[str]) -> Reached:
+@dataclasses.dataclass
+class Reach:
+    """What one run of the tests told."""
+
+    tests: dict[str, list[str]]
+    """`MODULE FUNCTION` -> tests that reach it, without their parameters: the names of some differ from run to run."""
+    seconds: dict[str, float]
+    """Test -> how long it took, with all its parameters; in the order of files and of tests in them."""
+
+
+def reached(base: Path, marks: str, options: Iterable[str]) -> Reach:
     """Run all tests with these marks once, unless that was done for this tree; half an hour on two processors.
 
     Raises:
@@ -84,20 +94,21 @@ def reached(base: Path, marks: str, options: Iterable[str]) -> Reached:
     if not known.is_file():
         found = _run(base, marks, options)
         known.parent.mkdir(parents=True, exist_ok=True)
-        known.write_text(json.dumps(found), "utf-8")
-    return json.loads(known.read_text("utf-8"))  # type: ignore[no-any-return]
+        known.write_text(json.dumps(dataclasses.asdict(found)), "utf-8")
+    return Reach(**json.loads(known.read_text("utf-8")))
 
 
-def _run(base: Path, marks: str, options: Iterable[str]) -> Reached:
-    tree, noted = base / "tree", base / "noted"
+def _run(base: Path, marks: str, options: Iterable[str]) -> Reach:
+    tree, noted, report = base / "tree", base / "noted", base / "junit.xml"
     noted.mkdir(parents=True)
     building.clone(tree)
     python = building.environment(base / "environment", [tree, *building.packages()])
     [packages] = (base / "environment").glob("lib/python*/site-packages")
     (packages / "reach_recorder.py").write_text(_RECORDER, "utf-8")
     (packages / "reach.pth").write_text("import reach_recorder\n", "utf-8")
+    reporting = ("-o", "junit_family=xunit1", f"--junitxml={report}")
     done = subprocess.run(
-        [python, "-m", "pytest", "tests", "-q", "-p", "no:cacheprovider", "-m", marks, *options],
+        [python, "-m", "pytest", "tests", "-q", "-p", "no:cacheprovider", "-m", marks, *reporting, *options],
         cwd=tree,
         env={
             **os.environ,
@@ -116,17 +127,32 @@ def _run(base: Path, marks: str, options: Iterable[str]) -> Reached:
         )
     # A test that failed may have reached less than it does, which hides what it would kill.
     print("what reaches what:", *done.stdout.splitlines()[-1:], flush=True)
+    seconds = _seconds(report)
+    files = collections.defaultdict(list)
+    for name in seconds:
+        files[name.partition("::")[0]].append(name)
     tests: dict[str, set[str]] = collections.defaultdict(set)
     for path in noted.iterdir():
         for line in path.read_text("utf-8", "replace").splitlines():
             test, module, function = line.rsplit("\t", 2)
             name, _, phase = test.rpartition(" (")
-            if not name.startswith("tests/"):
-                continue  # of a session that a test runs in its own process
-            # Of tests with parameters, all: the names of some differ from run to run.
-            whole = name.partition("::")[0] if phase == "setup)" else name.partition("[")[0]
-            tests[f"{module} {function}"].add(whole)
-    return {name: sorted(found) for name, found in tests.items()}
+            name = name.partition("[")[0]
+            # Others are of a session that a test runs in its own process.
+            if name in seconds:
+                of_file = files[name.partition("::")[0]] if phase == "setup)" else [name]
+                tests[f"{module} {function}"].update(of_file)
+    return Reach({name: sorted(found) for name, found in tests.items()}, seconds)
+
+
+def _seconds(report: Path) -> dict[str, float]:
+    found: dict[str, float] = collections.defaultdict(float)
+    for case in ElementTree.parse(report).iter("testcase"):
+        file = case.get("file", "")
+        # The class of a test, if it has one, follows its module: `tests.unit.test_score.TestOne`.
+        of_class = case.get("classname", "")[len(file.removesuffix(".py")) + 1 :]
+        name = case.get("name", "").partition("[")[0]
+        found["::".join(filter(None, [file, of_class, name]))] += float(case.get("time", 0))
+    return found
 
 
 def _digest(marks: str) -> str:
