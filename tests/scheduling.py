@@ -122,7 +122,8 @@ class Scheduler:
         """Queue the tests that it is the first to have collected."""
         self._awaited -= 1
         self._collected[node] = {test: index for index, test in enumerate(collection)}
-        listed = json.loads((self._directory / f"{node.gateway.id}.json").read_text("utf-8"))
+        path = self._directory / f"{node.gateway.id}.json"
+        listed = json.loads(path.read_text("utf-8")) if collection else {}  # none, as a path does not exist
         new = {test: Plan(*listed[test]) for test in collection if test not in self._plans}
         self._plans |= new
         self._queue(new)

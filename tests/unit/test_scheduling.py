@@ -69,7 +69,8 @@ class Run:
         worker = Worker(f"gw{len(self.workers)}", tests)
         self.workers.append(worker)
         plans = {test: TESTS[test] for test in tests}
-        (self.directory / f"{worker.name}.json").write_text(json.dumps(plans))
+        if tests:  # else it did not come to that: a path does not exist
+            (self.directory / f"{worker.name}.json").write_text(json.dumps(plans))
         self.scheduler.add_node(worker)
         self.scheduler.add_node_collection(worker, tests)
         self.scheduler.schedule()
@@ -99,6 +100,12 @@ def test_every_test_runs_once(
 ) -> None:
     order = Run(tmp_path, monkeypatch, [[*TESTS]] * workers).finish(prefer)
     assert sorted(order) == sorted(TESTS)
+
+
+def test_a_session_of_workers_that_found_nothing_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert Run(tmp_path, monkeypatch, [[], []]).finish() == []
 
 
 def test_the_longest_begin_and_those_of_a_file_follow_each_other(
