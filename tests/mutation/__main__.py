@@ -39,6 +39,8 @@ _FIRST = ("unit", "plugin")
 _STEPS = 4.0, 60.0
 """Seconds of the first and of a late step of tests, by what they took before and what it takes to collect one."""
 _COLLECTION = 0.1
+_SLOWER = 3.0
+"""A mutant may make tests so many times slower before it is said to hang."""
 
 
 @dataclasses.dataclass
@@ -171,9 +173,11 @@ class Copy:
         try:
             for marks, steps in ((_DAILY, daily), (_EXTENDED, further)):
                 for tests in steps:
-                    found = self.run(tests, marks, seconds)
+                    known = sum(self._reach.seconds.get(test, 0.0) for test in tests)
+                    allowed = max(seconds, _SLOWER * known)
+                    found = self.run(tests, marks, allowed)
                     if found["hangs"] and "::" in found["hangs"]:  # or the machine is slow
-                        alone = self.run([found["hangs"]], marks, seconds)
+                        alone = self.run([found["hangs"]], marks, allowed)
                         if alone["failed"] or alone["hangs"]:
                             found["failed"] = found["hangs"]
                     if found["failed"]:
@@ -214,7 +218,8 @@ def judge_all(drawn: list[tuple[str, Mutant]], base: Path, asked: argparse.Names
     for thread in threads:
         thread.join()
     for test in sorted({verdict.killer for verdict in verdicts if "::" in verdict.killer}):
-        if copies[0].run([test], "", asked.limit)["failed"]:
+        again = copies[0].run([test], "", asked.limit)
+        if again["failed"] or again["hangs"]:
             print(f"fails without a mutant: {test}")
             for verdict in verdicts:
                 verdict.said = "not judged" if verdict.killer == test else verdict.said
@@ -231,7 +236,9 @@ def main() -> None:
     )
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
-    parser.add_argument("--limit", type=float, default=300, help="seconds for a step of tests of a mutant")
+    parser.add_argument(
+        "--limit", type=float, default=300, help="seconds for a step of tests of a mutant, at least"
+    )
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument(
         "--extended", action="store_true", help="run the extended tests on what survives, too"
