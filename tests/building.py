@@ -71,6 +71,13 @@ def environment(directory: Path, paths: Sequence[Path]) -> Path:
     return python
 
 
+def variables(python: Path, **more: str) -> dict[str, str]:
+    """Return variables by which processes, and those that they start, find this environment and nothing before it."""
+    found = {**os.environ, "PATH": f"{python.parent}:{os.environ['PATH']}", **more}
+    found.pop("PYTHONPATH", None)
+    return found
+
+
 def packages() -> list[Path]:
     """Return the directory of what is installed beside this package."""
     return [Path(sysconfig.get_path("purelib"))]

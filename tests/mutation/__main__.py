@@ -137,12 +137,11 @@ class Copy:
         self._reach = reach
         self._tree = directory / "tree"
         building.clone(self._tree)
-        environment = directory / "environment"
-        building.environment(environment, [self._tree, *building.packages()])
+        python = building.environment(directory / "environment", [self._tree, *building.packages()])
         self._server = subprocess.Popen(
-            [environment / "bin" / "python", "-m", "tests.mutation.server"],
+            [python, "-m", "tests.mutation.server"],
             cwd=self._tree,
-            env={**os.environ, "PATH": f"{environment / 'bin'}:{os.environ['PATH']}"},
+            env=building.variables(python),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

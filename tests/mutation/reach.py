@@ -9,7 +9,6 @@ import collections
 import dataclasses
 import hashlib
 import json
-import os
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
@@ -110,12 +109,9 @@ def _run(base: Path, marks: str, options: Iterable[str]) -> Reach:
     done = subprocess.run(
         [python, "-m", "pytest", "tests", "-q", "-p", "no:cacheprovider", "-m", marks, *reporting, *options],
         cwd=tree,
-        env={
-            **os.environ,
-            "PATH": f"{python.parent}:{os.environ['PATH']}",
-            "BENCHJOBS_REACH": str(noted),
-            "BENCHJOBS_REACH_OF": f"{tree}/pytest_benchjobs/",
-        },
+        env=building.variables(
+            python, BENCHJOBS_REACH=str(noted), BENCHJOBS_REACH_OF=f"{tree}/pytest_benchjobs/"
+        ),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
