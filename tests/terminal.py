@@ -46,6 +46,10 @@ class Terminal:
         """What there is to see."""
         return self._tmux("capture-pane", "-p", "-t", "it").rstrip("\n")
 
+    def styled(self) -> str:
+        """The same with its colours, as escape sequences."""
+        return self._tmux("capture-pane", "-p", "-e", "-t", "it").rstrip("\n")
+
     def until(self, condition: Callable[[str], object]) -> str:
         """Wait until what there is to see is so."""
         deadline = time.monotonic() + _PATIENCE

@@ -28,7 +28,7 @@ from pytest_benchjobs.model.errors import (
     FilesRefused,
     OutputLost,
 )
-from pytest_benchjobs.sandbox.docker import calling
+from pytest_benchjobs.sandbox.docker import calling, library
 from pytest_benchjobs.sandbox.docker.calling import Caller
 from pytest_benchjobs.sandbox.docker.engine import Engine
 from pytest_benchjobs.sandbox.docker.library import UnixAdapter
@@ -103,7 +103,8 @@ def scripted(path: Path) -> Iterator[Scripted]:
 @pytest.fixture
 def engine(path: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
-    monkeypatch.setattr(calling, "PAUSES", (0.0,) * 4)
+    for module in (calling, library):
+        monkeypatch.setattr(module, "PAUSES", (0.0,) * 4)
     return Engine()
 
 
@@ -430,8 +431,8 @@ def test_that_a_path_leads_nowhere_is_an_answer(engine: Engine, scripted: Script
     scripted.states["/containers/c/json"] = _state("running")
     missing = http(404, {"message": "page not found"})
     nowhere = http(500, {"message": "lstat /app/out.txt: Not a directory"})
-    # Where an engine does not say it of the file, one that it makes in every container has to be found.
-    for answers in ([missing, missing, http(200, {})], [nowhere]):
+    # Where an engine does not say it of the file, HEAD has to, and one that it makes in every container to be found.
+    for answers in ([missing, missing, http(404, {}), http(200, {})], [nowhere]):
         scripted.answers += answers
         with pytest.raises(docker.errors.APIError):
             engine.client.get_archive("c", "/app/out.txt")
@@ -439,15 +440,26 @@ def test_that_a_path_leads_nowhere_is_an_answer(engine: Engine, scripted: Script
     scripted.answers += [nowhere] * 5
     with pytest.raises(FilesRefused):
         engine.client.get_archive("c", "/app/other.txt")
-    assert len(scripted.asked) == 9
+    assert len(scripted.asked) == 10
+
+
+def test_a_path_that_only_some_answers_lack_is_asked_for_again(engine: Engine, scripted: Scripted) -> None:
+    scripted.states["/containers/c/json"] = _state("running")
+    missing, there = http(404, {"message": "page not found"}), http(200, {})
+    scripted.answers += [missing, missing, there, http(200, b"right")]
+    chunks, _ = engine.client.get_archive("c", "/app/out.txt")
+    assert b"right" in b"".join(chunks)
+    scripted.answers += [missing, missing, there] * 5
+    with pytest.raises(EngineRefused, match="finds no file of a container"):
+        engine.client.get_archive("c", "/app/out.txt")
 
 
 def test_an_engine_that_finds_no_file_at_all_is_not_believed(engine: Engine, scripted: Scripted) -> None:
     scripted.states["/containers/c/json"] = _state("running")
-    scripted.answers += [http(404, {"message": "page not found"})] * 4
+    scripted.answers += [http(404, {"message": "page not found"})] * 25
     with pytest.raises(EngineRefused, match="finds no file of a container"):
         engine.client.get_archive("c", "/app/out.txt")
-    assert len(scripted.asked) == 4
+    assert len(scripted.asked) == 25
 
 
 def test_a_refusal_of_a_question_is_the_clients_own_error(engine: Engine, scripted: Scripted) -> None:

@@ -97,7 +97,8 @@ class Call:
         done: States in which nothing is left to do.
         gone: States in which it can never succeed.
         of_files: Files that an agent left can make it fail.
-        asks: It asks whether something is there; two answers in a row that it is not (404) are believed.
+        asks: It asks whether something is there; two answers in a row that it is not (404) are believed, of files with
+            what another kind of call says (`library`).
     """
 
     does: str

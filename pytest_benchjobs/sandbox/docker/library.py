@@ -29,7 +29,7 @@ import urllib3.exceptions
 from docker.transport import UnixHTTPAdapter
 
 from ...model.errors import EngineRefused
-from .answers import QUESTION, Call, Kind, call_of, kind_of
+from .answers import PAUSES, QUESTION, Call, Kind, call_of, kind_of
 from .calling import Asks, Found, Refusal, caller, is_json, persist
 from .reaper import message, open_unix
 from .words import NO_SUCH_PATH
@@ -78,28 +78,44 @@ class Client(docker.APIClient):
             return self.once(request, **kwargs)
 
         whole = not kwargs.get("stream")
-        answer = persist(
-            self._engine, call, subject, perform, lambda it: _refusal(call, it, whole=whole), _sent(request)
-        )
-        if isinstance(answer, Found):
-            return _made_up(request, answer)
-        if call.of_files and answer.status_code == 404:
+        for pause in (*PAUSES, None):
+            answer = persist(
+                self._engine,
+                call,
+                subject,
+                perform,
+                lambda it: _refusal(call, it, whole=whole),
+                _sent(request),
+            )
+            if isinstance(answer, Found):
+                return _made_up(request, answer)
+            if not call.of_files or answer.status_code != 404:
+                return answer
             words = message(answer.content)
-            if not (_is_about_file(request, words) or self._hands_out_files(request)):
-                raise EngineRefused(f"the Docker Engine finds no file of a container ({words})")
-        return answer
+            if _is_about_file(request, words) or self._is_absent(request):
+                return answer
+            if pause is not None:
+                caller().note_again(f"{call.does}: it is not there, and it is ({words})")
+                caller().rest(pause)
+        raise EngineRefused(f"the Docker Engine finds no file of a container ({words})")
 
-    def _hands_out_files(self, request: requests.PreparedRequest) -> bool:
-        """Return True if the engine finds another file of the same container: then one that it has not is not there."""
-        url = str(request.url).partition("?")[0]
-        for path in _ALWAYS_THERE:
-            with contextlib.suppress(OSError):
-                other = self.prepare_request(requests.Request("GET", url, params={"path": path}))
-                answer = self.once(other, stream=True, timeout=_QUIET)
-                answer.close()
-                if answer.ok:
-                    return True
-        return False
+    def _is_absent(self, request: requests.PreparedRequest) -> bool:
+        """Return True if another kind of call does not find the file either, and files of the container are found."""
+        if self._status("HEAD", str(request.url)) != 404:
+            return False
+        place = str(request.url).partition("?")[0]
+        there = (f"{place}?path={urllib.parse.quote(path)}" for path in _ALWAYS_THERE)
+        return any(self._status("GET", other) == 200 for other in there)
+
+    def _status(self, method: str, url: str) -> int | None:
+        """Return the status of an answer to one request; None: there is none."""
+        with contextlib.suppress(OSError):
+            answer = self.once(
+                self.prepare_request(requests.Request(method, url)), stream=True, timeout=_QUIET
+            )
+            answer.close()
+            return answer.status_code
+        return None
 
     def ask(self, path: str, timeout: float) -> tuple[int, bytes]:
         """Return status and body of a GET that is made once.
