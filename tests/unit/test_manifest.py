@@ -244,6 +244,14 @@ def test_the_only_scorer_needs_no_name(path: Path) -> None:
         assert [scorer.name for scorer in Manifest(path).load("a").scorers] == [name]
 
 
+def test_requirements_may_be_the_text_of_a_file_of_them(path: Path) -> None:
+    text = "benchmark: b\ndefaults: {image: x, problem_statement: y}\nscenarios:\n  - id: a\n    scorers:\n"
+    text += "      - type: python\n        script: '1'\n        requirements: |\n          # for both\n          a==1  # why\n\n          b\n"
+    path.write_text(text)
+    (scorer,) = Manifest(path).load("a").scorers
+    assert scorer.requirements == ("a==1", "b")
+
+
 def test_a_wrong_header_does_not_hide_mistakes_of_scenarios(path: Path) -> None:
     path.write_text("benchmrk: b\nscenarios:\n  - {id: a, workdir: [1]}\n")
     with pytest.raises(InputError) as raised:
