@@ -156,6 +156,11 @@ class Copy:
         self._server.stdin.flush()
         return json.loads(self._server.stdout.readline())  # type: ignore[no-any-return]
 
+    def allowed(self, tests: list[str], seconds: float) -> float:
+        """Return how many seconds these tests may take: at least so many."""
+        known = (self._reach.seconds.get(test.partition("[")[0], 0.0) for test in tests)
+        return max(seconds, _SLOWER * sum(known))
+
     def write(self, module: str, source: str) -> None:
         """Write a module, with a time of its own: bytecode is known by that and the length."""
         path = self._tree / rooms.PACKAGE / module
@@ -172,8 +177,7 @@ class Copy:
         try:
             for marks, steps in ((_DAILY, daily), (_EXTENDED, further)):
                 for tests in steps:
-                    known = sum(self._reach.seconds.get(test, 0.0) for test in tests)
-                    allowed = max(seconds, _SLOWER * known)
+                    allowed = self.allowed(tests, seconds)
                     found = self.run(tests, marks, allowed)
                     if found["hangs"] and "::" in found["hangs"]:  # or the machine is slow
                         alone = self.run([found["hangs"]], marks, allowed)
@@ -217,7 +221,7 @@ def judge_all(drawn: list[tuple[str, Mutant]], base: Path, asked: argparse.Names
     for thread in threads:
         thread.join()
     for test in sorted({verdict.killer for verdict in verdicts if "::" in verdict.killer}):
-        again = copies[0].run([test], "", asked.limit)
+        again = copies[0].run([test], "", copies[0].allowed([test], asked.limit))
         if again["failed"] or again["hangs"]:
             print(f"fails without a mutant: {test}")
             for verdict in verdicts:
