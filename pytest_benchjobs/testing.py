@@ -33,7 +33,7 @@ from .model.job import JobConfig, Owner
 from .model.result import ImageRecord
 from .model.scenario import Environment, Network, Scenario
 from .sandbox.carrying import take
-from .sandbox.door import DOOR, DOOR_FAILED, SOCKET
+from .sandbox.door import DOOR_FAILED, SOCKET, behind_door
 from .sandbox.host_command import HostSandbox, LocalCommand, LocalDoor, send
 from .sandbox.protocol import (
     BYTECODE,
@@ -186,20 +186,19 @@ class FakeSandbox(HostSandbox):
         stopping: Stopping | None = None,
     ) -> ExecResult:
         """Run a command here. One behind the door is given a port of its own to reach the gateway at."""
-        program, *arguments = argv
+        command_line = tuple(argv)
         with contextlib.ExitStack() as stack:
             door = None
-            if program == DOOR:
+            if (behind := behind_door(command_line)) is not None:
                 try:
                     door = stack.enter_context(contextlib.closing(LocalDoor(self._host(SOCKET))))
                 except OSError as error:
                     sink(f"bench: the gateway cannot be reached: {error}\n".encode())
                     return ExecResult(DOOR_FAILED, timed_out=False, seconds=0)
-                self._port = door.port
-                program, *arguments = arguments
+                self._port, command_line = door.port, behind
             given = {**self.spec.environment.env, **(env or {})}
             command = LocalCommand.start(
-                [self._translate(argument) for argument in (program, *arguments)],
+                [self._translate(argument) for argument in command_line],
                 self._host(workdir or self.workdir),
                 {**host_environment(), **{name: self._translate(value) for name, value in given.items()}},
                 sink,
@@ -293,7 +292,8 @@ class FakeSandbox(HostSandbox):
 
     def changed(self, directory: str) -> Changed:
         """All there is: it does not know what was there before."""
-        return Changed(tuple(f"{directory}/{path.name}" for path in self._host(directory).iterdir()), ())
+        inside = PurePosixPath(directory)
+        return Changed(tuple(str(inside / path.name) for path in self._host(directory).iterdir()), ())
 
     def signal(self, pid: int, name: str) -> None:
         """Send a signal to what was started here."""

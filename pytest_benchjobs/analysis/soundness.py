@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from ..model.errors import BROKEN_SCORER, ReferenceFailed
 from ..model.result import Outcome, TrialResult
-from ..model.scenario import Validation
+from ..model.scenario import GradeIn, Validation
 
 ORACLE, NOP = "oracle", "nop"
 _GRADED = (Outcome.PASSED, Outcome.FAILED)
@@ -115,15 +115,20 @@ def _needs_network(agent: str, result: TrialResult, line: str) -> Problem:
 
 def advice(found: Sequence[Problem], results: Sequence[TrialResult]) -> str | None:
     """Return a suggestion that would improve a sound scenario; None without one."""
-    if verdict(found) is not Verdict.OK:
-        return None
-    ends = [one.agent_end for one in results if one.agent.name == ORACLE]
-    if not ends or any(end is None or end.elsewhere != () for end in ends):
+    mine = [one for one in results if one.agent.name == ORACLE]
+    in_place = bool(mine) and all(one.graded_in is GradeIn.AGENT_CONTAINER for one in mine)
+    if verdict(found) is not Verdict.OK or not in_place or any(_needs_its_place(one) for one in mine):
         return None
     return (
-        "its reference changes nothing outside of the workdir, so it can be graded in a fresh container, where what an "
-        "agent leaves is data: add `fresh_container: {patch: true}`, or the paths that are graded"
+        "its reference leaves nothing running and changes nothing of the image, so it can be graded in a fresh "
+        "container, where what an agent leaves is data: remove `grade_in: agent_container`, and name what is not in "
+        "the workdir in `carry`"
     )
+
+
+def _needs_its_place(result: TrialResult) -> bool:
+    end = result.agent_end
+    return end is None or bool(end.tampered or end.lived_on)
 
 
 def verdict(found: Sequence[Problem]) -> Verdict:
@@ -156,12 +161,12 @@ def _broken(agent: str, result: TrialResult) -> Problem:
 
 
 def _lost(result: TrialResult) -> str:
-    """Describe processes and changes removed before grading, which the scorers may have looked for."""
+    """Describe what was not there for grading, which the scorers may have looked for: processes and files."""
     killed = () if result.agent_end is None else result.agent_end.killed
-    lost = f"; killed before grading, unless `grading: contract`: {', '.join(killed[:5])}" if killed else ""
-    return lost + "".join(
-        f"; {note}" for note in result.notes if "grading" in note and not note.startswith("killed ")
-    )
+    lost = [note for note in result.notes if note.startswith("not there for grading")]
+    if killed:
+        lost.append(f"killed before grading, unless `grade_in: agent_container`: {', '.join(killed[:5])}")
+    return "".join(f"; {one}" for one in lost)
 
 
 def _flaky(agent: str, graded: Sequence[TrialResult]) -> list[Problem]:
@@ -189,9 +194,6 @@ def _unexpected(agent: str, validation: Validation, graded: Sequence[TrialResult
     score = "" if first.score is None else f", score {first.score:g} of {first.threshold:g}"
     times = "" if len(wrong) == 1 else f" {len(wrong)} times"
     why = f" ({first.failure.class_})" if first.failure is not None else ""
-    undone = () if agent != ORACLE or first.agent_end is None else first.agent_end.tampered
-    if undone:
-        score += f"; undone before grading, unless `keep_changes` names it: {', '.join(undone[:5])}"
     score += _lost(first)
     ended = f"{first.outcome.value}{why}{times}{score}"
     return [Problem(kind, agent, first.attempt, wanted.value, ended, first.path or None)]

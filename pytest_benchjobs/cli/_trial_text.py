@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from ..model.scenario import GradeIn
 from ..report.console import describe
 from ..report.table import Column, render
 from ..report.units import cost, counted, duration, figure, number
@@ -75,6 +76,7 @@ def _head(document: ShowDocument) -> Iterator[str]:
         ("Agent", f"{result.agent.label}{version}"),
         ("Command", result.agent.model if result.agent.name == "command" else None),
         ("Ended", _ending(result.agent_end)),
+        ("Graded", _GRADED.get(result.graded_in)),
         ("Image", None if result.image is None else result.image.reference),
         ("Kept", result.kept),
     ]
@@ -83,6 +85,13 @@ def _head(document: ShowDocument) -> Iterator[str]:
             first, *rest = clean(text).split("\n")
             yield f"{title + ':':<9}{first}"
             yield from (f"{'':<9}{line}" for line in rest)
+
+
+_GRADED = {
+    GradeIn.FRESH: "in a fresh container",
+    GradeIn.AGENT_CONTAINER: "in the agent's container",
+    None: None,
+}
 
 
 def _ending(end: AgentEnd | None) -> str | None:

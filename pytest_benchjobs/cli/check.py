@@ -261,6 +261,8 @@ def _logs(found: Sequence[Problem], results: Sequence[TrialResult], root: Path) 
 
 def check_lines(document: CheckDocument) -> Iterator[str]:
     """Lines of `check`."""
+    from ..trial.ending import some
+
     width = max(len(scenario.verdict.value) for scenario in document.scenarios)
     for scenario in document.scenarios:
         yield f"{scenario.verdict.value:{width}}  {one_line(f'{scenario.benchmark}::{scenario.scenario}', 200)}"
@@ -270,8 +272,11 @@ def check_lines(document: CheckDocument) -> Iterator[str]:
             yield line if problem.files is None else f"{line}; see {one_line(problem.files)}"
             yield from (f"    {line}" for line in problem.logs)
     # Scenarios of a benchmark are often alike: print each advice once.
-    for text, count in Counter(one.advice for one in document.scenarios if one.advice is not None).items():
-        yield f"advice for {counted(count, 'scenario')}: {text}"
+    advised: dict[str, list[str]] = {}
+    for one in document.scenarios:
+        if one.advice is not None:
+            advised.setdefault(one.advice, []).append(f"{one.benchmark}::{one.scenario}")
+    yield from (f"advice for {some(names)}: {text}" for text, names in advised.items())
     counts = Counter(scenario.verdict.value for scenario in document.scenarios)
     listed = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
     yield f"{counted(len(document.scenarios), 'scenario')}: {listed}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ..model.ending import Ending
@@ -16,6 +16,7 @@ from .tokens import Tokens
 
 _MODELS = 32
 _LONGEST_MODEL = 200
+_LONGEST_TOOL = 60
 _FOR_GOOD = frozenset({Ending.BUDGET, Ending.QUOTA, Ending.TRIAL_LIMIT})
 _STOPPING = frozenset(
     {Ending.AUTHENTICATION, Ending.UNKNOWN_MODEL, Ending.RATE_LIMITED, Ending.ENDPOINT_DOWN, *_FOR_GOOD}
@@ -59,6 +60,7 @@ class TrialState:
         self._succeeded = False
         self._models: dict[str, _Model] = {}
         self._refused: dict[str, None] = {}
+        self._taken_out: dict[str, None] = {}
         self.changed: list[str] = []
         """Recorded files that answered a request other than the recorded one."""
         self._grace: asyncio.TimerHandle | None = None
@@ -68,6 +70,7 @@ class TrialState:
             self.spending.carry(carried["spending"], within_try="within_try" in carried)
             self._models = {name: _Model(**model) for name, model in carried["models"].items()}
             self._refused = dict.fromkeys(carried["refused"])
+            self._taken_out = dict.fromkeys(carried["taken_out"])
 
     def answered(
         self,
@@ -101,6 +104,12 @@ class TrialState:
         """Note a model whose call was refused, because the trial may not call it."""
         if len(self._refused) < _MODELS:
             self._refused[model[:_LONGEST_MODEL]] = None
+
+    def took_out(self, tools: Iterable[str]) -> None:
+        """Note tools of the endpoint that a call offered, and was passed on without."""
+        for tool in tools:
+            if len(self._taken_out) < _MODELS:
+                self._taken_out[tool[:_LONGEST_TOOL]] = None
 
     def _check_meterable(self, tokens: Tokens, cost: float | None, model: str) -> None:
         limits = (self.spending.limits, self._job.spending.limits)
@@ -177,6 +186,7 @@ class TrialState:
             "models": {name: model.calls for name, model in self._models.items()},
             "unpriced": [name for name, model in self._models.items() if not model.priced],
             "refused": list(self._refused),
+            "taken_out": list(self._taken_out),
             "unfinished": doubtful.calls,
             "at_most": round(spent.cost + doubtful.cost, 12) if doubtful.bounded else None,
             "changed": self.changed,
@@ -184,6 +194,7 @@ class TrialState:
                 "spending": self.spending.carried(),
                 "models": {name: dataclasses.asdict(model) for name, model in self._models.items()},
                 "refused": list(self._refused),
+                "taken_out": list(self._taken_out),
             },
             "job_stopped": stopped,
             "job_message": why,

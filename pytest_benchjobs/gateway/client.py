@@ -171,6 +171,8 @@ class RouteReport:
     """Seconds for which the endpoint was silent before the agent gave up the last call. 0: it has answered since."""
     refused: tuple[str, ...] = ()
     """Models whose calls were refused."""
+    taken_out: tuple[str, ...] = ()
+    """Tools of the endpoint that were taken out of requests, which only offered them."""
     unfinished: int = 0
     """Calls that were sent and not answered completely, so their cost is unknown."""
     at_most: float | None = None
@@ -186,7 +188,7 @@ class RouteReport:
     def read(cls, said: Mapping[str, Any]) -> RouteReport:
         """Read the report of a gateway, which `accounting` wrote."""
         endings = {name: said[name] and Ending(said[name]) for name in ("ending", "job_stopped")}
-        names = {name: tuple(said[name]) for name in ("unpriced", "refused", "changed")}
+        names = {name: tuple(said[name]) for name in ("unpriced", "refused", "taken_out", "changed")}
         return cls(**{**said, **endings, **names, "usage": Usage.model_validate(said["usage"])})
 
 
@@ -198,6 +200,8 @@ class Terms:
     """For all tries together."""
     models: Sequence[str] = ()
     """Models it may call, its own first; `*` stands for anything. Empty: every model."""
+    provider_tools: Sequence[str] | None = None
+    """Tools that endpoints may run for it. None: all."""
     secrets: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
     """Name -> value of secrets that must not be recorded, besides keys."""
     carried: Mapping[str, Any] | None = dataclasses.field(default=None, repr=False)

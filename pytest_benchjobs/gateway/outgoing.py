@@ -16,8 +16,9 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from .allowed import Allowed
 from .prices import Prices, at_rate
+from .provider_tools import EVERY_TOOL, ProviderTools
 from .tokens import Tokens
-from .wires import Call, Kind, tables
+from .wires import Call, Kind, Unsendable, tables
 
 _HEADERS = frozenset(
     [
@@ -29,7 +30,7 @@ _HEADERS = frozenset(
 )
 _HEADER_BEGINNINGS = ("x-stainless-", "x-claude-code-", "x-codex-", "x-openrouter-")
 # Some servers ignore the case of keys: to them these keys, in any case, are the ones checked here.
-_LOOKED_AT = ("model", "models", "stream", "stream_options", "background")
+_LOOKED_AT = ("model", "models", "stream", "stream_options", "background", "tools", "tool_choice", "type")
 _FREE = frozenset(
     [
         *("messages", "input", "contents", "instructions"),
@@ -56,10 +57,6 @@ _OF_PARTS = ("file_id", "file_url", "fileData")
 _PROMPTS = ("messages", "input", "contents", "system", "systemInstruction")
 
 
-class Unsendable(ValueError):
-    """A body that not all servers read, and charge for, in the same way."""
-
-
 class Outgoing:
     """The body of one call, kept as bytes: parsed, a small body may take a lot of memory.
 
@@ -69,12 +66,14 @@ class Outgoing:
         Unsendable: it cannot be passed on.
     """
 
-    def __init__(self, call: Call, body: bytes, allowed: Allowed) -> None:
+    def __init__(self, call: Call, body: bytes, allowed: Allowed, tools: ProviderTools = EVERY_TOOL) -> None:
         asked = {} if call.method == "GET" else _parsed(body)
         if call.kind in (Kind.CHAT, Kind.MESSAGES, Kind.RESPONSES) and asked.get("model") is None:
             asked |= {"model": allowed.asked} if allowed.asked else {}
         if asked.get("background") not in (None, False):
             raise Unsendable("usage of background answers cannot be counted; leave `background` out")
+        self.taken_out = tools.take_out(call, asked)
+        """Names of tools of the endpoint that it offered, and that the trial may not use."""
         self.models = tuple(itertools.islice(_models(call, asked), _MOST_MODELS + 1))
         """All models that it names: in the path, in the body, as fallbacks, in tools that have their own."""
         if len(self.models) > _MOST_MODELS:

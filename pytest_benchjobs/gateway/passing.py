@@ -21,9 +21,10 @@ from .connections import Connections
 from .exchange import NO_RETRY, Exchange, error
 from .failures import Failure
 from .job import Job
-from .outgoing import Outgoing, Unsendable
+from .outgoing import Outgoing
+from .provider_tools import ProviderTools
 from .record import Recording, Replay
-from .wires import Call, recognise, wire_of
+from .wires import Call, Unsendable, recognise, wire_of
 
 LARGEST_REQUEST = 32 << 20
 _LARGE = 1 << 20
@@ -39,6 +40,7 @@ class Passing:
     connections: Connections
     targets: Mapping[Wire, Upstream]
     allowed: Allowed
+    tools: ProviderTools
     recording: Recording | None
     replay: Replay | None
     # A request is held in memory until it is answered, for retries.
@@ -57,7 +59,7 @@ class Passing:
         async with self._large if _may_be_large(request) else contextlib.nullcontext():
             try:
                 body = await request.read()
-                outgoing = Outgoing(call, body, self.allowed)
+                outgoing = Outgoing(call, body, self.allowed, self.tools)
                 others = [model for model in outgoing.models if not self.allowed.permits(model)]
             except web.HTTPRequestEntityTooLarge:
                 return error(call.wire, 413, f"the request is larger than {LARGEST_REQUEST >> 20} MiB")
@@ -68,6 +70,7 @@ class Passing:
                 name = one_line(others[0], 200)
                 allow = f"to allow it, give --bench-allow-model {shlex.quote(name)}"
                 return self._refused(call, 403, f"this trial may not call the model {name}; {allow}")
+            self.state.took_out(outgoing.taken_out)
             exchange = Exchange(self.job, self.state, self.connections, target, call, outgoing, request)
             return await exchange.run(self.recording, self.replay)
 

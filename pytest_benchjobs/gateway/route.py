@@ -20,6 +20,7 @@ from .client import SpendingLimits, Upstream
 from .connections import Connections
 from .job import Job
 from .passing import LARGEST_REQUEST, Passing
+from .provider_tools import ProviderTools
 from .public_prices import warm_up
 from .record import Recording, Replay
 
@@ -80,7 +81,10 @@ class ServedRoute:
         replay = None if job.replay is None else Replay(job.replay, trial, secrets)
         allowed = Allowed(request["models"])
         self._connections = Connections()
-        self._passing = Passing(job, self._state, self._connections, targets, allowed, recording, replay)
+        tools = ProviderTools(request["provider_tools"])
+        self._passing = Passing(
+            job, self._state, self._connections, targets, allowed, tools, recording, replay
+        )
         self._server = web.Server(
             self._handle,
             request_factory=_request,

@@ -14,6 +14,10 @@ from typing import Any
 from ..model.endpoint import Wire
 
 
+class Unsendable(ValueError):
+    """A request that is not passed on: servers could read it in two ways, or it asks for what its trial may not use."""
+
+
 class Kind(enum.Enum):
     """Kind of a call; decides the place of usage in its answer."""
 

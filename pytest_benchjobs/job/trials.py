@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..model.errors import BudgetSpent, DiskFull, GatewayLost, InfrastructureError, QuotaReached
+from ..model.job import placed
 from ..model.quota import OnQuota
 from ..model.result import Failure, Outcome, Trial, TrialResult
 from ..sandbox.late import LateProvider
@@ -144,7 +145,7 @@ class Trials(Generic[T]):
         if self._rescore is None:
             self._ahead = Ahead(
                 self._supply,
-                lambda ticket: self.fates.environments_ahead(ticket.trial()),
+                lambda ticket: self.fates.environments_ahead(self._trial_of(ticket)),
                 self._job.concurrency,
                 limited=self._job.image_budget is not None,
             )
@@ -201,7 +202,7 @@ class Trials(Generic[T]):
         # A rerun by a plugin never reuses an earlier result.
         if self.fates.may_take(ticket) and ticket.node_id not in self._flown:
             with contextlib.suppress(Exception):  # the trial reports it as its own error
-                trial = ticket.trial()
+                trial = self._trial_of(ticket)
                 decided = self.fates.decide(ticket, trial)
                 if isinstance(decided, Take):
                     flight.land(ticket, self._take(trial, decided))
@@ -212,6 +213,10 @@ class Trials(Generic[T]):
             self._fates[ticket.node_id] = fate
         self._submit_ahead(ticket, runs=not isinstance(fate, Skip))
         flight.submit(ticket)
+
+    def _trial_of(self, ticket: T) -> Trial:
+        """Read the scenario of a trial, which is graded where the job wants it."""
+        return placed(ticket.trial(), self._job)
 
     def refuse(self, flight: Flight[T], ticket: T, why: Failure, *, skips: bool) -> None:
         """Submit a trial that cannot run: its result is an error, or skipped, with the reason."""
@@ -273,7 +278,7 @@ class Trials(Generic[T]):
         clock = Clock()
         trial: Trial | None = None
         try:
-            trial = ticket.trial()
+            trial = self._trial_of(ticket)
             self._flown.add(trial.node_id)
             at, prepared = self._prepared.pop(trial.node_id, (0.0, None))
             fate = self._fates.pop(trial.node_id, None) or self.fates.skip_read(ticket, trial) or Run()
@@ -369,14 +374,14 @@ class Trials(Generic[T]):
                 notes=() if cut is None else (_about_cut(cut),),
             )
         original = JobBundle.open(self._job.directory, self._rescore).find(trial)
-        if original is not None and original.kept is not None:
+        if original is None or original.kept is None:
+            why = f"nothing of it was kept in job {self._rescore}, so it cannot be graded again; "
+            why += "keep trials with --bench-keep"
+        elif original.agent_end is not None and original.agent_end.lived_on:
+            why = "it was graded beside processes that the agent had left running, and those are not kept; run it again"
+        else:
             return run_trial(trial, services, cancellation, original=original)
-        why = Failure(
-            class_="not_kept",
-            message=f"nothing of it was kept in job {self._rescore}, so it cannot be graded again; "
-            "keep trials with --bench-keep",
-        )
-        return self._committed(trial, why, Outcome.SKIPPED)
+        return self._committed(trial, Failure(class_="not_kept", message=why), Outcome.SKIPPED)
 
     def lost(self, trial: Trial, why: Failure) -> TrialResult:
         """Return the result of a trial whose process died: the stored one if it had ended, else an error."""

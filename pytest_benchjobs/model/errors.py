@@ -15,7 +15,7 @@
             ├── EntrypointEnded, EnvironmentFailed, AgentSetupFailed, AgentLacks, ReferenceFailed, FixtureFailed
             ├── OutOfMemory
             ├── ModelAuthFailed, ModelUnknown, BudgetSpent ── QuotaReached
-            └── ScorerCrashed, ScorerTimeout, ScoreMissing, ScoreInvalid
+            └── ScorerCrashed, ScorerTimeout, ScoreMissing, ScoreInvalid ── ScoreContradicted
 
 What the *agent* did wrong (a low score, a timeout, a crash) is no exception: it is a `Failure` in a result.
 """
@@ -234,6 +234,10 @@ class EnvironmentFailed(InfrastructureError):
     code = "environment"
 
 
+class UntouchedFailed(EnvironmentFailed):
+    """A sandbox without any agent could not be made ready: no agent is the cause."""
+
+
 class EntrypointEnded(InfrastructureError):
     """The image's own ENTRYPOINT ended before the agent began."""
 
@@ -294,5 +298,11 @@ class ScoreInvalid(InfrastructureError):
     code = "score_invalid"
 
 
-BROKEN_SCORER = (ScorerCrashed.code, ScoreMissing.code, ScoreInvalid.code)
+class ScoreContradicted(ScoreInvalid):
+    """Two scores of one scorer that differ: code of the agent may have given one of them."""
+
+    code = "score_contradicted"
+
+
+BROKEN_SCORER = (ScorerCrashed.code, ScoreMissing.code, ScoreInvalid.code, ScoreContradicted.code)
 """Classes of errors that a scorer makes, rather than its time limit or the engine."""

@@ -7,15 +7,15 @@ import fnmatch
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime, Field, model_validator
 
 from .agent import AgentSpec
 from .base import SCHEMA_VERSION, Model, SchemaVersion, Score, Seconds, Size
 from .gate import GateConfig, RoundReport
 from .policy import EACH, AttemptPolicy
 from .quota import OnQuota, Quota
-from .result import Failure
-from .scenario import Grading
+from .result import Failure, Trial
+from .scenario import FreshContainer, GradeIn
 from .usage import Usage
 
 
@@ -153,10 +153,10 @@ class JobConfig(Model):
     """Bytes that the images which this job brings may take."""
     interleave: bool = False
     """Agents take turns."""
-    grading: Grading | None = None
+    grade_in: GradeIn | None = None
     """For all scenarios; default: each one's own."""
     keep_processes: tuple[str, ...] = ()
-    """Patterns of scenario ids that are always graded by contract."""
+    """Patterns of scenario ids that are always graded in the agent's container."""
     check: bool = False
     """The benchmark itself is checked: `nop` looks for the reference, and after the first attempt no scorer has a
     network that it did not request."""
@@ -168,11 +168,15 @@ class JobConfig(Model):
     name: str | None = None
     metadata: dict[str, str] = {}
 
-    def grading_of(self, scenario: str, own: Grading) -> Grading:
-        """Grading of the scenario with this id. `own` is the choice of its author."""
-        if any(fnmatch.fnmatchcase(scenario, pattern) for pattern in self.keep_processes):
-            return Grading.CONTRACT
-        return self.grading or own
+    @model_validator(mode="before")
+    @classmethod
+    def _reads_earlier_keys(cls, values: Any) -> Any:
+        """Read `grading` of earlier versions: `contract` was the agent's container, `strict` is no more."""
+        if isinstance(values, dict) and "grading" in values:
+            values = dict(values)
+            if values.pop("grading") == "contract" and values.get("grade_in") is None:
+                values["grade_in"] = GradeIn.AGENT_CONTAINER
+        return values
 
     def of(self, benchmark: str) -> JobConfig:
         """Configuration for one benchmark, with the overrides of `per_benchmark`."""
@@ -181,6 +185,32 @@ class JobConfig(Model):
             return self
         changes = {key: value for key, value in overrides if value is not None and key != "params"}
         return self.model_copy(update={**changes, "params": {**self.params, **overrides.params}})
+
+
+def placed(trial: Trial, job: JobConfig) -> Trial:
+    """Return a trial that is graded where its job wants it: itself where the job asks for nothing else.
+
+    What has to be in a fresh container stays there: `paths`, a patch, another image, and feedback.
+    """
+    scenario, wanted = trial.scenario, job.grade_in
+    if any(fnmatch.fnmatchcase(scenario.id, pattern) for pattern in job.keep_processes):
+        wanted = GradeIn.AGENT_CONTAINER
+    if wanted is None or scenario.feedback is not None:
+        return trial
+    steps = tuple(
+        step.model_copy(update={"fresh_container": _placed(step.fresh_container, wanted)})
+        for step in scenario.steps
+    )
+    fresh = _placed(scenario.fresh_container, wanted)
+    return trial.model_copy(
+        update={"scenario": scenario.model_copy(update={"fresh_container": fresh, "steps": steps})}
+    )
+
+
+def _placed(own: FreshContainer | None, wanted: GradeIn) -> FreshContainer | None:
+    if wanted is GradeIn.FRESH:
+        return own or FreshContainer()
+    return None if own is None or (own.is_workdir and own.environment is None) else own
 
 
 class Owner(Model):

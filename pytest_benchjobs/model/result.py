@@ -13,10 +13,10 @@ from .base import SCHEMA_VERSION, Model, SchemaVersion, Score
 from .ending import Ending
 from .known_failure import Known
 from .metric import Metric
-from .scenario import Scenario
+from .scenario import GradeIn, Scenario
 from .usage import Usage
 
-_COMPARED = ("agent", "parameters")
+_COMPARED = ("agent", "parameters", "place")
 """Parts of a signature that a comparison is about."""
 
 
@@ -40,6 +40,7 @@ class FailureClass(enum.StrEnum):
     TURN_LIMIT = "turn_limit"
     MODEL_REFUSED = "model_refused"
     UNGRADABLE = "ungradable"
+    TAMPERED = "tampered"
     FORBIDDEN = "forbidden"
 
 
@@ -125,10 +126,16 @@ class AgentEnd(Model):
     message: str | None = None
     """More about that, in a line."""
     tampered: tuple[str, ...] = ()
-    """Programs, and what they load by themselves, that it had changed or got in front of; undone before grading."""
+    """Paths of the image outside of the workdir that it changed, where it is graded in that container: the first of
+    many. Of earlier versions: what was undone before grading."""
     elsewhere: tuple[str, ...] | None = None
-    """Changes that a patch of the workdir would not have, the first of many. None: not looked for."""
+    """Of earlier versions: changes that a patch of the workdir would not have."""
     output_bytes: int = 0
+
+    @property
+    def lived_on(self) -> bool:
+        """True if processes that it had left running were there for grading."""
+        return len(self.leftovers) > len(self.killed)
 
 
 class StepResult(Model):
@@ -164,11 +171,14 @@ class Signature(Model):
     value: str
     """Of all parts together."""
     parts: dict[str, str]
-    """`scenario`, `environment`, `scorers`, `agent`, `parameters`, `limits`, `image` -> digest."""
+    """`scenario`, `environment`, `scorers`, `agent`, `parameters`, `limits`, `place`, `image` -> digest."""
 
     @property
     def comparable(self) -> str:
-        """Digest of what both sides of a comparison must have in common: all parts but the agent and its parameters."""
+        """Digest of what both sides of a comparison must have in common.
+
+        That is all parts but the agent, its parameters, and where it was graded.
+        """
         common = sorted((name, digest) for name, digest in self.parts.items() if name not in _COMPARED)
         return hashlib.sha256(repr(common).encode()).hexdigest()[:16]
 
@@ -220,6 +230,8 @@ class TrialResult(Model):
     metrics: tuple[Metric, ...] = ()
     """Metrics of all scorers. Where two have the same name, the second is `NAME#2`."""
     agent_end: AgentEnd | None = None
+    graded_in: GradeIn | None = None
+    """Container that programs of scorers ran in; of several steps, the agent's if any did there. None: none ran."""
     usage: Usage = Usage()
     """Of all tries together."""
     grading_usage: Usage = Usage()

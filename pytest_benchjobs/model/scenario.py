@@ -20,6 +20,9 @@ MAIN = "main"
 """The service that is the container of the trial, in a file of Docker Compose."""
 
 Network = Literal["public", "none", "allowlist"]
+TOOL_NAME = r"^[a-z][a-z0-9_]{0,59}$"
+ProviderTool = Annotated[str, Field(pattern=TOOL_NAME)]
+"""Name of a tool that an endpoint runs, in lower case and without its version: `web_search`."""
 EnvName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 EnvTable = dict[EnvName, str]
 
@@ -55,13 +58,13 @@ class HealthCheck(Model):
     retries: Annotated[int, Field(ge=1)] = 3
 
 
-class Grading(enum.StrEnum):
-    """Treatment of processes while a trial is graded."""
+class GradeIn(enum.StrEnum):
+    """Place where a trial is graded."""
 
-    STRICT = "strict"
-    """Nothing: every process ends, what the ENTRYPOINT and the set-up had running is started again."""
-    CONTRACT = "contract"
-    """Daemons of the agent live on, as Harbor's tasks expect; processes that still hang on the agent end."""
+    FRESH = "fresh"
+    """An untouched container, which gets the agent's files: nothing else that it did is there."""
+    AGENT_CONTAINER = "agent_container"
+    """The container that the agent worked in, as Harbor's tasks expect: daemons live on, and nothing is undone."""
 
 
 class ServiceImage(Model):
@@ -94,6 +97,10 @@ class Environment(Model):
     """Instead of an image: what was kept of a trial, `JOB/TRIAL` or its reference."""
     build_args: dict[str, str] = {}
     build_timeout: Seconds = 600.0
+    hidden: tuple[Path, ...] = ()
+    """Absolute paths that no build context holds: of the manifest, and of what its references and scorers name."""
+    git_history: str | None = None
+    """Where the history of the repositories in the workdir ends: `base`, the commit of `HEAD`, or a commit."""
     workdir: str | None = None
     """Absolute path in the container; default: the image's own."""
     user: str | None = None
@@ -112,8 +119,6 @@ class Environment(Model):
     """Start the image's ENTRYPOINT instead of overriding it (what Harbor does)."""
     allow_sudo: bool = False
     """Leave out `no-new-privileges`, so that set-user-id programs such as sudo work."""
-    grading: Grading = Grading.STRICT
-    """Treatment of the agent's processes during grading, for every agent."""
     setup: tuple[str, ...] = ()
     """Shell commands run in order before the agent."""
     setup_timeout: Seconds = 600.0
@@ -137,7 +142,7 @@ class Environment(Model):
 
     def of_service(self, image: ServiceImage) -> Environment:
         """Return what it takes to have the image of a service."""
-        return Environment(**dict(image), build_timeout=self.build_timeout)
+        return Environment(**dict(image), build_timeout=self.build_timeout, hidden=self.hidden)
 
     @property
     def image_source(self) -> tuple[object, ...]:
@@ -148,6 +153,8 @@ class Environment(Model):
             self.context,
             self.snapshot,
             tuple(sorted(self.build_args.items())),
+            self.hidden,
+            *((self.git_history, self.workdir) if self.git_history else ()),
         )
 
     @property
@@ -238,15 +245,34 @@ class CarriedPath(Model):
 
 
 class FreshContainer(Model):
-    """Grade in a container of its own: what the agent left comes along as files, and nothing else of it does."""
+    """Grade in a container of its own: what the agent left comes along as files, and nothing else of it does.
+
+    Without `paths` and `patch` that is the workdir.
+    """
 
     paths: tuple[CarriedPath, ...] = ()
+    """These instead of the workdir."""
+    carry: tuple[CarriedPath, ...] = ()
+    """These beside the workdir."""
     patch: bool = False
     """Carry along all that the agent changed, added or deleted below the workdir, without `.git`."""
     ignored: bool = True
     """Of a patch, also what the repository in the workdir has git ignore, which no diff has."""
     environment: Environment | None = None
     """Environment of the container; default: as the agent's, set up the same way."""
+
+    @property
+    def is_workdir(self) -> bool:
+        """True if the whole workdir comes along."""
+        return not self.paths and not self.patch
+
+    @property
+    def is_default(self) -> bool:
+        """True if its scenario asks for nothing in particular."""
+        return self == _WORKDIR
+
+
+_WORKDIR = FreshContainer()
 
 
 class Answer(Model):
@@ -274,7 +300,7 @@ class Answer(Model):
 
 
 class Feedback(Model):
-    """Further turns for an agent whose work does not pass: it is shown what a scorer printed, and goes on.
+    """Further turns for an agent whose work does not pass: it is told which tests failed, and goes on.
 
     It goes on in the same container, as a new process with a new problem statement. Each turn is graded in a fresh
     container, so nothing that scorers put in is there when the agent goes on.
@@ -283,14 +309,16 @@ class Feedback(Model):
     turns: Annotated[int, Field(ge=2, le=10)] = 2
     """All of them, the first one included."""
     statement: str
-    """Problem statement of every turn but the first. `{problem}` stands for the scenario's, `{output}` for what the
-    scorer printed."""
+    """Problem statement of every turn but the first. `{problem}` stands for the scenario's, `{output}` for the names
+    of the tests that failed, or the score of a scorer without tests."""
+    shows_output: bool = False
+    """`{output}` is all that the scorer printed, beside hidden files: where a benchmark's published protocol is so."""
     scorer: str | None = None
-    """Name of the scorer whose output is shown; default: the first."""
+    """Name of the scorer that is told of; default: the first."""
     replace: tuple[tuple[str, str], ...] = ()
-    """Regular expressions, in their order, and what takes the place of what they match in the output: of timings."""
+    """Regular expressions, in their order, and what takes the place of what they match in what is told."""
     characters: Annotated[int, Field(ge=1)] = 50_000
-    """Length of the output that is shown, the end of it."""
+    """Length of what is told, the end of it."""
 
     @field_validator("replace")
     @classmethod
@@ -333,7 +361,7 @@ class Step(Model):
     artifacts: tuple[ArtifactSpec, ...] = ()
     """Kept after the step, in addition to those of the scenario."""
     fresh_container: FreshContainer | None = None
-    """Container for grading the step; default: the one that the agent works in."""
+    """Container for grading the step; None: the one that the agent works in."""
 
 
 class StepScore(enum.StrEnum):
@@ -392,10 +420,14 @@ class Scenario(Model):
     agent_network: Network | None = None
     agent_allowed_hosts: tuple[str, ...] | None = None
     """Hosts of an `allowlist` while the agent works; default: the environment's."""
+    provider_tools: bool | tuple[ProviderTool, ...] | None = None
+    """Tools that endpoints of models may run for the agent, all or by name; default: all if its network is public."""
     scorer_timeout: Seconds = 1800.0
     scorers: tuple[ScorerSpec, ...] = Field(min_length=1)
-    fresh_container: FreshContainer | None = None
-    """Container for grading; default: the one that the agent worked in."""
+    grade_in: GradeIn = GradeIn.FRESH
+    """Choice of its author, whatever a job wants."""
+    fresh_container: FreshContainer | None = _WORKDIR
+    """Container for grading; None: the one that the agent worked in. Of several steps, each has its own."""
     feedback: Feedback | None = None
     """Further turns where the first does not pass; default: one turn."""
     steps: tuple[Step, ...] = ()
@@ -403,8 +435,6 @@ class Scenario(Model):
     step_score: StepScore = StepScore.MEAN
     diagnostic: bool = False
     """A forbidden behaviour, and a low score, do not fail a trial: it measures."""
-    keep_changes: tuple[str, ...] = ()
-    """Patterns of paths of programs, and of what they load, which are part of the answer: not undone before grading."""
     artifacts: tuple[ArtifactSpec, ...] = ()
     requires: Requires = Requires()
     source: Path
@@ -429,8 +459,6 @@ class Scenario(Model):
             return self
         if self.feedback is not None or self.answer is not None:
             raise ValueError("a scenario of several steps has neither feedback nor a short answer")
-        if self.fresh_container is not None:
-            raise ValueError("a scenario of several steps has a fresh_container for each step")
         if len({step.name.lower() for step in self.steps}) < len(self.steps):
             raise ValueError("two steps have the same name")
         graded = [name for step in self.steps for name in step.scorers]
@@ -470,6 +498,15 @@ class Scenario(Model):
         hosts = environment.allowed_hosts if allowed_hosts is None else allowed_hosts
         return NetworkAccess(network=chosen, allowed_hosts=hosts)
 
+    @property
+    def tools_of_providers(self) -> tuple[str, ...] | None:
+        """Names of the tools that endpoints of models may run for the agent; None: all."""
+        given = self.provider_tools
+        if given is None:
+            agent = [step.agent_network or self.agent_network for step in self.steps] or [self.agent_network]
+            given = all((network or self.environment.network) == "public" for network in agent)
+        return () if given is False else None if given is True else given
+
     def is_limited(self, environment: Environment) -> bool:
         """True if the network of a container of this environment is an allowlist, at any time."""
         agent = (self.agent_network, *(step.agent_network for step in self.steps))
@@ -485,7 +522,7 @@ class Scenario(Model):
             and not (self.files or self.artifacts or environment.setup)
             and environment.healthcheck is None
             and environment.compose is None
-            and self.fresh_container is None
+            and (self.fresh_container is None or self.fresh_container.is_default)
         )
 
     @property
@@ -501,10 +538,14 @@ class Scenario(Model):
         return tuple(spec for spec in self.scorers if spec.name in names)
 
     @property
+    def places(self) -> tuple[FreshContainer | None, ...]:
+        """Container for grading, of each step where there are several; None: the agent's."""
+        return tuple(step.fresh_container for step in self.steps) or (self.fresh_container,)
+
+    @property
     def environments(self) -> tuple[Environment, ...]:
         """Environments whose images its trials need, that of the agent first, those of services last."""
-        fresh = (self.fresh_container, *(step.fresh_container for step in self.steps))
-        graded = (one.environment for one in fresh if one is not None and one.environment is not None)
+        graded = (one.environment for one in self.places if one is not None and one.environment is not None)
         own = (self.environment, *graded)
         services = (
             environment.of_service(image)

@@ -129,7 +129,7 @@ def _needs(look: Look, items: Sequence[TrialItem], problems: dict[Scenario, str]
             continue
         seen.add((scenario, ticket.agent.label))
         try:
-            trial = trial_of(ticket)
+            trial = trial_of(ticket, look.job)
         except Unsupported as error:
             problems[scenario] = clean(str(error), _REASON)
             continue

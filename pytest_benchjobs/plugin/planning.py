@@ -19,6 +19,7 @@ from ..job.fate import Fates, Skip, Take
 from ..job.reuse import Reuse
 from ..model.errors import BenchError, InputError
 from ..model.image import ImageSize
+from ..model.job import placed
 from ..model.result import Trial
 from ..model.scenario import Validation
 from ..report.documents import mirror
@@ -96,7 +97,7 @@ def _of_test(item: pytest.Item) -> DrivenTicket:
     return ticket if skipped is None else dataclasses.replace(ticket, unwanted_because=skipped.reason)
 
 
-def trial_of(ticket: Ticket) -> Trial:
+def trial_of(ticket: Ticket, job: JobConfig) -> Trial:
     """Read the scenario of a trial.
 
     Raises:
@@ -104,7 +105,7 @@ def trial_of(ticket: Ticket) -> Trial:
         Unsupported: it needs an unsupported feature.
     """
     try:
-        return ticket.trial()
+        return placed(ticket.trial(), job)
     except Unsupported:
         raise
     except InputError as error:
@@ -207,7 +208,7 @@ def _rows(config: pytest.Config, tickets: Iterable[Ticket]) -> Iterator[PlannedT
     with looking(config) as look:
         for ticket in tickets:
             try:
-                trial = trial_of(ticket)
+                trial = trial_of(ticket, look.job)
             except Unsupported as error:
                 yield _unsupported(ticket, error)
                 continue

@@ -41,6 +41,8 @@ def properties(result: TrialResult) -> list[Property]:
         *((f"bench_score_step_{step.name}", step.score) for step in result.steps if step.score is not None),
         *((f"bench_metric_{one_line(metric.name, 100)}", metric.value) for metric in result.metrics),
         ("bench_threshold", result.threshold),
+        ("bench_graded_in", result.graded_in),
+        ("bench_tampered", len(end.tampered) if (end := result.agent_end) and end.tampered else None),
         ("bench_seconds", 0.0 if result.reused else round(result.seconds, 3)),
         *((f"bench_seconds_{name}", round(seconds, 3)) for name, seconds in phases.items()),
         ("bench_input_tokens", usage.input_tokens),
@@ -63,8 +65,11 @@ def properties(result: TrialResult) -> list[Property]:
 
 @functools.lru_cache(maxsize=1024)
 def _short(text: str) -> str:
-    """Return a text on one line. Cached, as most texts are the same in thousands of results."""
-    return one_line(text, _LIMIT)
+    """Return a text on one line, a member of an enum as its value: xdist sends nothing but plain values.
+
+    Cached, as most texts are the same in thousands of results.
+    """
+    return one_line(str(text), _LIMIT)
 
 
 def phase_seconds(result: TrialResult) -> dict[str, float]:

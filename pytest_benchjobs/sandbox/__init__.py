@@ -5,8 +5,9 @@
       docker/          containers of a Docker Engine: `provider.py`, then `creating.py` and `container.py`
       bubblewrap/      the kernel's namespaces on this machine's own programs: `provider.py`, then `sandbox.py`
     archive.py       files in and out, as tar archives; carrying.py: from one sandbox into another
-    loading.py       where programs, and what they load, are found: what is put back after an agent
-    door.py          the program through which an agent reaches the gateway (assembly.py: what it is made with)
+    paths.py         absolute paths in a sandbox
+    program/         the one program of ours inside sandboxes, in C: first process, door, rules of routing
+    door.py          how an agent reaches the gateway
     handoff.py       the other end of the door; proxy.py: the proxy of a network `allowlist`, which has one too
     stream.py        output of a command, as it comes; host_command.py: a command of this machine, run as in a sandbox
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 
 from .archive import archive_of, excluded
-from .loading import directories_above, is_below
+from .paths import directories_above, is_below
 from .protocol import Taken
 
 FILES = 100_000
@@ -69,7 +69,7 @@ class _Taking:
         """Add the archive of what is at `path`, which led to `found`."""
         patterns = tuple(exclude)
         for member in source:
-            relative = member.name.partition("/")[2].rstrip("/")
+            relative = member.name.removeprefix("./").partition("/")[2].rstrip("/")
             name = posixpath.join(path, relative) if relative else path
             left_out = ".." in relative.split("/") or excluded(relative, patterns)
             if left_out or not self._wanted(name, member):
@@ -79,7 +79,7 @@ class _Taking:
                     return
                 continue
             if member.islnk():
-                inside = member.linkname.partition("/")[2]
+                inside = member.linkname.removeprefix("./").partition("/")[2]
                 member.linkname = (posixpath.join(path, inside) if inside else path).lstrip("/")
             if not self._fits(member, name, found):
                 if self.left < 0 or self.files > FILES:

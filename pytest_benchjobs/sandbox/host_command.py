@@ -21,7 +21,7 @@ _LAST_WORDS = 1.0
 
 
 class HostSandbox:
-    """The part of a sandbox that looks for no processes and puts back no programs: those are this machine's."""
+    """The part of a sandbox that looks for no processes, and whose programs are this machine's."""
 
     def processes(self) -> tuple[str, ...]:
         """None: it does not look."""
@@ -31,15 +31,9 @@ class HostSandbox:
         """None: it does not look."""
         return ()
 
-    def settle(self) -> None:
-        """Nothing: programs are not changed here."""
-
-    def restore_programs(self) -> tuple[str, ...]:
-        """None: they are this machine's."""
+    def tampered(self) -> tuple[str, ...]:
+        """None: programs are this machine's, which nothing in it can change."""
         return ()
-
-    def elsewhere(self) -> None:
-        """It does not look."""
 
     def limit_hit(self) -> str | None:
         """No limit ends anything."""

@@ -113,16 +113,9 @@ class MemorySandbox:
     def end_processes(self) -> None:
         """None run."""
 
-    def settle(self) -> None:
-        """Nothing is ever undone."""
-
-    def restore_programs(self) -> tuple[str, ...]:
-        """There are no programs."""
+    def tampered(self) -> tuple[str, ...]:
+        """None: there are no programs."""
         return ()
-
-    def elsewhere(self) -> tuple[str, ...] | None:
-        """None: nothing is looked for."""
-        return None
 
     def set_network(self, network: Network, allowed_hosts: Iterable[str] = ()) -> None:
         """There is none."""

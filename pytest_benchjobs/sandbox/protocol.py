@@ -16,7 +16,6 @@ from ..model.image import ImageSize
 from ..model.job import JobConfig
 from ..model.result import ImageRecord
 from ..model.scenario import Environment, Network, Scenario
-from .loading import Restoring
 
 KEPT = "benchjobs-kept:"
 """Beginning of the references of what is kept of trials."""
@@ -79,8 +78,6 @@ class SandboxSpec:
     image_map: Mapping[str, str] = dataclasses.field(default_factory=dict)
     build_args: Mapping[str, str] = dataclasses.field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
-    restoring: Restoring = dataclasses.field(default_factory=Restoring)
-    """Extent to which an agent's changes of programs are undone."""
     kept: str | None = None
     """Start from what `Sandbox.keep` returned instead of the environment's image. All else is as it would be."""
     grading: bool = False
@@ -159,6 +156,8 @@ class Changed:
 
 Sink = Callable[[bytes], None]
 """Takes output as it comes, stdout and stderr merged. Must be quick; caps are its own affair."""
+Stdin = Callable[[Callable[[bytes], None]], None]
+"""Takes what writes to the standard input of a command, from any thread: once the command has printed something."""
 
 
 class Sandbox(Protocol):
@@ -254,14 +253,8 @@ class Sandbox(Protocol):
             Ungradable: the agent made that impossible.
         """
 
-    def settle(self) -> None:
-        """Take all there is now for the scenario's own, which `restore_programs` does not undo."""
-
-    def restore_programs(self) -> tuple[str, ...]:
-        """Put back programs and what they load by themselves, as `SandboxSpec.restoring` says; returns the paths."""
-
-    def elsewhere(self) -> tuple[str, ...] | None:
-        """Return what was changed beside the workdir, or in its `.git`, when programs were put back; None: unknown."""
+    def tampered(self) -> tuple[str, ...]:
+        """Return paths outside of the workdir that an agent changed, removed, or added to programs."""
 
     def set_network(self, network: Network, allowed_hosts: Iterable[str] = ()) -> None:
         """Switch to another network while running. `allowlist` needs `SandboxSpec.limited`."""
@@ -320,6 +313,18 @@ class HasServices(Protocol):
 
         Raises:
             EnvironmentFailed: there is none of this name.
+            InfrastructureError: the engine failed.
+        """
+
+
+@runtime_checkable
+class Watches(Protocol):
+    """A sandbox that tells by its files what an agent did. Others do not have the method."""
+
+    def watch(self) -> None:
+        """Note how files are now, before the agent, for `tampered`. What was noted first stays.
+
+        Raises:
             InfrastructureError: the engine failed.
         """
 

@@ -1,6 +1,6 @@
 """The forward proxy of a sandbox whose network is an allowlist.
 
-Such a sandbox has no network but its own loopback. A program like the door (`door.py`) listens there once, and hands
+Such a sandbox has no network but its own loopback. A door (`door.py`) listens there once, and hands
 the socket over to this process, which serves it from then on: so programs in the sandbox that take `HTTP_PROXY` reach
 what the list permits, and nothing else leads out. No process of ours runs in the sandbox, and nothing in it can change
 the list.
@@ -27,13 +27,15 @@ from ..model.endpoint import PROXY_PORT
 from ..model.errors import EngineError, EnvironmentFailed
 from ..model.hosts import Address, AllowedHosts, ascii_name
 from ..system.temporary import temporary_directory
-from .assembly import MACHINES
-from .door import PROXY_DOOR, door_program
+from .door import door_command
 from .handoff import take
+from .program import needed_program
 from .protocol import File, Mount
 from .proxied import BadRequest, Head, forward, read_head, refusal, relay
 
 _SOCKET = "/bench/proxy.sock"
+DOOR = door_command(PROXY_PORT, _SOCKET)
+"""Command that opens the proxy in a sandbox, and ends."""
 _CONNECTIONS = 64
 _BACKLOG = 128
 _HEAD_SECONDS = 30.0
@@ -73,17 +75,12 @@ class Proxy:
         self._lock = threading.Lock()
 
     def door(self, machine: str) -> File:
-        """Return the program that hands the loopback's socket over, and ends.
+        """Return the program that hands the loopback's socket over: `DOOR` runs it.
 
         Raises:
             EnvironmentFailed: there is none for such machines.
         """
-        if machine not in MACHINES:
-            raise EnvironmentFailed(
-                f"the network `allowlist` is there on {' and '.join(MACHINES)}, and the sandboxes' machine is {machine}"
-            )
-        program = door_program(machine, port=PROXY_PORT, path=_SOCKET, becomes=False)
-        return File(PROXY_DOOR, content=program, mode=0o755)
+        return needed_program(machine, "the network `allowlist` is there", EnvironmentFailed)
 
     def join(self, run_door: Callable[[], None]) -> None:
         """Serve a sandbox that was started, also once more: `run_door` runs the program in it, to its end.

@@ -16,6 +16,7 @@
     swebench/         the types of SWE-bench and SWE-Bench Pro
     output.py         the end of a command's output
     parse.py          scores in the output of scorers, and in the files and reports they leave
+    told.py           the part of a result that an agent may know before its next turn
     grade.py          run one scorer, combine the scores of several
 
 May import `sandbox`, `store`, `sources` and `model`.

@@ -14,7 +14,7 @@ from ..sandbox.protocol import File
 from ..sources.documents import has_windows_line_ends
 from .metrics import has_own_score, numbers_among, reported, take_metrics
 from .needs import Collect, Needs, needing
-from .output import Tail
+from .output import Statements
 from .parse import parse_ctrf, parse_junit, parse_reward, parse_score
 from .protocol import Graded, Scorer, ScoringContext
 from .pytest_runner import pytest_command
@@ -38,7 +38,7 @@ _PYTEST_STATUS = {
 
 def score_bash(context: ScoringContext) -> Graded:
     """`bash`: a script prints the score, on standard output, and exits 0."""
-    stdout = Tail()
+    stdout = Statements()
     take_metrics(context)
     result, output = context.run(context.spec.script or "", stdout=stdout)
     if result.exit_status != 0:
@@ -60,6 +60,7 @@ def score_command(context: ScoringContext) -> Graded:
     return Graded(1.0 if result.exit_status == 0 else 0.0, output, details, metrics)
 
 
+@needing(Needs(leaves=(TESTS_DIRECTORY, VERIFIER_DIRECTORY)))
 def score_tests(context: ScoringContext) -> Graded:
     """`tests`: files copied into the sandbox now, run, and graded by the share of tests that pass.
 
@@ -117,6 +118,7 @@ def _collect(spec: ScorerSpec) -> list[Collect]:
     Needs(
         directories=LOG_DIRECTORIES,
         leaves=(TESTS_DIRECTORY, VERIFIER_DIRECTORY),
+        bench_run=False,
         collect=_collect,
         tells_params=False,
     )
@@ -166,15 +168,23 @@ def _later(module: str, function: str) -> Callable[..., Any]:
     return call
 
 
+def _none(_spec: ScorerSpec) -> bool:
+    return False
+
+
 _KINDS: Mapping[str, Scorer] = {
     "answer": _Elsewhere(".answering", "score_answer", Needs(container=False, tells_params=False)),
     "bash": score_bash,
     "command": score_command,
     "tests": score_tests,
     "harbor": score_harbor,
-    "ast_grep": _Elsewhere(".ast_grep", "score_ast_grep", Needs(check=_later(".ast_grep", "check_ast_grep"))),
+    "ast_grep": _Elsewhere(
+        ".ast_grep", "score_ast_grep", Needs(programs=_none, check=_later(".ast_grep", "check_ast_grep"))
+    ),
     "files": _Elsewhere(
-        ".files", "score_files", Needs(check=_later(".files", "check_files"), tells_params=False)
+        ".files",
+        "score_files",
+        Needs(programs=_none, check=_later(".files", "check_files"), tells_params=False),
     ),
     "result_file": _Elsewhere(
         ".result_file", "score_result_file", Needs(check=_later(".result_file", "check_result_file"))
@@ -202,7 +212,15 @@ _KINDS: Mapping[str, Scorer] = {
             model=_later(".judge", "need_of_judge"),
         ),
     ),
-    TURN: _Elsewhere(".turn", "score_turn", Needs(check=_later(".turn", "check_turn"), tells_params=False)),
+    TURN: _Elsewhere(
+        ".turn",
+        "score_turn",
+        Needs(
+            programs=_later(".turn", "has_commands"),
+            check=_later(".turn", "check_turn"),
+            tells_params=False,
+        ),
+    ),
     "swebench": _Elsewhere(".swebench.verified", "score_swebench", Needs(tells_params=False)),
     "swebench-pro": _Elsewhere(".swebench.pro", "score_swebench_pro", Needs(tells_params=False)),
     "bigcodebench": _Elsewhere(".bigcodebench.scorer", "score_bigcodebench", Needs(tells_params=False)),

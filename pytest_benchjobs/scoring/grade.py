@@ -7,6 +7,7 @@ import math
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,9 @@ from ..sandbox.protocol import Sandbox
 from ..store.files import DISK_ERRORS, write_error, writing
 from ..store.layout import TrialLayout
 from ..store.text import clean, plain
+from .bench_run import BenchRun
 from .metrics import METRICS_FILE, METRICS_VARIABLE, measured, weighed
-from .protocol import Ask, Graded, Scorer, ScoringContext
+from .protocol import Ask, Graded, Scorer, ScoringContext, no_other
 
 REPORTS = {"BENCH_JUNIT": "/logs/verifier/junit.xml", "BENCH_CTRF": "/logs/verifier/ctrf.json"}
 SCORER_VARIABLE = "BENCH_TESTS_DIR"
@@ -134,6 +136,8 @@ def make_context(
     ask: Ask | None = None,
     reply: str | None = None,
     probed: object = None,
+    untouched: Callable[[], AbstractContextManager[Sandbox]] = no_other,
+    bench_run: BenchRun | None = None,
 ) -> ScoringContext:
     """Make the context of one scorer, with everything it may use. `directory` is the trial's."""
     layout = TrialLayout(directory)
@@ -154,4 +158,6 @@ def make_context(
         ask=ask,
         reply=reply,
         probed=probed,
+        untouched=untouched,
+        bench_run=bench_run,
     )

@@ -55,7 +55,10 @@ class Needs:
 
     container: bool = True
     """False: it uses only the scenario's answer."""
-
+    bench_run: bool = True
+    """False: its commands have no `bench-run`."""
+    programs: Callable[[ScorerSpec], bool] = lambda _spec: True
+    """False: it runs no program in the container, and only reads files."""
     directories: tuple[str, ...] = ()
     """Created before the agent starts, writable for everybody."""
     leaves: tuple[str, ...] = ()
@@ -94,6 +97,18 @@ def needing(needs: Needs) -> Callable[[_Kind], _Kind]:
 def grades_answers(types: Iterable[str], kinds: Mapping[str, Scorer]) -> bool:
     """Return True if scorers of these types need no container."""
     return all(not _of(kind, kinds).container for kind in types)
+
+
+def runs_programs(specs: Sequence[ScorerSpec], kinds: Mapping[str, Scorer]) -> bool:
+    """Return True if any scorer runs a program in the container."""
+    return any(
+        needs.container and needs.programs(spec) for spec in specs for needs in (_of(spec.type, kinds),)
+    )
+
+
+def has_bench_run(specs: Sequence[ScorerSpec], kinds: Mapping[str, Scorer]) -> bool:
+    """Return True if commands of any scorer have `bench-run`."""
+    return any(_of(spec.type, kinds).bench_run and runs_programs((spec,), kinds) for spec in specs)
 
 
 def directories_before(specs: Sequence[ScorerSpec], kinds: Mapping[str, Scorer]) -> tuple[str, ...]:

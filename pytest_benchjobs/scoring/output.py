@@ -1,12 +1,17 @@
-"""The output of a command, of which only the end is kept."""
+"""The output of a command, of which only the end is kept, and of a scorer's what it states."""
 
 from __future__ import annotations
 
+import re
 from collections import deque
 
+from ..model.errors import ScoreInvalid
 from ..store.text import clean
 
 OUTPUT_LIMIT = 64 * 1024
+_STATEMENT = re.compile(rb"\s*(?:score\s*=|metric\s)", re.IGNORECASE)
+_LONGEST_STATEMENT = 500
+_STATEMENTS = 1000
 
 
 class Tail:
@@ -31,3 +36,45 @@ class Tail:
     def raw(self) -> bytes:
         """Return the kept output, unchanged."""
         return b"".join(self._chunks)[-self._limit :]
+
+
+class Statements:
+    """A sink that keeps the last lines, and of those before them each that states a score or a metric.
+
+    Nothing that is printed after a score hides it.
+    """
+
+    def __init__(self, limit: int = OUTPUT_LIMIT) -> None:
+        self._limit = limit
+        self._stated: list[bytes] = []
+        self._lines: deque[bytes] = deque()
+        self._size = 0
+        self._rest = b""
+
+    def __call__(self, chunk: bytes) -> None:
+        """Take a chunk."""
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        if len(self._rest) > self._limit:
+            self._rest = b"..." + self._rest[-self._limit // 2 :]
+        for line in lines:
+            self._lines.append(line)
+            self._size += len(line) + 1
+        while self._size > self._limit:
+            line = self._lines.popleft()
+            self._size -= len(line) + 1
+            if (
+                len(line) <= _LONGEST_STATEMENT
+                and _STATEMENT.match(line)
+                and len(self._stated) <= _STATEMENTS
+            ):
+                self._stated.append(line)
+
+    def text(self) -> str:
+        """Return the kept lines, safe to show.
+
+        Raises:
+            ScoreInvalid: too many were stated.
+        """
+        if len(self._stated) > _STATEMENTS:
+            raise ScoreInvalid(f"its output has more than {_STATEMENTS} lines with scores or metrics")
+        return clean(b"\n".join([*self._stated, *self._lines, self._rest]).decode("utf-8", "replace"))

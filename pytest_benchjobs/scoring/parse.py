@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 from xml.etree import ElementTree
 
-from ..model.errors import ScoreInvalid, ScoreMissing
+from ..model.errors import ScoreContradicted, ScoreInvalid, ScoreMissing
 from .protocol import Graded
 
 _BYTE_ORDER_MARK = "\ufeff"
@@ -39,48 +39,74 @@ def checked(value: object, who: str) -> float:
 
 
 def parse_score(output: str, who: str) -> float:
-    """The score a script printed: its last `score=X` line, else its last line if that is a number.
+    """The score a script printed: its line `score=X`, else its last line if that is a number.
 
     Raises:
         ScoreMissing: it printed neither.
+        ScoreContradicted: it printed two that differ.
         ScoreInvalid: not within [0, 1].
     """
     lines = [line for line in output.splitlines() if line.strip()]
-    for line in reversed(lines):
-        if match := _SCORE_LINE.match(line):
-            return checked(float(match[1]), who)
-    if lines and (match := _NUMBER_LINE.match(lines[-1])):
-        return checked(float(match[1]), who)
+    said = [match for line in lines if (match := _SCORE_LINE.match(line))]
+    if lines and (match := _NUMBER_LINE.match(lines[-1])) and (not said or 0 <= float(match[1]) <= 1):
+        said.append(match)
+    if said:
+        scores = [checked(float(match[1]), who) for match in said]
+        _check_same(f"{who} printed", scores)
+        return scores[-1]
     last = f"its last line is {lines[-1][:200]!r}" if lines else "it printed nothing"
     raise ScoreMissing(f"{who} printed no score: {last}. Print `score=X`, or a number on the last line")
 
 
+def _check_same(who: str, scores: Sequence[float]) -> None:
+    """Refuse scores that differ: where code of the agent gave one of them, nobody knows which.
+
+    Raises:
+        ScoreContradicted: they do.
+    """
+    if min(scores) != max(scores):
+        raise ScoreContradicted(
+            f"{who} two scores that differ: {min(scores):g} and {max(scores):g}; give one score"
+        )
+
+
 def parse_reward(reward_json: str | None, reward_text: str | None, output: str = "") -> Graded:
-    """The score in Harbor's reward files; `reward.json` takes precedence.
+    """The score in Harbor's reward files; `reward.json` takes precedence, and may have what `reward.txt` cannot.
 
     A JSON object may hold more keys. If it has `reward`, that is the score, else the mean of all numbers in it. All
     but `reward` are in the metrics, whatever their values.
 
     Raises:
         ScoreMissing: there is neither file, or the file is empty.
+        ScoreContradicted: both give one reward, and not the same.
         ScoreInvalid: unreadable, or not within [0, 1].
     """
     if reward_json is not None:
-        return _reward_of_json(reward_json.removeprefix(_BYTE_ORDER_MARK), output)
+        graded = _reward_of_json(reward_json.removeprefix(_BYTE_ORDER_MARK), output)
+        other = _reward_of_text(reward_text)
+        if other is not None and "reward" in graded.details.get("rewards", ("reward",)):
+            _check_same("reward.json and reward.txt give", (graded.score or 0.0, other))
+        return graded
     if reward_text is None:
         last = output.strip().splitlines()[-1:] or ["nothing"]
         raise ScoreMissing(
             "the tests left neither /logs/verifier/reward.json nor reward.txt; "
             f"the last thing they printed: {last[0][:200]}"
         )
-    reward_text = reward_text.removeprefix(_BYTE_ORDER_MARK)
-    if not reward_text.strip():
+    if not reward_text.removeprefix(_BYTE_ORDER_MARK).strip():
         raise ScoreMissing("reward.txt is empty")
-    try:
-        number = float(reward_text)
-    except ValueError:
-        raise ScoreInvalid(f"reward.txt holds {reward_text.strip()[:100]!r}, which is not a number") from None
+    number = _reward_of_text(reward_text)
+    if number is None:
+        raise ScoreInvalid(f"reward.txt holds {reward_text.strip()[:100]!r}, which is not a number")
     return Graded(checked(number, "reward.txt"), output)
+
+
+def _reward_of_text(text: str | None) -> float | None:
+    """Return the number in a `reward.txt`; None if there is none."""
+    try:
+        return float((text or "").removeprefix(_BYTE_ORDER_MARK))
+    except ValueError:
+        return None
 
 
 def without_repeats(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
@@ -126,6 +152,20 @@ class _WithoutDtd(ElementTree.TreeBuilder):
 
 def parse_junit(text: str) -> tuple[int, int] | None:
     """(passed, total) of a JUnit report, leaving out skipped tests; None when it is not one."""
+    return _counts(junit_outcomes(text))
+
+
+def parse_ctrf(text: str) -> tuple[int, int] | None:
+    """(passed, total) of a CTRF report, leaving out skipped tests; None when it is not one."""
+    return _counts(ctrf_outcomes(text))
+
+
+def _counts(outcomes: Sequence[tuple[str, bool]] | None) -> tuple[int, int] | None:
+    return None if outcomes is None else (sum(passed for _, passed in outcomes), len(outcomes))
+
+
+def junit_outcomes(text: str) -> list[tuple[str, bool]] | None:
+    """Names of the tests in a JUnit report, but skipped ones, and whether each passed; None when it is not one."""
     text = text.removeprefix(_BYTE_ORDER_MARK)
     try:
         root = ElementTree.fromstring(text, ElementTree.XMLParser(target=_WithoutDtd()))  # noqa: S314
@@ -133,21 +173,22 @@ def parse_junit(text: str) -> tuple[int, int] | None:
         return None
     if root.tag not in ("testsuites", "testsuite"):
         return None
-    passed = total = 0
-    for case in root.iter("testcase"):
-        if case.find("skipped") is not None:
-            continue
-        total += 1
-        passed += case.find("failure") is None and case.find("error") is None
-    return passed, total
+    return [
+        (case.get("name", ""), case.find("failure") is None and case.find("error") is None)
+        for case in root.iter("testcase")
+        if case.find("skipped") is None
+    ]
 
 
-def parse_ctrf(text: str) -> tuple[int, int] | None:
-    """(passed, total) of a CTRF report, leaving out skipped tests; None when it is not one."""
+def ctrf_outcomes(text: str) -> list[tuple[str, bool]] | None:
+    """The same of a CTRF report."""
     try:
         report = json.loads(text.removeprefix(_BYTE_ORDER_MARK), object_pairs_hook=without_repeats)
         tests: Any = report["results"]["tests"]
-        states = [test["status"] for test in tests if test["status"] not in ("skipped", "pending")]
-    except (ValueError, KeyError, TypeError, RecursionError):
+        return [
+            (str(test.get("name", "")), test["status"] == "passed")
+            for test in tests
+            if test["status"] not in ("skipped", "pending")
+        ]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    return sum(state == "passed" for state in states), len(states)

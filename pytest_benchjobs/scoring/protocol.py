@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..model.errors import OutOfMemory, ScorerCrashed, ScorerTimeout
+from ..model.errors import EnvironmentFailed, OutOfMemory, ScorerCrashed, ScorerTimeout
 from ..model.scenario import Scenario, ScorerSpec
 from ..model.usage import Usage
 from ..sandbox.protocol import ExecResult, File, Sandbox, Sink
+from .bench_run import BenchRun
 from .output import Tail
 
 _SHELL = 'if command -v bash >/dev/null 2>&1; then exec bash -c "$1"; else exec sh -c "$1"; fi'
@@ -18,6 +20,11 @@ _SIGNALLED = 128
 _SCRIPT_FILE = "/bench/scorer.sh"
 _ARGUMENT_LIMIT = 100_000
 """The most bytes of an argument; Linux takes none longer than 128 KiB."""
+
+
+def no_other() -> AbstractContextManager[Sandbox]:
+    """Raise: there is no other sandbox."""
+    raise EnvironmentFailed("there is no other sandbox")
 
 
 class Ask(Protocol):
@@ -53,6 +60,10 @@ class ScoringContext:
     """Asks the model that the scorer's type needs (`Needs.model`), through the gateway."""
     reply: str | None = None
     """Reply of the agent in this turn of a conversation. None: it did not run, or did not end by itself."""
+    untouched: Callable[[], AbstractContextManager[Sandbox]] = no_other
+    """Makes another sandbox of the scenario, without anything of the agent's, for programs that read its work."""
+    bench_run: BenchRun | None = None
+    """Runs programs of the agent where it worked. None: commands of the scorer run there themselves."""
     probed: object = None
     """Result of the probe of the scorer's type (`Needs.probe`), if it ran."""
     printed: list[str] = dataclasses.field(default_factory=list)
@@ -63,7 +74,7 @@ class ScoringContext:
         command: str,
         *,
         timeout: float | None = None,
-        stdout: Tail | None = None,
+        stdout: Sink | None = None,
         whole: Sink | None = None,
         signals_matter: bool = True,
     ) -> tuple[ExecResult, str]:
@@ -89,14 +100,19 @@ class ScoringContext:
             if whole is not None:
                 whole(chunk)
 
-        result = self.sandbox.exec(
-            ("/bin/sh", "-c", _SHELL, "sh", self._as_argument(command)),
+        argument = self._as_argument(command)
+        execute = self.sandbox.exec if self.bench_run is None else self.bench_run.exec
+        result = execute(
+            ("/bin/sh", "-c", _SHELL, "sh", argument),
             timeout=limit,
             sink=sink,
             stdout=stdout,
             user=self.spec.user,
             env=self.env,
         )
+        if argument != command:
+            # The agent goes on here with its next step.
+            self.sandbox.put([File(_SCRIPT_FILE, content=b"", clean=True)])
         self.printed.append(tail.text())
         name = self.spec.name
         if result.timed_out or result.exit_status is None:
@@ -107,6 +123,22 @@ class ScoringContext:
             signal = result.exit_status - _SIGNALLED
             raise ScorerCrashed(f"scorer {name!r} was killed by signal {signal}. {_last(tail.text())}")
         return result, tail.text()
+
+    def run_agent(
+        self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float | None = None
+    ) -> tuple[int | None, bytes]:
+        """Run a program of the agent, in the workdir where the agent worked; the scorer's own files are not there.
+
+        Returns its exit status, None if it did not end in time, and the last MiB of what it printed, which is the
+        agent's word. By default it may take as long as the scorer.
+
+        Raises:
+            EnvironmentFailed: no programs can be run there.
+            InfrastructureError: the engine failed.
+        """
+        if self.bench_run is None:
+            raise EnvironmentFailed("no programs of the agent can be run for this scorer")
+        return self.bench_run.run(argv, stdin, self.timeout if timeout is None else timeout)
 
     def _as_argument(self, command: str) -> str:
         """Return the command; if it is too long for an argument, one that runs it from a file."""

@@ -17,7 +17,7 @@ from ..model.errors import InputError, ScorerCrashed, ScorerTimeout
 from ..model.scenario import ScorerSpec
 from ..sandbox.protocol import File, Sandbox
 from .metrics import has_own_score, reported, take_metrics
-from .output import Tail
+from .output import Statements, Tail
 from .parse import parse_score
 from .protocol import Graded, ScoringContext
 from .wheels import Interpreter, check_pip, wheels_for
@@ -141,7 +141,7 @@ def score_python(context: ScoringContext) -> Graded:
         files.append(File(f"{DIRECTORY}/packages", source=packages, readable=True))
     take_metrics(context)
     context.sandbox.put(files)
-    stdout = Tail()
+    stdout = Statements()
     try:
         run = shlex.join((python.executable, "-I", "-S", "-B", f"{DIRECTORY}/run.py"))
         result, output = context.run(run, stdout=stdout)

@@ -53,6 +53,11 @@ def check_turn(spec: ScorerSpec) -> None:
             raise InputError(f"scorer {spec.name!r}: {fault}")
 
 
+def has_commands(spec: ScorerSpec) -> bool:
+    """Return True if a check runs a command."""
+    return any(check_kind(check) == "command" for _, check in _checks(spec))
+
+
 def score_turn(context: ScoringContext) -> Graded:
     """`turn`: the share of the satisfied checks.
 

@@ -135,11 +135,11 @@ MODELS = (
 _GRADING = (
     Setting("threshold", "number", "X", "score that passes a trial (default: 1.0; a scenario may set its own)",
         per_benchmark=True, signed="limits", usual=True),
-    Setting("grading", "choice", "strict|contract",
-        "which processes of an agent live on during grading: none, or its daemons (default: the scenario's own)",
-        signed="environment"),
-    Setting("keep_processes", "patterns", "PATTERN", "scenarios with `--bench-grading contract`",
-        signed="environment"),
+    Setting("grade_in", "choice", "fresh|agent_container",
+        "grade in an untouched container with the agent's files, or in the agent's own (default: the scenario's own)",
+        signed="place"),
+    Setting("keep_processes", "patterns", "PATTERN", "scenarios with `--bench-grade-in agent_container`",
+        signed="place"),
     Setting("known", "text", "FILE", "known failures, reported as xfail (default: bench-known.toml in the rootdir)",
         in_files=False, apart=True),
 )

@@ -19,7 +19,6 @@ from ..model.scenario import (
     Environment,
     Feedback,
     FreshContainer,
-    Grading,
     HealthCheck,
     Reference,
     Requires,
@@ -30,6 +29,7 @@ from ..model.scenario import (
 from .complaints import MISSING, first_mistake
 from .compose import ComposeFile, read_compose
 from .documents import read_text
+from .place import faults_of_place, place_of
 from .plain import Place
 from .servers import faults_of_servers, mcp_server
 from .turns import faults_of_turns, steps_of_turns, whole_conversation
@@ -38,7 +38,6 @@ from .written import (
     WrittenCarriedPath,
     WrittenEnvironment,
     WrittenFeedback,
-    WrittenFreshContainer,
     WrittenHeader,
     WrittenReference,
     WrittenScenario,
@@ -70,12 +69,10 @@ def find_faults(written: WrittenScenario, directory: Path) -> Iterator[_Fault]:
     yield from _faults_of_services(written, directory)
     if written.dockerfile is None and written.context is not None:
         yield ("context",), "has no use without dockerfile"
-    if written.keep_processes and written.grading is Grading.STRICT:
-        yield ("keep_processes",), "contradicts grading: strict; give one of them"
     yield from _faults_of_networks(written)
     yield from _faults_of_servers(written)
     yield from _faults_of_scorers(written)
-    yield from _faults_of_fresh_container(written)
+    yield from faults_of_place(written)
     yield from _faults_of_feedback(written)
     yield from faults_of_turns(written)
     yield from _faults_of_reference(written.reference)
@@ -118,6 +115,7 @@ def _faults_of_services(written: WrittenScenario, directory: Path) -> Iterator[_
     tables: tuple[tuple[Place, Sequence[WrittenArtifact | WrittenCarriedPath]], ...] = (
         (("artifacts",), written.artifacts),
         (("fresh_container", "paths"), carried),
+        (("carry",), written.carry),
     )
     for place, listed in tables:
         for index, path in enumerate(listed):
@@ -214,43 +212,10 @@ def _faults_of_metrics(scorers: Sequence[WrittenScorer]) -> Iterator[_Fault]:
                 yield place, f"is already a metric of scorer {scorers[owners[name]].label!r}"
 
 
-def _faults_of_fresh_container(written: WrittenScenario) -> Iterator[_Fault]:
-    fresh = written.fresh_container
-    if fresh is None:
-        return
-    if bool(fresh.paths) is fresh.patch:
-        found = "both are given" if fresh.patch else "neither is given"
-        yield ("fresh_container",), f"paths: [PATH, ...] or patch: true is expected, {found}"
-    if not fresh.ignored and not fresh.patch:
-        yield ("fresh_container", "ignored"), "has no effect without patch: true"
-    if fresh.patch and written.workdir == "/":
-        yield ("fresh_container", "patch"), "needs a workdir other than /, because its content is copied"
-    if fresh.image is not None and fresh.patch:
-        yield ("fresh_container", "image"), "needs paths: a patch fits only the image that it was made in"
-    elif fresh.image is not None and written.workdir is None:
-        yield (
-            ("fresh_container", "image"),
-            "needs a workdir of the scenario: the two images may have different ones",
-        )
-    for index, carried in enumerate(fresh.paths):
-        if ".." in carried.source.split("/"):
-            place = ("fresh_container", "paths", index, "source")
-            yield place, "'..' is not allowed; write the path absolute"
-    contract = {"keep_processes": written.keep_processes, "grading": written.grading is Grading.CONTRACT}
-    for key in contract:
-        if contract[key]:
-            yield (key,), "has no effect with fresh_container: processes are not copied"
-
-
 def _faults_of_feedback(written: WrittenScenario) -> Iterator[_Fault]:
     feedback = written.feedback
     if feedback is None:
         return
-    if written.fresh_container is None:
-        yield (
-            ("feedback",),
-            "needs a fresh_container: in its own container the agent would find the files of scorers",
-        )
     names = [scorer.label for scorer in written.scorers]
     if feedback.scorer is not None and feedback.scorer not in names:
         yield ("feedback", "scorer"), f"no scorer {feedback.scorer!r}; available: {', '.join(names)}"
@@ -292,7 +257,8 @@ def _faults_of_answer(written: WrittenScenario) -> Iterator[_Fault]:
 def needs_container(written: WrittenScenario) -> bool:
     """Return True if a short answer is wanted, but every agent needs a container for it."""
     others = (
-        written.files, written.artifacts, written.setup, written.healthcheck, written.compose, written.fresh_container
+        written.files, written.artifacts, written.setup, written.healthcheck, written.compose, written.fresh_container,
+        written.carry,
     )  # fmt: skip
     return written.answer is not None and any(others)
 
@@ -350,7 +316,9 @@ def assemble(
         InputError: such a file is not UTF-8 text, or empty.
         pydantic.ValidationError: a rule of the model that the rules above do not cover.
     """
-    statement, steps, scorers = _task(written, directory)
+    environment = _environment(written, directory)
+    grade_in, fresh = place_of(written, environment)
+    statement, steps, scorers = _task(written, directory, fresh)
     category = {} if written.category is None else {"category": written.category}
     own = written.model_fields_set
     optional = {
@@ -361,6 +329,7 @@ def assemble(
             "agent_allowed_hosts",
             "agent_network",
             "agent_timeout",
+            "provider_tools",
             "scorer_timeout",
             "threshold",
         )
@@ -380,7 +349,7 @@ def assemble(
         archived=written.archived,
         confidential=header.confidential,
         validation=written.validation,
-        environment=_environment(written, directory),
+        environment=environment,
         files={target: directory / source for target, source in written.files.items()},
         reference=_reference(written.reference, directory),
         answer=None
@@ -390,11 +359,9 @@ def assemble(
         scorers=scorers,
         steps=steps,
         diagnostic=bool(written.turns) and written.mode == "diagnostic",
-        fresh_container=None
-        if written.fresh_container is None
-        else _fresh_container(written.fresh_container, _environment(written, directory)),
+        grade_in=grade_in,
+        fresh_container=fresh,
         feedback=None if written.feedback is None else _feedback(written.feedback),
-        keep_changes=tuple(written.keep_changes),
         artifacts=tuple(ArtifactSpec.model_validate(artifact.model_dump()) for artifact in written.artifacts),
         requires=Requires.model_validate(written.requires.model_dump() if written.requires else {}),
         source=path,
@@ -403,7 +370,9 @@ def assemble(
     )
 
 
-def _task(written: WrittenScenario, directory: Path) -> tuple[str, tuple[Step, ...], tuple[ScorerSpec, ...]]:
+def _task(
+    written: WrittenScenario, directory: Path, fresh: FreshContainer | None
+) -> tuple[str, tuple[Step, ...], tuple[ScorerSpec, ...]]:
     """Return the problem statement, the steps that turns of a conversation are, and all scorers."""
     statement = written.problem_statement
     if statement is None and written.problem_file is not None:
@@ -411,18 +380,8 @@ def _task(written: WrittenScenario, directory: Path) -> tuple[str, tuple[Step, .
     scorers = tuple(_scorer(scorer, directory) for scorer in written.scorers)
     if not written.turns:
         return statement or "", (), scorers
-    steps, scorers = steps_of_turns(written, statement, scorers)
+    steps, scorers = steps_of_turns(written, statement, scorers, fresh)
     return whole_conversation(written.turns, statement), steps, scorers
-
-
-def _fresh_container(written: WrittenFreshContainer, environment: Environment) -> FreshContainer:
-    other = None
-    if written.image is not None:
-        kept = ("workdir", "cpus", "memory", "storage", "pids", "gpus", "network", "allowed_hosts", "grading")
-        other = Environment.model_validate(
-            {name: getattr(environment, name) for name in kept} | {"image": written.image}
-        )
-    return FreshContainer.model_validate(written.model_dump(exclude={"image"}) | {"environment": other})
 
 
 def _feedback(written: WrittenFeedback) -> Feedback:
@@ -443,8 +402,10 @@ def _environment(written: WrittenScenario, directory: Path) -> Environment:
     for key in ("dockerfile", "context"):
         if key in values:
             values[key] = directory / values[key]
-    if values.pop("keep_processes", False):
-        values["grading"] = Grading.CONTRACT
+    values.pop("grading", None)
+    values.pop("keep_processes", None)
+    if values.get("git_history") == "full":
+        del values["git_history"]
     if written.healthcheck is not None:
         values["healthcheck"] = HealthCheck.model_validate(written.healthcheck.model_dump())
     if written.mcp_servers:

@@ -115,7 +115,8 @@ class Complaints:
         self._unreadable = {error.line for error in document.errors} - {None}
         self._misspelt: set[Place] = set()
         """Places that are missing under their names, because a misspelt key was reported for them."""
-        self.warnings: list[SourceWarning] = []
+        self.warnings: dict[SourceWarning, None] = {}
+        """Each once, in their order."""
 
     def wrong(self, place: Place, message: str, *, at_key: bool = False) -> None:
         """Note a mistake in a value, or in its key. A misspelt key is not reported as missing as well."""
@@ -138,7 +139,7 @@ class Complaints:
         """Note an oddity, which is not a mistake."""
         line = self._document.line(place)
         text = f"{dotted(place)}: {message}" if place else message
-        self.warnings.append(SourceWarning(text, self._document.path_at(place), line))
+        self.warnings[SourceWarning(text, self._document.path_at(place), line)] = None
 
     @property
     def any(self) -> bool:

@@ -21,7 +21,7 @@ from ..model.errors import InputError, InputErrors
 from ..model.scenario import (
     MAIN,
     Environment,
-    Grading,
+    GradeIn,
     Network,
     Reference,
     Scenario,
@@ -334,6 +334,7 @@ def _scenario(directory: Path, scenario_id: str, benchmark: str, task: TaskFile,
         scorers=scorers,
         steps=steps,
         step_score=StepScore(task.multi_step_reward_strategy or "mean"),
+        grade_in=GradeIn.AGENT_CONTAINER,
         fresh_container=fresh,
         artifacts=tuple(map(artifact_spec, task.artifacts)),
         source=directory,
@@ -398,7 +399,6 @@ def _environment(written: EnvironmentTable, dockerfile: Path) -> Environment:
         mcp_servers=tuple(map(mcp_server, written.mcp_servers)),
         skills_dir=written.skills_dir,
         keep_entrypoint=True,
-        grading=Grading.CONTRACT,
         healthcheck=health_check(written.healthcheck),
     )
     return read_compose(services).with_main(environment) if services.exists() else environment

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import os.path
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +19,8 @@ from .assemble import assemble, find_faults, needs_container
 from .borrowing import FROM, Lenders, Loan, borrow, borrowed_ref, faults_of_loan, own_id
 from .complaints import MISSING, Complaints, did_you_mean, in_words
 from .documents import Document, parse_document, read_text
+from .hidden import hidden_by
+from .place import oddities_of_place
 from .plain import Place
 from .protocol import ScenarioRef, SourceWarning
 from .written import WrittenBorrowed, WrittenEnvironment, WrittenHeader, WrittenScenario, WrittenVariant
@@ -34,6 +37,9 @@ _INSTEAD = {
     "snapshot": ("image", "dockerfile", "context", "build_args"),
     "problem_file": ("problem_statement",),
     "problem_statement": ("problem_file",),
+    "grade_in": ("grading", "keep_processes", "fresh_container"),
+    "fresh_container": ("grade_in", "grading", "keep_processes", "carry"),
+    "carry": ("fresh_container",),
 }
 """A scenario's key -> keys of `defaults` that it overrides."""
 _ENVIRONMENT = frozenset(WrittenEnvironment.model_fields)
@@ -204,6 +210,17 @@ class Reading:
         self.complaints.raise_errors()
         return refs
 
+    @functools.cached_property
+    def _hidden(self) -> tuple[Path, ...]:
+        """Paths that no build context holds, the same for all scenarios: those with one Dockerfile share its image."""
+        places = ((), *(layers[-1][0] for layers in self._scenarios))
+        merged = (
+            functools.reduce(_merge, (table for _, table in layers), self._raw_defaults)
+            for layers in self._scenarios
+        )
+        named = (hidden_by(table, self.directory) for table in merged)
+        return tuple(sorted({*map(self.document.path_at, places), *itertools.chain.from_iterable(named)}))
+
     def _list_scenarios(self, data: _Table) -> None:
         listed = data.get("scenarios")
         if not isinstance(listed, list) or not listed:
@@ -333,6 +350,8 @@ class Reading:
         faults = [] if written is None else list(find_faults(written, self.directory))
         for place, message in faults:
             self.complaints.wrong(where(place), message)
+        for place, message in () if written is None else oddities_of_place(written):
+            self.complaints.odd(where(place), message)
         return None if faults else written
 
     def ref(self, index: int) -> ScenarioRef | None:
@@ -398,9 +417,14 @@ class Reading:
             # Variants of one scenario succeed and fail together.
             written = written.model_copy(update={"cluster": str(table["id"])})
         try:
-            return assemble(written, self.header, self.directory, path, line)
+            scenario = assemble(written, self.header, self.directory, path, line)
         except ValidationError as error:
             raise InputError(f"{scenario_id}: {error}", path=path, line=line) from None
+        environment = scenario.environment
+        if environment.dockerfile is None and environment.compose is None:
+            return scenario
+        hiding = environment.model_copy(update={"hidden": self._hidden})
+        return scenario.model_copy(update={"environment": hiding})
 
     def _borrowed(self, index: int) -> Scenario:
         found = self._loan(index)

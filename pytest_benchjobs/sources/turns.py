@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..model.scenario import TURN, Reference, ScorerSpec, Step
+from ..model.scenario import TURN, FreshContainer, Reference, ScorerSpec, Step
 from .checks import check_fault
 from .plain import Place
 from .written import WrittenScenario, WrittenTurn
@@ -60,11 +60,15 @@ def _faults_of_turn(place: Place, turn: WrittenTurn) -> Iterator[tuple[Place, st
 
 
 def steps_of_turns(
-    written: WrittenScenario, before: str | None, scorers: Sequence[ScorerSpec]
+    written: WrittenScenario,
+    before: str | None,
+    scorers: Sequence[ScorerSpec],
+    fresh: FreshContainer | None,
 ) -> tuple[tuple[Step, ...], tuple[ScorerSpec, ...]]:
     """Return a step for each turn of the user, and all scorers; `scorers` grade after the last one.
 
-    Each check counts as much as any other, and a scorer as much as so many checks as its weight says.
+    Each step is graded in `fresh`. Each check counts as much as any other, and a scorer as much as so many checks as
+    its weight says.
     """
     steps: list[Step] = []
     graded: list[ScorerSpec] = []
@@ -88,6 +92,7 @@ def steps_of_turns(
                 weight=sum(spec.weight for spec in own),
                 agent_timeout=turn.timeout,
                 reference=Reference(script=turn.reference, reply=turn.reply or "") if solved else None,
+                fresh_container=fresh,
             )
         )
         heard.clear()

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, Strict
 from ..model.base import Capability, Name, ScenarioName, parse_size
 from ..model.hosts import parsed_host
 from ..model.metric import Direction, MetricName, Unit
-from ..model.scenario import MAIN, EnvName, Grading, Network, Validation
+from ..model.scenario import MAIN, TOOL_NAME, EnvName, GradeIn, Network, ProviderTool, Validation
 from .complaints import Written
 
 Text = Annotated[str, Field(min_length=1)]
@@ -55,6 +55,16 @@ def _lines(value: object) -> object:
 
 def _script(value: object) -> object:
     return {"script": value} if isinstance(value, str) else value
+
+
+def _tools(value: object) -> object:
+    """A switch for all, or names."""
+    names = value if isinstance(value, list) else []
+    if not isinstance(value, bool | list | None) or not all(re.match(TOOL_NAME, str(name)) for name in names):
+        raise ValueError(
+            f"has to be true, false, or names in lower case without versions, such as [web_search], not {value!r}"
+        )
+    return value
 
 
 def sources(value: object) -> object:
@@ -113,6 +123,8 @@ class WrittenEnvironment(Written):
     build_args: dict[str, str] = {}
     build_timeout: Duration | None = None
     """Seconds; default 600."""
+    git_history: Annotated[str, Field(pattern=r"^(full|base|[0-9a-f]{40}|[0-9a-f]{64})$")] | None = None
+    """`full` (default), `base` (up to HEAD of the image's repository in the workdir), or a commit: up to that one."""
     workdir: ContainerPath | None = None
     """Working directory of commands; default: the image's own."""
     user: User | None = None
@@ -135,10 +147,10 @@ class WrittenEnvironment(Written):
     """Start the image's ENTRYPOINT instead of replacing it."""
     allow_sudo: Flag = False
     """Allow set-user-id programs such as sudo."""
-    grading: Grading | None = None
-    """`strict` (default): every process ends before grading. `contract`: daemons of the agent live on."""
+    grading: Literal["strict", "contract"] | None = None
+    """Of earlier versions: `contract` is `grade_in: agent_container`, `strict` has no effect."""
     keep_processes: Flag = False
-    """The same as `grading: contract`."""
+    """Of earlier versions: the same as `grade_in: agent_container`."""
     setup: Annotated[list[Text], BeforeValidator(_one_or_more, json_schema_input_type=str | list[str])] = []
     """Shell commands run in order before the agent."""
     setup_timeout: Duration | None = None
@@ -252,7 +264,7 @@ class WrittenCarriedPath(Written):
 
 
 class WrittenFreshContainer(Written):
-    """Grade in a fresh container, which gets these files of the agent; `paths` or `patch`."""
+    """Table form of `grade_in: fresh`: which files of the agent the container gets; `paths` or `patch`."""
 
     paths: Annotated[
         list[WrittenCarriedPath],
@@ -268,18 +280,18 @@ class WrittenFreshContainer(Written):
 
 
 class WrittenFeedback(Written):
-    """Further turns for an agent whose work does not pass, with the output of a scorer."""
+    """Further turns for an agent whose work does not pass, which is told of the tests that failed."""
 
     turns: Annotated[Count, Field(ge=2, le=10)] = 2
     """Number of turns, including the first."""
     statement: Text
-    """Problem statement of the next turns; `{problem}` stands for the first one, `{output}` for the scorer's output."""
+    """Problem statement of the next turns; `{problem}` is the first one, `{output}` names of failed tests."""
     scorer: Text | None = None
-    """Name of the scorer whose output is shown; default: the first."""
+    """Name of the scorer that is told of; default: the first."""
     replace: dict[str, str] = {}
-    """Regular expressions -> replacement of their matches in the output, such as timings."""
+    """Regular expressions -> replacement of their matches in what is told."""
     characters: Annotated[Count, Field(ge=1, le=1_000_000)] = 50_000
-    """The most characters of the output, from its end."""
+    """The most characters of it, from its end."""
 
 
 class WrittenCheck(Written):
@@ -370,11 +382,23 @@ class WrittenDefaults(WrittenEnvironment):
     agent_network: Network | None = None
     agent_allowed_hosts: Hosts | None = None
     """Hosts that `agent_network: allowlist` permits; default: `allowed_hosts`."""
+    provider_tools: Annotated[
+        bool | list[str] | None,
+        BeforeValidator(_tools, json_schema_input_type=bool | list[ProviderTool] | None),
+    ] = None
+    """Tools that providers run for the agent, such as `web_search`; default: all if its network is `public`."""
     scorer_timeout: Duration | None = None
     """Seconds; default 1800."""
     scorers: list[WrittenScorer] = []
+    grade_in: GradeIn | None = None
+    """`fresh` (default): an untouched container, which gets the agent's files. `agent_container`: its own."""
+    carry: Annotated[
+        list[WrittenCarriedPath],
+        BeforeValidator(sources, json_schema_input_type=list[str | WrittenCarriedPath]),
+    ] = []
+    """Files and directories that are graded beside the workdir, such as `/var/lib/app`."""
     fresh_container: WrittenFreshContainer | None = None
-    """Grade in a fresh container, where the agent's files are only data."""
+    """Other files than those, or another image, for the fresh container."""
     feedback: WrittenFeedback | None = None
     """Further turns if the first does not pass."""
     turns: list[WrittenTurn] = []
@@ -384,7 +408,7 @@ class WrittenDefaults(WrittenEnvironment):
     category: Text | None = None
     """Category, also a tag and in `metadata`: summaries have the scores of each tag."""
     keep_changes: list[ContainerPath] = []
-    """Patterns of paths of programs and libraries that are part of the answer: not restored before grading."""
+    """Of earlier versions: absolute paths are read as `carry`."""
     artifacts: Annotated[
         list[WrittenArtifact], BeforeValidator(sources, json_schema_input_type=list[str | WrittenArtifact])
     ] = []

@@ -91,7 +91,7 @@ def asking(context: TrialContext, spec: ScorerSpec) -> Iterator[Asking | None]:
         context.keep_secret({endpoint.key_variables[0]: upstream.key})
     turn = "" if context.turn == 1 else f".{context.turn}"
     name = f"{trial_name(context.trial)}.{slug(spec.name)}{turn}"
-    terms = Terms(SpendingLimits(max_cost_usd=need.max_cost), (model,), context.secrets)
+    terms = Terms(SpendingLimits(max_cost_usd=need.max_cost), (model,), secrets=context.secrets)
     timeout = context.limits.scorer_timeout(spec)
     with open_route(models.address, name, [upstream], terms) as route:
         one = Asking(spec.name, endpoint, model, timeout, route)

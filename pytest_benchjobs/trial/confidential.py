@@ -26,6 +26,7 @@ _SAID = {
     "turn_limit": "the agent reached its limit of turns",
     "model_refused": f"the model or its endpoint refused the request; {_LOG}",
     "ungradable": f"the agent left nothing that can be graded; {_LOG}",
+    "tampered": f"with the agent's work a scorer gave two scores that differ; {_LOG}",
     "forbidden": "the agent did what the scenario forbids",
     # error: the engine and this machine
     "engine_unavailable": "no container engine answers; start it, and see `benchjobs doctor`",
@@ -57,6 +58,7 @@ _SAID = {
     "scorer_crashed": "a scorer ended without a result; its output.log is in the trial's directory",
     "scorer_timeout": "a scorer did not end in time; its output.log is in the trial's directory",
     "score_missing": "a scorer ended without a score; its output.log is in the trial's directory",
+    "score_contradicted": "a scorer gave two scores that differ; its output.log is in the trial's directory",
     "score_invalid": "a scorer gave a score that is no number from 0 to 1; its output.log is in the trial's directory",
     "input": "the scenario cannot be read, or is invalid; collect or fetch its benchmark again",
     "unsupported": "the scenario needs something that is not supported; `pytest --collect-only` says what",

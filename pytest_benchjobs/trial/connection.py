@@ -95,7 +95,13 @@ def connected(
         raise GatewayLost("the agent needs a model, and this session has no gateway to reach one")
     upstreams = [Upstream(endpoint, key_of(endpoint, models, given or {})) for endpoint in command.endpoints]
     keys = {one.endpoint.key_variables[0]: one.key for one in upstreams if one.key is not None}
-    terms = Terms(models.limits, _callable_models(command, models, trial), secrets or {}, carried)
+    terms = Terms(
+        models.limits,
+        _callable_models(command, models, trial),
+        trial.scenario.tools_of_providers,
+        secrets or {},
+        carried,
+    )
     with open_route(models.address, trial_name(trial), upstreams, terms) as route:
         try:
             yield Connection(route, keys)
@@ -115,6 +121,11 @@ def usage_notes(report: RouteReport) -> list[str]:
     if report.refused:
         notes.append(
             f"refused, since this trial may not call it: {_names(report.refused)}; allow it with --bench-allow-model"
+        )
+    if report.taken_out:
+        notes.append(
+            "taken out of requests, since they run at the provider, out of the network of this trial: "
+            f"{_names(report.taken_out)}; a scenario allows them with provider_tools"
         )
     if report.changed:
         notes.append(

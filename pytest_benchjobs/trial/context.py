@@ -6,13 +6,14 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from ..model.result import Trial, TrialResult
+from ..model.result import FailureClass, Trial, TrialResult
 from ..model.scenario import Environment, Network, NetworkAccess, Scenario, Step
 from ..sandbox.protocol import Sandbox
 from ..store.layout import TrialLayout
 from ..store.redact import Redactor
 from ..store.text import clean, one_line
 from ..store.trials import TrialDirectory
+from .ahead import Ahead
 from .answering import is_question, was_question
 from .cancellation import Cancellation
 from .draft import Clock, Findings
@@ -80,6 +81,8 @@ class TrialContext:
         """Environment of the sandbox in use."""
         self.access: NetworkAccess = self.environment.access
         """Network of the sandbox in use."""
+        self.ahead: Ahead[Any] | None = None
+        """What makes sandboxes for grading ahead."""
         self.suspects_agent = False
         """True if the agent may be the cause when scorers or the engine break."""
         self.tells_usage = False
@@ -88,10 +91,8 @@ class TrialContext:
         """Processes and programs found at the end of the agent, once it has ended."""
         self.is_ended = False
         """True once the step that ends the agent is complete, including restarted services."""
-        self.put_back: tuple[str, ...] = ()
-        """Programs restored so far."""
-        self.spoiled: str | None = None
-        """Reason why nothing that the agent left can be graded."""
+        self.spoiled: tuple[FailureClass, str] | None = None
+        """Reason why what the agent left cannot be graded."""
         self.turn = 1
         """Number of the agent's turn, where the scenario gives feedback or has several steps."""
         self.progress = Progress()
@@ -167,8 +168,9 @@ class TrialContext:
         """Add a note to the result, with the message of an error."""
         self.findings.notes.append(text if error is None else f"{text}: {clean(one_line(str(error), 300))}")
 
-    def note_engine(self, sandbox: Sandbox) -> None:
-        """Take over the calls of the engine that were made again for a sandbox."""
+    def note_sandbox(self, sandbox: Sandbox) -> None:
+        """Take over the notes of a sandbox, each once, and the calls of the engine that were made again for it."""
+        self.findings.notes += (note for note in sandbox.notes if note not in self.findings.notes)
         again: tuple[str, ...] = getattr(sandbox, "engine_retries", ())
         if again:
             self.findings.engine_retries += len(again)
@@ -185,9 +187,11 @@ class TrialContext:
             sandbox.set_network(wanted.network, wanted.allowed_hosts)
             self.access = wanted
 
-    def note_refused(self, sandbox: Sandbox, whose: str) -> tuple[str, ...]:
+    def note_refused(
+        self, sandbox: Sandbox, whose: str, access: NetworkAccess | None = None
+    ) -> tuple[str, ...]:
         """Add notes about connections that the allowlist did not permit, and return them without `whose`."""
-        if self.access.network != "allowlist":
+        if (access or self.access).network != "allowlist":
             return ()
         lines = tuple(clean(one_line(line, 500)) for line in sandbox.refused())
         self.findings.notes += (f"{whose}: {line}" for line in lines)

@@ -25,6 +25,7 @@ from ..model.result import (
     Trial,
     TrialResult,
 )
+from ..model.scenario import GradeIn
 from ..model.usage import Usage
 from ..store.redact import Redactor
 from .confidential import held_back
@@ -127,6 +128,7 @@ class Findings:
     scorers: list[ScorerResult] = dataclasses.field(default_factory=list)
     metrics: list[Metric] = dataclasses.field(default_factory=list)
     agent_end: AgentEnd | None = None
+    graded_in: GradeIn | None = None
     agent_version: str | None = None
     image: ImageRecord | None = None
     signature: Signature | None = None

@@ -1,8 +1,7 @@
 """Step 4: the end of an agent, by the same steps for every agent.
 
-strict      every process ends: nothing that the agent started, or got into, sees how it is graded. Services of the
-            ENTRYPOINT and the set-up are started again
-contract    the agent's process tree ends; daemons and processes that detached from it live on
+Where its work is graded in a fresh container, every process ends. Where it is graded in its own, its process tree ends;
+daemons and processes that detached from it live on.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ..agents.protocol import PROBLEM_VARIABLE
-from ..model.scenario import Grading
 from ..sandbox.protocol import Sandbox
 from ..store.text import clean, one_line
 
@@ -25,26 +23,28 @@ _SHARE = 0.5
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ended:
-    """Processes and changed programs found at the end of an agent, and their fate."""
+    """Processes found at the end of an agent, and their fate."""
 
     leftovers: tuple[str, ...] = ()
     """Command lines of processes that the agent left running."""
     killed: tuple[str, ...] = ()
     """Command lines of the processes that were killed."""
     tampered: tuple[str, ...] = ()
-    """Paths of programs and their libraries that were changed, and restored."""
-    elsewhere: tuple[str, ...] | None = None
-    """Changed paths that a patch of the workdir would not include; None: they were not looked for."""
+    """Paths outside of the workdir that were changed, or added to programs, where it is graded in that container."""
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Return sentences for the notes of a result."""
         kept = tuple((Counter(self.leftovers) - Counter(self.killed)).elements())
-        return tuple(
-            f"{fate} {len(commands)} process(es) the agent had left running: {some(commands)}"
-            for fate, commands in (("killed", self.killed), ("kept", kept))
-            if commands
+        told = (
+            (f"killed {len(self.killed)} process(es) the agent had left running", self.killed),
+            (f"kept {len(kept)} process(es) the agent had left running", kept),
+            (
+                f"graded where the agent changed {len(self.tampered)} path(s) outside of the workdir",
+                self.tampered,
+            ),
         )
+        return tuple(f"{what}: {some(names)}" for what, names in told if names)
 
     @property
     def loss(self) -> str | None:
@@ -54,11 +54,10 @@ class Ended:
         return f"left running, and killed before grading: {some(self.killed)}"
 
 
-def end_agent(sandbox: Sandbox, grading: Grading, *, carried: bool = False, most: int | None = None) -> Ended:
-    """End an agent, and restore programs that it may have changed.
+def end_agent(sandbox: Sandbox, *, in_place: bool, most: int | None = None) -> Ended:
+    """End an agent; `in_place` means that its work is graded in this sandbox.
 
-    `grading` says what lives on; no daemons if they are more than half of the `most` allowed processes. `carried` means
-    that grading is in another container.
+    No daemons live on there if they are more than half of the `most` allowed processes.
 
     Raises:
         Ungradable: the agent left nothing that can be graded.
@@ -66,21 +65,12 @@ def end_agent(sandbox: Sandbox, grading: Grading, *, carried: bool = False, most
     """
     running = sandbox.processes()
     leftovers = _listed(running)
-    if grading is Grading.STRICT or (most is not None and len(running) > most * _SHARE):
+    if not in_place or (most is not None and len(running) > most * _SHARE):
         sandbox.end_processes()
         killed = leftovers
     else:
-        # A shell of the container ends them: restore the image's own first.
-        sandbox.restore_programs()
         killed = _listed(sandbox.end_commands(PROBLEM_VARIABLE))
-    tampered = put_back(sandbox)
-    elsewhere = None if carried or grading is Grading.CONTRACT else sandbox.elsewhere()
-    return Ended(leftovers, killed, tampered, None if elsewhere is None else _listed(elsewhere))
-
-
-def put_back(sandbox: Sandbox, before: Sequence[str] = ()) -> tuple[str, ...]:
-    """Restore programs; return the paths that were not already restored `before`."""
-    return tuple(path for path in _listed(sandbox.restore_programs(), _PATHS) if path not in before)
+    return Ended(leftovers, killed, _listed(sandbox.tampered(), _PATHS) if in_place else ())
 
 
 def _listed(names: Sequence[str], limit: int = _LISTED) -> tuple[str, ...]:

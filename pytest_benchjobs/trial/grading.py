@@ -1,4 +1,4 @@
-"""Step 5: scorers grade what the agent left, in its own sandbox or in a fresh one.
+"""Step 5: scorers grade what the agent left, in fresh sandboxes or in its own.
 
 The agent may be the cause if a scorer, or the engine, breaks: a pipe in place of a file, a link to /dev/zero, a
 directory that leads to itself. To find out, the same is tried in an untouched sandbox, in which no agent was. If that
@@ -8,8 +8,12 @@ breaks too, it is an infrastructure error. If only the agent's work breaks it, t
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import posixpath
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Protocol
 
 from ..model.environ import HOST
 from ..model.errors import (
@@ -18,74 +22,132 @@ from ..model.errors import (
     FilesRefused,
     InfrastructureError,
     QuotaReached,
-    ScorerTimeout,
+    ScoreContradicted,
     Ungradable,
 )
-from ..model.result import Failure, ScorerResult
-from ..model.scenario import Grading, ScorerSpec
+from ..model.result import Failure, FailureClass, ScorerResult
+from ..model.scenario import ScorerSpec
+from ..sandbox.paths import DEFAULT_PATH
 from ..sandbox.protocol import File, Sandbox
+from ..sandbox.runner import Serves
+from ..scoring.bench_run import BENCH_RUN, BenchRun
 from ..scoring.grade import SCORER_VARIABLE, combine, make_context, run_scorer
 from ..scoring.metrics import all_metrics
-from ..scoring.needs import asks_model, context_variables, network_of
+from ..scoring.needs import asks_model, context_variables, has_bench_run, network_of, runs_programs
 from ..sources.template import fill
 from ..store.text import clean, one_line
+from .agent_programs import bench_run_for
 from .asking import Asking, asking
 from .context import TrialContext
-from .ending import end_agent, put_back, some
+from .ending import end_agent
 from .fresh import Carried, deliver
 from .ignored import without_ignored
 from .setup import Setup
-from .start import untouched_sandbox
+from .untouched import FRESH, untouched_sandbox
 
 _ANY_FILE = "/tmp/.bench"  # noqa: S108  in a container of nobody else
 
 
-def grade(context: TrialContext, sandbox: Sandbox, setup: Setup) -> None:
-    """Run the scorers in order; the score is in the findings."""
-    scorers = context.scenario.scorers
-    for number, spec in enumerate(scorers, 1):
-        context.phases.enter_unless_cancelled(f"score:{spec.name}")
-        graded = _run_scorer(context, sandbox, spec, context.layout.root)
-        if graded.error is not None and context.suspects_agent and not _asks(context, spec):
-            graded = _attribute(context, sandbox, setup, spec, graded)
-        context.findings.scorers.append(graded)
-        here = context.scenario.fresh_container is None
-        if number < len(scorers) or (here and context.has_another_step):
-            _end_scorer(context, sandbox, setup, graded)
-    context.findings.score = combine(context.findings.scorers)
-    context.findings.metrics = list(all_metrics(context.findings.scorers))
+class Place(Protocol):
+    """Where scorers grade."""
+
+    def for_scorer(self, spec: ScorerSpec) -> AbstractContextManager[tuple[Sandbox, BenchRun | None]]:
+        """Return the sandbox for a scorer, with what the agent left in it, and what runs programs of the agent."""
+
+    def end_scorer(self) -> None:
+        """Let nothing of a scorer be there when the next one begins."""
 
 
-def grade_afresh(context: TrialContext, sandbox: Sandbox, carried: Carried) -> None:
-    """Grade the files collected from `sandbox`, which is removed, in an untouched sandbox."""
-    context.findings.notes += carried.notes
-    with contextlib.closing(carried):
-        if not context.goes_on:
-            # Frees memory and processors for the next sandbox.
-            sandbox.remove()
-        with untouched_sandbox(context, "fresh") as (grader, setup):
-            context.phases.enter_unless_cancelled("carry")
+@dataclasses.dataclass(frozen=True, slots=True)
+class InPlace:
+    """The agent's own sandbox."""
+
+    sandbox: Sandbox
+
+    def for_scorer(self, spec: ScorerSpec) -> AbstractContextManager[tuple[Sandbox, None]]:  # noqa: ARG002
+        """Return it."""
+        return contextlib.nullcontext((self.sandbox, None))
+
+    def end_scorer(self) -> None:
+        """End its processes."""
+        self.sandbox.end_commands(SCORER_VARIABLE)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Afresh:
+    """An untouched sandbox for each scorer that runs programs: those of the agent may be among them."""
+
+    context: TrialContext
+    sandbox: Sandbox
+    """The agent's own, where no process is left."""
+    carried: Carried
+
+    @contextlib.contextmanager
+    def for_scorer(self, spec: ScorerSpec) -> Iterator[tuple[Sandbox, BenchRun | None]]:
+        """Make one with the collected files."""
+        if not runs_programs((spec,), self.context.services.scorers):
+            yield self.sandbox, None
+            return
+        with untouched_sandbox(self.context, FRESH) as made:
+            grader = made.sandbox
+            self.context.phases.enter_unless_cancelled("carry")
             try:
-                _carry(context, carried, grader)
+                _carry(self.context, self.carried, grader)
             except FilesRefused as error:
                 # It was refused again and again. If anything else is taken, these files are why.
-                if not context.suspects_agent:
+                if not self.context.suspects_agent:
                     raise
                 grader.put([File(_ANY_FILE, content=b"")])
                 raise Ungradable(
                     f"what the agent left cannot be put into a new container: {error}"
                 ) from error
-            grader.settle()  # files that were copied in are not restored between scorers
-            grade(context, grader, setup)
+            noted = self.context.findings.notes
+            noted += (note for note in self.carried.notes if note not in noted)
+            if self.context.ahead is not None and self.next_runs(spec):
+                self.context.ahead.begin()
+            with bench_run_for(self.context, self.carried, grader) as bench_run:
+                yield grader, bench_run
+
+    def next_runs(self, spec: ScorerSpec) -> bool:
+        """Return True if a scorer that runs programs comes after this one."""
+        scorers = self.context.scenario.scorers
+        return runs_programs(scorers[scorers.index(spec) + 1 :], self.context.services.scorers)
+
+    def end_scorer(self) -> None:
+        """Nothing: its sandbox is gone."""
+
+
+def grade(context: TrialContext, place: Place) -> None:
+    """Run the scorers in order; the score is in the findings."""
+    scorers = context.scenario.scorers
+    context.findings.scorers.clear()
+    for number, spec in enumerate(scorers, 1):
+        graded = _grade_in(context, place, spec)
+        if graded.error is not None and context.suspects_agent and not _asks(context, spec):
+            graded = _attribute(context, place, spec, graded)
+        context.findings.scorers.append(graded)
+        if number < len(scorers) or context.has_another_step:
+            place.end_scorer()
+    context.findings.score = combine(context.findings.scorers)
+    context.findings.metrics = list(all_metrics(context.findings.scorers))
+
+
+def _grade_in(context: TrialContext, place: Place, spec: ScorerSpec) -> ScorerResult:
+    with place.for_scorer(spec) as (sandbox, bench_run):
+        context.phases.enter_unless_cancelled(f"score:{spec.name}")
+        return _run_scorer(context, sandbox, spec, context.layout.root, bench_run)
 
 
 def _carry(context: TrialContext, carried: Carried, grader: Sandbox) -> None:
     """Copy the collected files into the container for grading, as far as the scenario wants."""
     fresh = context.scenario.fresh_container
     if fresh is not None and fresh.patch and not fresh.ignored:
-        carried = without_ignored(carried, grader)
-    with contextlib.closing(carried):
-        deliver(carried, grader)
+        without = without_ignored(carried, grader)
+        if without is not carried:
+            with contextlib.closing(without):
+                deliver(without, grader)
+            return
+    deliver(carried, grader)
 
 
 def grade_untouched(context: TrialContext) -> None:
@@ -94,10 +156,11 @@ def grade_untouched(context: TrialContext) -> None:
     Raises:
         InfrastructureError: that fails, too.
     """
-    with untouched_sandbox(context, "control") as (control, setup):
-        _begin_steps(context, setup)
+    with untouched_sandbox(context, "control") as made:
+        control = made.sandbox
+        _begin_steps(context, made.setup)
         _move_files(control)
-        end_agent(control, context.limits.grading)
+        end_agent(control, in_place=context.scenario.fresh_container is None)
         for spec in context.scenario.scorers:
             if not _asks(context, spec):
                 _run_scorer(context, control, spec, context.layout.control)
@@ -122,7 +185,13 @@ def _asks(context: TrialContext, spec: ScorerSpec) -> bool:
     return asks_model((spec.type,), context.services.scorers)
 
 
-def _run_scorer(context: TrialContext, sandbox: Sandbox, spec: ScorerSpec, directory: Path) -> ScorerResult:
+def _run_scorer(
+    context: TrialContext,
+    sandbox: Sandbox,
+    spec: ScorerSpec,
+    directory: Path,
+    bench_run: BenchRun | None = None,
+) -> ScorerResult:
     offline = context.config.check and context.trial.attempt > 1
     wanted = network_of(spec, context.services.scorers) or ("none" if offline else None)
     context.switch_network(sandbox, wanted, spec.allowed_hosts)
@@ -132,13 +201,19 @@ def _run_scorer(context: TrialContext, sandbox: Sandbox, spec: ScorerSpec, direc
             spec,
             sandbox,
             timeout=context.limits.scorer_timeout(spec),
-            env={**context_variables(spec, context.services.scorers), **fill(spec.env, HOST)},
+            env={
+                **_path(context, spec, sandbox),
+                **context_variables(spec, context.services.scorers),
+                **fill(spec.env, HOST),
+            },
             directory=directory,
             params=context.params,
             is_reply=context.is_question,
             ask=ask,
             reply=context.progress.reply,
             probed=context.probed.get(spec.name),
+            untouched=lambda: _untouched(context),
+            bench_run=bench_run,
         )
         graded = run_scorer(scoring, context.services.scorers[spec.type], context.redactor.redact_text)
     context.note_refused(sandbox, f"scorer {spec.name}")
@@ -147,6 +222,19 @@ def _run_scorer(context: TrialContext, sandbox: Sandbox, spec: ScorerSpec, direc
         _check_quota(context, ask)
     context.cancellation.check()
     return graded
+
+
+def _path(context: TrialContext, spec: ScorerSpec, sandbox: Sandbox) -> dict[str, str]:
+    """Return the PATH by which a scorer finds `bench-run`, if it has that."""
+    if not isinstance(sandbox, Serves) or not has_bench_run((spec,), context.services.scorers):
+        return {}
+    return {"PATH": f"{posixpath.dirname(BENCH_RUN)}:{sandbox.variables.get('PATH', DEFAULT_PATH)}"}
+
+
+@contextlib.contextmanager
+def _untouched(context: TrialContext) -> Iterator[Sandbox]:
+    with untouched_sandbox(context, "another") as made:
+        yield made.sandbox
 
 
 def _check_quota(context: TrialContext, ask: Asking) -> None:
@@ -161,23 +249,21 @@ def _check_quota(context: TrialContext, ask: Asking) -> None:
         raise QuotaReached(ask.quota)
 
 
-def _attribute(
-    context: TrialContext, sandbox: Sandbox, setup: Setup, spec: ScorerSpec, broken: ScorerResult
-) -> ScorerResult:
+def _attribute(context: TrialContext, place: Place, spec: ScorerSpec, broken: ScorerResult) -> ScorerResult:
     """Find the cause of a broken scorer; return its result, or a score of 0 if the agent is the cause."""
     assert broken.error is not None  # noqa: S101  callers have looked
     try:
-        with untouched_sandbox(context, f"control:{spec.name}") as (control, fresh_setup):
-            _begin_steps(context, fresh_setup)
-            again = _run_scorer(context, control, spec, context.layout.control)
+        with untouched_sandbox(context, f"control:{spec.name}") as control:
+            _begin_steps(context, control.setup)
+            again = _run_scorer(context, control.sandbox, spec, context.layout.control)
     except InfrastructureError as error:
         context.note(f"whether the agent broke scorer {spec.name}", error)
         return broken
-    if again.error is not None:
+    contradicted = broken.error.class_ == ScoreContradicted.code
+    if again.error is not None and (not contradicted or again.error.class_ == ScoreContradicted.code):
         return _without_agent(broken, again.error)
-    context.phases.enter_unless_cancelled(f"score:{spec.name}")
-    _end_scorer(context, sandbox, setup, broken)
-    again = _run_scorer(context, sandbox, spec, context.layout.root)
+    place.end_scorer()
+    again = _grade_in(context, place, spec)
     if again.error is None:
         context.note(
             f"scorer {spec.name} broke once, and graded the same when it ran again: "
@@ -185,7 +271,12 @@ def _attribute(
         )
         return again
     context.spoiled = (
-        f"the agent's work breaks grading, which works in an untouched container: {again.error.message}"
+        (FailureClass.TAMPERED, f"with the agent's work, and not without, {again.error.message}")
+        if contradicted
+        else (
+            FailureClass.UNGRADABLE,
+            f"the agent's work breaks grading, which works in an untouched container: {again.error.message}",
+        )
     )
     return again.model_copy(
         update={"score": 0.0, "error": None, "metrics": (), "details": {"broke": again.error.message}}
@@ -203,28 +294,3 @@ def _without_agent(broken: ScorerResult, again: Failure) -> ScorerResult:
     )
     message = f"{broken.error.message}; it breaks in an untouched container, too{how}{advice}"
     return broken.model_copy(update={"error": broken.error.model_copy(update={"message": message})})
-
-
-def _end_scorer(context: TrialContext, sandbox: Sandbox, setup: Setup, graded: ScorerResult) -> None:
-    """End the processes of a scorer, including the agent's code it ran, and restore changed programs."""
-    timed_out = graded.error is not None and graded.error.class_ == ScorerTimeout.code
-    if context.limits.grading is Grading.CONTRACT:
-        _put_programs_back(context, sandbox, graded)  # the shell that ends them, too
-        sandbox.end_commands(SCORER_VARIABLE)
-        _put_programs_back(context, sandbox, graded)
-        return
-    ends = timed_out or bool(sandbox.processes())
-    if ends:
-        sandbox.end_processes()
-    _put_programs_back(context, sandbox, graded)
-    if ends:
-        context.findings.notes += (clean(one_line(note, 500)) for note in setup.again())
-
-
-def _put_programs_back(context: TrialContext, sandbox: Sandbox, graded: ScorerResult) -> None:
-    """Restore programs that the agent's code may have changed when a scorer ran it."""
-    if not context.suspects_agent:
-        return
-    if undone := put_back(sandbox, context.put_back):
-        context.put_back += undone
-        context.note(f"put back after scorer {graded.name}: {some(undone)}")

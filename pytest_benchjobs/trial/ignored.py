@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable
 from typing import IO
 
 from ..model.errors import EnvironmentFailed
-from ..sandbox.loading import directories_above
+from ..sandbox.paths import directories_above
 from ..sandbox.protocol import File, Sandbox, Taken
 from ..scoring.output import Tail
 from .fresh import Carried
@@ -36,14 +36,15 @@ def without_ignored(carried: Carried, sandbox: Sandbox) -> Carried:
         InfrastructureError: the engine failed.
 
     """
-    names = {*_members(carried.taken), *carried.gone}
+    [taken] = carried.taken  # of a patch
+    names = {*_members(taken), *carried.gone}
     if not names:
         return carried
     ignored = _ignored(sandbox, names)
     if not ignored:
         return carried
     return Carried(
-        _without(carried.taken, ignored), tuple(path for path in carried.gone if path not in ignored)
+        taken=(_without(taken, ignored),), gone=tuple(path for path in carried.gone if path not in ignored)
     )
 
 

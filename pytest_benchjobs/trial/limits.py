@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from ..model.job import JobConfig
-from ..model.scenario import DEFAULT_AGENT_TIMEOUT, Grading, Scenario, ScorerSpec
+from ..model.scenario import DEFAULT_AGENT_TIMEOUT, Scenario, ScorerSpec
 from ..scoring.needs import collecting
 from ..scoring.protocol import Scorer
 
@@ -56,11 +56,6 @@ class Limits:
         own = self.config.scorer_timeout or spec.timeout or self.scenario.scorer_timeout
         return own * self.config.timeout_multiplier
 
-    @property
-    def grading(self) -> Grading:
-        """Rule for processes that live on while the trial is graded."""
-        return self.config.grading_of(self.scenario.id, self.scenario.environment.grading)
-
     def deadline(self, kinds: Mapping[str, Scorer]) -> float:
         """Return the time after which the container ends itself: the sum of all timeouts, and some grace."""
         if self.scenario.steps:
@@ -68,8 +63,8 @@ class Limits:
         environment = self.scenario.environment
         health = environment.healthcheck
         multiplier = self.config.timeout_multiplier
-        # Two more, for the ENTRYPOINT and the owner of the files. Services are started again before grading,
-        # and a container in which a broken scorer is tried is set up as well.
+        # Two more, for the ENTRYPOINT and the owner of the files. Containers for grading are set up as well,
+        # and one in which a broken scorer is tried.
         steps = 3 * self.setup_timeout * (len(environment.setup) + 2)
         waiting = pauses = 0.0
         if health is not None:

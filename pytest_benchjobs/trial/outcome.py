@@ -222,7 +222,7 @@ def decide(context: TrialContext, agent: Agent) -> Outcome:
             findings.score, findings.failure = None, broken
             return Outcome.ERROR
     if verdict is None and context.spoiled is not None:
-        verdict = FailureClass.UNGRADABLE, context.spoiled
+        verdict = context.spoiled
     if verdict is None and not context.scenario.diagnostic:
         verdict = _forbidden(findings.scorers)
     if verdict is None and score < threshold:

@@ -1,10 +1,10 @@
-"""Step 3, its first half: make a sandbox ready for the agent, and again for scorers if every process had to end.
+"""Step 3, its first half: make a sandbox ready for the agent, and again for its next turn if every process had to end.
 
 A sandbox is ready when the image's own ENTRYPOINT is ready (the sandbox waits for it), all set-up steps have ended
 with status 0, and the health check passes.
 
-A set-up step that left processes running is a service, and runs again before grading. A failure then is only noted, and
-left to the scorers: an agent may break a service, which is not an infrastructure error.
+A set-up step that left processes running is a service, and runs again for a further turn or step. A failure then is
+only noted, and left to the scorers: an agent may break a service, which is not an infrastructure error.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ..agents.builtin import shell
 from ..model.errors import EnvironmentFailed
-from ..model.scenario import HealthCheck, Scenario, Step
+from ..model.scenario import Environment, HealthCheck, Scenario, Step
 from ..sandbox.protocol import File, Sandbox
 from ..scoring.output import Tail
 from .context import TrialContext
@@ -29,11 +29,23 @@ _OUTPUT = 1000
 class Setup:
     """The set-up of one sandbox, for the trial's scenario, or with another environment."""
 
-    def __init__(self, context: TrialContext, sandbox: Sandbox, scenario: Scenario) -> None:
+    def __init__(
+        self,
+        context: TrialContext,
+        sandbox: Sandbox,
+        scenario: Scenario,
+        enter: Callable[[str], None] | None = None,
+    ) -> None:
         self._context = context
+        self._enter = enter or context.phases.enter
         self._sandbox = sandbox
         self._scenario = scenario
         self._services: list[str] = []
+
+    @property
+    def environment(self) -> Environment:
+        """The environment of the sandbox."""
+        return self._scenario.environment
 
     def begin(self) -> None:
         """Make the sandbox ready for the agent.
@@ -49,8 +61,6 @@ class Setup:
             self.step(step, environment.user)
             if self._sandbox.adopt_processes():
                 self._services.append(step)
-        if environment.setup:
-            self._sandbox.settle()
         self.wait_until_healthy(environment.healthcheck)
 
     def begin_step(self, step: Step, put: Callable[[Sequence[File]], None] | None = None) -> None:
@@ -74,18 +84,18 @@ class Setup:
         self.wait_until_healthy(step.healthcheck)
 
     def again(self) -> Iterator[str]:
-        """Make the sandbox ready for scorers, after every process was ended; yield notes on failures."""
+        """Make the sandbox ready for the agent, after every process was ended; yield notes on failures."""
         for step in self._services:
             try:
                 self.step(step, self._scenario.environment.user)
             except EnvironmentFailed as error:
-                yield f"run again for grading: {error}"
+                yield f"run again for the agent: {error}"
         if self._services:
             self._sandbox.adopt_processes()
         try:
             self.wait_until_healthy(self._scenario.environment.healthcheck)
         except EnvironmentFailed as error:
-            yield f"before grading: {error}"
+            yield f"before the agent went on: {error}"
 
     def _ownership(self) -> Iterator[str]:
         owner = self._scenario.agent_user or self._scenario.environment.user
@@ -98,12 +108,15 @@ class Setup:
         Raises:
             EnvironmentFailed: it failed.
         """
-        self._context.phases.enter("setup")
+        self._enter("setup")
         self._context.cancellation.check()
         tail = Tail()
         timeout = self._context.limits.setup_timeout
         result = self._sandbox.exec(shell(step), timeout=timeout, sink=tail, user=user)
-        refused = "".join(f"\n{line}" for line in self._context.note_refused(self._sandbox, "set-up"))
+        refused = "".join(
+            f"\n{line}"
+            for line in self._context.note_refused(self._sandbox, "set-up", self.environment.access)
+        )
         if result.timed_out:
             raise EnvironmentFailed(f"set-up step did not end within {timeout:g} s: {step[:_SHOWN]}{refused}")
         if result.exit_status != 0:
@@ -120,7 +133,7 @@ class Setup:
         """
         if check is None:
             return
-        self._context.phases.enter("healthcheck")
+        self._enter("healthcheck")
         started = time.monotonic()
         failures = 0
         multiplier = self._context.config.timeout_multiplier

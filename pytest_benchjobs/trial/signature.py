@@ -23,7 +23,17 @@ from ..model.agent import AgentSpec
 from ..model.environ import HOST
 from ..model.errors import InputError
 from ..model.result import Signature
-from ..model.scenario import MAIN, Environment, FreshContainer, Reference, Scenario, ScorerSpec, Step
+from ..model.scenario import (
+    MAIN,
+    Environment,
+    Feedback,
+    FreshContainer,
+    GradeIn,
+    Reference,
+    Scenario,
+    ScorerSpec,
+    Step,
+)
 from ..sandbox.protocol import BYTECODE, File
 from ..scoring.builtin import builtin_scorers
 from ..scoring.needs import model_needed
@@ -38,6 +48,8 @@ from .scorer_models import judging_model
 _VERSION = 2
 """Increased when the same content is graded differently, so that no earlier result is reused."""
 _CHUNK = 1 << 20
+_GRADING = {GradeIn.FRESH: "strict", GradeIn.AGENT_CONTAINER: "contract"}
+"""Words of earlier versions, so that their results can be compared with."""
 _LIMITS = ("cpus", "memory", "storage", "pids", "gpus")
 _IMAGE_OR_LIMIT = {
     "image",
@@ -46,17 +58,20 @@ _IMAGE_OR_LIMIT = {
     "snapshot",
     "build_args",
     "build_timeout",
+    "hidden",
+    "git_history",
     "setup_timeout",
     "skills_if_there",  # the image says
     "compose",
     *_LIMITS,
 }
-_NEWER = frozenset({"mcp_servers", "skills_dir", "skills_if_there"})
+_NEWER = frozenset({"mcp_servers", "skills_dir", "skills_if_there", "git_history"})
 _SPENDING = tuple(setting.name for setting in MODELS if setting.signed)
 _OF_STEP = ("continues", "setup", "healthcheck", "agent_user", "agent_network", "agent_allowed_hosts")
 """Keys of a step that decide the agent's work."""
 _LATER_KEYS = ("metrics", "requirements", "python_version")
 """Keys of scorers that count only where they are given."""
+_OF_SCORERS = ("scorers", "place")
 _OF_BOTH = ("environment", "parameters", "limits")
 """Parts that decide the agent's work, and the scorers' work as well."""
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str).encode
@@ -86,11 +101,12 @@ def parts_of(
     called = _commands(commands, agent, scenario, secrets)
     parts: dict[str, list[Any]] = {
         "scenario": _scenario(scenario, secrets),
-        "environment": [_environment(scenario, secrets) | {"grading": limits.grading}],
+        "environment": [_environment(scenario, secrets) | {"grading": _GRADING[scenario.grade_in]}],
         "scorers": [_VERSION, *graded, *_where_graded(scenario, secrets)],
         "agent": [_agent(spec), called],
         "parameters": [params, _from_host(config.env, secrets), sorted(given)],
         "limits": _limits(limits),
+        "place": ["agent_container" if fresh is None else "fresh" for fresh in scenario.places],
     }
     return {name: _digest(part) for name, part in parts.items()}
 
@@ -117,13 +133,13 @@ def signature(scenario: Scenario, parts: Mapping[str, str], image_key: str) -> S
 
 
 def graded_anew(before: Signature | None, now: Signature) -> Signature | None:
-    """Return the signature of a rescored trial: its agent ran with the parts `before`, its scorers with `now`.
+    """Return the signature of a rescored trial: its agent ran with the parts `before`, its scorers run with `now`.
 
     None where the earlier signature is unknown.
     """
     if before is None:
         return None
-    parts = {**before.parts, "scorers": now.parts["scorers"]}
+    parts = {**before.parts, **{part: now.parts[part] for part in _OF_SCORERS}}
     for part in _OF_BOTH:
         if parts.get(part) != now.parts[part]:
             # The agent had the old part, scorers the new one: unlike any trial in one piece.
@@ -203,14 +219,20 @@ def _scenario(scenario: Scenario, secrets: Mapping[str, str]) -> list[Any]:
             if scenario.answer is None
             else [scenario.answer.model_dump(mode="json", exclude={"reference"})]
         ),
-        *([] if scenario.feedback is None else [["feedback", scenario.feedback.model_dump(mode="json")]]),
+        *([] if scenario.feedback is None else [["feedback", _feedback(scenario.feedback)]]),
         *([["steps", *map(_step, scenario.steps)]] if scenario.steps else []),
         *(
             []
             if scenario.agent_allowed_hosts is None
             else [["agent_allowed_hosts", *scenario.agent_allowed_hosts]]
         ),
+        *([] if scenario.provider_tools is None else [["provider_tools", scenario.provider_tools]]),
     ]
+
+
+def _feedback(feedback: Feedback) -> dict[str, Any]:
+    """Return its keys; without the newer one where all is as it was."""
+    return feedback.model_dump(mode="json", exclude={"shows_output"} if feedback.shows_output else None)
 
 
 def _step(step: Step) -> list[Any]:
@@ -292,8 +314,7 @@ def _judging(
 
 def _where_graded(scenario: Scenario, secrets: Mapping[str, str]) -> list[Any]:
     """Return what is graded, if it is not everything in the agent's own container."""
-    where: list[Any] = [["keep_changes", *scenario.keep_changes]] if scenario.keep_changes else []
-    where += _fresh(scenario.fresh_container, secrets)
+    where: list[Any] = _fresh(scenario.fresh_container, secrets)
     if scenario.steps:
         where.append([scenario.step_score, scenario.diagnostic])
     for step in scenario.steps:
@@ -303,15 +324,16 @@ def _where_graded(scenario: Scenario, secrets: Mapping[str, str]) -> list[Any]:
 
 
 def _fresh(fresh: FreshContainer | None, secrets: Mapping[str, str]) -> list[Any]:
-    if fresh is None:
+    if fresh is None or fresh.is_default:
         return []
-    carried = fresh.model_dump(mode="json", exclude={"environment"})
-    for path in carried["paths"]:
+    # Without what is as it usually is, which keeps the signatures of earlier results.
+    carried = fresh.model_dump(mode="json", exclude={"environment", *(() if fresh.carry else ("carry",))})
+    for path in (*carried["paths"], *carried.get("carry", ())):
         if path["service"] == MAIN:
-            del path["service"]  # keeps the signatures of earlier results
+            del path["service"]
     where: list[Any] = [carried]
     if (own := fresh.environment) is not None:
-        where.append(_dumped(own, {"env", "dockerfile", "context", "snapshot", "compose"}))
+        where.append(_dumped(own, {"env", "dockerfile", "context", "hidden", "snapshot", "compose"}))
         where += _services(own).values()
         where.append(_from_host(own.env, secrets))
         where += [content_of(path) for path in (own.dockerfile, own.context) if path is not None]

@@ -1,7 +1,4 @@
-"""Steps 1 and 2: the sandboxes of a trial, resolved, created and started.
-
-One is the agent's. Others are untouched, without any agent: for grading, or to find the cause of an error.
-"""
+"""Steps 1 and 2: the sandbox of the agent, resolved, created and started."""
 
 from __future__ import annotations
 
@@ -12,19 +9,18 @@ from pathlib import Path
 
 from ..agents.protocol import PROBLEM_FILE, AgentCommand
 from ..agents.usage import USAGE_DIRECTORY
-from ..model.scenario import Environment, FreshContainer, Grading
+from ..model.scenario import Environment
 from ..sandbox.door import door_file
-from ..sandbox.loading import Restoring
 from ..sandbox.memory import MemorySandbox
+from ..sandbox.program import program_file
 from ..sandbox.protocol import File, Mount, Sandbox, SandboxSpec
-from ..scoring.builtin import LOG_DIRECTORIES
-from ..scoring.needs import directories_before
+from ..scoring.bench_run import BENCH_RUN
+from ..scoring.needs import directories_before, has_bench_run
 from .answering import kept_answer
 from .connection import Connection
 from .context import TrialContext
 from .limits import Limits
 from .secrets import model_keys, without_keys
-from .setup import Setup
 
 
 @contextlib.contextmanager
@@ -44,11 +40,8 @@ def agent_sandbox(
     original, environment = context.original, context.scenario.environment
     files = () if original is not None else _files(context, command, connection)
     spec = dataclasses.replace(
-        _spec(context, environment, without_keys(environment.env, model_keys(context.config)), files),
+        spec_of(context, environment, without_keys(environment.env, model_keys(context.config)), files),
         mounts=_mounts(command, connection),
-        restoring=Restoring(
-            context.scenario.keep_changes, packages=context.limits.grading is Grading.CONTRACT
-        ),
         kept=None if original is None else kept or original.kept,
     )
     if command is not None:
@@ -63,8 +56,7 @@ def agent_sandbox(
     finally:
         context.phases.enter("remove")
         sandbox.remove()
-        context.findings.notes += sandbox.notes
-        context.note_engine(sandbox)
+        context.note_sandbox(sandbox)
 
 
 def _in_memory(context: TrialContext) -> Iterator[Sandbox]:
@@ -75,60 +67,38 @@ def _in_memory(context: TrialContext) -> Iterator[Sandbox]:
         yield kept_answer(context.scenario, context.original, context.config.directory)
 
 
-@contextlib.contextmanager
-def untouched_sandbox(context: TrialContext, phase: str) -> Iterator[tuple[Sandbox, Setup]]:
-    """Start an untouched sandbox with the scenario's set-up, and remove it at the end."""
-    fresh = context.scenario.fresh_container or FreshContainer()
-    scenario = context.scenario
-    if context.is_question:
-        empty = MemorySandbox()
-        yield empty, Setup(context, empty, scenario)
-        return
-    if fresh.environment is not None:
-        scenario = scenario.model_copy(update={"environment": fresh.environment, "files": {}})
-    environment = scenario.environment
-    # `prepare` has checked the own variables of a fresh container for keys.
-    withheld = model_keys(context.config) if fresh.environment is None else ()
-    files = [*_open_directories(LOG_DIRECTORIES), *_given(scenario.files)]
-    spec = _spec(context, environment, without_keys(environment.env, withheld), files)
-    spec = dataclasses.replace(spec, grading=True)
-    grader = context.services.provider.start(spec, lambda _: context.phases.enter_unless_cancelled(phase))
-    elsewhere = context.environment, context.access
-    context.environment, context.access = environment, environment.access
-    try:
-        with context.cancellation.interrupting(grader.kill):
-            context.cancellation.check()
-            setup = Setup(context, grader, scenario)
-            setup.begin()
-            yield grader, setup
-    finally:
-        context.environment, context.access = elsewhere
-        grader.remove()
-        context.findings.notes += grader.notes
-        context.note_engine(grader)
-
-
 def _files(
     context: TrialContext, command: AgentCommand | None, connection: Connection | None
 ) -> Iterator[File]:
     """Yield the files to put in before the agent starts."""
     scenario = context.scenario
-    yield from _given(scenario.files)
+    yield from given_files(scenario.files)
     yield File(PROBLEM_FILE, content=scenario.statement_in_container.encode("utf-8", "replace"))
-    yield from _open_directories(directories_before(context.trial.scenario.scorers, context.services.scorers))
+    if None in context.trial.scenario.places:  # it is graded here
+        yield from bench_run_file(context)
+    yield from open_directories(directories_before(context.trial.scenario.scorers, context.services.scorers))
     if command is not None:
         yield from command.files
         if connection is not None and command.host is None:
             yield door_file(context.services.provider.machine())
     if context.tells_usage:
-        yield from _open_directories((USAGE_DIRECTORY,))
+        yield from open_directories((USAGE_DIRECTORY,))
 
 
-def _given(files: Mapping[str, Path]) -> list[File]:
+def bench_run_file(context: TrialContext) -> list[File]:
+    """Return the client of `bench-run`, if commands of a scorer have it."""
+    program = program_file(context.services.provider.machine())
+    if program is None or not has_bench_run(context.trial.scenario.scorers, context.services.scorers):
+        return []
+    return [dataclasses.replace(program, path=BENCH_RUN)]
+
+
+def given_files(files: Mapping[str, Path]) -> list[File]:
+    """Return the files of a scenario."""
     return [File(path, source=source) for path, source in files.items()]
 
 
-def _open_directories(paths: Iterable[str]) -> list[File]:
+def open_directories(paths: Iterable[str]) -> list[File]:
     """Return directories with write permission for everybody."""
     return [File(path, mode=0o777) for path in paths]
 
@@ -139,7 +109,7 @@ def _mounts(command: AgentCommand | None, connection: Connection | None) -> tupl
     return (*command.mounts, *([connection.mount] if connection and command.host is None else ()))
 
 
-def _spec(
+def spec_of(
     context: TrialContext, environment: Environment, env: Mapping[str, str], files: Iterable[File]
 ) -> SandboxSpec:
     """Return the sandbox spec of this trial, with these variables and files."""

@@ -5,10 +5,10 @@
     2. start      start.py       create, fill and start a sandbox, with its limits and a deadline of its own
     3. work       setup.py       run the scenario's set-up steps, wait for its health check
                   work.py        run the agent until it ends, times out or exceeds a limit
-    4. end        ending.py      kill every process of the agent, restore programs; read usage, keep the file system
+    4. end        ending.py      kill the processes of the agent; read usage, keep the file system
     5. grade      artifacts.py   fetch artifacts, before scorers can change them
                   grading.py     put scorers in, never earlier, and run them in order
-                  fresh.py       the same in a fresh sandbox, where the scenario says so
+                  fresh.py       what the agent left is carried into fresh sandboxes, unless the scenario says otherwise
                   ignored.py     without files that git ignores
     6. again      turns.py       where the scenario gives feedback, and the score does not pass: 3 to 5 once more
                   task_steps.py  where the scenario has several steps: 3 to 5 for each of them
@@ -21,10 +21,12 @@ The sandbox is removed, and the connection to models closed, whatever happens.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
-from ..agents.builtin import shell
+from ..agents.builtin import Oracle, shell
 from ..agents.capabilities import incompatibility
 from ..agents.protocol import AgentCommand
 from ..model.errors import (
@@ -35,28 +37,29 @@ from ..model.errors import (
     FilesRefused,
     InfrastructureError,
     Ungradable,
+    UntouchedFailed,
 )
 from ..model.job import Keep
 from ..model.result import Outcome
-from ..model.scenario import Grading, ScorerSpec
-from ..sandbox.protocol import Sandbox
-from ..scoring.needs import Probe, collecting, probes
+from ..model.scenario import GradeIn, ScorerSpec
+from ..sandbox.protocol import Sandbox, Watches
+from ..scoring.needs import Probe, collecting, probes, runs_programs
 from ..scoring.output import Tail
 from ..store.kept_names import kept_name
-from ..store.text import clean, one_line
+from ..store.text import clean
 from .answering import keep_answer
 from .artifacts import keep_artifacts
 from .beside import service_of
 from .connection import Connection
 from .context import TrialContext
-from .ending import end_agent
-from .fresh import Carried, collect
-from .grading import grade, grade_afresh, grade_untouched
+from .ending import end_agent, some
+from .fresh import Carried, check_place, collect, left_behind
+from .grading import Afresh, InPlace, grade, grade_untouched
 from .outcome import decide
 from .prepare import Prepared, prepare
 from .setup import Setup
 from .signature import graded_anew, signature
-from .start import agent_sandbox, untouched_sandbox
+from .start import agent_sandbox
 from .task_steps import (
     begin_step,
     end_step,
@@ -68,7 +71,10 @@ from .task_steps import (
     take_original,
 )
 from .turns import begin_turn, next_turn
+from .untouched import made_ahead, untouched_sandbox
 from .work import connection_of, hold_sandbox, read_usage, run_agent
+
+_T = TypeVar("_T")
 
 
 def run_steps(context: TrialContext) -> Outcome:
@@ -90,7 +96,8 @@ def run_steps(context: TrialContext) -> Outcome:
     context.tells_usage = command is not None and not command.endpoints and not trusted
     if command is not None:
         context.findings.agent_version = command.version
-    with connection_of(context, command, prepared.keys) as connection:
+    context.ahead = made_ahead(context)
+    with contextlib.closing(context.ahead), connection_of(context, command, prepared.keys) as connection:
         if context.trial.scenario.steps and context.original is not None:
             return _grade_each_step(context, prepared)
         if context.trial.scenario.steps:
@@ -105,11 +112,13 @@ def _run_one(
     with agent_sandbox(context, command, connection) as sandbox:
         setup = Setup(context, sandbox, context.scenario)
         _work(context, sandbox, setup, prepared, connection)
-        _grade(context, sandbox, setup)
+        _grade(context, sandbox)
+        if isinstance(prepared.agent, Oracle):
+            _note_left_behind(context, sandbox)
         while (again := next_turn(context, prepared)) is not None:
             begin_turn(context, sandbox, setup, again, connection)
-            run_agent(context, sandbox, again, connection)
-            _grade(context, sandbox, setup)
+            _run_agent(context, sandbox, again, connection)
+            _grade(context, sandbox)
         return _end_trial(context, sandbox, prepared)
 
 
@@ -148,8 +157,8 @@ def _each_step(
         if why is not None:
             skip_from(context, context.progress.number, why)
             return prepared
-        run_agent(context, sandbox, prepared, connection)
-        _grade(context, sandbox, setup)
+        _run_agent(context, sandbox, prepared, connection)
+        _grade(context, sandbox)
         if not end_step(context):
             return prepared
         prepared = next_step(context, prepared)
@@ -167,7 +176,7 @@ def _grade_each_step(context: TrialContext, prepared: Prepared) -> Outcome:
             with agent_sandbox(context, None, None, kept) as sandbox:
                 setup = Setup(context, sandbox, context.scenario)
                 _begin(context, sandbox, setup, prepared, None)
-                _grade(context, sandbox, setup)
+                _grade(context, sandbox)
             if not end_step(context):
                 break
     finally:
@@ -185,9 +194,26 @@ def _work(
     """Set the sandbox up and run the agent in it; for a rescore, take both from the kept trial."""
     _begin(context, sandbox, setup, prepared, connection)
     if context.original is None:
-        run_agent(context, sandbox, prepared, connection)
+        _run_agent(context, sandbox, prepared, connection)
     else:
         context.findings.agent_end = context.original.agent_end
+
+
+def _run_agent(
+    context: TrialContext, sandbox: Sandbox, prepared: Prepared, connection: Connection | None
+) -> None:
+    """Run the agent; meanwhile the container for grading is made, if that takes nothing that is scarce.
+
+    Where none is needed, its own is watched.
+    """
+    scenario = context.scenario
+    scarce = scenario.environment.gpus or scenario.environment.compose
+    runs = runs_programs(scenario.scorers, context.services.scorers)
+    if context.ahead is not None and scenario.fresh_container is not None and runs and not scarce:
+        context.ahead.begin()
+    if scenario.fresh_container is None and prepared.command is not None and isinstance(sandbox, Watches):
+        sandbox.watch()
+    run_agent(context, sandbox, prepared, connection)
 
 
 def _begin(
@@ -206,6 +232,9 @@ def _begin(
         findings.signature = graded_anew(context.original.signature, findings.signature)
         _probe(context, None)
         return
+    for fresh in context.trial.scenario.places:
+        if fresh is not None and runs_programs(context.trial.scenario.scorers, context.services.scorers):
+            check_place(sandbox, fresh)
     setup.begin()
     _probe(context, sandbox)
     context.services.check_room()
@@ -218,8 +247,8 @@ def _probe(context: TrialContext, sandbox: Sandbox | None) -> None:
         return
     context.phases.enter_unless_cancelled("probe")
     if sandbox is None:
-        with untouched_sandbox(context, "probe") as (control, _):
-            _probe_in(context, control, found)
+        with untouched_sandbox(context, "probe") as control:
+            _probe_in(context, control.sandbox, found)
     else:
         _probe_in(context, sandbox, found)
 
@@ -229,78 +258,94 @@ def _probe_in(context: TrialContext, sandbox: Sandbox, found: Mapping[str, tuple
         context.probed[name] = probe(spec, sandbox, context.cancellation.check)
 
 
-def _grade(context: TrialContext, sandbox: Sandbox, setup: Setup) -> None:
-    """End the agent, and grade its work, here or in a fresh sandbox."""
-    try:
-        carried = _end_and_grade(context, sandbox, setup)
-    except (EngineError, EngineLost, EnvironmentFailed) as error:
-        carried = _end_and_grade_again(context, sandbox, setup, error)
+def _grade(context: TrialContext, sandbox: Sandbox) -> None:
+    """End the agent, and grade its work, here or in fresh sandboxes."""
+    carried = _or_again(context, lambda: _end_and_grade(context, sandbox))
     if carried is not None:
-        grade_afresh(context, sandbox, carried)
+        with contextlib.closing(carried):
+            _or_again(context, lambda: grade(context, Afresh(context, sandbox, carried)))
 
 
-def _end_and_grade(context: TrialContext, sandbox: Sandbox, setup: Setup) -> Carried | None:
-    """End the agent, and grade its work; return the files to grade in a fresh sandbox."""
+def _note_left_behind(context: TrialContext, sandbox: Sandbox) -> None:
+    """Note what a reference that does not pass in a fresh sandbox changed and no scorer saw: it may be of the work."""
+    fresh, score = context.scenario.fresh_container, context.findings.score
+    passes = score is not None and score >= context.limits.threshold
+    if passes or fresh is None or context.findings.graded_in is None or context.original is not None:
+        return
+    with contextlib.suppress(InfrastructureError):
+        left = left_behind(sandbox, fresh)
+        if left:
+            with untouched_sandbox(context, "compare") as untouched:
+                left -= left_behind(untouched.sandbox, fresh)
+        if left:
+            context.note(f"not there for grading, unless `carry` names it: {some(sorted(left))}")
+
+
+def _end_and_grade(context: TrialContext, sandbox: Sandbox) -> Carried | None:
+    """End the agent, and grade its work; return the files to grade in fresh sandboxes."""
     if context.original is None and not context.is_ended:
-        _end(context, sandbox, setup)
+        _end(context, sandbox)
         read_usage(context, sandbox)
         context.is_ended = True
     _keep(context, sandbox)
+    context.findings.artifacts.clear()
     _collect(context, sandbox)
-    end = context.findings.agent_end
-    if end is not None and end.limit is not None:
-        context.findings.score = 0.0
-    elif context.scenario.fresh_container is not None:
-        context.phases.enter_unless_cancelled("carry")
-        return collect(sandbox, context.scenario.fresh_container)
-    else:
-        grade(context, sandbox, setup)
-    return None
+    findings, fresh = context.findings, context.scenario.fresh_container
+    if findings.agent_end is not None and findings.agent_end.limit is not None:
+        findings.score = 0.0
+        return None
+    if not runs_programs(context.scenario.scorers, context.services.scorers):
+        grade(context, InPlace(sandbox))
+        return None
+    if fresh is None:
+        findings.graded_in = GradeIn.AGENT_CONTAINER
+        grade(context, InPlace(sandbox))
+        return None
+    findings.graded_in = findings.graded_in or GradeIn.FRESH
+    context.phases.enter_unless_cancelled("carry")
+    return collect(sandbox, fresh)
 
 
-def _end_and_grade_again(
-    context: TrialContext, sandbox: Sandbox, setup: Setup, error: InfrastructureError
-) -> Carried | None:
-    """Find the cause of a failure of the engine while the agent was ended and graded.
+def _or_again(context: TrialContext, attempt: Callable[[], _T]) -> _T:
+    """Do something with what the agent left; where the engine fails, find the cause.
 
-    The engine repeats the same on an untouched sandbox. If that works, and it fails here again, the agent is the cause:
+    The engine repeats the same on an untouched sandbox. If that works, and it fails again here, the agent is the cause:
     a directory that leads to itself, paths too long to be listed, no user root. What has nothing to do with files of
     the agent is the engine's fault, however often it fails.
     """
-    if not context.suspects_agent or context.original is not None:
-        raise error
+    try:
+        return attempt()
+    except (EngineError, EngineLost, EnvironmentFailed) as error:
+        if not context.suspects_agent or context.original is not None:
+            raise
+        first = error
     reached = context.phases.reached
     try:
         grade_untouched(context)
     except InfrastructureError:
         context.phases.reached = reached
-        raise error from None
-    context.findings.scorers.clear()
-    context.findings.artifacts.clear()
+        raise first from None
     try:
-        carried = _end_and_grade(context, sandbox, setup)
+        done = attempt()
+    except UntouchedFailed:
+        raise
     except (FilesRefused, EnvironmentFailed) as again:
         raise Ungradable(
             f"the agent's work breaks the engine, which can handle an untouched container: {again}"
         ) from again
-    context.note("the agent's work could be graded only at the second try", error)
-    return carried
+    context.note("the agent's work could be graded only at the second try", first)
+    return done
 
 
-def _end(context: TrialContext, sandbox: Sandbox, setup: Setup) -> None:
-    """End the agent, so that nothing it started sees or touches the grading, except what the rule lets live on."""
+def _end(context: TrialContext, sandbox: Sandbox) -> None:
+    """End the agent, so that nothing it started sees or touches the grading, except daemons where it is in place."""
     context.phases.enter_unless_cancelled("end")
-    findings, grading = context.findings, context.limits.grading
-    carried = context.scenario.fresh_container is not None
-    context.ended = end_agent(sandbox, grading, carried=carried, most=context.scenario.environment.pids)
-    context.put_back = context.ended.tampered
+    findings, scenario = context.findings, context.scenario
+    in_place = scenario.fresh_container is None
+    context.ended = end_agent(sandbox, in_place=in_place, most=scenario.environment.pids)
     findings.notes += context.ended.notes
     if findings.agent_end is not None:
         findings.agent_end = findings.agent_end.model_copy(update=dataclasses.asdict(context.ended))
-        if findings.agent_end.limit is not None:
-            return
-    if grading is Grading.STRICT and not carried:
-        findings.notes += (clean(one_line(note, 500)) for note in setup.again())
 
 
 def _keep(context: TrialContext, sandbox: Sandbox) -> None:
@@ -341,7 +386,7 @@ def _collect(context: TrialContext, sandbox: Sandbox) -> None:
             continue
         if result.exit_status != 0:
             context.note(f"collect command failed: {command.command[:200]}")
-        if result.timed_out and container is sandbox and context.limits.grading is Grading.STRICT:
+        if result.timed_out and container is sandbox and context.scenario.fresh_container is not None:
             sandbox.end_processes()
     kept, notes = keep_artifacts(
         sandbox,

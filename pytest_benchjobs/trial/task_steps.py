@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from ..agents.protocol import Exchange
 from ..model.ending import Ending
 from ..model.errors import EnvironmentFailed, Ungradable
-from ..model.result import StepResult
+from ..model.result import FailureClass, StepResult
 from ..model.scenario import Step, StepScore
 from ..sandbox.protocol import File, Sandbox
 from ..scoring.metrics import all_metrics
@@ -87,7 +87,8 @@ def make_ready(
         _set_up_as_agent_left_it(context, sandbox, setup)
     except Ungradable as error:
         why = clean(one_line(str(error), 1000))
-        context.spoiled = context.spoiled or f"step {context.current_step.name}: {why}"
+        step = context.current_step.name
+        context.spoiled = context.spoiled or (FailureClass.UNGRADABLE, f"step {step}: {why}")
         return why
     return None
 
@@ -129,7 +130,7 @@ def _reset(
         files += files_of_turn(context, prepared, connection, keeps_state=context.is_conversation)
     put_for_turn(context, sandbox, files)
     if context.trial.scenario.steps[context.progress.number - 1].fresh_container is not None:
-        # All processes ended, and nothing was graded here that would have started services again.
+        # All processes ended, services among them.
         context.findings.notes += (clean(one_line(note, 500)) for note in setup.again())
 
 

@@ -22,13 +22,14 @@ from ..model.result import AgentEnd
 from ..model.scenario import Feedback
 from ..sandbox.door import door_file
 from ..sandbox.protocol import File, Sandbox
+from ..scoring.told import told
 from ..store.text import clean, one_line
 from .connection import Connection
 from .context import TrialContext
 from .prepare import Prepared, prepare_turn
 from .redacting import redact_output
 from .setup import Setup
-from .start import untouched_sandbox
+from .untouched import untouched_sandbox
 
 _NOTHING = "The tests printed nothing."
 _PLACEHOLDER = re.compile(r"\{(problem|output)\}")
@@ -50,7 +51,7 @@ def next_turn(context: TrialContext, prepared: Prepared) -> Prepared | None:
         or _is_cut_short(findings.agent_end)
     ):
         return None
-    statement = statement_of(feedback, context.scenario.problem_statement, _output(context, feedback))
+    statement = statement_of(feedback, context.scenario.problem_statement, _told(context, feedback))
     return prepare_turn(context.trial, context.services, prepared, statement)
 
 
@@ -124,8 +125,8 @@ def put_for_turn(
     try:
         sandbox.put(files)
     except (EngineError, EngineLost, EnvironmentFailed):
-        with untouched_sandbox(context, "control") as (control, _):
-            control.put(files)
+        with untouched_sandbox(context, "control") as control:
+            control.sandbox.put(files)
         try:
             sandbox.put(files)
         except (FilesRefused, EnvironmentFailed) as again:
@@ -135,7 +136,7 @@ def put_for_turn(
 
 
 def statement_of(feedback: Feedback, problem: str, output: str) -> str:
-    """Return the problem statement of another turn, from the first one and the scorer's output."""
+    """Return the problem statement of another turn, from the first one and what is told of the scorer."""
     for pattern, text in feedback.replace:
         output = re.sub(pattern, text, output)
     shown = output.strip("\n")[-feedback.characters :] or _NOTHING
@@ -143,11 +144,18 @@ def statement_of(feedback: Feedback, problem: str, output: str) -> str:
     return _PLACEHOLDER.sub(lambda match: texts[match[1]], feedback.statement)
 
 
-def _output(context: TrialContext, feedback: Feedback) -> str:
-    """Return the scorer's whole kept output; its result has only the end."""
-    name = feedback.scorer or context.scenario.scorers[0].name
+def _told(context: TrialContext, feedback: Feedback) -> str:
+    """Return what is told of the scorer."""
+    scorers = context.scenario.scorers
+    spec = next((one for one in scorers if one.name == feedback.scorer), scorers[0])
+    directory = context.layout.scorer(spec.name)
+    if not feedback.shows_output:
+        return told(
+            spec, directory, next(one.score for one in context.findings.scorers if one.name == spec.name)
+        )
     try:
-        return (context.layout.scorer(name) / "output.log").read_text("utf-8", "replace")
+        # The result has only the end of it.
+        return (directory / "output.log").read_text("utf-8", "replace")
     except FileNotFoundError:
         return ""
 

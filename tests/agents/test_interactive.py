@@ -72,8 +72,7 @@ def test_hostile_code_in_the_sandbox_earns_nothing_and_sees_no_key(bare: Job) ->
     done = run(bare.path, "-m", "pytest", "test_spy.py")
     assert done.returncode == 0, done.stdout
     (result,) = results(bare.path)
-    assert (result["outcome"], result["score"]) == ("failed", 0.0)
-    assert any("/usr/bin/cat" in path for path in result["agent_end"]["tampered"])
+    assert (result["outcome"], result["score"], result["graded_in"]) == ("failed", 0.0, "fresh")
 
 
 def test_a_snapshot_is_kept_and_the_sandbox_is_gone(bare: Job) -> None:

@@ -23,7 +23,7 @@ def write(
 ) -> None:
     manifest = {
         "benchmark": "kept",
-        "defaults": {"image": IMAGE, "workdir": "/app", "network": "none"},
+        "defaults": {"image": IMAGE, "workdir": "/app", "carry": ["/srv/data"], "network": "none"},
         "scenarios": [
             {
                 "id": name,

@@ -19,8 +19,7 @@ from pytest_benchjobs.model.scenario import Network
 from pytest_benchjobs.sandbox import proxy
 from pytest_benchjobs.sandbox.docker.container import DockerSandbox
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
-from pytest_benchjobs.sandbox.door import door_program
-from pytest_benchjobs.sandbox.protocol import File
+from pytest_benchjobs.sandbox.door import door_command
 from tests.support import IMAGE, results, run
 
 from .sandboxes import machine_on, said, started
@@ -155,7 +154,7 @@ def test_root_in_the_container_cannot_change_it(provider: DockerProvider, asked:
             "nsenter -t 1 -n true && false",
         ):
             assert "0" not in said(sandbox, "/bin/bash", "-c", f"{{ {attempt}; }} >/dev/null 2>&1; echo $?").split(), attempt  # fmt: skip
-        said(sandbox, "/bin/bash", "-c", "rm -f /bench/proxy-door; echo 'exec sleep 300' > /bench/proxy-door")
+        said(sandbox, "/bin/bash", "-c", "rm -f /bench/program; echo 'exec sleep 300' > /bench/program")
         assert _ask(sandbox, "http://good.example/").startswith("200 ")
         assert _ask(sandbox, "http://evil.example/").startswith("403 ")
         sandbox._restart(runs=True)
@@ -167,13 +166,12 @@ def test_root_in_the_container_cannot_change_it(provider: DockerProvider, asked:
 def test_a_socket_that_the_agent_hands_over_is_served_by_nobody(
     provider: DockerProvider, asked: list[str]
 ) -> None:
-    forged = door_program(provider.machine(), port=4999, path="/bench/proxy.sock", becomes=False)
+    forged = door_command(4999, "/bench/proxy.sock")
     with _sandbox(provider, "good.example") as sandbox:
-        sandbox.put([File("/tmp/forge", content=forged, mode=0o755)])
-        result = sandbox.exec(["/tmp/forge"], timeout=20, sink=lambda data: None)
+        result = sandbox.exec(forged, timeout=20, sink=lambda data: None)
         assert result.exit_status == 0
         assert said(sandbox, "/bin/bash", "-c", _ASK_FORGED) == "status 124\n"
-        sandbox.exec(["/tmp/forge"], timeout=20, sink=lambda data: None)
+        sandbox.exec(forged, timeout=20, sink=lambda data: None)
         sandbox._restart(runs=True)  # what was handed over before is not taken for that of the next start
         assert _ask(sandbox, "http://good.example/").startswith("200 ")
         assert asked == ["good.example"]
@@ -238,7 +236,9 @@ def machine() -> str:
 
 def _listed(path: Path, *arguments: str, **scenario: object) -> tuple[dict[str, Any], str]:
     """Run a scenario whose network is limited; returns its result, and what pytest said."""
-    keys = {"id": "one", "problem_statement": "Ask.", "image": IMAGE, "network": "allowlist", **scenario}
+    keys = {
+        "id": "one", "problem_statement": "Ask.", "image": IMAGE, "workdir": "/app", "network": "allowlist", **scenario
+    }  # fmt: skip
     (path / "listed.bench.yaml").write_text(json.dumps({"benchmark": "listed", "scenarios": [keys]}))
     done = run(path, "listed.bench.yaml", *arguments)
     (result,) = results(path)

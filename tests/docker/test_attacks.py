@@ -12,29 +12,22 @@ import pytest
 from tests.shares import share
 from tests.support import junit_cases, results, run, start
 
-from .hostile.attacks import ATTACKS, SPOILERS
-from .hostile.job import AGENT, SELDOM, Case, cases, in_harbor, write
+from .hostile.attacks import IN_IMAGE
+from .hostile.job import AGENT, SINGLE, Case, every, in_place, slug, write
 
 pytestmark = pytest.mark.docker
 
-BY_CONTRACT = {name for name, attack in ATTACKS.items() if attack.by_contract}
-# Each has its turn within some commits, in the one kind of task or in the other; all in both, where there is time.
-PARTS = 6
-ALWAYS = {"shells replaced"}
-
-
-def test_there_are_more_attacks_than_were_reported() -> None:
-    assert len(ATTACKS) >= 50
-    assert len({attack.script for attack in ATTACKS.values()}) == len(ATTACKS)
+# Each has its turn within some commits; all where there is time.
+PARTS = 16
 
 
 def _cases(everything: bool) -> tuple[dict[str, Case], dict[str, Case]]:
     """Scenarios of the manifest, and tasks in Harbor's form."""
-    if everything:
-        return cases(set(ATTACKS), set(SPOILERS), set(SELDOM)), in_harbor(BY_CONTRACT, installs=True)
-    turn = share(ATTACKS, PARTS)
-    harbor = set(sorted(BY_CONTRACT & turn)[::2])
-    return cases(ALWAYS | turn - harbor, share(SPOILERS, PARTS), set()), in_harbor(harbor, installs=False)
+    afresh, single, harbor = every(), {slug(name): case for name, case in SINGLE.items()}, in_place()
+    if not everything:
+        afresh = {name: afresh[name] for name in share(afresh, PARTS)}
+        harbor = {name: harbor[name] for name in share(harbor, len(IN_IMAGE))}
+    return {**afresh, **single}, harbor
 
 
 @pytest.mark.slow
@@ -58,28 +51,16 @@ def test_no_attack_earns_a_score_or_another_try(tmp_path: Path, everything: bool
 def _wrong(id_: str, case: Case, result: dict[str, Any]) -> list[str]:
     """What is not as it has to be."""
     said = f"{id_}: {result['outcome']}, {result['score']}, {result['failure']}, {result['notes']}"
-    wrong = []
+    if case.named:
+        found = set(result["agent_end"]["tampered"])
+        return [] if found & set(case.named) else [f"{said}: {found} is named instead of {case.named}"]
     if (result["outcome"], result["score"], result["tries"]) != (case.outcome, case.score, 1):
-        wrong.append(f"{said}; in {result['tries']} tries")
-    if case.named is None:
-        return wrong
-    tampered = {path for path in result["agent_end"]["tampered"] if not path.endswith(".pyc")}
-    tampered |= set(result["agent_end"]["tampered"]) & set(case.named)
-    if case.named and not tampered & set(case.named):
-        wrong.append(f"{id_}: {sorted(tampered)} is named instead of {case.named}")
-    if not case.named and tampered:
-        wrong.append(f"{id_}: {sorted(tampered)} is named, for nothing")
-    if result["agent_end"]["exit_status"] != 0:
-        wrong.append(f"{id_}: did not come to its end: {result['agent_end']}")
-    return wrong
+        return [f"{said}; in {result['tries']} tries"]
+    return []
 
 
 def _check_single(directory: Path, found: Mapping[str, dict[str, Any]]) -> None:
     """What is known of single ones beyond their score."""
-    assert set(found["planted-shells-replaced"]["agent_end"]["tampered"]) >= {
-        "/usr/bin/bash",
-        "/usr/local/bin/bash",
-    }
     late = found["a-process-left-behind"]
     assert late["agent_end"]["leftovers"]
     assert any("killed" in note for note in late["notes"])
@@ -87,7 +68,6 @@ def _check_single(directory: Path, found: Mapping[str, dict[str, Any]]) -> None:
         assert found[name]["failure"]["class"] == "limit_exceeded"
     two = found["two-scorers"]
     assert [scorer["score"] for scorer in two["scorers"]] == [1.0, 0.0]
-    assert two["notes"] == ["put back after scorer runs-it: /usr/bin/grep"]
     for place in ("in-python", "in-files"):
         log = directory / "reports/jobs" / late["job"] / found[f"searches-{place}"]["path"] / "agent.log"
         seen = [line for line in log.read_text().splitlines() if "XYZZY" in line or "test_hidden" in line]
@@ -118,7 +98,7 @@ def test_a_gigabyte_of_output_is_cut_and_costs_no_memory(tmp_path: Path) -> None
     manifest, _ = _cases(False)
     write(tmp_path, {"honest": manifest["honest-within-limits"]}, {})
     process = start(
-        tmp_path, "hostile.bench.yaml", "--bench-agent", "command:head -c 1073741824 /dev/zero | tr '\\0' x; echo; echo THE END",
+        tmp_path, "hostile.bench.yaml", "--bench-timeout-multiplier=10", "--bench-agent", "command:head -c 1073741824 /dev/zero | tr '\\0' x; echo; echo THE END",
     )  # fmt: skip
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)

@@ -21,7 +21,8 @@ from pytest_benchjobs.model.errors import FilesRefused, Ungradable
 from pytest_benchjobs.model.scenario import Network
 from pytest_benchjobs.sandbox.docker.container import DockerSandbox
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
-from pytest_benchjobs.sandbox.door import DOOR, DOOR_FAILED, SOCKET, door_file, door_program, through_door
+from pytest_benchjobs.sandbox.door import DOOR_FAILED, SOCKET, door_command, door_file, through_door
+from pytest_benchjobs.sandbox.program import PROGRAM
 from pytest_benchjobs.sandbox.protocol import ExecResult, File, Mount, Stopping
 from tests.support import IMAGE
 
@@ -166,11 +167,11 @@ def test_the_door_needs_no_rights_at_all(
     provider: DockerProvider, client: docker.APIClient, gateway: Gateway, tmp_path: Path
 ) -> None:
     program = tmp_path / "door"
-    program.write_bytes(door_program(provider.machine()))
+    program.write_bytes(door_file(provider.machine()).content or b"")
     program.chmod(0o755)
     mounts = [
         docker.types.Mount(target, str(source), type="bind", read_only=True)
-        for target, source in ((DOOR, program), (SOCKET, gateway.path))
+        for target, source in ((PROGRAM, program), (SOCKET, gateway.path))
     ]
     config = client.create_host_config(
         network_mode="none",
@@ -194,12 +195,12 @@ def test_the_door_needs_no_rights_at_all(
 
 
 def test_a_second_socket_is_refused(provider: DockerProvider, gateway: Gateway) -> None:
-    other = File("/bench/other", content=door_program(provider.machine(), port=4181), mode=0o755)
-    with _sandbox(provider, gateway.mount, files=(other,)) as sandbox:
-        agent = Agent(sandbox, f"{ASK}; exec 2>&1; /bench/other /bin/echo never; echo $?")
+    other = " ".join(door_command(4181, SOCKET))
+    with _sandbox(provider, gateway.mount) as sandbox:
+        agent = Agent(sandbox, f"{ASK}; exec 2>&1; {other} /bin/echo never; echo $?")
         with gateway.take() as listener:
             gateway.answer(listener, b"hi\n")
-            refused = "bench: the gateway cannot be reached: errno 111 of connect \n"
+            refused = "bench: the gateway cannot be reached: errno 111 of connect\n"
             assert agent.end() == (0, f"hi\n{refused}{DOOR_FAILED}\n")
 
 
@@ -218,9 +219,7 @@ def test_the_door_names_the_process_group_of_the_agent(provider: DockerProvider,
 
 
 def test_a_replaced_door_is_never_run(provider: DockerProvider, gateway: Gateway) -> None:
-    script = (
-        rf"printf '#!/bin/sh\necho ran >> /app/ran\n' > {DOOR}; {ASK}; sleep 60 >/dev/null 2>&1 & sleep 0.1"
-    )
+    script = rf"printf '#!/bin/sh\necho ran >> /app/ran\n' > {PROGRAM}.new; mv {PROGRAM}.new {PROGRAM}; {ASK}; sleep 60 >/dev/null 2>&1 & sleep 0.1"
     with _sandbox(provider, gateway.mount) as sandbox:
         agent = Agent(sandbox, script)
         with gateway.take() as listener:
@@ -228,7 +227,7 @@ def test_a_replaced_door_is_never_run(provider: DockerProvider, gateway: Gateway
             agent.end()
         sandbox.end_processes()
         assert sandbox.processes() == ()
-        assert _sh(sandbox, "ls /app; head -c 9 /bench/door") == (0, "#!/bin/sh")
+        assert _sh(sandbox, f"ls /app; head -c 9 {PROGRAM}") == (0, "#!/bin/sh")
         # The mount is there again, and nobody is behind it.
         assert _sh(sandbox, f"test -S {SOCKET}")[0] == 0
 
@@ -250,10 +249,6 @@ def test_a_container_starts_again_after_its_route_was_closed(provider: DockerPro
         assert Agent(sandbox, "echo again").end() == (0, "again\n")
 
 
-RESTART = "touch /dev/changed"
-"""After which the container is started anew before it is graded."""
-
-
 @pytest.mark.parametrize(
     "attack",
     [
@@ -265,7 +260,8 @@ RESTART = "touch /dev/changed"
 )
 def test_a_mount_cannot_be_sent_elsewhere(provider: DockerProvider, gateway: Gateway, attack: str) -> None:
     with _sandbox(provider, gateway.mount) as sandbox:
-        assert _sh(sandbox, f"mv /bench /away; {attack}; {RESTART}") == (0, "")
+        assert _sh(sandbox, f"mv /bench /away; {attack}") == (0, "")
+        provider.engine.client.kill(sandbox.id)  # so it is started anew
         # Whether the engine mounts before it looks at a file depends on its version.
         with pytest.raises((Ungradable, FilesRefused), match=r"the agent moved a directory|put files into"):
             sandbox.end_processes()
@@ -273,7 +269,8 @@ def test_a_mount_cannot_be_sent_elsewhere(provider: DockerProvider, gateway: Gat
 
 def test_a_mount_is_made_anew_where_its_directory_is_gone(provider: DockerProvider, gateway: Gateway) -> None:
     with _sandbox(provider, gateway.mount) as sandbox:
-        assert _sh(sandbox, f"mv /bench /away; {RESTART}") == (0, "")
+        assert _sh(sandbox, "mv /bench /away") == (0, "")
+        provider.engine.client.kill(sandbox.id)  # so it is started anew
         sandbox.end_processes()
         assert _sh(sandbox, f"test -S {SOCKET} && test -f /away/gateway.sock") == (0, "")
 

@@ -254,6 +254,7 @@ benchmark: noisy
 scenarios:
   - id: noisy
     image: {IMAGE}
+    workdir: /app
     network: none
     problem_statement: x
     reference: "true"

@@ -55,9 +55,10 @@ def test_only_files_come_along(tmp_path: Path) -> None:
     for result in found["command"]:
         assert (result["outcome"], result["score"]) == ("failed", 0.0), result
     linked = [result for result in found["command"] if result["agent"]["model"] == TO_THE_TESTS]
-    assert all(any("not carried" in note for note in result["notes"]) for result in linked), linked
+    told = [f"{result['notes']} {result['failure']['message']}" for result in linked]
+    assert all("not carried" in text or "cannot be carried" in text for text in told), told
     phases = [phase["name"] for phase in found["oracle"][0]["phases"]]
-    assert phases[phases.index("carry") :] == ["carry", "fresh", "setup", "carry", "score:right", "remove"]
+    assert phases[phases.index("carry") :] == ["carry", "fresh", "carry", "score:right", "remove"]
 
 
 def test_the_separate_verifier_of_a_harbor_task(tmp_path: Path) -> None:
@@ -87,7 +88,6 @@ scenarios:
     workdir: /app
     problem_statement: Make factor say mine.
     fresh_container: {{paths: [/usr/bin/factor]}}
-    keep_changes: [/usr/bin/factor]
     scorers:
       - {{name: first, type: command, command: "factor 7 | grep -qx mine"}}
       - {{name: second, type: command, command: "factor 7 | grep -qx mine"}}

@@ -85,8 +85,8 @@ def test_the_reference_passes_and_so_does_an_agent_that_is_not_trusted(tmp_path:
         assert one["agent_end"]["killed"] == []
 
 
-def test_strict_grading_ends_it_and_says_so(tmp_path: Path) -> None:
-    for one in _graded(tmp_path, "--bench-grading=strict")["oracle"]:
+def test_a_fresh_container_has_no_process_of_it(tmp_path: Path) -> None:
+    for one in _graded(tmp_path, "--bench-grade-in=fresh")["oracle"]:
         assert (one["outcome"], one["score"]) == ("failed", 0.0), one
         assert "killed before grading" in one["failure"]["message"]
         assert "server.pl" in one["failure"]["message"]

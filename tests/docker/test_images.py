@@ -20,7 +20,7 @@ from pytest_benchjobs.sandbox.docker import images as images_module
 from pytest_benchjobs.sandbox.docker.engine import Engine
 from pytest_benchjobs.sandbox.docker.images import Images, ResolvedImage
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
-from tests.support import IMAGE, PATIENCE, set_clock, until
+from tests.support import IMAGE, PATIENCE, results, run, set_clock, until
 
 from .sandboxes import out, started
 
@@ -76,21 +76,6 @@ def _context(directory: Path, text: str, **files: str) -> Path:
     return directory / "Dockerfile"
 
 
-def test_an_image_that_is_here_is_used_as_it_is(client: docker.APIClient) -> None:
-    image = _resolve(image=IMAGE)
-    assert image.id == client.inspect_image(IMAGE)["Id"]
-    assert (image.record.reference, image.record.id, image.record.substituted) == (IMAGE, image.id, {})
-
-
-def test_a_missing_image_without_a_dockerfile_is_an_error_once(client: docker.APIClient) -> None:
-    engine = Engine()
-    images = Images(engine)
-    for _ in range(2):
-        with pytest.raises(ImageMissing, match=r"nowhere/x:1 is not on this machine.*--bench-image-map"):
-            images.resolve(Environment(image="nowhere/x:1"), {}, {})
-    engine.close()
-
-
 @pytest.mark.parametrize(("took", "until"), [(0.1, 60), (30.0, 300)])
 def test_a_failure_is_remembered_for_a_while_and_for_longer_where_it_took_long(
     monkeypatch: pytest.MonkeyPatch, took: float, until: float
@@ -133,6 +118,27 @@ def test_base_images_of_a_dockerfile_are_replaced(client: docker.APIClient, tmp_
         client.remove_container(container, force=True)
 
 
+def test_two_scenarios_share_an_image_that_has_no_answers_in_it(
+    client: docker.APIClient, tmp_path: Path
+) -> None:
+    directory = tmp_path / TASK
+    _context(directory, f"FROM {IMAGE}\nCOPY . /app\n", test="test -e canary-of-the-test", src="")
+    (directory / "it.bench.yaml").write_text(
+        "benchmark: it\ndefaults: {dockerfile: Dockerfile, workdir: /app, problem_statement: x}\nscenarios:\n"
+        "  - {id: one, reference: touch canary-of-the-reference, scorers: [{type: command, command: grep -q seen out}]}\n"
+        "  - {id: two, scorers: [{type: tests, path: test, command: grep -q seen /app/out}]}\n"
+    )
+    work = "command:{ ls -A; grep -rl canary- .; } > /tmp/all; test \"$(paste -s /tmp/all)\" = 'Dockerfile\tsrc' && echo seen > out"
+    for _ in range(2):
+        said = run(directory, f"--bench-agent={work}", "--bench-concurrency=1", "it.bench.yaml").stdout
+    found = results(directory)
+    assert [one["score"] for one in found] == [1.0] * 4, said
+    assert len({one["image"]["key"] for one in found}) == 1, "the first job's results are in no image either"
+    assert [note for one in found for note in one["notes"]] == [
+        f"left out of the build context {directory}, since no agent may see it: it.bench.yaml, reports, test"
+    ]
+
+
 def test_a_base_image_for_the_platform_is_part_of_what_goes_in(
     client: docker.APIClient, tmp_path: Path
 ) -> None:
@@ -150,15 +156,6 @@ def test_a_base_image_for_the_platform_is_part_of_what_goes_in(
         client.remove_image(name)
     assert Images(engine).identify(environment, {}, {}) is None, "its base image is not here"
     engine.close()
-
-
-def test_a_base_image_that_nothing_names_gets_a_hint(client: docker.APIClient, tmp_path: Path) -> None:
-    dockerfile = _context(tmp_path / TASK, "ARG BASE\nFROM ${BASE}\n")
-    with pytest.raises(
-        ImageBuildFailed, match=r"FROM \$\{BASE\}: BASE has no value.*--bench-build-arg BASE="
-    ):
-        _resolve(dockerfile, image_map={"ubuntu:24.04": IMAGE})
-    assert _resolve(dockerfile, build_args={"BASE": IMAGE}).record.reference == "Dockerfile"
 
 
 def test_a_base_image_out_of_reach_is_missing(client: docker.APIClient, tmp_path: Path) -> None:

@@ -190,6 +190,7 @@ ROWS: dict[str, Row] = {
         {"script": SHARE + "cat out.txt; echo score=$s"},
         {"script": "cat out.txt; exit 3"},
         f"{FAKE.format('cat')}; {write('score=1')}; echo score=1",
+        lying=("failed", "tampered", 0.0),
     ),
     "bash with metrics": Row(
         "bash",

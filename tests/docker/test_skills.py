@@ -37,6 +37,7 @@ def _manifest(path: Path, **keys: object) -> None:
         "id": "one",
         "problem_statement": "Be kind.",
         "image": IMAGE,
+        "workdir": "/app",
         "scorers": [{"type": "bash", "script": "echo 1"}],
         **keys,
     }

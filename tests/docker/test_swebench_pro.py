@@ -103,7 +103,7 @@ def run_instances(
 
 
 def test_the_reference_resolves_and_nothing_does_not(tmp_path: Path, commits: tuple[str, str]) -> None:
-    agents = ("oracle", "nop", "command:test ! -e tests && echo 2 > answer")
+    agents = ("oracle", "nop", "command:! git checkout -q tests -- tests && echo 2 > answer")
     said = run_instances(tmp_path, commits, {"tiny-1": Instance()}, *agents)
     found = by_agent(tmp_path)
     assert found, said

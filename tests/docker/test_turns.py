@@ -26,8 +26,12 @@ scenarios:
     scorers:
       - {{name: tests, type: tests, path: tests}}
 """
-TESTS = "#!/bin/sh\necho found $(cat out.txt | wc -l) of 2\ntest $(cat out.txt | wc -l) -eq 2\n"
-LEARNS = "if grep -q 'found 1 of 2' /bench/problem.md; then echo 2 >> out.txt; else echo 1 > out.txt; fi"
+TESTS = """#!/bin/sh
+test_two() { test $(cat out.txt | wc -l) -eq 2 || echo '<failure>hidden</failure>'; }
+echo hidden
+echo "<testsuite><testcase name='test_two'>$(test_two)</testcase></testsuite>" > $BENCH_JUNIT
+"""
+LEARNS = "grep hidden /bench/problem.md; if grep -qx -- '- test_two' /bench/problem.md; then echo 2 >> out.txt; else echo 1 > out.txt; fi"
 LOOKS = "ls -d /tests /logs/verifier 2>&1 | grep -v cannot; echo x >> out.txt"
 IN_THE_WAY = (
     "echo x >> out.txt; rm -rf /bench/problem.md; mkdir -p /bench/problem.md/x; (sleep 600 &) >/dev/null 2>&1; "
@@ -52,6 +56,7 @@ def test_an_agent_goes_on_in_its_container(tmp_path: Path) -> None:
     for script in (LEARNS, LOOKS, IN_THE_WAY):
         result = others[script]
         assert (result["outcome"], result["turns"]) == ("passed", [0.0, 1.0]), result
-    log = tmp_path / "reports/jobs" / others[LOOKS]["job"] / others[LOOKS]["path"] / "agent.log"
-    assert "/tests" not in log.read_text()
+    for script, word in ((LOOKS, "/tests"), (LEARNS, "hidden")):
+        log = tmp_path / "reports/jobs" / others[script]["job"] / others[script]["path"] / "agent.log"
+        assert word not in log.read_text()
     assert (others[GONE]["outcome"], others[GONE]["score"]) == ("failed", 0.0), others[GONE]

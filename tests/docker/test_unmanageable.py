@@ -22,7 +22,7 @@ UNMANAGEABLE = {
     "nothing": "rm -rf --no-preserve-root / 2>/dev/null",
     "an end of everything": "touch /dev/x; kill -USR1 1; sleep 5",
 }
-BY_CONTRACT = {
+IN_PLACE = {
     "a shell that leads to itself": "rm /bin/sh; ln -s sh /bin/sh",
     "an end while it is graded": LATE.format("touch /dev/x; kill -USR1 1"),
     "more daemons than there is room for": "for i in $(seq 40); do setsid sleep 777 >/dev/null 2>&1 & done; sleep 0.5",
@@ -30,7 +30,7 @@ BY_CONTRACT = {
 }
 
 
-def _scenario(directory: Path, grading: str) -> None:
+def _scenario(directory: Path, place: str) -> None:
     (directory / "tests").mkdir()
     (directory / "tests" / "test.sh").write_text("#!/bin/sh\nsleep 0.5\ngrep -qx right /app/out.txt\n")
     (directory / "unmanageable.bench.yaml").write_text(
@@ -42,7 +42,7 @@ scenarios:
     workdir: /app
     network: none
     pids: 64
-    grading: {grading}
+    grade_in: {place}
     agent_timeout: 60
     scorer_timeout: 20
     problem_statement: Write right to out.txt.
@@ -51,10 +51,10 @@ scenarios:
     )
 
 
-@pytest.mark.parametrize(("grading", "left"), [("strict", UNMANAGEABLE), ("contract", BY_CONTRACT)])
+@pytest.mark.parametrize(("place", "left"), [("fresh", UNMANAGEABLE), ("agent_container", IN_PLACE)])
 @pytest.mark.extended
-def test_what_no_engine_can_handle_is_a_failure(tmp_path: Path, grading: str, left: dict[str, str]) -> None:
-    _scenario(tmp_path, grading)
+def test_what_no_engine_can_handle_is_a_failure(tmp_path: Path, place: str, left: dict[str, str]) -> None:
+    _scenario(tmp_path, place)
     agents = [f"--bench-agent=command:{script}" for script in left.values()]
     done = run(
         tmp_path, "unmanageable.bench.yaml", *agents, "--bench-retry-errors=1", "--bench-concurrency=2"

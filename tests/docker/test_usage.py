@@ -19,6 +19,7 @@ scenarios:
   - id: root
     problem_statement: Write down what you use.
     image: {IMAGE}
+    workdir: /app
     network: none
     agent_user: root
     agent_timeout: 120

@@ -61,7 +61,7 @@ benchmark: more
 scenarios:
   - {id: boxed, image: "debian:bookworm-slim", problem_statement: x, reference: "true", scorers: &right [{name: right, type: command, command: "true"}]}
   - {id: built, dockerfile: Dockerfile, problem_statement: x, reference: "true", scorers: *right}
-  - {id: limited, image: host, memory: 64M, problem_statement: x, reference: "true", scorers: *right}
+  - {id: limited, image: host, workdir: /app, memory: 64M, problem_statement: x, reference: "true", scorers: *right}
 """
 
 

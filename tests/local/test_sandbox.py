@@ -156,7 +156,7 @@ def test_programs_and_settings_cannot_be_changed_and_the_rest_is_kept_between_co
         assert sh(sandbox, f"echo mine > {path}")[0].exit_status == 0
         assert sh(sandbox, f"cat {path}")[1] == "mine\n"
         assert sh(other, f"cat {path}")[0].exit_status != 0
-    assert sandbox.restore_programs() == ()
+    assert sandbox.tampered() == ()
 
 
 def test_without_network_there_is_a_loopback_of_its_own(start: Start) -> None:

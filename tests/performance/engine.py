@@ -19,7 +19,14 @@ from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.job import JobConfig, JobRecord, JobStatus
 from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.model.result import Outcome, Trial
-from pytest_benchjobs.model.scenario import Environment, Grading, Reference, Scenario, ScorerSpec
+from pytest_benchjobs.model.scenario import (
+    Environment,
+    FreshContainer,
+    GradeIn,
+    Reference,
+    Scenario,
+    ScorerSpec,
+)
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from pytest_benchjobs.scoring.builtin import builtin_scorers
 from pytest_benchjobs.store.bundle import JobBundle, new_job_id
@@ -32,12 +39,14 @@ IMAGE = "debian:bookworm-slim"
 AT_ONCE = 16
 
 
-def trivial_scenario(grading: Grading = Grading.STRICT) -> Scenario:
+def trivial_scenario(place: GradeIn = GradeIn.FRESH) -> Scenario:
     return Scenario(
         id="trivial",
         benchmark="performance",
         problem_statement="Write ok to out.txt.",
-        environment=Environment(image=IMAGE, workdir="/app", network="none", grading=grading),
+        environment=Environment(image=IMAGE, workdir="/app", network="none"),
+        grade_in=place,
+        fresh_container=FreshContainer() if place is GradeIn.FRESH else None,
         reference=Reference(script="echo ok > out.txt"),
         scorers=(ScorerSpec(name="right", type="bash", script="grep -qx ok out.txt && echo 1 || echo 0"),),
         source=Path(__file__),
@@ -92,11 +101,11 @@ def measure(rounds: int = 15, trials: int = 64) -> list[tuple[str, float, str, s
                 cancellation: Cancellation | None = None,
                 *,
                 agent: str = "oracle",
-                grading: Grading = Grading.CONTRACT,
+                place: GradeIn = GradeIn.AGENT_CONTAINER,
             ) -> object:
                 trial = Trial(
                     node_id=f"trivial[{agent}-{next(counter)}]",
-                    scenario=trivial_scenario(grading),
+                    scenario=trivial_scenario(place),
                     agent=AgentSpec.parse(agent),
                     attempt=next(counter),
                 )
@@ -105,8 +114,8 @@ def measure(rounds: int = 15, trials: int = 64) -> list[tuple[str, float, str, s
                 return result
 
             kinds = [
-                (f"one trivial trial, {grading}, {agent.partition(':')[0]}", agent, grading)
-                for grading in (Grading.CONTRACT, Grading.STRICT)
+                (f"one trivial trial, {place}, {agent.partition(':')[0]}", agent, place)
+                for place in (GradeIn.AGENT_CONTAINER, GradeIn.FRESH)
                 for agent in ("oracle", "command:echo ok > out.txt")
             ]
             ours()
@@ -115,13 +124,13 @@ def measure(rounds: int = 15, trials: int = 64) -> list[tuple[str, float, str, s
             our_times: dict[str, list[float]] = {what: [] for what, _, _ in kinds}
             for _ in range(rounds):
                 bare_times.append(_time(lambda: bare_trial(client, image, archive)))
-                for what, agent, grading in kinds:
-                    our_times[what].append(_time(functools.partial(ours, agent=agent, grading=grading)))
+                for what, agent, place in kinds:
+                    our_times[what].append(_time(functools.partial(ours, agent=agent, place=place)))
             bare = statistics.median(bare_times)
             rows = []
-            for what, _, grading in kinds:
+            for what, _, place in kinds:
                 own = statistics.median(our_times[what])
-                budget = "<= 1.15 x" if grading is Grading.CONTRACT else "<= 0.6 s more"
+                budget = "<= 1.15 x" if place is GradeIn.AGENT_CONTAINER else "<= 0.6 s more"
                 rows.append(
                     (
                         what,

@@ -99,7 +99,7 @@ load = manifest.Manifest.load
 
 def graded_elsewhere(self, id):
     scenario = load(self, id)
-    if scenario.fresh_container is None:
+    if scenario.fresh_container.is_workdir:
         return scenario
     fresh = scenario.fresh_container.model_copy(update={"environment": Environment(image="small")})
     return scenario.model_copy(update={"fresh_container": fresh})

@@ -353,6 +353,18 @@ def test_what_was_kept_and_is_gone_is_skipped_like_what_never_was(project: Proje
     assert "is not there any more" in result["failure"]["message"]
 
 
+def test_one_that_was_graded_beside_processes_of_its_agent_is_not_graded_without_them(
+    project: Project,
+) -> None:
+    first = project.run("--bench-keep", "always", "--bench-scenario", "right")
+    (path,) = (project.path / "reports/jobs" / first).glob("trials/*/right/1/result.json")
+    result = json.loads(path.read_text())
+    result["agent_end"]["leftovers"] = ["server"]
+    path.write_text(json.dumps(result))
+    project.benchjobs("rescore", first)
+    assert project.outcomes() == {"right": "skipped"}
+
+
 def test_only_some_are_graded_again(project: Project) -> None:
     project.run("--bench-keep", "always")
     project.ran()

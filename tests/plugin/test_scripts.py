@@ -248,4 +248,4 @@ assert trial.result.turns == (0.0, 1.0)
 """,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "Guess.\nGuess. It said score=0\n"
+    assert done.stdout == "Guess.\nGuess. It said The score is 0.\n"

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import pytest_benchjobs
+from pytest_benchjobs.sandbox.program.compiling import MACHINES
 
 from ..building import clone, committed
 from ..docs.documents import EXAMPLES, PAGES, ROOT, Block, blocks, steady
@@ -74,9 +75,11 @@ def test_there_is_one_of_each(dist: Path) -> None:
     assert sorted(path.name for path in dist.iterdir()) == [f"{NAME}-py3-none-any.whl", f"{NAME}.tar.gz"]
 
 
-def test_the_wheel_has_the_package_and_nothing_else(wheel: zipfile.ZipFile) -> None:
+def test_the_wheel_has_the_package_and_the_compiled_program_and_nothing_else(wheel: zipfile.ZipFile) -> None:
     names = {name for name in wheel.namelist() if not name.startswith(f"{NAME}.dist-info/")}
-    assert names == committed("pytest_benchjobs")
+    compiled = {f"pytest_benchjobs/sandbox/program/bench-{machine}" for machine in MACHINES}
+    assert names == committed("pytest_benchjobs") | compiled
+    assert {name for name in names if wheel.read(name).startswith(b"\x7fELF")} == compiled
 
 
 def test_the_sdist_has_what_its_own_documentation_names(sdist: dict[str, bytes]) -> None:

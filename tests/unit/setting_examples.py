@@ -44,7 +44,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "record": ("traffic",),
     "replay": ("kept",),
     "threshold": ("0.5",),
-    "grading": ("contract",),
+    "grade_in": ("agent_container",),
     "keep_processes": ("co*",),
     "known": ("none",),
     "baseline": ("main",),

@@ -57,8 +57,12 @@ def test_a_benchmark_in_python_is_what_the_same_manifest_is(manifest: Manifest) 
     ]
     for ref in refs:
         ours, theirs = made.load(ref.id), manifest.load(ref.id)
-        left_out = {"source", "line"}
+        left_out: Any = {"source": True, "line": True, "environment": {"hidden"}}
         assert ours.model_dump(exclude=left_out) == theirs.model_dump(exclude=left_out)
+        moved = {made._call.path if path == manifest.path else path for path in theirs.environment.hidden}
+        assert {*ours.environment.hidden} - {Path(__file__)} == moved, (
+            "the module is hidden as the manifest is"
+        )
         assert task_digest(ours) == task_digest(theirs)
 
 

@@ -45,9 +45,10 @@ def test_what_runs_on_the_programs_of_this_machine() -> None:
         (on_host(), {"agent_user": "app"}, "needs the user 'app'"),
         (on_host(), {"agent_network": "allowlist"}, "needs the network `allowlist`"),
         (on_host(gpus=1), {}, "needs GPUs"),
+        (on_host(git_history="base"), {}, "ends the history of repositories"),
         (on_host(allow_sudo=True), {}, "needs sudo"),
-        (on_host(grading="contract"), {}, "keeps processes running"),
-        (on_host(), {"fresh_container": FreshContainer(patch=True)}, "is graded in a container of its own"),
+        (on_host(), {"fresh_container": None}, "keeps processes running"),
+        (on_host(), {"fresh_container": FreshContainer(patch=True)}, "is graded by a patch or in another image"),
         (on_host(healthcheck=HealthCheck(command="true")), {}, "waits for a service"),
         (on_host(), {"files": {"/etc/app.conf": Path("x")}}, "writes to /etc/app.conf"),
         (on_host(workdir="/usr/src/app"), {}, "writes to /usr/src/app"),
@@ -57,11 +58,6 @@ def test_what_runs_on_the_programs_of_this_machine() -> None:
 def test_what_does_not_and_why(environment: Environment, more: dict[str, Any], why: str) -> None:
     found = incompatibility(scenario(environment, **more), JOB)
     assert str(found).startswith(f"incompatible: {why}")
-
-
-def test_an_option_that_keeps_processes_counts_as_well() -> None:
-    keeping = JOB.model_copy(update={"keep_processes": ("co*",)})
-    assert incompatibility(scenario(on_host()), keeping) is not None
 
 
 def test_limits_that_nobody_enforces_are_named() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_benchjobs.sandbox import carrying
 from pytest_benchjobs.sandbox.carrying import Open, take
-from pytest_benchjobs.sandbox.docker.programs import changed_below, outside
+from pytest_benchjobs.sandbox.docker.changes import changed_below
 from pytest_benchjobs.sandbox.protocol import Changed
 
 FILE, LINK, HARD, PIPE, DIRECTORY = (
@@ -138,14 +138,3 @@ def test_changes_below_a_directory_are_told_by_their_tops() -> None:
     assert changed_below(changes, "/app") == Changed(
         ("/app/new", "/app/src/a.py"), ("/app/emptied/x", "/app/src/gone.py")
     )
-
-
-def test_what_was_changed_outside_of_the_workdir_is_told_without_traces_of_running() -> None:
-    changes = {"/app": 0, "/app/x": 1, "/usr": 0, "/usr/sbin": 0, "/usr/sbin/docker-init": 1, "/tmp/x": 1, "/run": 0,
-               "/usr/lib/python3/__pycache__": 1, "/usr/lib/python3/__pycache__/a.pyc": 1}  # fmt: skip
-    assert outside(changes, "/app") == ()
-    assert outside({**changes, "/etc": 0, "/etc/x": 1, "/root/.bashrc": 2}, "/app") == ("/etc/x",)
-    assert outside({**changes, "/root/notes": 1}, "/app") == ("/root/notes",)
-    assert outside({**changes, "/app/.git": 0, "/app/.git/HEAD": 0}, "/app") == ("/app/.git/HEAD",)
-    assert outside(changes, "/") is None
-    assert len(outside({f"/srv/{number}": 1 for number in range(99)}, "/app") or ()) == 20

@@ -8,15 +8,12 @@ from pathlib import Path
 import pytest
 
 from pytest_benchjobs.model.errors import InputError
-from pytest_benchjobs.sandbox.loading import Fate, Places, Restoring
 from pytest_benchjobs.sources.catalogue import entries, find
 from pytest_benchjobs.sources.catalogue.entry import Entry, load, read_entry
 from pytest_benchjobs.sources.catalogue.fetching import fetch
 from pytest_benchjobs.sources.catalogue.kept import opened, trouble
 from pytest_benchjobs.sources.catalogue.lookup import Lookup
 from pytest_benchjobs.sources.catalogue.verdicts import keep_verdicts, read_verdicts
-
-from .test_broken_input import write_task
 
 TEXT = """
 name = "ours"
@@ -146,30 +143,6 @@ def test_all_of_a_confidential_benchmark_is_confidential(tmp_path: Path) -> None
         (source,) = read_entry(text, "").sources(tmp_path)
         assert source.load("aime-2024-60").confidential is said
         assert (source.benchmark, source.path.name, len(source.refs())) == ("ours", "test2024.jsonl", 1)
-
-
-def test_an_entry_says_what_of_an_answer_is_not_undone(tmp_path: Path) -> None:
-    for task in ("one", "two"):
-        write_task(tmp_path / task)
-    text = TEXT.replace("datasets.aime", "datasets.harbor_tasks").replace(
-        "scenarios = 1", 'scenarios = 2\nkeep_changes = { one = ["/usr/lib/*/one.pth"] }'
-    )
-    found = {
-        ref.id: source.load(ref.id).keep_changes
-        for source in read_entry(text, "").sources(tmp_path)
-        for ref in source.refs()
-    }
-    assert found == {"one": ("/usr/lib/*/one.pth",), "two": ()}
-
-
-def test_of_terminal_bench_one_file_of_one_task_is_not_undone() -> None:
-    ((task, patterns),) = listed("terminal-bench-2").keep_changes.items()
-    assert task == "largest-eigenval"
-    places = Places.of({"PATH": "/usr/local/bin:/usr/bin"}, "/app", Restoring(patterns, packages=True))
-    installed = "/usr/local/lib/python3.13/site-packages"
-    assert places.fate(f"{installed}/cmeel.pth") is Fate.LEAVE
-    assert places.fate(f"{installed}/other.pth") is Fate.EMPTY
-    assert places.fate(f"{installed}/sitecustomize.py") is not Fate.LEAVE
 
 
 def test_an_entry_whose_module_is_gone_says_so() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import socket
-import tarfile
 import threading
 from collections.abc import Iterator, Mapping
 from types import SimpleNamespace
@@ -28,7 +27,6 @@ from pytest_benchjobs.model.errors import (
 from pytest_benchjobs.model.result import ImageRecord
 from pytest_benchjobs.model.scenario import Environment
 from pytest_benchjobs.sandbox.docker import container as module
-from pytest_benchjobs.sandbox.docker import transfer
 from pytest_benchjobs.sandbox.docker.calling import Caller, NetworkGone, on_behalf_of
 from pytest_benchjobs.sandbox.docker.container import DockerSandbox
 from pytest_benchjobs.sandbox.docker.engine import Engine
@@ -116,6 +114,7 @@ class Bench:
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     monkeypatch.setattr(module, "PAUSES", (0.0,) * 4)
+    monkeypatch.setattr(module, "leads_to_small_file", lambda *_: True)
     client, engine = Client(), Engine()
     client.says["inspect_container"] = {"State": {"Running": True, "ExitCode": 0}}
     engine._client = client  # type: ignore[assignment]
@@ -164,7 +163,7 @@ def test_files_are_there_before_it_starts_and_its_disk_is_watched_afterwards(ben
     assert sandbox.limit_hit() is None
     exceeded()
     assert sandbox.limit_hit() == "storage"
-    assert bench.client.names[2:] == ["inspect_container", "kill", "diff", "start"]
+    assert bench.client.names[2:] == ["inspect_container", "kill", "start"]
 
 
 def test_without_files_or_limits_nothing_is_put_or_watched(bench: Bench) -> None:
@@ -330,7 +329,7 @@ def test_one_that_has_ended_is_not_killed_to_be_started_anew(bench: Bench) -> No
     bench.client.says["inspect_container"] = {"State": {"Running": False, "ExitCode": 137}}
     sandbox = bench.sandbox()
     sandbox.end_processes()
-    assert bench.client.names == ["inspect_container", "diff", "start"]
+    assert bench.client.names == ["inspect_container", "start"]
     bench.events.counts["kill"] = 1
     with pytest.raises(ContainerLost):
         sandbox._with_status(ExecResult(None, timed_out=False, seconds=1.0), 137, 0)
@@ -401,19 +400,22 @@ def test_commands_are_ended_by_what_they_were_given_and_those_that_went_are_name
         seen.append(more.get("seen", False))
         return next(listed)
 
-    ran: list[tuple[Any, Any]] = []
+    done: list[Any] = []
+    program = File("/bench/program", content=b"")
+    monkeypatch.setattr(sandbox, "_first", program)
+    monkeypatch.setattr(sandbox, "_others_ran", True)
     monkeypatch.setattr(sandbox._processes, "others", others)
-    monkeypatch.setattr(sandbox, "exec", lambda argv, **more: ran.append((argv, more["user"])))
+    monkeypatch.setattr(sandbox, "put", done.append)
+    monkeypatch.setattr(sandbox, "exec", lambda argv, **more: done.append((*argv, more["user"])))
     assert sandbox.end_commands("BENCH_AGENT") == ("agent",)
-    ((argv, user),) = ran
-    assert (argv[-1], user) == ("BENCH_AGENT", "root")
+    assert done == [[program], ("/bench/program", "end", "BENCH_AGENT", "root")]
     assert seen == [True, False]
 
 
 def test_where_nothing_is_left_nothing_is_run_and_an_ended_container_is_started_again(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for left, asked in (([], []), (None, ["inspect_container", "kill", "diff", "start"])):
+    for left, asked in (([], []), (None, ["inspect_container", "kill", "start"])):
         sandbox = bench.sandbox()
         bench.client.asked.clear()
         monkeypatch.setattr(sandbox._processes, "others", lambda left=left, **_: left)
@@ -431,47 +433,10 @@ def test_what_changed_is_told_unless_it_began_with_what_was_kept(bench: Bench) -
     assert bench.sandbox(kept="benchjobs-kept:x").changed("/app") is None
 
 
-def test_programs_are_put_back_once_as_long_as_nothing_runs(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = iter([("/bin/sh", "/bin/ls"), ("/bin/ls", "/bin/cat")])
-    monkeypatch.setattr(module, "restore", lambda *_: next(found))
-    bench.client.says["diff"] = ({"Path": "/etc/x", "Kind": 1},)
-    sandbox = bench.sandbox()
-    assert sandbox.elsewhere() is None
-    assert sandbox.restore_programs() == sandbox.restore_programs() == ("/bin/sh", "/bin/ls")
-    assert sandbox.elsewhere() == ("/etc/x",)
-    bench.client.says["exec_create"] = EngineRefused("no")
-    with pytest.raises(EngineRefused):
-        sandbox.exec(["x"], timeout=1, sink=lambda _: None)
-    assert sandbox.restore_programs() == ("/bin/sh", "/bin/ls", "/bin/cat")
-    assert bench.client.names.count("diff") == 2
-
-
-def test_what_was_there_when_it_settled_and_what_was_put_in_is_not_undone(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given: list[dict[str, int]] = []
-    monkeypatch.setattr(module, "restore", lambda *arguments: given.append(dict(arguments[-1])) or ())
-    sandbox = bench.sandbox(files=(File("/opt/tool", content=b""), File("data", content=b"")))
-    bench.client.says["diff"] = (
-        {"Path": "/etc", "Kind": 0},
-        {"Path": "/etc/own", "Kind": 1},
-    )
-    sandbox.settle()
-    more = ["/opt", "/opt/tool", "/app", "/app/data", "/usr/bin", "/usr/bin/ls", "/etc/hosts"]
-    bench.client.says["diff"] = (*bench.client.says["diff"], *({"Path": path, "Kind": 0} for path in more))
-    sandbox.restore_programs()
-    # A directory that changed because of what is in it is looked at again; what settled in it is not.
-    assert set(given[0]) == {"/etc", "/opt", "/app", "/usr/bin", "/usr/bin/ls", "/etc/hosts"}
-    assert sandbox.elsewhere() == ("/etc/hosts", "/usr/bin/ls")
-
-
 @pytest.mark.parametrize(
     ("state", "kills", "graded", "error"),
     [
         ({"Status": "exited", "ExitCode": 137}, 0, True, Ungradable),
-        ({"Status": "exited", "ExitCode": 3}, 0, True, Ungradable),
         ({"Status": "exited", "ExitCode": 1}, 0, True, ContainerLost),
         ({"Status": "running", "ExitCode": 137}, 0, True, ContainerLost),
         ({"Status": "exited", "ExitCode": 137}, 1, True, ContainerLost),
@@ -518,25 +483,6 @@ def test_a_container_that_does_not_start_again_is_the_agents_doing_if_something_
     with pytest.raises(error) as caught:
         bench.sandbox().end_processes()
     assert type(caught.value) is error
-
-
-def test_half_an_archive_of_what_is_put_back_is_fetched_again(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(transfer, "PAUSES", (0.0,) * 4)
-    said: list[Any] = [tarfile.ReadError("cut"), transfer.HalfArchive("cut"), ("/bin/sh",)]
-
-    def restore(*_: object) -> tuple[str, ...]:
-        one = said.pop(0)
-        if isinstance(one, Exception):
-            raise one
-        return tuple(one)
-
-    monkeypatch.setattr(module, "restore", restore)
-    bench.client.says["diff"] = ()
-    sandbox = bench.sandbox()
-    assert sandbox.restore_programs() == ("/bin/sh",)
-    assert len(sandbox.engine_retries) == 2
 
 
 # Network
@@ -602,53 +548,15 @@ def test_one_that_was_killed_takes_no_further_call(bench: Bench) -> None:
     assert bench.client.names == ["kill"]
 
 
-@pytest.mark.parametrize(
-    ("state", "late", "why"),
-    [
-        ({"Running": True, "ExitCode": 0}, True, None),
-        ({"Running": True, "ExitCode": 0}, False, "its first process did not answer"),
-        ({"Running": False, "ExitCode": 3}, False, "/dev had been changed in it"),
-        ({"Running": False, "ExitCode": 137}, False, "it had ended"),
-        ({"Running": False, "ExitCode": 137}, True, "it had ended"),
-    ],
-)
-def test_a_new_start_before_grading_is_told_unless_it_is_that_of_a_command_that_came_too_early(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, state: dict[str, object], late: bool, why: str | None
+@pytest.mark.parametrize(("answers", "runs"), [(True, True), (False, True), (False, False)])
+def test_a_container_is_started_anew_only_if_its_first_process_does_not_end_the_others(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, answers: bool, runs: bool
 ) -> None:
     sandbox = bench.sandbox()
-    bench.client.says["inspect_container"] = {"State": state}
-    sandbox._first, sandbox._watches, sandbox._late = File("/bench/first", content=b""), not late, late
-    asked: list[bool] = []
-    monkeypatch.setattr(sandbox._processes, "end_all", lambda: asked.append(True))
+    bench.client.says["inspect_container"] = {"State": {"Running": runs, "ExitCode": 137}}
+    sandbox._first = File("/bench/program", content=b"")
+    monkeypatch.setattr(sandbox._processes, "end_all", lambda: answers)
     sandbox.end_processes()
-    killed = ["kill"] if state["Running"] else []
-    assert bench.client.names == ["inspect_container", *killed, "diff", "put_archive", "start"]
-    # One that has looked too late is not asked: it cannot tell.
-    assert len(asked) == (0 if late else 1)
-    told = f"the container had to be started again before grading, because {why}: /dev/shm is empty, "
-    assert [note.startswith(told) for note in sandbox.notes] == ([] if why is None else [True])
-
-
-@pytest.mark.parametrize("looks", [True, False])
-def test_a_container_in_which_nothing_ran_waits_for_its_first_process_and_accuses_nobody(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, looks: bool
-) -> None:
-    sandbox = bench.sandbox()
-    sandbox._first, sandbox._watches = File("/bench/first", content=b""), None
-    bench.client.says["inspect_container"] = {"State": {"Running": True, "ExitCode": 0}}
-    order: list[object] = []
-
-    def has_looked(patience: float) -> bool:
-        order.append(patience)
-        return looks
-
-    def end_all() -> bool:
-        order.append("end")
-        return True
-
-    monkeypatch.setattr(sandbox._processes, "has_looked", has_looked)
-    monkeypatch.setattr(sandbox._processes, "end_all", end_all)
-    sandbox.end_processes()
-    assert order == ([15.0, "end"] if looks else [15.0])
-    assert list(sandbox.notes) == []
-    assert ("start" in bench.client.names) is not looks
+    anew = ["inspect_container", *(["kill"] if runs else []), "put_archive", "start"]
+    assert bench.client.names == ([] if answers else anew)
+    assert sandbox.notes == ()

@@ -23,7 +23,7 @@ from pytest_benchjobs.agents.protocol import (
 from pytest_benchjobs.model.errors import InputErrors
 from pytest_benchjobs.model.job import Keep
 from pytest_benchjobs.model.result import TrialResult
-from pytest_benchjobs.model.scenario import TURN
+from pytest_benchjobs.model.scenario import TURN, GradeIn
 from pytest_benchjobs.sources.manifest import Manifest
 from pytest_benchjobs.trial.run import run_trial
 
@@ -179,6 +179,20 @@ def test_the_oracle_is_right_and_nop_earns_nothing(talk: Run) -> None:
     assert _kind(nothing) == ("failed", "below_threshold", 0.0)
     assert nothing.scorers[0].details["satisfied"] == 0
     assert nothing.scorers[0].details["forbidden"] == []
+
+
+@pytest.mark.parametrize(
+    ("keys", "containers", "place"),
+    [({}, 2, GradeIn.FRESH), ({"grade_in": "agent_container"}, 1, GradeIn.AGENT_CONTAINER)],
+)
+def test_only_a_turn_with_checks_that_run_commands_has_a_fresh_container(
+    talk: Run, bench: Bench, keys: dict[str, Any], containers: int, place: GradeIn
+) -> None:
+    result = talk(**keys)
+    assert (_kind(result), result.graded_in) == (("passed", None, 1.0), place)
+    assert bench.provider.calls.count("start") == containers
+    talk(turns=TWO[1:], **keys)
+    assert bench.provider.calls.count("start") == containers + 1
 
 
 def test_the_score_is_the_share_of_satisfied_checks(talk: Run, bench: Bench) -> None:

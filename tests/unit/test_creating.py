@@ -15,8 +15,6 @@ from pytest_benchjobs.model.scenario import Environment
 from pytest_benchjobs.sandbox.docker.creating import create
 from pytest_benchjobs.sandbox.docker.images import ResolvedImage
 from pytest_benchjobs.sandbox.docker.network import Joinable
-from pytest_benchjobs.sandbox.docker.untouched import NOTHING, Watched, watched
-from pytest_benchjobs.sandbox.loading import Places, Restoring
 from pytest_benchjobs.sandbox.protocol import Mount, SandboxSpec
 
 from .records import OWNER
@@ -97,13 +95,13 @@ def test_commands_run_where_the_scenario_or_else_the_image_says(
 def test_the_first_process_is_ours_or_where_there_is_none_for_the_machine_a_sleep() -> None:
     client = Client()
     assert _created(client).has_first
-    assert (client.command, client.given["entrypoint"]) == ([], ["/bench/first"])
+    assert (client.command, client.given["entrypoint"]) == ([], ["/bench/program", "first", "90"])
     assert client.given["host_config"]["init"] is False
     assert not _created(client, machine="s390x").has_first
-    assert (client.command, client.given["entrypoint"]) == (["90"], ["sleep"])
+    assert (client.command, client.given["entrypoint"]) == ([], ["sleep", "90"])
     assert client.given["host_config"]["init"] is True
     _created(client, machine="s390x", deadline=0.5)
-    assert client.command == ["1"]
+    assert client.given["entrypoint"] == ["sleep", "1"]
 
 
 def test_limits_and_rights_are_those_of_the_scenario(tmp_path: Path) -> None:
@@ -142,32 +140,3 @@ def test_why_a_container_cannot_be_created() -> None:
     client.error = EngineRefused("refused", words="invalid mount: bind source path does not exist: /x")
     with pytest.raises(AgentSetupFailed, match="does not see this machine's files"):
         _created(client)
-
-
-# Directories that are watched
-
-
-def _watched(
-    driver: str = "overlay2", workdir: str = "/app", *paths: str, env: dict[str, str] | None = None
-) -> Watched:
-    return watched(driver, Places.of(env or {}, workdir, Restoring()), paths)
-
-
-def test_what_is_in_the_layer_at_the_start_is_watched_and_what_every_agent_changes_is_not() -> None:
-    found = _watched("overlay2", "/srv/app", "/opt/tool/bin", "/srv/app/data/x", "/tmp/x")
-    assert found.free == ("/tmp", "/run", "/bench", "/logs", "/srv/app")
-    assert set(found.directories) == {"/", "/opt/tool/bin", "/opt/tool", "/opt", "/srv", "/srv/app/.git"}
-    assert _watched("overlayfs") == _watched("overlay2")
-    # Without a workdir of its own no history is watched.
-    found = _watched(workdir="/")
-    assert (found.free, found.directories) == (("/tmp", "/run", "/bench", "/logs"), ("/",))
-
-
-def test_in_doubt_nothing_is_watched() -> None:
-    assert _watched("vfs") == NOTHING
-    assert _watched(env={"PATH": "/app/bin:/usr/bin"}) == NOTHING  # programs below what every agent changes
-    assert _watched(workdir="/usr") == NOTHING
-    room = 40 - len(_watched().directories) - len(_watched().free)
-    paths = [f"/p{number}" for number in range(room + 1)]
-    assert len(_watched("overlay2", "/app", *paths[:room]).directories) == 40 - len(_watched().free)
-    assert _watched("overlay2", "/app", *paths) == NOTHING

@@ -15,7 +15,7 @@ from pytest_benchjobs.sandbox.docker.processes import Process
 from pytest_benchjobs.sandbox.protocol import ExecResult, Stopping
 from tests.support import set_clock
 
-REACHED = "/bench/first reached"
+REACHED = "/bench/program reached"
 
 
 def _process(pid: int, command: str, parent: int = 1) -> Process:
@@ -78,7 +78,7 @@ def test_one_that_runs_what_it_is_told_to_is_ready(started: Start) -> None:
     container = Container(([_process(5, "/bin/sh /entry")], 0.0), ([_process(5, REACHED)], 0.1))
     assert not started(container).serves
     assert container.looks == 2
-    assert container.argv == ("/entry", "-x", "/bench/first", "reached")
+    assert container.argv == ("/entry", "-x", "/bench/program", "reached")
 
 
 def test_one_without_our_first_process_is_told_to_sleep(started: Start) -> None:

@@ -236,14 +236,7 @@ def test_expectations_of_an_agent_end_at_the_gateway(gateway: Gateway, model: Mo
     [
         "CONNECT 127.0.0.1:22",
         "POST http://169.254.169.254/openai/v1/chat/completions",
-        "GET http://127.0.0.1/openai/v1/models",
-        "POST //openai/v1/chat/completions",
-        "POST /openai/v1/chat/completions%0d%0aX:y",
         "GET /openai/v1/models/x%2f..%2f..%2ffiles",
-        "POST /openai/v1/x/../chat/completions",
-        "POST /openai/v1/%2e%2e/v1/chat/completions",
-        "POST /openai/v1/chat/completions/",
-        "CONNECT /openai/v1/models",
         "GET *",
     ],
 )
@@ -423,16 +416,6 @@ def test_another_model_is_not_called(gateway: Gateway, careless: Careless, path:
     assert (report.usage.calls, report.ending) == (0, Ending.REFUSED)
     assert "--bench-allow-model" in (report.message or "")
     assert len(report.refused) == 1
-
-
-def test_what_two_readers_could_read_in_two_ways_is_not_passed_on(
-    gateway: Gateway, careless: Careless
-) -> None:
-    with agent(gateway, careless, terms={"models": ["m-1"]}) as one:
-        for more in (b'"Model": "dear"', b'"x": NaN', b'"x": ' + b"[" * 100_000 + b"]" * 100_000):
-            body = b'{"model": "m-1", ' + more + b"}"
-            assert statuses(one.raw(request("POST", CHAT, body=body))) == [400]
-    assert careless.requests == []
 
 
 def test_what_is_said_to_a_model_may_be_about_models(gateway: Gateway, model: Model) -> None:

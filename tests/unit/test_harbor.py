@@ -12,7 +12,7 @@ from pytest_benchjobs.model.scenario import (
     CarriedPath,
     Environment,
     FreshContainer,
-    Grading,
+    GradeIn,
     HealthCheck,
     McpServer,
     NetworkAccess,
@@ -100,7 +100,7 @@ def test_every_key_reaches_the_scenario(tmp_path: Path) -> None:
         environment=Environment(
             image="registry.example/fix-it:1", dockerfile=task / "environment/Dockerfile",
             context=task / "environment", build_timeout=60, cpus=1.5, memory=2 << 30, storage=10 << 30,
-            workdir="/app", env={"A": "b"}, keep_entrypoint=True, grading=Grading.CONTRACT,
+            workdir="/app", env={"A": "b"}, keep_entrypoint=True,
             healthcheck=HealthCheck(command="true", interval=1, retries=9), skills_if_there="/harbor/skills",
         ),
         reference=Reference(solution=task / "solution", env={"S": "t"}),
@@ -123,6 +123,8 @@ def test_every_key_reaches_the_scenario(tmp_path: Path) -> None:
             ArtifactSpec(source="/app/out.txt"),
             ArtifactSpec(source="/var/log", destination="logs", exclude=("*.gz",)),
         ),
+        grade_in=GradeIn.AGENT_CONTAINER,
+        fresh_container=None,
         source=task,
         line=1,
     )  # fmt: skip
@@ -139,7 +141,7 @@ def test_old_tasks_are_read_with_the_keys_of_their_time(equal: str, tmp_path: Pa
     scenario = source.load("t")
     assert scenario.environment == Environment(
         dockerfile=task / "environment/Dockerfile", context=task / "environment", memory=2 << 30,
-        storage=512 << 20, network="none", keep_entrypoint=True, grading=Grading.CONTRACT,
+        storage=512 << 20, network="none", keep_entrypoint=True,
         skills_if_there="/harbor/skills",
     )  # fmt: skip
     assert (scenario.benchmark, scenario.agent_timeout, scenario.reference) == ("old", None, None)
@@ -259,9 +261,8 @@ def test_a_separate_verifier_may_be_built_from_the_tests_which_are_in_its_image_
     scenario = load(tmp_path, text, **{"tests/Dockerfile": "FROM y\n"})
     tests = tmp_path / "t/tests"
     environment = Environment(
-        dockerfile=tests / "Dockerfile", context=tests, network="none", memory=64 << 20, keep_entrypoint=True,
-        grading=Grading.CONTRACT,
-    )  # fmt: skip
+        dockerfile=tests / "Dockerfile", context=tests, network="none", memory=64 << 20, keep_entrypoint=True
+    )
     assert scenario.fresh_container == FreshContainer(paths=CARRIED, environment=environment)
     assert scenario.scorers[0].path is None
     assert scenario.scorers[0].network == "none"

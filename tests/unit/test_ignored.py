@@ -73,12 +73,13 @@ def carried(*members: tuple[str, bytes, bytes | str], gone: tuple[str, ...] = ()
                 member.linkname = what
                 tar.addfile(member)
     buffer.seek(0)
-    return Carried(Taken(buffer, ("a note",)), gone)
+    return Carried(taken=(Taken(buffer, ("a note",)),), gone=gone)
 
 
 def left(of: Carried) -> dict[str, bytes | None]:
-    assert of.taken.archive.tell() == 0
-    with contextlib.closing(of.taken.archive), tarfile.open(fileobj=of.taken.archive) as tar:
+    (taken,) = of.taken
+    assert taken.archive.tell() == 0
+    with contextlib.closing(taken.archive), tarfile.open(fileobj=taken.archive) as tar:
         return {
             member.name: content.read() if (content := tar.extractfile(member)) is not None else None
             for member in tar
@@ -93,7 +94,7 @@ def test_what_is_ignored_is_left_out_and_not_removed_either() -> None:
     )  # fmt: skip
     found = without_ignored(of, sandbox)
     assert left(found) == {"app/a": b"1"}
-    assert (found.gone, found.taken.notes) == (("/app/b",), ("a note",))
+    assert (found.gone, found.notes) == (("/app/b",), ("a note",))
     assert sandbox.asked == [
         sorted(["/app/a", "/app/build/", "/app/build/x", "/app/\udcff.pyc", "/app/old.log", "/app/b"])
     ]

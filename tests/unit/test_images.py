@@ -20,6 +20,7 @@ from pytest_benchjobs.sandbox.docker import images as module
 from pytest_benchjobs.sandbox.docker.build import Recipe
 from pytest_benchjobs.sandbox.docker.images import Images, resolved
 from pytest_benchjobs.sandbox.docker.pulling import Refused, Registries
+from pytest_benchjobs.sandbox.docker.room import Urgency
 from pytest_benchjobs.system import keeping
 
 VERSION = {"Os": "linux", "Arch": "arm64"}
@@ -239,6 +240,30 @@ def test_what_an_image_says_of_itself_is_taken_and_what_it_does_not_say_is_empty
     full = resolved({"Id": "1", "Config": config, "GraphDriver": {"Name": "overlay2"}}, record)
     assert (full.workdir, full.user, full.entrypoint, full.driver) == ("/app", "me", ("/a", "b"), "overlay2")
     assert full.env == {"A": "1=2", "B": ""}
+
+
+def test_what_was_left_out_is_told_to_the_first_trial_alone(tmp_path: Path, built: list[str]) -> None:
+    environment = Environment(
+        dockerfile=_dockerfile(tmp_path / "task"), hidden=(tmp_path / "task" / "answers",)
+    )
+    (tmp_path / "task" / "answers").write_text("")
+    images = _images(Engine(base="1"))
+    notes = [images.resolve(environment, {}, {}, urgency=one).note for one in (Urgency.AHEAD, *Urgency)]
+    assert [note is None for note in notes] == [False, False, False, True]
+    assert _images(Engine(base="1", **{built[0]: "2"})).resolve(environment, {}, {}).note is None
+
+
+def test_an_ended_history_is_a_layer_known_by_the_image_below_and_the_place(built: list[str]) -> None:
+    images = _images(Engine(debian="sha256:1", other="sha256:1", new="sha256:2"))
+    base = {"git_history": "base", "workdir": "/a"}
+    asked = [{}, base, {**base, "workdir": "/b"}, {**base, "git_history": "0" * 40}]
+    environments = [Environment(image="debian", **one) for one in asked]
+    environments += [Environment(image=name, **base) for name in ("other", "new")]
+    told = [images.identify(one, {}, {}) for one in environments]
+    assert told == [images.resolve(one, {}, {}).record.key for one in environments]
+    assert told[4] == told[1]
+    assert len({*told}) == 5
+    assert built == [*told[1:4], told[5]]
 
 
 def test_each_environment_is_resolved_for_itself(tmp_path: Path, built: list[str]) -> None:

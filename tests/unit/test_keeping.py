@@ -14,7 +14,7 @@ from pytest_benchjobs.model.result import ImageRecord
 from pytest_benchjobs.model.scenario import Environment
 from pytest_benchjobs.sandbox.docker.images import ResolvedImage
 from pytest_benchjobs.sandbox.docker.keeping import commit, environment_of, forget_kept, kept, kept_image
-from pytest_benchjobs.sandbox.loading import DEFAULT_PATH
+from pytest_benchjobs.sandbox.paths import DEFAULT_PATH
 from pytest_benchjobs.sandbox.protocol import KEPT, Kept, SandboxSpec
 
 RECORD = ImageRecord(reference="debian", id="sha256:1")

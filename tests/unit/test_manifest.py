@@ -21,6 +21,7 @@ from pytest_benchjobs.model.scenario import (
     Environment,
     Feedback,
     FreshContainer,
+    GradeIn,
     HealthCheck,
     Reference,
     Requires,
@@ -79,7 +80,7 @@ scenarios:
       - {name: mine, type: my-scorer, params: {a: [1]}}
     fresh_container: {paths: [out.txt, {source: src, exclude: ["*.o"]}]}
     feedback: {statement: "{problem} {output}", turns: 3, replace: {" in [0-9.]+s": ""}}
-    keep_changes: [/etc/profile.d]
+    grade_in: fresh
     artifacts: [out.txt, {source: /var/log, destination: logs, exclude: ["*.gz"]}]
     requires: {env: [HOME], secrets: [KEY], commands: [git]}
   - id: build
@@ -89,6 +90,7 @@ scenarios:
       context: env
       build_args: {V: "1"}
       keep_entrypoint: true
+      git_history: base
     reference: {patch: gold.patch}
     scorers: [{name: c, type: command, command: "true"}]
   - id: quoted
@@ -149,7 +151,6 @@ def test_every_key_reaches_the_scenario(manifest: Manifest) -> None:
             paths=(CarriedPath(source="out.txt"), CarriedPath(source="src", exclude=("*.o",)))
         ),
         feedback=Feedback(statement="{problem} {output}", turns=3, replace=((" in [0-9.]+s", ""),)),
-        keep_changes=("/etc/profile.d",),
         artifacts=(
             ArtifactSpec(source="out.txt"),
             ArtifactSpec(source="/var/log", destination="logs", exclude=("*.gz",)),
@@ -165,8 +166,10 @@ def test_a_dockerfile_takes_the_place_of_a_default_image(manifest: Manifest) -> 
     build = manifest.load("build")
     assert build.environment == Environment(
         dockerfile=base / "env/Dockerfile", context=base / "env", build_args={"V": "1"}, keep_entrypoint=True,
-        workdir="/app", env={"A": "1", "B": "2"}, network="none",
-        healthcheck=HealthCheck(command="true", retries=5),
+        workdir="/app", env={"A": "1", "B": "2"}, network="none", git_history="base",
+        healthcheck=HealthCheck(command="true", retries=5), hidden=(
+            base / "all.bench.yaml", base / "gold.patch", base / "solve.sh", base / "tests"
+        ),
     )  # fmt: skip
     assert build.problem_statement == "From a file.\n"
     assert build.reference == Reference(patch=base / "gold.patch")
@@ -175,6 +178,69 @@ def test_a_dockerfile_takes_the_place_of_a_default_image(manifest: Manifest) -> 
 
 def _line_of(text: str) -> int:
     return EVERYTHING.splitlines().index(text) + 1
+
+
+CARRIED = (CarriedPath(source="/var/lib/app"), CarriedPath(source="data", exclude=("*.o",)))
+
+
+@pytest.mark.parametrize(
+    ("keys", "fresh", "warned"),
+    [
+        ("", FreshContainer(), ""),
+        ("grade_in: fresh", FreshContainer(), ""),
+        ("carry: [/var/lib/app, {source: data, exclude: ['*.o']}]", FreshContainer(carry=CARRIED), ""),
+        ("fresh_container: {patch: true}", FreshContainer(patch=True), ""),
+        ("workdir: /\n    carry: [/var/lib/app]", FreshContainer(carry=CARRIED[:1]), ""),
+        ("grade_in: agent_container", None, ""),
+        ("grade_in: agent_container\n    carry: [/x]", None, "carry: has no effect"),
+        ("compose: services.yaml", None, ""),  # unless it says what is taken of them
+        ("compose: services.yaml\n    carry: [/var/lib/app]", FreshContainer(carry=CARRIED[:1]), ""),
+        # Keys of earlier versions.
+        ("keep_processes: true", None, ""),
+        ("grading: contract", None, ""),
+        ("grading: strict", FreshContainer(), "grading: strict has no effect"),
+        ("keep_changes: [/var/lib/app, '/opt/*']", FreshContainer(carry=CARRIED[:1]), "keep_changes: is read as"),
+    ],
+)  # fmt: skip
+def test_where_a_scenario_is_graded(path: Path, keys: str, fresh: FreshContainer | None, warned: str) -> None:
+    path.write_text(PLACED.format(defaults="", keys=keys))
+    (path.parent / "services.yaml").write_text("services: {main: {}, db: {image: y}}\n")
+    source = Manifest(path)
+    source.refs()
+    scenario = source.load("a")
+    assert scenario.fresh_container == fresh
+    assert scenario.grade_in is (GradeIn.AGENT_CONTAINER if fresh is None else GradeIn.FRESH)
+    assert len(source.warnings) == bool(warned)
+    assert warned in "".join(map(str, source.warnings))
+
+
+@pytest.mark.parametrize(
+    ("defaults", "keys", "fresh"),
+    [
+        ("grade_in: agent_container", "", None),
+        ("grade_in: agent_container", "grade_in: fresh", FreshContainer()),
+        ("grade_in: agent_container", "fresh_container: {patch: true}", FreshContainer(patch=True)),
+        ("keep_processes: true", "grade_in: fresh", FreshContainer()),
+        ("fresh_container: {patch: true}", "grade_in: agent_container", None),
+        ("fresh_container: {patch: true}", "carry: [/var/lib/app]", FreshContainer(carry=CARRIED[:1])),
+        ("carry: [/var/lib/app]", "fresh_container: {patch: true}", FreshContainer(patch=True)),
+    ],
+)
+def test_a_place_of_the_scenario_takes_that_of_the_defaults(
+    path: Path, defaults: str, keys: str, fresh: FreshContainer | None
+) -> None:
+    path.write_text(PLACED.format(defaults=f", {defaults}", keys=keys))
+    assert Manifest(path).load("a").fresh_container == fresh
+
+
+PLACED = """
+benchmark: b
+defaults: {{image: x, workdir: /app, problem_statement: y{defaults}}}
+scenarios:
+  - id: a
+    scorers: [{{name: s, type: bash, script: echo 1}}]
+    {keys}
+"""
 
 
 def test_refs_are_in_file_order_with_lines_and_tags(manifest: Manifest) -> None:

@@ -382,7 +382,7 @@ def test_a_reply_that_has_to_be_run_goes_into_a_file_of_its_own(
     """Also where there is a container, since it is graded there."""
     shell = FakeShell([says("def f(): ...")])
     answer = Answer(file="solution.py", reply_file="reply.md")
-    assert host(prepared(params, answer=answer, fresh_container=FreshContainer()), shell) == 0
+    assert host(prepared(params, answer=answer, fresh_container=FreshContainer(patch=True)), shell) == 0
     assert shell.files == files
     assert ("tools" in shell.bodies[0]) is (params.get("tools") is True)
 

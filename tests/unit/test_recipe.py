@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 import subprocess
 import tarfile
 import time
@@ -13,6 +15,7 @@ from typing import IO, Any
 
 import pytest
 
+from pytest_benchjobs.model.baseline import BaselineFile
 from pytest_benchjobs.model.errors import DiskFull, EngineLost, ImageBuildFailed
 from pytest_benchjobs.sandbox.docker import build as module
 from pytest_benchjobs.sandbox.docker.build import Recipe, build
@@ -169,6 +172,68 @@ def test_each_variable_without_a_value_gets_a_hint_and_those_of_the_builder_none
     assert first.endswith("--bench-build-arg A=...")
     assert second.startswith("FROM x:$B: B has no value")
     assert _read(context, arguments={"A": "debian", "B": "1"}).hint == ""
+
+
+HIDDEN = ("tests", "deep/gold.patch", "all.bench.yaml")
+
+
+@pytest.fixture
+def whole(context: Path) -> Path:
+    """A context with the answers and results of a benchmark in it."""
+    names = (
+        "tests/test_it.py deep/gold.patch deep/shown history.sqlite jobs/.benchjobs solved/reports/history.sqlite "
+        "solved/reports/jobs/.benchjobs all.bench.yaml other.bench.toml bench-known.toml data.json"
+    )
+    for path in map(context.joinpath, names.split()):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    (context / "main.json").write_text(BaselineFile(name="main", scenarios=()).model_dump_json())
+    return context
+
+
+def test_what_would_give_an_agent_answers_or_results_stays_here(whole: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(whole)
+    hidden = [*(tmp_path / "link" / name for name in HIDDEN), tmp_path, Path("/elsewhere")]
+    recipe = Recipe.read(whole / "Dockerfile", whole, {}, {}, dict, hidden)
+    assert recipe.left_out == (
+        *("all.bench.yaml", "bench-known.toml", "deep/gold.patch", "history.sqlite", "jobs", "main.json"),
+        *("other.bench.toml", "solved/reports", "tests"),
+    )
+    assert {*recipe.paths} == {
+        *("Dockerfile", "data.json", "deep", "deep/shown", "link", "solved", "src", "src/main.py")
+    }
+    assert (recipe.note or "").endswith("deep/gold.patch, history.sqlite, jobs and 4 more")
+    (whole / ".dockerignore").write_text(
+        "tests\n*.bench.*\n*.json\nbench-known.toml\nsolved\ndeep/*.patch\njobs\n*.sqlite\n"
+    )
+    ignored = Recipe.read(whole / "Dockerfile", whole, {}, {}, dict, hidden)
+    assert (ignored.left_out, ignored.note) == ((), None)
+
+
+@pytest.mark.parametrize(
+    ("copy", "wrong"),
+    [
+        ("COPY . /app", None),
+        ("COPY deep /app/", None),
+        ("COPY --from=x tests /app", None),
+        ("COPY <<tests /app\ntests\ntests", None),
+        ("RUN echo COPY tests /app", None),
+        ("COPY tests/ /app", "tests/"),
+        ("ADD --chown=me ./tests/test_it.py src /app/", "./tests/test_it.py"),
+        ('COPY ["src", "/tests", "/app/"]', "/tests"),
+        ("ARG WHAT=tests\nCOPY \\\n  $WHAT /app", "tests"),
+        ("COPY *.bench.* /app/", "*.bench.*"),
+        ("COPY solved/reports/jobs /app", "solved/reports/jobs"),
+    ],
+)
+def test_an_instruction_that_copies_nothing_else_is_an_error_with_its_line(
+    whole: Path, copy: str, wrong: str | None
+) -> None:
+    (whole / "Dockerfile").write_text(f"FROM base\n{copy}\n")
+    line = 3 if copy.startswith("ARG") else 2
+    told = f"Dockerfile:{line}: (COPY|ADD) {re.escape(wrong or '')}: no image may hold it"
+    with contextlib.nullcontext() if wrong is None else pytest.raises(ImageBuildFailed, match=told):
+        Recipe.read(whole / "Dockerfile", whole, {}, {}, dict, [whole / name for name in HIDDEN])
 
 
 # What the engine is sent

@@ -17,6 +17,7 @@ from pytest_benchjobs.model.errors import ResultsUnwritable
 from pytest_benchjobs.model.job import JobConfig, JobStatus, Totals
 from pytest_benchjobs.model.result import Failure as Why
 from pytest_benchjobs.model.result import Outcome, Phase, ScorerResult, TrialResult, Usage
+from pytest_benchjobs.model.scenario import GradeIn
 from pytest_benchjobs.report.code_span import code
 from pytest_benchjobs.report.console import describe, failure_text, render_table
 from pytest_benchjobs.report.junit import case_names, junit_xml
@@ -118,9 +119,8 @@ def test_a_failure_tells_verdict_scorers_output_and_place() -> None:
 def test_whatever_an_agent_wrote_a_failure_is_clean_and_the_xml_valid(text: str) -> None:
     scorer = ScorerResult(name=text or "x", type="x", weight=1, score=0.5, output=text)
     why = Why(class_=text, message=text, detail=text)
-    one = failed().model_copy(
-        update={"failure": why, "scorers": (scorer,), "notes": (text,), "benchmark": text}
-    )
+    update = {"failure": why, "scorers": (scorer,), "notes": (text,), "benchmark": text}
+    one = failed().model_copy(update={**update, "graded_in": GradeIn.FRESH})
     shown = failure_text(one)
     assert [char for char in shown if ord(char) < 32 and char != "\n" and char != "\t"] == []
     shown.encode()

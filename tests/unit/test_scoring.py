@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from pytest_benchjobs.model.errors import (
     InfrastructureError,
     OutOfMemory,
+    ScoreContradicted,
     ScoreInvalid,
     ScoreMissing,
     ScorerCrashed,
@@ -28,7 +29,7 @@ from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.sandbox.protocol import ExecResult, File
 from pytest_benchjobs.scoring.builtin import score_bash, score_command, score_harbor, score_tests
 from pytest_benchjobs.scoring.grade import combine
-from pytest_benchjobs.scoring.output import Tail
+from pytest_benchjobs.scoring.output import Statements, Tail
 from pytest_benchjobs.scoring.parse import checked, parse_ctrf, parse_junit, parse_reward, parse_score
 from pytest_benchjobs.scoring.protocol import Scorer, ScoringContext
 from pytest_benchjobs.scoring.pytest_runner import pytest_command
@@ -43,10 +44,10 @@ pytestmark = pytest.mark.when_changed
     ("output", "score"),
     [
         ("score=0.75\n", 0.75),
-        ("score=0.2\nlater\nscore = 1\n", 1.0),
+        ("score=1.0\nlater\nscore = 1\n", 1.0),
         ("SCORE=.5", 0.5),
         ("checking...\n0.25\n\n", 0.25),
-        ("score=0.5\n1\n", 0.5),
+        ("score=0.5\n12\n", 0.5),
         ("1e-3", 0.001),
     ],
 )
@@ -66,6 +67,29 @@ def test_a_score_outside_the_range_is_refused(output: str) -> None:
         parse_score(output, "it")
 
 
+@pytest.mark.parametrize(
+    "output", ["score=0\nscore=1", "score=1\nlater\n0", "score=0\nx\nSCORE = 1\nscore=0"]
+)
+def test_two_scores_that_differ_are_none(output: str) -> None:
+    with pytest.raises(ScoreContradicted):
+        parse_score(output, "it")
+
+
+@given(
+    st.lists(st.sampled_from(["score=0", "x" * 30, " metric a=1", "score=" + "9" * 600, "y"])),
+    st.integers(1, 9),
+)
+def test_no_output_hides_what_was_stated(lines: list[str], size: int) -> None:
+    kept, text = Statements(40), "\n".join([*lines, "end"])
+    for at in range(0, len(text), size):
+        kept(text[at : at + size].encode())
+    stated = [line for line in lines if line in ("score=0", " metric a=1")]
+    assert [line for line in kept.text().split("\n") if line in stated] == stated
+    kept(b"\nscore=1" * 2000)
+    with pytest.raises(ScoreInvalid, match="more than 1000"):
+        kept.text()
+
+
 @given(st.text())
 def test_whatever_a_script_prints_is_a_score_or_a_clear_error(output: str) -> None:
     try:
@@ -77,9 +101,9 @@ def test_whatever_a_script_prints_is_a_score_or_a_clear_error(output: str) -> No
 @pytest.mark.parametrize(
     ("reward_json", "reward_text", "score"),
     [
-        ('{"reward": 1}', "0", 1.0),
-        ("0.5", None, 0.5),
-        ('{"speed": 0.5, "correct": 1}', None, 0.75),
+        ('{"reward": 1}', "1.0", 1.0),
+        ("0.5", "no number", 0.5),
+        ('{"speed": 0.5, "correct": 1}', "0", 0.75),
         ('{"reward": 0.25, "correct": 1}', None, 0.25),
         ('{"reward": 0.5, "cases": [{"name": "a", "ok": true}], "note": null, "deep": {"x": {"y": -3}}}', None, 0.5),
         ('\ufeff{"reward": 1}', None, 1.0),
@@ -116,6 +140,8 @@ def test_harbor_reward_files(reward_json: str | None, reward_text: str | None, s
         ("{", None, ScoreInvalid),
         ("[" * 100_000, None, ScoreInvalid),
         ('{"reward": 0, "reward": 1}', None, ScoreInvalid),
+        ('{"reward": 0}', "1", ScoreContradicted),
+        ("1", "0", ScoreContradicted),
     ],
 )
 def test_a_reward_that_is_none_is_an_error_and_never_zero(

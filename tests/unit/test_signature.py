@@ -14,7 +14,7 @@ import pytest
 from pytest_benchjobs.agents.builtin import builtin_agents
 from pytest_benchjobs.agents.protocol import AgentCall, AgentCommand, Shell
 from pytest_benchjobs.model.agent import AgentSpec
-from pytest_benchjobs.model.job import JobConfig, Overrides
+from pytest_benchjobs.model.job import JobConfig, Overrides, placed
 from pytest_benchjobs.model.metric import MetricSpec
 from pytest_benchjobs.model.result import Trial
 from pytest_benchjobs.model.scenario import (
@@ -99,6 +99,7 @@ class World:
             secrets=self.secrets,
         )
         trial = Trial(node_id="a::b", scenario=self.scenario, agent=AgentSpec.parse(self.agent))
+        trial = placed(trial, services.config)
         return signature(trial.scenario, prepare(trial, services).parts, self.image).parts
 
 
@@ -119,7 +120,7 @@ DECIDES: dict[str, tuple[str, Callable[[World], object]]] = {
     "the workdir": ("environment", lambda w: w.environment(workdir="/work")),
     "a set-up step": ("environment", lambda w: w.environment(setup=("true",))),
     "the network": ("environment", lambda w: w.environment(network="none")),
-    "what lives on": ("environment", lambda w: w.config.update(keep_processes=("co*",))),
+    "what is graded in the agent's container": ("place", lambda w: w.config.update(keep_processes=("co*",))),
     "a byte of a scorer": ("scorers", lambda w: w.scorer(script="echo 0")),
     "where it is graded": ("scorers", lambda w: w.change(fresh_container=FreshContainer(patch=True))),
     "a verifier's file": (
@@ -131,7 +132,10 @@ DECIDES: dict[str, tuple[str, Callable[[World], object]]] = {
             )
         ),
     ),
-    "what stays as the agent left it": ("scorers", lambda w: w.change(keep_changes=("/etc/profile",))),
+    "what is carried": (
+        "scorers",
+        lambda w: w.change(fresh_container=FreshContainer(carry=(CarriedPath(source="/etc/profile"),))),
+    ),
     "a weight": ("scorers", lambda w: w.scorer(weight=2.0)),
     "a byte of a test": (
         "scorers",
@@ -333,15 +337,16 @@ def test_one_that_is_graded_anew_is_what_its_agent_worked_under(world: World) ->
     world.change(problem_statement="Count!")
     assert graded_anew(before, signature(world.scenario, world.parts(), KEY)) == before
     world.scorer(script="echo 0")
+    world.config.update(keep_processes=("co*",))
     now = signature(world.scenario, world.parts(), KEY)
     again = graded_anew(before, now)
     assert again is not None
-    assert changed(before.parts, again.parts) == {"scorers"}
+    assert changed(before.parts, again.parts) == {"scorers", "place"}
     assert again.value not in (before.value, now.value)
     assert graded_anew(None, now) is None
 
 
-@pytest.mark.parametrize("what", ["a parameter", "a variable of the job", "what lives on", "a time limit"])
+@pytest.mark.parametrize("what", ["a parameter", "a variable of the job", "a time limit"])
 def test_one_that_is_graded_anew_under_something_else_is_like_no_trial_of_one_piece(
     what: str, world: World
 ) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_benchjobs.analysis.soundness import Problem, Verdict, advice, problems, verdict
 from pytest_benchjobs.model.result import AgentEnd, Failure, Outcome, TrialResult
-from pytest_benchjobs.model.scenario import Validation
+from pytest_benchjobs.model.scenario import GradeIn, Validation
 
 from .records import result, trial
 
@@ -150,33 +150,29 @@ def _with(results: list[TrialResult], **end: object) -> list[TrialResult]:
     return [one.model_copy(update={"agent_end": AgentEnd.model_validate(end)}) for one in results]
 
 
-def test_a_fresh_container_is_recommended_where_the_reference_stays_in_the_workdir() -> None:
+def test_a_fresh_container_is_recommended_where_the_reference_needs_no_place_of_its_own() -> None:
     sound = _problems("PP", "FF")
-    oracle = _results("oracle", "PP")
-    assert "fresh_container" in str(advice(sound, _with(oracle, elsewhere=()) + _results("nop", "FF")))
-    assert advice(sound, _with(oracle, elsewhere=("/etc/x",))) is None
-    assert advice(sound, _with(oracle[:1], elsewhere=()) + oracle[1:]) is None
-    assert advice(sound, _with(oracle, elsewhere=None)) is None
+
+    def oracle(graded_in: GradeIn | None = GradeIn.AGENT_CONTAINER, **end: object) -> list[TrialResult]:
+        results = _with(_results("oracle", "PP"), **end)
+        return [one.model_copy(update={"graded_in": graded_in}) for one in results]
+
+    assert "remove `grade_in: agent_container`" in str(advice(sound, oracle() + _results("nop", "FF")))
+    assert advice(sound, oracle(leftovers=("sh",), killed=("sh",))) is not None
+    assert advice(sound, oracle(leftovers=("server",))) is None
+    assert advice(sound, oracle(tampered=("/etc/passwd",))) is None
+    assert advice(sound, oracle(GradeIn.FRESH)) is None
+    assert advice(sound, oracle()[:1] + oracle(None)[1:]) is None
     assert advice(sound, []) is None
-    assert advice(_problems("FF", "FF"), _with(oracle, elsewhere=())) is None
-
-
-def test_a_reference_that_was_undone_says_what_and_how_to_keep_it() -> None:
-    oracle = _with(_results("oracle", "FF"), tampered=("/usr/bin/git",))
-    assert [one.found for one in _problems(oracle, "FF")] == [
-        "failed 2 times, score 0 of 1; undone before grading, unless `keep_changes` names it: /usr/bin/git"
-    ]
+    assert advice(_problems("FF", "FF"), oracle()) is None
 
 
 def test_what_grading_took_from_a_reference_is_said() -> None:
     oracle = _with(_results("oracle", "FF"), killed=("server",))
-    oracle = [
-        one.model_copy(update={"notes": ("killed 1 process(es)", "run again for grading: no")})
-        for one in oracle
-    ]
+    oracle = [one.model_copy(update={"notes": ("killed 1", "not there for grading: /x")}) for one in oracle]
     (problem,) = _problems(oracle, "FF")
     assert problem.found.endswith(
-        "; killed before grading, unless `grading: contract`: server; run again for grading: no"
+        "; not there for grading: /x; killed before grading, unless `grade_in: agent_container`: server"
     )
 
 

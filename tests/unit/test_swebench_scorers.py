@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -49,6 +50,8 @@ class Scripted:
     output: bytes | None = None
     limit: int = 1 << 40
     workdir: str = "/app"
+    other: Scripted | None = None
+    """An untouched one; by default this one."""
     events: list[Any] = dataclasses.field(default_factory=list)
     cleaned: list[str] = dataclasses.field(default_factory=list)
 
@@ -56,7 +59,8 @@ class Scripted:
         files = list(files)
         self.cleaned += [file.path for file in files if file.clean]
         self.events += [
-            (file.path, None if file.content is None else file.content.decode()) for file in files
+            (file.path, None if file.content is None else file.content.decode("utf-8", "replace"))
+            for file in files
         ]
 
     def exec(self, argv: Iterable[str], *, sink: Callable[[bytes], None], **_: Any) -> ExecResult:
@@ -70,13 +74,6 @@ class Scripted:
             raise ValueError(f"{path} is too large")
         return self.output
 
-    def end_processes(self) -> None:
-        self.events.append("end")
-
-    def restore_programs(self) -> tuple[str, ...]:
-        self.events.append("restore")
-        return ()
-
 
 def context(sandbox: Scripted, kind: str, params: Mapping[str, Any], directory: Path) -> ScoringContext:
     spec = ScorerSpec(name="tests", type=kind, params=dict(params))
@@ -84,8 +81,9 @@ def context(sandbox: Scripted, kind: str, params: Mapping[str, Any], directory: 
         id="s", benchmark="b", problem_statement="p", environment=Environment(image="i"), scorers=(spec,), source=directory
     )  # fmt: skip
     return ScoringContext(
-        scenario, spec, cast("Sandbox", sandbox), 60, {}, directory, directory / "agent.log", Usage()
-    )
+        scenario, spec, cast("Sandbox", sandbox), 60, {}, directory, directory / "agent.log", Usage(),
+        untouched=lambda: contextlib.nullcontext(cast("Sandbox", sandbox.other or sandbox)),
+    )  # fmt: skip
 
 
 def grade(sandbox: Scripted, directory: Path, **changes: Any) -> Graded:
@@ -172,11 +170,12 @@ def test_an_instance_is_resolved_if_all_have_passed(tmp_path: Path) -> None:
     )
 
 
-def test_the_parser_comes_when_the_tests_have_ended(tmp_path: Path) -> None:
-    sandbox = Scripted(output=statuses_of(a="PASSED", b="PASSED"))
-    grade_instance(sandbox, tmp_path)
-    assert sandbox.cleaned == ["/workspace", "/workspace/parsed"]  # nothing in them is the agent's
-    assert sandbox.events[:9] == [
+def test_the_parser_reads_what_the_tests_printed_where_they_never_ran(tmp_path: Path) -> None:
+    other = Scripted(output=statuses_of(a="PASSED", b="PASSED"))
+    sandbox = Scripted(output=b"printed", other=other)
+    assert grade_instance(sandbox, tmp_path).score == 1.0
+    assert sandbox.cleaned == ["/workspace"]  # nothing in it is the agent's
+    assert sandbox.events == [
         ("/workspace", None),
         ("/workspace/run_script.sh", "echo ran"),
         "export A=1\ncd /app\ngit checkout abc -- t.py",
@@ -184,12 +183,19 @@ def test_the_parser_comes_when_the_tests_have_ended(tmp_path: Path) -> None:
             "export A=1\ncd /app\nbash /workspace/run_script.sh t.py,u[x y].py "
             ">/workspace/stdout.log 2>/workspace/stderr.log"
         ),
-        "end",
-        "restore",
-        ("/workspace/parsed", None),
+    ]
+    assert other.events[:4] == [
+        ("/workspace/stdout.log", "printed"),
+        ("/workspace/stderr.log", "printed"),
         ("/workspace/parsed/parser.py", "print()"),
         "tail -c 30000 /workspace/stderr.log /workspace/stdout.log",
     ]
+
+
+def test_more_than_is_read_of_what_the_tests_printed_is_an_error(tmp_path: Path) -> None:
+    other = Scripted(output=statuses_of(a="PASSED", b="PASSED"))
+    with pytest.raises(ScoreInvalid):
+        grade_instance(Scripted(output=b"x" * 9, limit=8, other=other), tmp_path)
 
 
 def test_exit_statuses_do_not_matter_but_for_tests_that_are_not_there(tmp_path: Path) -> None:

@@ -142,8 +142,9 @@ def test_a_least_reward_of_a_key_that_the_tests_do_not_give_is_missed(
         assert result.steps[1].not_run == why
 
 
+@pytest.mark.parametrize("kind", ["harbor", "tests"])
 def test_tests_of_a_step_are_put_over_those_of_the_task_and_are_gone_in_the_next(
-    bench: Bench, steps: Run, tmp_path: Path
+    bench: Bench, steps: Run, tmp_path: Path, kind: str
 ) -> None:
     for path, text in {
         "shared/helper.sh": "echo shared",
@@ -152,7 +153,9 @@ def test_tests_of_a_step_are_put_over_those_of_the_task_and_are_gone_in_the_next
     }.items():
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text(text)
-    over = ScorerSpec(name="first", type="harbor", path=tmp_path / "shared", overlay=tmp_path / "own")
+    of_task = {"path": tmp_path / "shared", "overlay": tmp_path / "own"}
+    places = of_task if kind == "harbor" else {"path": tmp_path / "own"}
+    over = ScorerSpec(name="first", type=kind, **places)
     agent = "command:find /tests /logs/verifier -type f; echo looked"
     result = steps(agent, scorers=(over, graded("second", "echo 1")))
     assert _kind(result) == PASSED, result.failure
@@ -269,8 +272,8 @@ def test_what_keeps_an_agent_from_going_on_is_its_own_doing(bench: Bench, steps:
 def test_processes_of_a_step_end_before_it_is_graded(bench: Bench, steps: Run) -> None:
     steps("command:(sleep 30; echo late >> out.txt) >/dev/null 2>&1 & echo 1 >> out.txt")
     calls = bench.provider.calls
-    assert calls.count("end_processes") >= 2
-    assert calls.index("end_processes") < calls.index(f"exec {OF_TWO[0].script}")
+    assert calls.count("end_commands") >= 2
+    assert calls.index("end_commands") < calls.index(f"exec {OF_TWO[0].script}")
 
 
 def test_artifacts_of_a_step_are_kept_with_it(bench: Bench, steps: Run) -> None:
@@ -343,7 +346,6 @@ def test_names_of_what_is_kept() -> None:
     [
         ({"scorers": OF_TWO[:1]}, "each scorer grades one step"),
         ({"steps": (TWO[0], TWO[0])}, "two steps have the same name"),
-        ({"fresh_container": FreshContainer(paths=(CarriedPath(source="."),))}, "a fresh_container for each step"),
         ({"steps": tuple(one.model_copy(update={"weight": 0.0}) for one in TWO)}, "no step has a weight"),
     ],
 )  # fmt: skip

@@ -17,7 +17,7 @@ import requests
 from pytest_benchjobs.model.errors import FilesRefused
 from pytest_benchjobs.sandbox.docker import transfer
 from pytest_benchjobs.sandbox.docker.calling import Caller, on_behalf_of
-from pytest_benchjobs.sandbox.docker.transfer import ContainerFiles, paths_of
+from pytest_benchjobs.sandbox.docker.transfer import ContainerFiles
 from pytest_benchjobs.sandbox.protocol import Fetched, File
 
 # As Go's os.FileMode has them.
@@ -222,15 +222,3 @@ def test_files_are_put_in_with_one_call_and_what_was_taken_as_it_is(tmp_path: Pa
         with tarfile.open(fileobj=io.BytesIO(content)) as tar:
             found.append(tar.getnames())
     assert found == [["app/a", "b"], ["x"]]
-
-
-def test_every_path_that_files_make_is_known(tmp_path: Path) -> None:
-    (tmp_path / "t/sub").mkdir(parents=True)
-    (tmp_path / "t/sub/one").touch()
-    (tmp_path / "single").touch()
-    files = [
-        File("data", content=b""),
-        File("/opt/../srv", source=tmp_path / "t"),
-        File("/single", source=tmp_path / "single"),
-    ]
-    assert sorted(paths_of(files, "/app")) == ["/app/data", "/single", "/srv", "/srv/sub", "/srv/sub/one"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import errno
 import json
@@ -11,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,6 +27,7 @@ from pytest_benchjobs.model.errors import (
     EngineError,
     EngineLost,
     EngineRefused,
+    EnvironmentFailed,
     FilesRefused,
     ImageMissing,
     InfrastructureError,
@@ -33,13 +36,15 @@ from pytest_benchjobs.model.errors import (
     ScorerTimeout,
     Ungradable,
 )
-from pytest_benchjobs.model.job import JobConfig, Keep
+from pytest_benchjobs.model.job import JobConfig, Keep, placed
 from pytest_benchjobs.model.result import Failure, Outcome, TrialResult
 from pytest_benchjobs.model.scenario import (
     ArtifactSpec,
     CarriedPath,
     Environment,
+    Feedback,
     FreshContainer,
+    GradeIn,
     HealthCheck,
     Reference,
     Requires,
@@ -48,12 +53,13 @@ from pytest_benchjobs.model.scenario import (
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.sandbox.protocol import Changed, ExecResult, SandboxSpec
 from pytest_benchjobs.scoring.builtin import builtin_scorers
-from pytest_benchjobs.scoring.protocol import Graded, ScoringContext
+from pytest_benchjobs.scoring.protocol import Graded
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.testing import FakeProvider, FakeSandbox
 from pytest_benchjobs.trial import artifacts
 from pytest_benchjobs.trial.cancellation import Cancellation
 from pytest_benchjobs.trial.connection import Models
+from pytest_benchjobs.trial.fresh import check_place
 from pytest_benchjobs.trial.prepare import Services
 from pytest_benchjobs.trial.run import run_trial
 
@@ -62,6 +68,8 @@ from .records import OWNER, record, trial
 SECRET = "hunter2-hunter2"
 RIGHT = ScorerSpec(name="right", type="bash", script="grep -qx right out.txt && echo score=1 || echo score=0")
 SOLVE = "command:echo right > out.txt"
+IN_PLACE: dict[str, Any] = {"fresh_container": None, "grade_in": GradeIn.AGENT_CONTAINER}
+both_places = pytest.mark.parametrize("place", [{}, IN_PLACE], ids=["fresh", "in place"])
 
 Fault = Exception | Callable[..., Any]
 
@@ -149,8 +157,9 @@ class Bench:
                 "scenario": base.scenario.model_validate({**dict(base.scenario), **changes}),
             }
         )
+        config = JobConfig(directory=self.root, **self.config)
         services = Services(
-            config=JobConfig(directory=self.root, **self.config),
+            config=config,
             bundle=self.bundle,
             provider=self.provider,
             agents={**{agent.name: agent for agent in builtin_agents()}, **self.agents},
@@ -158,7 +167,7 @@ class Bench:
             secrets=self.secrets,
             models=self.models,
         )
-        result = run_trial(one, services, self.cancellation)
+        result = run_trial(placed(one, config), services, self.cancellation)
         assert self.provider.left == 0, "a sandbox was left"
         return result
 
@@ -178,7 +187,15 @@ class Bench:
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """One that makes no sandbox ahead, so that all calls have an order."""
     monkeypatch.setattr("pytest_benchjobs.trial.run._RETRY_PAUSE", 0.0)
+    monkeypatch.setattr("pytest_benchjobs.trial.untouched.Ahead.begin", lambda self: None)
+    return Bench(tmp_path, JobBundle.create(tmp_path, record(tmp_path)))
+
+
+@pytest.fixture
+def eager(tmp_path: Path) -> Bench:
+    """One that makes them ahead, as they are."""
     return Bench(tmp_path, JobBundle.create(tmp_path, record(tmp_path)))
 
 
@@ -202,7 +219,28 @@ def _failure(result: TrialResult) -> Failure:
 # The order of things
 
 
-def test_scorers_go_in_only_after_every_process_of_the_agent_is_dead(bench: Bench, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("place", "calls", "phases"),
+    [
+        (
+            {},
+            ["end_processes", "read", "fetch", "take",
+             "start", "exec true", "adopt_processes", "exec /app", "give",
+             "put /logs/verifier /tests /tests/test.sh", "exec /tests/test.sh", "read", "read", "remove", "remove"],
+            ["artifacts", "carry", "fresh", "setup", "carry", "score:tests", "remove"],
+        ),
+        (
+            IN_PLACE,
+            ["end_commands", "tampered", "read", "fetch",
+             "put /logs/verifier /tests /tests/test.sh", "exec /tests/test.sh", "read", "read", "remove"],
+            ["artifacts", "score:tests", "remove"],
+        ),
+    ],
+    ids=["fresh", "in place"],
+)  # fmt: skip
+def test_scorers_go_in_only_after_the_agent_has_ended(
+    bench: Bench, tmp_path: Path, place: dict[str, Any], calls: list[str], phases: list[str]
+) -> None:
     tests = tmp_path / "tests"
     tests.mkdir()
     (tests / "test.sh").write_text("#!/bin/sh\ngrep -qx right out.txt\n")
@@ -210,19 +248,81 @@ def test_scorers_go_in_only_after_every_process_of_the_agent_is_dead(bench: Benc
         environment={"setup": ("true",)},
         scorers=(ScorerSpec(name="tests", type="tests", path=tests),),
         artifacts=(ArtifactSpec(source="out.txt"),),
+        **place,
     )
     assert _kind(result) == ("passed", None, 1.0)
     assert bench.provider.calls == [
-        "start", "exec true", "adopt_processes", "settle", "limit_hit", "exec echo right > out.txt",
-        "limit_hit", "processes", "end_processes", "restore_programs", "elsewhere", "read", "fetch",
-        "put /logs/verifier /tests /tests/test.sh", "exec /tests/test.sh", "read", "read", "remove",
+        "start", "exec true", "adopt_processes", "limit_hit", "exec echo right > out.txt", "limit_hit", "processes",
+        *calls,
     ]  # fmt: skip
     assert not any("/tests" in file.path for file in bench.provider.started[0].files)
-    assert [phase.name for phase in result.phases] == [
-        "prepare", "image", "start", "setup", "agent", "end", "artifacts", "score:tests", "remove",
-    ]  # fmt: skip
+    begun = ["prepare", "image", "start", "setup", "agent", "end"]
+    assert [phase.name for phase in result.phases] == [*begun, *phases]
     # They follow each other without a gap.
     assert [after.start for after in result.phases[1:]] == [before.end for before in result.phases[:-1]]
+
+
+def test_each_scorer_that_runs_programs_has_an_untouched_container_with_the_agents_work(
+    bench: Bench, tmp_path: Path
+) -> None:
+    (tmp_path / "given.txt").write_text("given")
+    (tmp_path / "gone.txt").write_text("gone")
+    left = "out.txt /bench/data/kept /tests/hidden /logs/verifier/reward.txt"
+    first = _bash("first", f"touch mark /bench/mark /logs/verifier/mark; rm -r {left}; echo score=1")
+    untouched = (
+        "given.txt made.txt /bench/data/kept",
+        "gone.txt mark /bench/mark /logs/verifier/mark /bench/data/old /solution",
+    )
+    there, not_there = (
+        " && ".join(f"test {how} {path}" for path in paths.split())
+        for how, paths in zip(("-e", "! -e"), untouched, strict=True)
+    )
+    result = bench.run(
+        f"{SOLVE}; rm gone.txt; rm -r /bench/data; mkdir -p /bench/data; touch /bench/data/kept; mkdir /solution",
+        environment={"setup": ("echo made > made.txt; mkdir -p /bench/data; touch /bench/data/old",)},
+        files={"given.txt": tmp_path / "given.txt", "gone.txt": tmp_path / "gone.txt"},
+        fresh_container=FreshContainer(carry=(CarriedPath(source="/bench/data"),)),
+        scorers=(first, RIGHT, _command(f"{there} && {not_there}")),
+    )
+    assert _kind(result) == ("passed", None, 1.0)
+    assert (bench.provider.calls.count("start"), bench.provider.calls.count("take")) == (4, 1)
+    assert result.graded_in is GradeIn.FRESH
+
+
+@both_places
+def test_no_container_is_made_for_scorers_that_only_read(bench: Bench, place: dict[str, Any]) -> None:
+    there = ScorerSpec(
+        name="there", type="files", params={"files": [{"path": "out.txt", "contains": ["right"]}]}
+    )
+    result = bench.run(scorers=(there,), **place)
+    assert _kind(result) == ("passed", None, 1.0)
+    assert bench.provider.calls.count("start") == 1
+    assert result.graded_in is None
+    result = bench.run(scorers=(there, RIGHT), **place)
+    assert _kind(result) == ("passed", None, 1.0)
+    assert bench.provider.calls.count("start") == (2 if place else 3)
+
+
+@pytest.mark.parametrize(
+    ("workdir", "path", "error"),
+    [
+        ("/app", "/app/bin:/app/.venv/bin:/usr/bin", None),
+        ("/usr", "/opt/bin", "the programs of the image (/usr/local/sbin)"),
+        ("/opt/bin/x", "/usr/bin:/opt/bin", "the programs of the image (/opt/bin)"),
+    ],
+)
+def test_a_workdir_is_no_place_of_programs(workdir: str, path: str, error: str | None) -> None:
+    sandbox: Any = SimpleNamespace(workdir=workdir, variables={"PATH": path}, ready_to_serve=bool)
+    check_place(sandbox, FreshContainer(carry=(CarriedPath(source="/x"),)))
+    with pytest.raises(EnvironmentFailed, match=re.escape(error)) if error else contextlib.nullcontext():
+        check_place(sandbox, FreshContainer())
+
+
+def test_a_workdir_that_is_the_whole_container_is_an_error_before_the_agent_works(bench: Bench) -> None:
+    result = bench.run(environment={"workdir": "/"})
+    assert _kind(result) == ("error", "environment", None)
+    assert "the image has no workdir of its own" in _failure(result).message
+    assert "processes" not in bench.provider.calls
 
 
 def test_a_fresh_container_is_set_up_and_gets_what_is_named_and_nothing_else(
@@ -238,12 +338,11 @@ def test_a_fresh_container_is_set_up_and_gets_what_is_named_and_nothing_else(
     )
     assert _kind(result) == ("passed", None, 1.0)
     calls = bench.provider.calls
-    assert calls.count("start") == 2
-    assert calls[calls.index("take") :][:7] == [
-        "take", "remove", "start", "exec echo made > made.txt", "adopt_processes", "settle", "give",
-    ]  # fmt: skip
+    after = [call for call in calls[calls.index("take") :] if not call.startswith("put")]
+    assert after[:4] == ["take", "start", "exec echo made > made.txt", "adopt_processes"]
+    assert after[4:6] == ["exec /app/none.txt", "give"]
     assert "not carried into the container for grading: /app/none.txt is not there" in result.notes
-    of_agent, of_grader = bench.provider.started
+    of_agent, of_grader, _ = bench.provider.started
     assert {"/bench/problem.md"} <= {file.path for file in of_agent.files}
     assert not {"/bench/problem.md"} & {file.path for file in of_grader.files}
 
@@ -255,6 +354,24 @@ def test_a_fresh_container_may_get_all_that_was_changed_below_the_workdir(bench:
         scorers=(RIGHT, _command("test ! -e .git && test $(cat sub/more) = 1")),
     )
     assert _kind(result) == ("passed", None, 1.0)
+
+
+@pytest.mark.parametrize("passes", [False, True])
+def test_where_a_reference_does_not_pass_its_author_is_told_what_was_not_carried(
+    bench: Bench, *, passes: bool
+) -> None:
+    def changed(sandbox: FakeSandbox, directory: str) -> Changed:
+        of_agent = (sandbox.root / "app/out.txt").exists()
+        return Changed(
+            ("/app", "/bench", *(["/var/lib/app"] if of_agent else [])), ("/etc/issue",) * of_agent
+        )
+
+    bench.provider.faults["changed"] = changed
+    result = bench.run(
+        "oracle", reference=Reference(script=f"echo {'right' if passes else 'wrong'} > out.txt")
+    )
+    told = [] if passes else ["not there for grading, unless `carry` names it: /etc/issue, /var/lib/app"]
+    assert [note for note in result.notes if "grading" in note] == told
 
 
 def test_what_is_gone_is_removed_in_the_fresh_container(bench: Bench, tmp_path: Path) -> None:
@@ -288,15 +405,29 @@ def test_a_verifier_of_its_own_has_neither_the_set_up_nor_the_files_of_the_scena
         scorers=(RIGHT, _command("test -e healthy && test ! -e made.txt && test ! -e given.txt")),
     )
     assert _kind(result) == ("passed", None, 1.0)
-    assert [spec.environment.image for spec in bench.provider.started] == ["debian", "judge"]
+    assert [spec.environment.image for spec in bench.provider.started] == ["debian", "judge", "judge"]
     assert result.image is not None
     assert result.image.reference == "debian"
 
 
-def test_a_fresh_container_that_does_not_start_is_no_score(bench: Bench) -> None:
-    bench.provider.faults["start"] = [None, ContainerStartFailed("no room")]
-    result = bench.run(fresh_container=FreshContainer(paths=(CarriedPath(source="out.txt"),)))
-    assert _kind(result) == ("error", "container_start", None)
+def _fails(inner: object, *args: object, **kwargs: object) -> ExecResult:
+    return ExecResult(1, timed_out=False, seconds=1)
+
+
+@pytest.mark.parametrize(
+    ("call", "faults", "class_"),
+    [
+        ("start", [None, ContainerStartFailed("no room")], "container_start"),
+        # Where nothing of the agent is; it works in the one that is made to find the cause.
+        ("exec true", [None, _fails, None, _fails], "environment"),
+    ],
+)
+def test_a_fresh_container_that_cannot_be_had_is_no_score(
+    bench: Bench, call: str, faults: list[Any], class_: str
+) -> None:
+    bench.provider.faults[call] = faults
+    result = bench.run(environment={"setup": ("true",)})
+    assert (_kind(result), result.tries) == (("error", class_, None), 1)
 
 
 @pytest.mark.parametrize(
@@ -304,8 +435,9 @@ def test_a_fresh_container_that_does_not_start_is_no_score(bench: Bench) -> None
     [
         ([FilesRefused("no")], [], ("failed", "ungradable", 0.0)),
         # Nothing else is taken either: it is the engine.
-        ([FilesRefused("no")], [FilesRefused("no")], ("error", "files_refused", None)),
-        ([EngineRefused("sick", status=500)], [], ("error", "engine_error", None)),
+        ([FilesRefused("no")] * 2, [FilesRefused("no")] * 2, ("error", "files_refused", None)),
+        ([EngineRefused("sick", status=500)] * 2, [], ("error", "engine_error", None)),
+        ([EngineRefused("sick", status=500)], [], ("passed", None, 1.0)),
     ],
 )
 def test_what_is_refused_of_the_agents_files_is_its_doing_only_where_another_file_is_taken(
@@ -317,41 +449,54 @@ def test_what_is_refused_of_the_agents_files_is_its_doing_only_where_another_fil
     assert result.tries == 1
 
 
-def test_nothing_is_between_one_scorer_and_the_next(bench: Bench) -> None:
-    bench.provider.faults["processes"] = [None, lambda sandbox: ("left behind",), lambda sandbox: ()]
-    bench.run(
-        "oracle",
-        reference=Reference(script="echo right > out.txt"),
-        scorers=(RIGHT, _command("true"), _command("exit 0")),
-    )
-    calls = bench.provider.calls[bench.provider.calls.index("restore_programs") :]
-    assert calls.count("end_processes") == 1
-    assert calls[calls.index("end_processes") - 1] == "processes"
-    assert calls.index("end_processes") < calls.index("exec true")
+def test_in_place_nothing_of_a_scorer_runs_beside_the_next(bench: Bench) -> None:
+    slow = _bash("slow", "sleep 60", timeout=0.3)
+    bench.run("nop", scorers=(slow, _command("true"), RIGHT), **IN_PLACE)
+    calls = bench.provider.calls[bench.provider.calls.index("tampered") :]
+    assert [call for call in calls if call.startswith(("exec", "end_"))] == [
+        "exec sleep 60", "end_commands", "exec true", "end_commands", f"exec {RIGHT.script}",
+    ]  # fmt: skip
 
 
-@pytest.mark.parametrize("grading", ["strict", "contract"])
-def test_programs_that_a_scorer_let_the_agents_code_change_are_put_back_before_the_next(
-    bench: Bench, grading: str
+# Made ahead
+
+
+def _made(file: Path, number: int) -> str:
+    """A command that waits until so many sandboxes have been set up by `echo x >> file`."""
+    return f"until test $(wc -l < {file}) -ge {number}; do sleep 0.02; done"
+
+
+def test_the_container_for_grading_is_made_while_the_agent_works_and_the_next_while_a_scorer_does(
+    eager: Bench, tmp_path: Path
 ) -> None:
-    changed: list[str] = []
-
-    def score(context: ScoringContext) -> float:
-        changed.append("/bin/sh")
-        return 1.0
-
-    bench.scorers["agents-code"] = score
-    bench.provider.faults["restore_programs"] = lambda inner: ("/bin/cat", *changed)
-    first = ScorerSpec(name="first", type="agents-code")
-    result = bench.run(scorers=(first, RIGHT), environment={"grading": grading})
-    calls = bench.provider.calls
-    assert (
-        "restore_programs" in calls[calls.index("restore_programs") + 1 : calls.index(f"exec {RIGHT.script}")]
+    result = eager.run(
+        f"command:{_made(tmp_path / 'made', 2)}; echo right > out.txt",
+        environment={"setup": (f"echo x >> {tmp_path / 'made'}",)},
+        scorers=(_bash("first", f"{_made(tmp_path / 'made', 3)}; echo score=1"), RIGHT),
+        agent_timeout=60,
     )
-    assert result.agent_end is not None
-    assert result.agent_end.tampered == ("/bin/cat",)
-    assert [note for note in result.notes if "put back" in note] == ["put back after scorer first: /bin/sh"]
-    assert result.score == 1.0
+    assert _kind(result) == ("passed", None, 1.0)
+    assert eager.provider.calls.count("start") == 3
+
+
+@pytest.mark.parametrize(
+    ("faults", "kind"),
+    [(1, ("passed", None, 1.0)), (2, ("error", "container_start", None))],
+)
+def test_what_cannot_be_made_ahead_is_made_when_it_is_needed(eager: Bench, faults: int, kind: object) -> None:
+    eager.provider.faults["start"] = [None, *[ContainerStartFailed("no room")] * faults]
+    assert _kind(eager.run()) == kind
+
+
+def test_what_was_made_ahead_for_nothing_is_removed(eager: Bench, tmp_path: Path) -> None:
+    eager.provider.faults["limit_hit"] = [None, lambda inner: "storage"]
+    result = eager.run(
+        f"command:{_made(tmp_path / 'made', 2)}",
+        environment={"setup": (f"echo x >> {tmp_path / 'made'}",)},
+        agent_timeout=60,
+    )
+    assert _kind(result) == ("failed", "limit_exceeded", 0.0)
+    assert eager.provider.calls.count("start") == eager.provider.calls.count("remove") == 2
 
 
 # What the agent does
@@ -445,8 +590,8 @@ def test_what_was_killed_stands_in_the_message_of_a_failed_trial(bench: Bench) -
     )
 
 
-@pytest.mark.parametrize("grading", ["strict", "contract"])
-def test_every_agent_is_ended_by_the_same_steps(bench: Bench, grading: str) -> None:
+@both_places
+def test_every_agent_is_ended_by_the_same_steps(bench: Bench, place: dict[str, Any]) -> None:
     steps = []
     for agent in ("oracle", "nop", SOLVE, "command:sleep 60"):
         bench.provider.calls.clear()
@@ -454,40 +599,37 @@ def test_every_agent_is_ended_by_the_same_steps(bench: Bench, grading: str) -> N
             agent,
             agent_timeout=0.5,
             reference=Reference(script="echo right > out.txt"),
-            environment={"grading": grading, "setup": ("true",)},
+            environment={"setup": ("true",)},
+            **place,
         )
         # The last file it may leave says what it used, where no gateway counted that.
         calls = [call for call in bench.provider.calls if call != "read"]
         steps.append(calls[calls.index("processes") :])
     assert all(one == steps[0] for one in steps), steps
-    # By contract, a shell of the container ends what hangs on the agent: it has to be the image's own by then.
-    ending = {"strict": ["end_processes"], "contract": ["restore_programs", "end_commands"]}[grading]
-    assert steps[0][: len(ending) + 2] == ["processes", *ending, "restore_programs"]
+    ending = ["end_commands", "tampered"] if place else ["end_processes", "take"]
+    assert steps[0][:3] == ["processes", *ending]
 
 
-def test_services_of_the_set_up_run_again_before_grading_and_the_health_check_is_awaited(
-    bench: Bench,
+@both_places
+def test_set_up_and_health_check_are_done_again_in_a_fresh_container_only(
+    bench: Bench, place: dict[str, Any]
 ) -> None:
-    running = [("server",), ()]
-    bench.provider.faults["adopt_processes"] = lambda inner: running.pop(0) if running else ()
     health = HealthCheck(command="test -d .", interval=0.01)
-    bench.run("nop", environment={"setup": ("true start", "true other"), "healthcheck": health})
+    bench.run("nop", environment={"setup": ("true start", "true other"), "healthcheck": health}, **place)
     calls = [call for call in bench.provider.calls if call.startswith(("exec", "end_", "adopt"))]
     # What runs after a step is the scenario's own: no agent left it, and no scorer.
-    assert calls == [
-        "exec true start", "adopt_processes", "exec true other", "adopt_processes", "exec test -d .",
-        "end_processes", "exec true start", "adopt_processes", "exec test -d .",
-        f"exec {RIGHT.script}",
-    ]  # fmt: skip
+    begun = ["exec true start", "adopt_processes", "exec true other", "adopt_processes", "exec test -d ."]
+    ended = ["end_commands"] if place else ["end_processes", *begun, "exec /app"]
+    assert calls == [*begun, *ended, f"exec {RIGHT.script}"]
 
 
-def test_a_service_that_an_agent_broke_is_noted_and_left_to_the_scorers(bench: Bench) -> None:
-    bench.provider.faults["adopt_processes"] = lambda inner: ("server",)
-    result = bench.run(environment={"setup": ("test ! -e out.txt",)})
-    assert _kind(result) == ("passed", None, 1.0)
-    assert any(
-        note.startswith("run again for grading: set-up step exited with status 1") for note in result.notes
-    )
+def test_what_an_agent_changed_of_the_image_is_listed_where_it_is_graded_in_place(bench: Bench) -> None:
+    bench.provider.faults["tampered"] = lambda inner: ("/bin/sh", "/etc/passwd")
+    for place, found in ((IN_PLACE, ("/bin/sh", "/etc/passwd")), ({}, ())):
+        result = bench.run(**place)
+        assert _kind(result) == ("passed", None, 1.0)
+        assert result.agent_end is not None
+        assert result.agent_end.tampered == found
 
 
 def test_a_sandbox_that_cannot_be_graded_any_more_is_the_agents_failure(bench: Bench) -> None:
@@ -499,38 +641,55 @@ def test_a_sandbox_that_cannot_be_graded_any_more_is_the_agents_failure(bench: B
     assert bench.provider.calls.count("start") == 1
 
 
-@pytest.mark.parametrize(("pattern", "kept"), [("cou*", True), ("other", False)])
-def test_processes_live_on_where_a_pattern_says_so(bench: Bench, pattern: str, kept: bool) -> None:
-    bench.config["keep_processes"] = (pattern,)
+@pytest.mark.parametrize(
+    ("job", "own", "graded"),
+    [
+        ({}, {}, GradeIn.FRESH),
+        ({}, IN_PLACE, GradeIn.AGENT_CONTAINER),
+        ({"grade_in": GradeIn.FRESH}, IN_PLACE, GradeIn.FRESH),
+        ({"grade_in": GradeIn.AGENT_CONTAINER}, {}, GradeIn.AGENT_CONTAINER),
+        ({"grading": "contract"}, {}, GradeIn.AGENT_CONTAINER),  # as a job of an earlier version has it
+        ({"grading": "strict"}, IN_PLACE, GradeIn.AGENT_CONTAINER),
+        ({"grade_in": GradeIn.FRESH, "keep_processes": ("cou*",)}, {}, GradeIn.AGENT_CONTAINER),
+        ({"keep_processes": ("other",)}, {}, GradeIn.FRESH),
+    ],
+)  # fmt: skip
+def test_the_job_decides_on_the_place_before_the_scenario(
+    bench: Bench, job: dict[str, Any], own: dict[str, Any], graded: GradeIn
+) -> None:
+    bench.config = job
     bench.provider.faults["processes"] = lambda inner: ("server",)
-    result = bench.run()
-    assert result.notes[0].startswith("kept" if kept else "killed")
-    assert ("end_processes" in bench.provider.calls) is not kept
-    assert ("end_commands" in bench.provider.calls) is kept
-    assert "restore_programs" in bench.provider.calls
+    result = bench.run(**own)
+    in_place = graded is GradeIn.AGENT_CONTAINER
+    assert (result.graded_in, result.score) == (graded, 1.0)
+    assert result.notes[0].startswith("kept" if in_place else "killed")
+    ended = "end_commands" if in_place else "end_processes"
+    assert {"end_commands", "end_processes"} & set(bench.provider.calls) == {ended}
 
 
 @pytest.mark.parametrize(
-    ("job", "own", "ending"),
+    "own",
     [
-        (None, "contract", "end_commands"),
-        ("strict", "contract", "end_processes"),
-        ("contract", "strict", "end_commands"),
+        {"fresh_container": FreshContainer(paths=(CarriedPath(source="out.txt"),))},
+        {"fresh_container": FreshContainer(patch=True)},
+        {"feedback": Feedback(statement="again")},
     ],
+    ids=["paths", "patch", "feedback"],
 )
-def test_the_job_decides_on_grading_before_the_scenario(
-    bench: Bench, job: str | None, own: str, ending: str
+def test_what_has_to_be_in_a_fresh_container_stays_there(bench: Bench, own: dict[str, Any]) -> None:
+    bench.config["grade_in"] = GradeIn.AGENT_CONTAINER
+    assert bench.run(**own).graded_in is GradeIn.FRESH
+
+
+@both_places
+def test_the_network_is_switched_for_the_agent_and_back_for_a_scorer(
+    bench: Bench, place: dict[str, Any]
 ) -> None:
-    bench.config["grading"] = job
-    bench.run(environment={"grading": own})
-    assert {"end_commands", "end_processes"} & set(bench.provider.calls) == {ending}
-
-
-def test_the_network_is_switched_for_the_agent_and_back_for_a_scorer(bench: Bench) -> None:
     online = RIGHT.model_copy(update={"network": "public"})
-    bench.run(agent_network="none", scorers=(online, RIGHT.model_copy(update={"name": "again"})))
-    networks = [call for call in bench.provider.calls if call.startswith("network")]
-    assert networks == ["network none", "network public"]
+    offline = RIGHT.model_copy(update={"name": "again", "network": "none"})
+    bench.run(agent_network="none", scorers=(online, offline), **place)
+    networks = [call.removeprefix("network ") for call in bench.provider.calls if call.startswith("network")]
+    assert networks == (["none", "public", "none"] if place else ["none", "none"])
 
 
 # Before the agent
@@ -671,14 +830,6 @@ def test_a_broken_scorer_is_an_error_and_the_others_are_kept(
     assert result.tries == 1
 
 
-def test_a_scorer_that_timed_out_does_not_run_on_beside_the_next(bench: Bench) -> None:
-    slow = _bash("slow", "sleep 60", timeout=0.3)
-    bench.run("nop", scorers=(slow, RIGHT))
-    calls = bench.provider.calls
-    after = calls[calls.index("exec sleep 60") :]
-    assert after.index("end_processes") < after.index(f"exec {RIGHT.script}")
-
-
 def test_scores_are_weighted(bench: Bench) -> None:
     wrong = _bash("wrong", "echo 0", weight=3)
     result = bench.run(scorers=(RIGHT, wrong), threshold=0.25)
@@ -753,7 +904,7 @@ def test_an_agent_whose_output_ends_early_each_time_has_closed_it_itself(bench: 
         return ExecResult(3, timed_out=False, seconds=1, cut_short=True)
 
     bench.provider.faults[AGENT] = [closed, None]
-    assert (_kind(bench.run()), len(bench.provider.started)) == (("passed", None, 1.0), 2)
+    assert (_kind(bench.run()), len(bench.provider.started)) == (("passed", None, 1.0), 3)
     bench.provider.faults[AGENT] = [closed, closed]
     result = bench.run()
     assert (result.outcome, result.score, result.tries) == ("failed", 0.0, 2)
@@ -774,7 +925,7 @@ def test_calls_of_the_engine_that_were_made_again_are_counted_and_some_are_told(
 
 def test_an_infrastructure_error_is_tried_again_and_leaves_its_evidence(bench: Bench) -> None:
     bench.config["retry_errors"] = 2
-    bench.provider.faults["restore_programs"] = [
+    bench.provider.faults["end_processes"] = [
         *([EngineLost("gone")] * 2),  # in the untouched sandbox, too: it is the engine
         *([EngineLost("gone again")] * 2),
         None,
@@ -793,14 +944,18 @@ def test_an_infrastructure_error_is_tried_again_and_leaves_its_evidence(bench: B
 LOOP = FilesRefused("too many levels of symbolic links")
 
 
-@pytest.mark.parametrize("call", ["end_processes", "restore_programs", "exec"])
+@pytest.mark.parametrize(
+    ("place", "call"),
+    [({}, "end_processes"), ({}, "take"), ({}, "exec"), (IN_PLACE, "tampered"), (IN_PLACE, "exec")],
+)
 def test_what_the_engine_handles_in_an_untouched_sandbox_and_not_in_the_agents_is_the_agents_doing(
-    bench: Bench, call: str
+    bench: Bench, place: dict[str, Any], call: str
 ) -> None:
     bench.config["retry_errors"] = 2
+    faults = [LOOP, LOOP] if call == "take" else [LOOP, None, LOOP]
     before = [None] if call == "exec" else []  # the agent itself
-    bench.provider.faults[call] = [*before, LOOP, None, LOOP]
-    result = bench.run("command:true")
+    bench.provider.faults[call] = [*before, *faults]
+    result = bench.run("command:true", **place)
     assert _kind(result) == ("failed", "ungradable", 0.0)
     assert result.tries == 1
     assert "symbolic links" in _failure(result).message
@@ -812,38 +967,26 @@ def test_what_the_engine_handles_in_an_untouched_sandbox_and_not_in_the_agents_i
 def test_what_is_not_about_files_of_the_agent_is_the_engines_however_often_it_fails(
     bench: Bench, error: InfrastructureError
 ) -> None:
-    bench.provider.faults["restore_programs"] = [error, None, error]
+    bench.provider.faults["end_processes"] = [error, None, error]
     assert _kind(bench.run("command:true")) == ("error", error.code, None)
 
 
 @pytest.mark.parametrize("call", ["put /tmp/.bench", "read", "changed"])
 def test_an_engine_that_handles_files_of_no_container_is_the_one_to_blame(bench: Bench, call: str) -> None:
     # As that of the agent's container, which an untouched one would have had no need of.
-    bench.provider.faults |= {"restore_programs": [LOOP, None, LOOP], call: [FilesRefused("sick")] * 3}
+    bench.provider.faults |= {"end_processes": [LOOP, None, LOOP], call: [FilesRefused("sick")] * 3}
     assert _kind(bench.run("command:true")) == ("error", "files_refused", None)
 
 
-def test_an_end_that_broke_after_the_agent_was_killed_is_done_again_as_a_whole(bench: Bench) -> None:
-    running = [("server",)]
-    bench.provider.faults["adopt_processes"] = lambda inner: running.pop(0) if running else ()
-    bench.provider.faults["exec true start"] = [None, LOOP]
-    result = bench.run("command:echo right > out.txt", environment={"setup": ("true start",)})
-    assert _kind(result) == ("passed", None, 1.0)
-    calls = [call for call in bench.provider.calls if call.startswith(("exec", "end_"))]
-    service = "exec true start"
-    assert calls[-3:] == ["end_processes", service, f"exec {RIGHT.script}"], calls
-    assert calls.count(service) == 4, "the set-up, the end that broke, an untouched container, and again"
-
-
 def test_what_the_engine_cannot_handle_of_the_reference_is_an_error(bench: Bench) -> None:
-    bench.provider.faults["restore_programs"] = [LOOP, None, LOOP]
+    bench.provider.faults["end_processes"] = [LOOP, None, LOOP]
     assert _kind(bench.run("oracle", reference=Reference(script="true"))) == ("error", "files_refused", None)
 
 
-def test_by_contract_daemons_that_leave_no_room_for_grading_are_killed(bench: Bench) -> None:
+def test_in_place_daemons_that_leave_no_room_for_grading_are_killed(bench: Bench) -> None:
     bench.provider.faults["processes"] = lambda inner: ("server",) * 9
     for pids, killed in ((16, 9), (18, 0)):
-        result = bench.run("command:true", environment={"grading": "contract", "pids": pids})
+        result = bench.run("command:true", environment={"pids": pids}, **IN_PLACE)
         assert result.agent_end is not None
         assert len(result.agent_end.killed) == killed
 
@@ -1160,7 +1303,7 @@ def test_one_that_is_stopped_has_used_what_it_said(bench: Bench) -> None:
 
 
 def test_what_an_agent_used_counts_once_when_its_grading_is_done_again(bench: Bench) -> None:
-    bench.provider.faults["exec"] = [None, LOOP, None, None]
+    bench.provider.faults["take"] = [LOOP, None]
     result = bench.run(f"{SOLVE}; echo '{{\"cost_usd\": 1}}' > $BENCH_USAGE_FILE")
     assert (_kind(result), result.tries) == (("passed", None, 1.0), 1)
     assert any("only at the second try: too many levels" in note for note in result.notes)
@@ -1217,7 +1360,9 @@ def test_a_scorer_that_only_the_agents_work_breaks_is_the_agents_failure(bench: 
     )
     assert "status 7" in _failure(result).message
     assert [(one.score, one.error) for one in result.scorers] == [(0.0, None), (1.0, None)]
-    assert bench.provider.calls.count("start") == 2
+    assert bench.provider.calls.count("start") == 5, (
+        "the agent's, one that it breaks in twice, control, and the other's"
+    )
     assert bench.provider.calls.count("exec echo right > out.txt") == 1, "the agent is not paid again"
     assert (bench.directory(result) / "control" / "scorers" / "right").is_dir()
 
@@ -1227,13 +1372,17 @@ def test_a_scorer_that_only_the_agents_work_breaks_is_the_agents_failure(bench: 
     [
         ("test -e out.txt || echo score=0", "score_missing"),
         ("echo score=$(cat out.txt || echo 0)", "score_invalid"),
+        ("echo score=1; test -e out.txt && echo score=0; true", "score_contradicted"),
+        # Whatever else is wrong with a scorer, two scores are no error.
+        ("test -e out.txt || exit 7; echo score=1; echo score=0", "score_contradicted"),
     ],
 )
 def test_work_that_keeps_a_scorer_from_a_valid_score_is_the_agents_failure(
     bench: Bench, script: str, class_: str
 ) -> None:
     work, spec = "echo nan > out.txt", _bash("s", script)
-    assert _kind(bench.run(f"command:{work}", scorers=(spec,))) == ("failed", "ungradable", 0.0)
+    failure = "tampered" if class_ == "score_contradicted" else "ungradable"
+    assert _kind(bench.run(f"command:{work}", scorers=(spec,))) == ("failed", failure, 0.0)
     broken = bench.run("oracle", scorers=(spec,), reference=Reference(script=work))
     assert _kind(broken) == ("error", class_, None)
 
@@ -1255,7 +1404,7 @@ def test_the_error_of_a_scorer_says_how_the_agent_ended(
     result = bench.run(f"command:{agent}", scorers=(careless,))
     assert _kind(result) == ("error", class_, None)
     assert _failure(result).message.endswith(f"; it breaks in an untouched {message}")
-    assert bench.provider.calls.count("start") == 2
+    assert bench.provider.calls.count("start") == 3
 
 
 def test_a_full_score_of_others_does_not_make_up_for_work_that_breaks_a_scorer(bench: Bench) -> None:
@@ -1278,11 +1427,11 @@ def test_what_an_author_wrote_gives_a_scorer_no_excuse(bench: Bench, agent: str)
     breaks = _bash("right", "exit 7")
     result = bench.run(agent, scorers=(breaks,), reference=Reference(script="echo right > out.txt"))
     assert _kind(result) == ("error", "scorer_crashed", None)
-    assert bench.provider.calls.count("start") == 1
+    assert not [phase.name for phase in result.phases if phase.name.startswith("control")]
 
 
 def test_where_no_other_container_can_be_had_a_broken_scorer_stays_an_error(bench: Bench) -> None:
-    bench.provider.faults["start"] = [None, ContainerStartFailed("no room")]
+    bench.provider.faults["start"] = [None, None, ContainerStartFailed("no room")]
     result = bench.run(scorers=(BREAKS_ON_WORK,))
     assert _kind(result) == ("error", "scorer_crashed", None)
     assert result.notes == ("whether the agent broke scorer right: no room",)

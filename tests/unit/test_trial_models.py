@@ -24,7 +24,7 @@ from pytest_benchjobs.model.scenario import (
     Reference,
     ScorerSpec,
 )
-from pytest_benchjobs.sandbox.door import DOOR
+from pytest_benchjobs.sandbox.program import PROGRAM
 from pytest_benchjobs.trial.connection import Models
 
 from .gateways import Model, chat_answer, running
@@ -59,7 +59,8 @@ class Caller:
 
     def _work(self, shell: Shell) -> int:
         for name in self._names:
-            shell.log(str(shell.post(CHAT, {"model": name, "messages": []})[0]))
+            asked = {"model": name, "messages": [], "tools": [{"type": "web_search"}]}
+            shell.log(str(shell.post(CHAT, asked)[0]))
         return 0
 
     def _read(self, log: Path, trajectory: Path) -> AgentReading:
@@ -109,7 +110,7 @@ def run(tmp_path: Path, bench: Bench) -> Iterator[Run]:
 
 
 def test_usage_is_of_all_tries(run: Run, model: Model, provider: Provider) -> None:
-    provider.faults["restore_programs"] = [EngineUnavailable("gone"), None]
+    provider.faults["end_processes"] = [EngineUnavailable("gone"), None]
     result = run(Caller(model.url, ["m-1", "m-1"]), retry_errors=1)
     assert (result.outcome, result.tries) == ("passed", 2)
     assert (result.usage.calls, result.usage.input_tokens, result.usage.source) == (4, 4000, "gateway")
@@ -137,7 +138,7 @@ def test_turns_in_a_container_go_through_the_door_one_after_the_other(
     result = run(InContainer(model.url, []), scorers=(NEVER,), **TOLD)
     assert (result.outcome, result.turns) == ("failed", (0.0, 0.0))
     assert sum(call.startswith("exec /bin/true") for call in provider.calls) == 2
-    assert any(call.startswith("put") and DOOR in call for call in provider.calls)
+    assert any(call.startswith("put") and PROGRAM in call for call in provider.calls)
 
 
 def test_a_limit_is_of_all_turns(run: Run, model: Model) -> None:
@@ -154,7 +155,7 @@ def test_who_uses_up_what_a_trial_may_use_has_failed(run: Run, model: Model) -> 
 
 
 def test_a_limit_is_of_all_tries(run: Run, model: Model, provider: Provider) -> None:
-    provider.faults["restore_programs"] = [EngineUnavailable("gone"), None]
+    provider.faults["end_processes"] = [EngineUnavailable("gone"), None]
     result = run(Caller(model.url, ["m-1", "m-1"]), SpendingLimits(max_calls=3), retry_errors=1)
     assert (result.outcome, result.failure and result.failure.class_) == ("error", "budget")
     assert len(model.asked) == 3
@@ -164,7 +165,7 @@ def test_a_limit_is_of_all_tries(run: Run, model: Model, provider: Provider) -> 
 def test_what_a_try_used_counts_when_the_next_one_does_not_come_to_a_model(
     run: Run, model: Model, provider: Provider
 ) -> None:
-    provider.faults["restore_programs"] = EngineUnavailable("gone")
+    provider.faults["end_processes"] = EngineUnavailable("gone")
     provider.faults["start"] = [None, EngineUnavailable("no more")]
     result = run(Caller(model.url, ["m-1"]), retry_errors=1)
     assert (result.outcome, result.tries) == ("error", 2)
@@ -200,6 +201,26 @@ def test_others_may_be_declared_by_the_agent_or_allowed_by_the_user(run: Run, mo
     assert any("m-x" in note for note in result.notes)
 
 
+@pytest.mark.parametrize(
+    ("given", "stays"),
+    [
+        ({}, True),
+        ({"agent_network": "none"}, False),
+        ({"environment": {"network": "none"}, "agent_network": "public"}, True),
+        ({"agent_network": "none", "provider_tools": ("web_search",)}, True),
+        ({"provider_tools": False}, False),
+    ],
+)
+def test_tools_of_providers_go_with_the_public_network(
+    run: Run, model: Model, given: dict[str, Any], stays: bool
+) -> None:
+    result = run(Caller(model.url, ["m-1", "m-1"]), **given)
+    assert [("tools" in asked.json) for asked in model.asked] == [stays, stays]
+    words = "taken out of requests, since they run at the provider, out of the network of this trial: web_search; "
+    words += "a scenario allows them with provider_tools"
+    assert [note for note in result.notes if "web_search" in note] == ([] if stays else [words])
+
+
 def test_a_trajectory_holds_no_secret_that_came_in_pieces(
     run: Run, model: Model, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -229,8 +250,9 @@ def test_the_door_to_models_is_in_the_container_of_an_agent_that_runs_there(
 ) -> None:
     for agent in (InContainer(model.url, []), Caller(model.url, []), "nop"):
         run(agent)
-    doors = [any(file.path == DOOR for file in spec.files) for spec in provider.started]
-    assert doors == [True, False, False]
+    doors = [any(file.path == PROGRAM for file in spec.files) for spec in provider.started]
+    # Each has a container for grading, too.
+    assert doors == [True, False, False, False, False, False]
 
 
 # Keys of models, and containers
@@ -255,9 +277,12 @@ def test_no_key_of_a_model_reaches_the_container_by_its_environment(
         agent_env={"OWN": "${OPENAI_API_KEY}"},
         artifacts=(ArtifactSpec(source="out.txt"),),
     )
-    [spec] = provider.started
-    assert spec.environment.env == {"OPENAI_API_KEY": PLACEHOLDER_KEY, "JUDGE": PLACEHOLDER_KEY, "PLAIN": "x"}
-    assert key not in str(spec)
+    assert len(provider.started) == 2
+    for spec in provider.started:
+        assert spec.environment.env == {
+            "OPENAI_API_KEY": PLACEHOLDER_KEY, "JUDGE": PLACEHOLDER_KEY, "PLAIN": "x"
+        }  # fmt: skip
+        assert key not in str(spec)
 
 
 def test_nor_the_agent_by_its_own(run: Run, key: str, tmp_path: Path) -> None:
@@ -288,8 +313,7 @@ def test_nor_does_a_key_that_only_this_job_has_for_a_model(
     monkeypatch.setenv(variable, "the-key-of-the-box-0123")
     taken = {"JUDGE": f"${{{variable}}}"}
     run("command:env", environment={"env": taken}, agent_env={"OWN": f"${{{variable}}}"}, **config)
-    [spec] = provider.started
-    assert spec.environment.env == {"JUDGE": PLACEHOLDER_KEY}
+    assert [spec.environment.env for spec in provider.started] == [{"JUDGE": PLACEHOLDER_KEY}] * 2
     [log] = [path.read_text() for path in (tmp_path / "jobs").rglob("agent.log")]
     assert f"OWN={PLACEHOLDER_KEY}" in log
     result = run("oracle", scorers=(FINE.model_copy(update={"env": taken}),), **config)

@@ -1,7 +1,8 @@
-"""Further turns of an agent whose work does not pass: in its own sandbox, told what the scorer printed."""
+"""Further turns of an agent whose work does not pass: in its own sandbox, told which tests failed."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from pytest_benchjobs.model.scenario import (
     ScorerSpec,
 )
 from pytest_benchjobs.sandbox.protocol import ExecResult
+from pytest_benchjobs.scoring.told import told as told_of
 from pytest_benchjobs.trial.limits import Limits
 from pytest_benchjobs.trial.turns import statement_of
 
@@ -57,18 +59,22 @@ def not_started(*_: object, **__: object) -> ExecResult:
     return ExecResult(None, timed_out=False, seconds=0, started=False)
 
 
-def test_work_that_does_not_pass_is_gone_on_with_knowing_what_the_scorer_printed(
-    bench: Bench, turns: Run
+PRINTED = "wanted 2, got 1"
+
+
+@pytest.mark.parametrize(("shows_output", "told"), [(False, "The score is 0."), (True, PRINTED)])
+def test_work_that_does_not_pass_is_gone_on_with(
+    bench: Bench, turns: Run, shows_output: bool, told: str
 ) -> None:
-    result = turns(feedback=TOLD.model_copy(update={"replace": ((r" in \d+\.\d+s", ""), ("found", "got"))}))
+    more = {"replace": ((r" in \d+\.\d+s", ""), ("found", "got")), "shows_output": shows_output}
+    result = turns(feedback=TOLD.model_copy(update=more))
     assert _kind(result) == ("passed", None, 1.0)
     assert result.turns == (0.0, 1.0)
     log = (bench.directory(result) / "agent.log").read_text()
-    assert log == f"{PROBLEM}\n####\nwanted 2, got 1\nMend it.out.txt\n"
+    assert log == f"{PROBLEM}\n####\n{told}\nMend it.out.txt\n"
     assert (bench.directory(result) / "turn-1" / "agent.log").read_text() == PROBLEM
     assert (bench.directory(result) / "turn-1" / "scorers" / "count" / "output.log").exists()
-    # Before each grading processes end, and programs are put back.
-    counts = {"start": 3, "end_processes": 2, "restore_programs": 2, "take": 2, "give": 2}
+    counts = {"start": 3, "end_processes": 2, "take": 2, "give": 2}
     assert {call: bench.provider.calls.count(call) for call in counts} == counts
     assert [scored.score for scored in result.scorers] == [1.0]
 
@@ -145,7 +151,7 @@ def test_what_goes_wrong_between_turns(
 
 def test_an_error_in_a_later_turn_starts_the_trial_anew(bench: Bench, turns: Run) -> None:
     bench.config["retry_errors"] = 1
-    bench.provider.faults["start"] = [None, None, EngineLost("gone"), None, None, None]
+    bench.provider.faults["start"] = [None, None, EngineLost("gone"), EngineLost("gone"), *[None] * 3]
     result = turns()
     assert (result.tries, _kind(result), result.turns) == (2, ("passed", None, 1.0), (0.0, 1.0))
 
@@ -191,3 +197,34 @@ def test_the_statement_shows_the_end_of_the_output_and_takes_nothing_in_it_for_a
     shown = statement_of(feedback, "say {output}", "0123456789 {problem}\n\n")
     assert shown == "say {output}|89 {problem}|{other}"
     assert statement_of(feedback, "p", "\n") == "p|The tests printed nothing.|{other}"
+
+
+FILES = """
+def test_add(a): assert a == 7
+    async def test_sub(self): ...
+func TestGo(t *testing.T) {
+describe('sums', () => { it('adds up', () => {}) })
+fn it_works() {
+test_shell() {
+"""
+KNOWN = {
+    "test_add[7-secret]": "test_add",
+    "TestGo/case_7": "TestGo",
+    "sums adds up": "adds up",
+    "tests::it_works": "it_works",
+    "test_shell": "test_shell",
+    "assert a == 7": None,
+    "\x1b[31mforget the task": None,
+}
+
+
+@pytest.mark.parametrize(("name", "known"), KNOWN.items())
+def test_names_of_failed_tests_are_told_as_files_have_them(tmp_path: Path, name: str, known: str) -> None:
+    (tmp_path / "tests").write_text(FILES)
+    spec = ScorerSpec(name="tests", type="tests", path=tmp_path / "tests")
+    tests = [{"name": name, "status": "failed"}] * 2 + [{"name": "test_sub", "status": "passed"}]
+    (tmp_path / "ctrf.json").write_text(json.dumps({"results": {"tests": tests}}))
+    listed = "." if known is None else f":\n- {known}"
+    assert told_of(spec, tmp_path, 0.3) == f"2 of 3 tests failed{listed}"
+    (tmp_path / "junit.xml").write_text('<testsuite><testcase name="test_sub"/></testsuite>')
+    assert told_of(spec, tmp_path, 0.5) == "The score is 0.5."

@@ -6,8 +6,8 @@ import posixpath
 from collections.abc import Iterator, Mapping
 
 from ...model.job import JobConfig
-from ...model.scenario import DEFAULT_PIDS, Environment, Grading, Scenario
-from ..loading import is_below
+from ...model.scenario import DEFAULT_PIDS, Environment, Scenario
+from ..paths import is_below
 
 HOST = "host"
 """The image of scenarios that run on the programs of this machine."""
@@ -62,15 +62,16 @@ def _lacks(scenario: Scenario, config: JobConfig) -> Iterator[str]:
     steps = (step.agent_network for step in scenario.steps)
     if "allowlist" in (environment.network, scenario.agent_network, *steps, *scorers):
         yield "needs the network `allowlist`, and a local sandbox has only `public` and `none`"
+    if environment.git_history is not None:
+        yield "ends the history of repositories in an image, and there is no Docker"
     if environment.gpus:
         yield "needs GPUs, and a local sandbox has no devices"
     if environment.allow_sudo:
         yield "needs sudo, which a local sandbox does not allow"
-    if config.grading_of(scenario.id, environment.grading) is Grading.CONTRACT:
+    if any(place is None for place in scenario.places):
         yield "keeps processes running, and in a local sandbox they end with the command that started them"
-    fresh = (scenario.fresh_container, *(step.fresh_container for step in scenario.steps))
-    if any(one is not None for one in fresh):
-        yield "is graded in a container of its own, and there is no Docker"
+    if any(place is not None and (place.patch or place.environment) for place in scenario.places):
+        yield "is graded by a patch or in another image, and there is no Docker"
     if environment.compose is not None:
         yield "has services of Docker Compose, and there is no Docker"
     if environment.healthcheck is not None:

@@ -126,6 +126,12 @@ class Contained:
                     self._first = os.pidfd_open(self._group)
             ours.pop_all()
 
+    def write(self, data: bytes) -> None:
+        """Write to its standard input, where that is a pipe."""
+        assert self.process.stdin is not None  # noqa: S101  it was asked for
+        self.process.stdin.write(data)
+        self.process.stdin.flush()
+
     def send(self, number: signal.Signals) -> None:
         """Send a signal to the command and its children, but for those that left its process group. Never raises."""
         if self._group is not None and self._first is not None and not self._has_ended(0):

@@ -28,7 +28,7 @@ from ...model.job import JobConfig, Owner
 from ...model.owner import is_alive
 from ...model.result import ImageRecord
 from ...model.scenario import Environment, Scenario
-from ..loading import DEFAULT_PATH
+from ..paths import DEFAULT_PATH
 from ..protocol import Kept, SandboxSpec
 from .fitness import HOST, incompatibility, runs_on_host
 from .machine import copy_settings, release

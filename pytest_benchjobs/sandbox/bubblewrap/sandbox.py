@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import signal
 import subprocess
 import threading
@@ -12,10 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from ...model.errors import ContainerLost, ContainerStartFailed, EngineError, EnvironmentFailed
 from ...model.result import ImageRecord
 from ...model.scenario import Network
-from ..door import DOOR
+from ..door import behind_door
 from ..host_command import HostSandbox, LocalCommand
-from ..loading import DEFAULT_PATH
-from ..protocol import ExecResult, File, SandboxSpec, Sink, Stopping, Taken
+from ..paths import DEFAULT_PATH
+from ..program import program_file
+from ..protocol import ExecResult, File, SandboxSpec, Sink, Stdin, Stopping
 from .fitness import is_root, not_enforced
 from .namespaces import HOSTNAME, Contained, Tree
 from .transfer import LocalFiles
@@ -62,9 +64,14 @@ class LocalSandbox(LocalFiles, HostSandbox):
         self.workdir = spec.environment.workdir or "/"
         self._network: Network = self._known(spec.network)
         self._notes = list(not_enforced(spec.environment))
-        self._env = {"PATH": DEFAULT_PATH, "HOME": "/root", "HOSTNAME": HOSTNAME, **spec.environment.env}
+        self.variables: Mapping[str, str] = {
+            "PATH": DEFAULT_PATH,
+            "HOME": "/root",
+            "HOSTNAME": HOSTNAME,
+            **spec.environment.env,
+        }
         self._lock = threading.Lock()
-        self._current: Contained | None = None
+        self._current: list[Contained] = []
         self._killed = False
 
     @property
@@ -97,6 +104,7 @@ class LocalSandbox(LocalFiles, HostSandbox):
         env: Mapping[str, str] | None = None,
         silent: float | None = None,
         stopping: Stopping | None = None,
+        stdin: Stdin | None = None,
     ) -> ExecResult:
         """Run a command to its end or its timeout. Nothing of it is left then, whatever it has started."""
         if not is_root(user):
@@ -110,14 +118,17 @@ class LocalSandbox(LocalFiles, HostSandbox):
             sink(data)
 
         # The door listens on the loopback. That of this machine is everybody's.
-        network = self._network == "public" and command[0] != DOOR
+        network = self._network == "public" and behind_door(command) is None
         if self._network == "public" and not network and _NO_NETWORK_BESIDE not in self._notes:
             self._notes.append(_NO_NETWORK_BESIDE)
         options = self.tree.options(
-            network=network, workdir=workdir or self.workdir, env={**self._env, **(env or {})}
+            network=network, workdir=workdir or self.workdir, env={**self.variables, **(env or {})}
         )
         stderr = subprocess.STDOUT if stdout is None else subprocess.PIPE
-        with self._running(options, command, stderr=stderr) as contained:
+        given = subprocess.DEVNULL if stdin is None else subprocess.PIPE
+        with self._running(options, command, stdin=given, stderr=stderr) as contained:
+            if stdin is not None:
+                stdin(contained.write)
             result = LocalCommand(contained.process, tee, stdout).run(timeout, silent, stopping)
             status = contained.close()
         if status is None and not result.timed_out:
@@ -126,29 +137,22 @@ class LocalSandbox(LocalFiles, HostSandbox):
         told = stopping is not None or not result.timed_out
         return dataclasses.replace(result, exit_status=status if told else None)
 
-    def take(
-        self,
-        paths: Mapping[str, tuple[str, ...]],  # noqa: ARG002
-        *,
-        limit: int,  # noqa: ARG002
-        only: frozenset[str] | None = None,  # noqa: ARG002
-    ) -> Taken:
-        """Not done: scenarios which need it are not run here."""
-        raise EngineError("a local sandbox hands nothing on to another")
-
-    def give(self, taken: Taken) -> None:  # noqa: ARG002
-        """Not done."""
-        raise EngineError("a local sandbox takes nothing from another")
-
     def changed(self, directory: str) -> None:
         """It cannot tell."""
 
+    def ready_to_serve(self) -> bool:
+        """Put our program in; False: there is none for such a machine."""
+        if (program := program_file(os.uname().machine)) is not None:
+            self.put([program])
+        return program is not None
+
     def signal(self, pid: int, name: str) -> None:
-        """Send a signal to the command that runs; there is one at a time. Never raises."""
+        """Send a signal to the commands that run. Never raises."""
         with self._lock:
-            current = self._current
-        if current is not None and pid > 1 and name in ("INT", "TERM"):
-            current.send(signal.Signals[f"SIG{name}"])
+            current = list(self._current)
+        if pid > 1 and name in ("INT", "TERM"):
+            for command in current:
+                command.send(signal.Signals[f"SIG{name}"])
 
     def end_commands(self, variable: str) -> tuple[str, ...]:  # noqa: ARG002  whatever it is
         """None: they end with their time."""
@@ -173,8 +177,8 @@ class LocalSandbox(LocalFiles, HostSandbox):
         """End it at once, from any thread. Never raises."""
         with self._lock:
             self._killed = True
-            if self._current is not None:
-                self._current.kill()
+            for command in self._current:
+                command.kill()
 
     def remove(self) -> None:
         """Remove its directories. Never raises."""
@@ -200,14 +204,14 @@ class LocalSandbox(LocalFiles, HostSandbox):
         except OSError as error:
             raise EngineError(f"a local sandbox cannot run a command: {error}") from error
         with self._lock:
-            self._current = contained
+            self._current.append(contained)
             if self._killed:
                 contained.kill()
         try:
             yield contained
         finally:
             with self._lock:
-                self._current = None
+                self._current.remove(contained)
             contained.close()
         if self._killed:
             raise ContainerLost("the sandbox was killed to stop the trial")

@@ -7,17 +7,20 @@ cannot be tampered with, and nothing of the agent runs beside them.
 from __future__ import annotations
 
 import abc
+import contextlib
 import os
 import posixpath
 import subprocess
 import tarfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import IO
 
 from ...model.errors import DiskFull, EngineError, EnvironmentFailed
 from ..archive import pack, unpack
-from ..protocol import Fetched, File
+from ..carrying import take
+from ..protocol import Fetched, File, Taken
 from .namespaces import Contained
 
 _NOT_THERE = 44
@@ -42,12 +45,15 @@ class LocalFiles(abc.ABC):
     def put(self, files: Iterable[File]) -> None:
         """Put files in, owned by root."""
         with pack(files, self.workdir) as archive:
-            archive.flush()
-            stdin = archive.fileno()
-            os.lseek(stdin, 0, os.SEEK_SET)
-            with self._transferring(_UNPACK, stdin) as contained:
-                _, errors = contained.process.communicate()
-                status = contained.close()
+            self._unpack(archive)
+
+    def _unpack(self, archive: IO[bytes]) -> None:
+        archive.flush()
+        stdin = archive.fileno()
+        os.lseek(stdin, 0, os.SEEK_SET)
+        with self._transferring(_UNPACK, stdin) as contained:
+            _, errors = contained.process.communicate()
+            status = contained.close()
         if status != 0:
             said = _first_line(errors)
             if "No space left" in said:
@@ -73,21 +79,41 @@ class LocalFiles(abc.ABC):
         self, path: str, destination: Path, *, limit: int, exclude: tuple[str, ...] = ()
     ) -> Fetched | None:
         """Copy a file or directory out, safely. None: not there."""
+        with self._open(path) as found:
+            return None if found is None else unpack(found[1], destination, limit=limit, exclude=exclude)
+
+    def take(
+        self, paths: Mapping[str, tuple[str, ...]], *, limit: int, only: frozenset[str] | None = None
+    ) -> Taken:
+        """Take files and directories (path -> patterns of what is left out of it), to give them to another sandbox."""
+        return take(self._open, paths, limit=limit, only=only)
+
+    def give(self, taken: Taken) -> None:
+        """Put in what was taken from another sandbox."""
+        taken.archive.flush()
+        self._unpack(taken.archive)
+
+    @contextlib.contextmanager
+    def _open(self, path: str) -> Iterator[tuple[str, tarfile.TarFile] | None]:
+        """Yield the archive of what is at a path; None: nothing is there."""
         path = posixpath.join(self.workdir, path)
         if posixpath.normpath(path) == "/":
             raise EngineError("a local sandbox cannot be fetched as a whole: most of it is this machine's")
         with self._transferring(("sh", "-c", _PACK, "sh", path), subprocess.DEVNULL) as contained:
             assert contained.process.stdout is not None  # noqa: S101  it was asked for
             try:
-                with tarfile.open(fileobj=contained.process.stdout, mode="r|") as archive:
-                    fetched = unpack(archive, destination, limit=limit, exclude=exclude)
+                archive = tarfile.open(fileobj=contained.process.stdout, mode="r|")  # noqa: SIM115  closed below
             except tarfile.ReadError as error:
                 contained.process.wait()
-                status = contained.close()
-                if status == _NOT_THERE:
-                    return None
+                if contained.close() != _NOT_THERE:
+                    raise EngineError(f"{path} cannot be fetched from a local sandbox: {error}") from error
+                yield None
+                return
+            try:
+                with archive:
+                    yield path, archive
+            except tarfile.ReadError as error:
                 raise EngineError(f"{path} cannot be fetched from a local sandbox: {error}") from error
-        return fetched
 
 
 def _first_line(errors: bytes) -> str:

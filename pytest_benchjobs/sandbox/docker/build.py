@@ -16,19 +16,19 @@ import subprocess
 import tarfile
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
 import docker.errors
-from docker.utils.build import exclude_paths
 
 from ...model.environ import environment_without_keys
 from ...model.errors import DiskFull, EngineLost, ImageBuildFailed
 from ...system.temporary import temporary_directory
 from ..archive import archive_of, as_root
 from .answers import PAUSES
-from .dockerfile import AUTOMATIC, base_images, references, substitute
+from .context import Context
+from .dockerfile import AUTOMATIC, base_images, copied, references, substitute
 from .engine import LABEL, Engine
 from .library import BROKEN
 from .pulling import LOOK, Check, hear, rest
@@ -37,6 +37,7 @@ from .words import DISK_FULL
 _CHUNK = 256 * 1024
 _KEPT_LINES = 30
 _LONGEST_LINE = 65_536
+_NAMED = 5
 _WRONG = 400
 _OWN_NAME = ".benchjobs.Dockerfile"
 _COMMON_NAMES = ("environment", "env", "docker", ".")
@@ -64,6 +65,8 @@ class Recipe:
     """Variables that a `FROM` may name: the arguments, and the platform."""
     paths: tuple[str, ...]
     """Paths of the context that go to the engine, relative to it, sorted."""
+    left_out: tuple[str, ...] = ()
+    """Those that do not, as an agent may not see them."""
 
     @classmethod
     def read(
@@ -73,30 +76,48 @@ class Recipe:
         image_map: Mapping[str, str],
         arguments: Mapping[str, str],
         platform: Callable[[], Mapping[str, str]],
+        hidden: Iterable[Path] = (),
     ) -> Recipe:
         """Read it from disk. `platform` has the values of `AUTOMATIC`; it is asked only where they are named.
 
         Raises:
-            ImageBuildFailed: the Dockerfile or the context cannot be read.
+            ImageBuildFailed: the Dockerfile or the context cannot be read, or one of the `hidden` paths is copied.
         """
         try:
             original = dockerfile.read_text("utf-8")
-            ignore = context / ".dockerignore"
-            patterns = ignore.read_text("utf-8").splitlines() if ignore.is_file() else []
-            patterns = [line.strip() for line in patterns if line.strip() and not line.startswith("#")]
-            paths = exclude_paths(str(context), patterns, dockerfile=_inside(dockerfile, context))
+            found = Context.read(context, _inside(dockerfile, context), hidden)
         except (OSError, UnicodeDecodeError) as error:
             raise ImageBuildFailed(f"{dockerfile}: cannot be read: {error}") from error
         named = any(name in original for name in AUTOMATIC)
         variables = {**(platform() if named else {}), **arguments}
+        if (fault := found.fault(context, copied(original, arguments))) is not None:
+            raise ImageBuildFailed(f"{dockerfile}:{fault}")
         text, substituted = substitute(original, image_map, variables)
-        found = tuple(sorted(paths))
-        return cls(dockerfile, context, text, original, substituted, arguments, variables, found)
+        return cls(
+            dockerfile,
+            context,
+            text,
+            original,
+            substituted,
+            arguments,
+            variables,
+            found.paths,
+            found.left_out,
+        )
 
     @property
     def bases(self) -> tuple[str, ...]:
         """Images it starts from, after mapping."""
         return base_images(self.text, self.variables)
+
+    @property
+    def note(self) -> str | None:
+        """A sentence on what was left out, if anything was."""
+        if not self.left_out:
+            return None
+        more = len(self.left_out) - _NAMED
+        named = ", ".join(self.left_out[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+        return f"left out of the build context {self.context}, since no agent may see it: {named}"
 
     @property
     def hint(self) -> str:
@@ -118,7 +139,7 @@ class Recipe:
     def name(self) -> str:
         """Path at which the engine finds the Dockerfile in the context."""
         inside = _inside(self.dockerfile, self.context)
-        return inside if inside is not None and self.text == self.original else _OWN_NAME
+        return inside if inside in self.paths and self.text == self.original else _OWN_NAME
 
     def tag(self, bases: Mapping[str, str]) -> str:
         """`benchjobs/<name>:<hash>`; the same for the same ingredients, anywhere."""

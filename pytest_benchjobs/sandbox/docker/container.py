@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import posixpath
+import datetime
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...model.endpoint import PROXY_VARIABLES
 from ...model.errors import (
@@ -25,24 +25,24 @@ from ...model.errors import (
     Ungradable,
 )
 from ...model.scenario import Network
-from ..door import PROXY_DOOR
-from ..loading import Places
-from ..protocol import Changed, ExecResult, File, SandboxSpec, Sink, Stopping
+from ..paths import DEFAULT_PATH
+from ..program import PROGRAM
+from ..protocol import Changed, ExecResult, File, SandboxSpec, Sink, Stdin, Stopping
 from ..stream import Drained
 from .answers import PAUSES
 from .calling import Caller, NetworkGone, caller, on_behalf_of
+from .changes import changed_below, changes_of
 from .entrypoint import Entrypoint
-from .first import CHANGED
 from .images import ResolvedImage
 from .keeping import commit
-from .mountpoints import check_mount_points, misplaced, moved
+from .mountpoints import check_mount_points, leads_to_small_file, misplaced, moved
 from .network import LOOKS, Joinable
-from .processes import END_COMMANDS, FIRST_LOOK, PATIENCE, Process, Processes, send
-from .programs import changed_below, changes_of, outside, restore
-from .running import Held, Running
+from .processes import Process, Processes, send
+from .running import Held, Running, writer_to
 from .services import EngineServices
-from .transfer import ContainerFiles, paths_of
+from .transfer import ContainerFiles
 from .watch import Events
+from .watched import Watched, list_all
 from .words import DISK_FULL, OWN_FAULT
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ _TIDYING = 5.0
 """Seconds of patience with an engine that does not answer, where nothing depends on it."""
 _ENDING = 30.0
 _PROXY_DOOR = 20.0
+_ACCOUNTS = {"/etc/passwd": b"root:x:0:0:root:/root:/bin/sh\n", "/etc/group": b"root:x:0:\n"}
+_ACCOUNTS_LIMIT = 4 << 20
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -70,6 +72,7 @@ class _Command:
     user: str | None
     workdir: str | None
     env: Mapping[str, str] | None
+    stdin: Stdin | None
 
 
 class DockerSandbox(ContainerFiles):
@@ -111,24 +114,18 @@ class DockerSandbox(ContainerFiles):
         if spec.environment.keep_entrypoint and image.entrypoint:
             self._entrypoint = Entrypoint(self, image.entrypoint, spec.environment)
         self._environment: frozenset[int] = frozenset()
-        self._notes = [] if note is None else [note]
+        self._notes = [one for one in (image.note, note) if one is not None]
+        self._began = 0.0
+        self._watched: Watched | None = None
         self._restarting = threading.Lock()
         self._own_kills = 0
         self._killed = threading.Event()
         self._removed = False
         self._limit: str | None = None
-        self._tampered: dict[str, None] = {}
-        """Paths that were put back so far, in order. The engine names no path twice that is as it was."""
-        self._restored = False
-        """True if nothing has run since."""
-        self._watches: bool | None = None if first is not None else False
-        """True if the first process has seen the container before any command; None: no command has run yet."""
-        self._late = False
-        """True if a command ran before the first process had looked: then it cannot tell what became of /dev either."""
-        self._untouched = False
-        """True if it has said, since the last command, that nothing of the image was changed."""
-        self._settled: frozenset[str] = frozenset()
-        self._elsewhere: tuple[str, ...] | None = None
+        self._is_alone = False
+        """True if nothing but programs of ours has run since all processes were ended."""
+        self._others_ran = False
+        """True if something may have replaced our program since it was put in."""
 
     def begin(self) -> None:
         """Fill and start the created container.
@@ -138,7 +135,9 @@ class DockerSandbox(ContainerFiles):
         """
         own = () if self._first is None else (self._first,)
         if own or self._spec.files:
-            self.put((*self._spec.files, *own))
+            # The door, where there is one, is the same file.
+            self.put(dict.fromkeys((*self._spec.files, *own)))
+        self._began = time.monotonic()
         try:
             with self._calling():
                 self._engine.client.start(self.id)
@@ -162,19 +161,20 @@ class DockerSandbox(ContainerFiles):
         env: Mapping[str, str] | None = None,
         silent: float | None = None,
         stopping: Stopping | None = None,
+        stdin: Stdin | None = None,
     ) -> ExecResult:
         """Run a command to its end or its timeout (seconds), or until it printed nothing for `silent` seconds.
 
         With `stopping`, one whose time is up is asked to end, and what it prints meanwhile still comes.
         """
-        self._restored = self._untouched = False
-        if self._watches is None:
-            with self._calling():
-                self._watch()
         self._processes.forget_seen()
-        command = _Command(tuple(argv), user, workdir, env)
+        command = _Command(tuple(argv), user, workdir, env, stdin)
+        if command.argv[0] != PROGRAM:
+            self._others_ran, self._is_alone = True, False
         for pause in (*PAUSES, None):
             held = Held(sink, stdout)
+            if stdin is not None:
+                held.release()  # what the engine has to say is no frame
             try:
                 ended = self._exec_once(command, held, timeout, silent, stopping)
             except BaseException:
@@ -222,6 +222,39 @@ class DockerSandbox(ContainerFiles):
         ended = dataclasses.replace(ended, started=not never_started, cut_short=running.early)
         return self._with_status(ended, code, ooms)
 
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """Variables that every command has, of the image and of the environment."""
+        return {"PATH": DEFAULT_PATH, **self._image.env, **self._spec.environment.env}
+
+    def ready_to_serve(self) -> bool:
+        """Put our program in, which the agent may have replaced; False: there is none for such a machine."""
+        if self._first is not None and self._others_ran:
+            self.put([self._first])
+            self._others_ran = not self._is_alone
+        return self._first is not None
+
+    def watch(self) -> None:
+        """Note how files are now, before the agent, for `tampered`."""
+        if self._first is not None and self._watched is None:
+            self._watched = Watched.begin(self._services.untouched, self, self._spec)
+
+    def tampered(self) -> tuple[str, ...]:
+        """Return paths outside of the workdir that an agent changed, removed, or added to programs."""
+        if self._first is None:
+            return ()
+        self.put([self._first])  # the agent may have replaced it
+        found = list_all(self)
+        return () if self._watched is None else self._watched.changed(found, self.workdir)
+
+    def now(self) -> float:
+        """Return the time by its own clock, or a little later: that of an engine elsewhere is told by its start."""
+        if self._engine.local:
+            return time.time()
+        with self._calling():
+            text = self._engine.client.inspect_container(self.id)["State"]["StartedAt"]
+        return datetime.datetime.fromisoformat(text).timestamp() + time.monotonic() - self._began
+
     def changed(self, directory: str) -> Changed | None:
         """Return what is not as in the image below a directory; None: it began with what was kept."""
         if self._spec.kept is not None:
@@ -245,7 +278,6 @@ class DockerSandbox(ContainerFiles):
         if self._entrypoint is not None:
             self._entrypoint.start(check)
             self.adopt_processes()
-            self.settle()
 
     def cpu_seconds(self) -> float:
         """Return what everything in it has used so far."""
@@ -273,11 +305,26 @@ class DockerSandbox(ContainerFiles):
             self.end_processes()
         if not before:
             return ()
-        self.exec(
-            ("/bin/sh", "-c", END_COMMANDS, "sh", variable), timeout=_ENDING, sink=lambda _: None, user="root"
-        )
+        self._mend_accounts()
+        if not self.ready_to_serve():
+            self.end_processes()
+        else:
+            self.exec(
+                (PROGRAM, "end", variable), timeout=_ENDING, sink=lambda _: None, user="root", workdir="/"
+            )
         left = {row.pid for row in self.running()}
         return tuple(row.command for row in before if row.pid not in left)
+
+    def _mend_accounts(self) -> None:
+        """Replace tables of users that an engine cannot read: it reads them for each command, and a pipe has no end."""
+        with self._calling():
+            broken = [
+                File(path, content=content, clean=True)
+                for path, content in _ACCOUNTS.items()
+                if not leads_to_small_file(self._engine.client, self.id, path, _ACCOUNTS_LIMIT)
+            ]
+        if broken:
+            self.put(broken)
 
     def end_processes(self) -> None:
         """Kill every process there is, with no help from inside, and be ready for `exec` again.
@@ -288,10 +335,11 @@ class DockerSandbox(ContainerFiles):
             Ungradable: the agent made it impossible to start the container anew.
         """
         self._end_all()
+        self._is_alone = True
+        self._mend_accounts()
         self._graded = True
         self._environment = frozenset()
         if self._entrypoint is not None and self._entrypoint.serves:
-            self.restore_programs()
             if self._first is not None:
                 self.put([self._first])
             if (problem := self._entrypoint.start_again(self._check_killed)) is not None:
@@ -315,6 +363,7 @@ class DockerSandbox(ContainerFiles):
             },
             user=command.user or self._image.user,
             workdir=command.workdir,
+            stdin=command.stdin is not None,
         )
         return str(created["Id"])
 
@@ -332,47 +381,23 @@ class DockerSandbox(ContainerFiles):
         if self._killed.is_set():
             raise ContainerLost("the container was killed to stop the trial")
 
-    def _watch(self, patience: float = FIRST_LOOK) -> None:
-        """Wait until the first process has looked; afterwards it is known whether it has."""
-        self._watches = self._processes.has_looked(patience)
-        self._late = not self._watches
-
     def _end_all(self) -> None:
         """By the first process, or by ending it and so the process namespace."""
         with self._restarting, self._calling():
-            if self._watches is None:
-                # No command has run, as for `nop`: on a busy machine the first process may not have begun yet.
-                self._watch(PATIENCE if self._entrypoint is None else FIRST_LOOK)
-            late = self._late
-            untouched = None if self._first is None or late else self._processes.end_all()
-            if untouched is not None:
-                self._untouched = untouched and self._watches is not False
-                return
-            state = self._engine.client.inspect_container(self.id)["State"]
-            why = None if self._first is None else _why_not_ended(state, late=late)
-            self._restart(runs=state["Running"])
-            if why is not None:
-                self._notes.append(
-                    f"the container had to be started again before grading, because {why}: /dev/shm is empty, and "
-                    "/etc/hosts as at the start"
-                )
+            if self._first is None or not self._processes.end_all():
+                self._restart(runs=self._engine.client.inspect_container(self.id)["State"]["Running"])
 
     def _restart(self, *, runs: bool) -> None:
-        """End the process namespace, and start it anew.
-
-        Programs are put back in between, for the first thing to run afterwards is one of them.
-        """
+        """End the process namespace, and start it anew."""
         client, mounts = self._engine.client, self._spec.mounts
         if runs:
             self._own_kills += 1
             client.kill(self.id)
         try:
-            changes = changes_of(client, self.id)
-            self._restore(changes)
             if self._first is not None:
                 self.put([self._first])
             if mounts:
-                check_mount_points(client, self.id, mounts, changes)
+                check_mount_points(client, self.id, mounts, changes_of(client, self.id))
             client.start(self.id)
         except FilesRefused as error:
             # A file of a container that has no place for a mount cannot even be looked at, with some engines.
@@ -381,52 +406,8 @@ class DockerSandbox(ContainerFiles):
                     raise moved(what) from error
             raise
         self._processes.forget_first()
-        self._watches = self._late = False
         if self._proxy is not None:
-            self.put([dataclasses.replace(self._proxy.door(self._services.machine()), clean=True)])
             self._proxy.join(self._run_proxy_door)  # its loopback is a new one
-
-    def restore_programs(self) -> tuple[str, ...]:
-        """Put back shells, interpreters and loaders which were changed since the start; returns their paths."""
-        if not self._restored:
-            with self._calling():
-                self._restore(self._changes())
-        return tuple(self._tampered)
-
-    def settle(self) -> None:
-        """Take what differs from the image now for the scenario's own: it is not undone later."""
-        with self._calling():
-            changed = self._changes()
-        above = {posixpath.dirname(path) for path in changed}
-        self._settled = frozenset(changed) - above
-
-    def _changes(self) -> Mapping[str, int]:
-        """Return what differs from the image; the engine is not asked where it cannot matter."""
-        self._untouched = self._untouched or (self._watches is not False and self._processes.is_untouched())
-        return {} if self._untouched else changes_of(self._engine.client, self.id)
-
-    def _restore(self, changes: Mapping[str, int]) -> None:
-        given = self._settled | set(paths_of(self._spec.files, self.workdir))
-        own = {path: kind for path, kind in changes.items() if path not in given}
-        places = Places.of(
-            self._image.env,
-            self.workdir,
-            self._spec.restoring,
-            homes={"/".join(path.split("/")[:3]) for path in own if path.startswith("/home/")},
-            entrypoint=() if self._entrypoint is None else self._image.entrypoint,
-        )
-        above = {posixpath.dirname(path) for path in given}
-        self._elsewhere = outside({path: own[path] for path in own if path not in above}, self.workdir)
-        undone = self.whole(
-            "what is put back",
-            lambda: restore(self._engine.client, self.id, self._image, self._labels, places, own),
-        )
-        self._tampered |= dict.fromkeys(undone)
-        self._restored = True
-
-    def elsewhere(self) -> tuple[str, ...] | None:
-        """Return what was changed outside of the workdir when programs were put back; None: it was not looked for."""
-        return self._elsewhere
 
     def set_network(self, network: Network, allowed_hosts: Iterable[str] = ()) -> None:
         """Switch between `public`, `none` and `allowlist` while running."""
@@ -444,7 +425,9 @@ class DockerSandbox(ContainerFiles):
         return () if self._proxy is None else self._proxy.refused()
 
     def _run_proxy_door(self) -> None:
-        self.exec((PROXY_DOOR,), timeout=_PROXY_DOOR, sink=lambda _: None, user="root")
+        from ..proxy import DOOR
+
+        self.exec(DOOR, timeout=_PROXY_DOOR, sink=lambda _: None, user="root")
 
     def _join(self, network: Network) -> None:
         client = self._engine.client
@@ -545,17 +528,13 @@ class DockerSandbox(ContainerFiles):
             raise
 
     def _ended_from_inside(self) -> bool:
-        """Return True if its first process was killed without the engine being asked, or ended for /dev."""
+        """Return True if its first process was killed without the engine being asked."""
         kills = self._events.wait(self.id, "kill", self._own_kills, _LATE_EVENT)
         try:
             state = self._engine.client.inspect_container(self.id)["State"]
         except Exception:
             return False
-        return (
-            kills <= self._own_kills
-            and state["Status"] == "exited"
-            and state["ExitCode"] in (_KILLED, CHANGED)
-        )
+        return kills <= self._own_kills and state["Status"] == "exited" and state["ExitCode"] == _KILLED
 
     @contextlib.contextmanager
     def _attached(self, command: _Command, held: Held) -> Iterator[Running]:
@@ -567,6 +546,8 @@ class DockerSandbox(ContainerFiles):
             running = Running(
                 connection, lambda: self._status(exec_id), self._killed, held.sink, held.stdout_sink
             )
+            if command.stdin is not None:
+                command.stdin(writer_to(connection))
             running.feed(first)
             yield running
 
@@ -614,10 +595,3 @@ def _is_own_fault(command: _Command, said: str) -> bool:
     One that says it otherwise is asked several times: what remains so is the command's fault, too.
     """
     return said in OWN_FAULT and (command.argv[0] in said or "exec:" not in said)
-
-
-def _why_not_ended(state: Mapping[str, Any], *, late: bool) -> str | None:
-    """Return why the first process has not ended all others; None if it is only `late`."""
-    if state["Running"]:
-        return None if late else "its first process did not answer"
-    return "/dev had been changed in it" if state["ExitCode"] == CHANGED else "it had ended"

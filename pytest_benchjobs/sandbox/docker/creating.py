@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 import secrets
 import time
 from collections.abc import Mapping
@@ -13,16 +12,14 @@ from docker.types import Mount as EngineMount
 
 from ...model.errors import AgentSetupFailed, EngineRefused, ImageMissing
 from ...model.scenario import Environment
-from ..loading import Places
+from ..program import program_file
 from ..protocol import Mount, SandboxSpec
 from .container import DockerSandbox
 from .engine import LABEL
-from .first import FIRST, first_file
+from .first import first_command
 from .images import ResolvedImage
 from .network import Joinable
 from .services import EngineServices
-from .transfer import paths_of
-from .untouched import NOTHING, Watched, watched
 from .watch import Events
 from .words import FILES_NOT_SEEN
 
@@ -60,7 +57,7 @@ def create(
     workdir = environment.workdir or image.workdir or "/"
     labels = labels_of(services, spec)
     lifetime = max(1, int(spec.deadline))
-    first = first_file(services.machine(), lifetime, _watched(spec, image, workdir))
+    first = program_file(services.machine())
     client = services.engine.client
     network = services.network.of(spec.network, image.id)
     joined = None if beside is None else beside.joined()
@@ -69,10 +66,10 @@ def create(
     try:
         created = client.create_container(
             image.id,
-            [] if first is not None else [str(lifetime)],
+            [],
             # An ENTRYPOINT that is kept is a command like any other, which can be started again. Commands are given the
             # scenario's variables one by one: what the engine keeps of a container it shows to everybody.
-            entrypoint=[FIRST if first is not None else "sleep"],
+            entrypoint=(["sleep", str(lifetime)] if first is None else first_command(lifetime)),
             # A name of its own, so that it is found where the answer is lost.
             name=f"bench-{secrets.token_hex(12)}",
             hostname=_HOSTNAME,
@@ -126,13 +123,6 @@ def networks_of(network: Joinable, joined: Joined) -> dict[str, tuple[str, ...]]
 def _joining(client: Any, first: str, networks: Mapping[str, tuple[str, ...]]) -> Any:
     endpoint = client.create_endpoint_config(aliases=list(networks[first]) or None)
     return client.create_networking_config({first: endpoint})
-
-
-def _watched(spec: SandboxSpec, image: ResolvedImage, workdir: str) -> Watched:
-    if spec.environment.keep_entrypoint and image.entrypoint:
-        return NOTHING  # its script is put back wherever it is, also below the workdir
-    paths = (*paths_of(spec.files, workdir), *(posixpath.normpath(mount.target) for mount in spec.mounts))
-    return watched(image.driver, Places.of(image.env, workdir, spec.restoring), paths)
 
 
 def _host_config(

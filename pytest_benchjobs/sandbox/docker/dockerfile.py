@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import json
 import re
 from collections.abc import Iterator, Mapping
 
@@ -11,6 +13,7 @@ _PARSER_LINE = re.compile(r"^\s*#\s*\w+\s*=")
 _ARG = re.compile(r"^\s*ARG\s+(.*)", re.IGNORECASE | re.DOTALL)
 _FROM = re.compile(r"^\s*FROM\s+(?:--\S+\s+)*(?P<image>\S+)(?:\s+AS\s+(?P<stage>\S+))?", re.IGNORECASE)
 _COPY = re.compile(r"^\s*(?:COPY|ADD)\s+(?:--\S+\s+)*?--from=(?P<image>\S+)", re.IGNORECASE)
+_COPIES = re.compile(r"^\s*(?P<name>COPY|ADD)\s+(?:--\S+\s+)*(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
 _RUN = re.compile(r"^\s*RUN(?P<options>(?:\s+--\S+)+)", re.IGNORECASE)
 _MOUNT_FROM = re.compile(r"--mount=(?:\S*,)?from=([^,\s]+)")
 _HEREDOC = re.compile(r"<<(-?)\s*(['\"]?)([A-Za-z_][A-Za-z0-9_]*)\2")
@@ -41,6 +44,15 @@ class Reference:
     def complete(self) -> bool:
         """True if it is the name of an image, and not what is left of one where a variable has no value."""
         return bool(self.image) and not (self.unset and _BLANK_INSIDE.search(self.image))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Copied:
+    """A source of a `COPY` or `ADD` in the build context."""
+
+    line: int
+    instruction: str
+    source: str
 
 
 def base_images(text: str, arguments: Mapping[str, str] | None = None) -> tuple[str, ...]:
@@ -109,6 +121,27 @@ def references(text: str, arguments: Mapping[str, str]) -> Iterator[Reference]:
             for mount in _MOUNT_FROM.finditer(line, *match.span("options")):
                 if _foreign(mount[1], stages):
                     yield _reference(offset, mount, 1, mount[1])
+
+
+def copied(text: str, arguments: Mapping[str, str]) -> Iterator[Copied]:
+    """Yield what a Dockerfile copies of its context, with arguments filled in."""
+    values: dict[str, str] = {}
+    for offset, line in _instructions(text):
+        if match := _ARG.match(line):
+            _declare(match[1], arguments, values)
+        elif (match := _COPIES.match(line)) and not _COPY.match(line):
+            number = text.count("\n", 0, offset) + 1
+            for word in _words(match["rest"])[:-1]:
+                if not word.startswith("<<"):
+                    yield Copied(number, match["name"].upper(), _expand(word, values)[0])
+
+
+def _words(rest: str) -> list[str]:
+    """Return the words of an instruction, in either of its forms."""
+    with contextlib.suppress(ValueError):
+        found = json.loads(rest)
+        return list(map(str, found)) if isinstance(found, list) else []
+    return _WORD.findall(rest)
 
 
 def _reference(

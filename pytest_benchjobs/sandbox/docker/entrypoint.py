@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Protocol
 from ...model.errors import EntrypointEnded, EnvironmentFailed
 from ...model.scenario import Environment
 from ..protocol import ExecResult, Stopping
-from .first import FIRST, REACHED
+from .first import REACHED
 
 if TYPE_CHECKING:
     from .processes import Process
 
-_OURS, _SLEEPING = (FIRST, REACHED), ("sleep", "86400")
+_SLEEPING = ("sleep", "86400")
 _REST = 3.0
 _BUSY = 0.05
 """Share of a processor."""
@@ -66,7 +66,7 @@ class Entrypoint:
         output: deque[bytes] = deque(maxlen=_OUTPUT)
         watch = _Watch(self._container, check)
         result = self._container.exec(
-            (*self._argv, *(_OURS if self._container.has_first else _SLEEPING)),
+            (*self._argv, *(REACHED if self._container.has_first else _SLEEPING)),
             timeout=self._environment.setup_timeout,
             sink=output.append,
             stopping=Stopping(watch.is_ready, lambda _: None, graces=()),
@@ -133,4 +133,4 @@ class _Watch:
 
 
 def _is_ours(process: Process) -> bool:
-    return process.command in (" ".join(_OURS), " ".join(_SLEEPING))
+    return process.command in (" ".join(REACHED), " ".join(_SLEEPING))

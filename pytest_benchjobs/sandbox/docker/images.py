@@ -43,6 +43,8 @@ class ResolvedImage:
     env: Mapping[str, str]
     driver: str = ""
     """Storage driver of its layers, as the engine calls it."""
+    note: str | None = None
+    """On how it was built, for the first trial that has it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -60,9 +62,8 @@ class _Wanted:
 
     @property
     def key(self) -> tuple[object, ...]:
-        environment = self.environment
         return (
-            *(environment.image, environment.dockerfile, environment.context, environment.snapshot),
+            self.environment.image_source,
             tuple(sorted(self.arguments.items())),
             tuple(sorted(self.image_map.items())),
         )
@@ -122,6 +123,8 @@ class Images:
             while (image := slot.image) is None or self._is_gone(image, check):
                 slot.image = None
                 slot.image = self._filled(slot, wanted, check, urgency)
+            if image.note is not None and urgency is not Urgency.AHEAD:
+                slot.image = dataclasses.replace(image, note=None)
             return image
 
     def _filled(self, slot: _Slot, wanted: _Wanted, check: Check, urgency: Urgency) -> ResolvedImage:
@@ -178,6 +181,14 @@ class Images:
             self._identified.clear()
 
     def _identify(self, wanted: _Wanted) -> str | None:
+        known = self._identify_whole(wanted)
+        if known is None or wanted.environment.git_history is None:
+            return known
+        from .git_history import address
+
+        return address(wanted.environment, known)
+
+    def _identify_whole(self, wanted: _Wanted) -> str | None:
         if wanted.environment.image is None and wanted.environment.snapshot is not None:
             try:
                 return str(find_snapshot(self._engine, wanted.environment.snapshot)["Id"])
@@ -196,6 +207,30 @@ class Images:
         return tag if wanted.image is None or self._local(tag) is not None else None
 
     def _resolve(self, wanted: _Wanted, check: Check, urgency: Urgency) -> ResolvedImage:
+        image = self._resolve_whole(wanted, check, urgency)
+        return image if wanted.environment.git_history is None else self._ended(wanted, image, check, urgency)
+
+    def _ended(self, wanted: _Wanted, image: ResolvedImage, check: Check, urgency: Urgency) -> ResolvedImage:
+        """Return an image over another, in which the history of repositories has ended."""
+        from . import git_history
+
+        environment, below = wanted.environment, image.record.key or image.id
+        tag = git_history.address(environment, below)
+        name = self._name(image.id)
+        recipe = git_history.recipe(environment, name, image.workdir, image.user)
+        try:
+            found, _ = self._made(wanted, recipe, tag, {name: self._local(image.id) or {}}, check, urgency)
+        except ImageBuildFailed as error:
+            raise git_history.explained(error, wanted.image or environment.image_shown) from error
+        record = image.record.model_copy(update={"id": found["Id"], "key": tag})
+        return dataclasses.replace(resolved(found, record), note=image.note)
+
+    def _name(self, image: str) -> str:
+        """Return a name of an image for a `FROM`, which takes no id everywhere."""
+        found = self._local(image) or {}
+        return str((*(found.get("RepoTags") or ()), *(found.get("RepoDigests") or ()), image)[0])
+
+    def _resolve_whole(self, wanted: _Wanted, check: Check, urgency: Urgency) -> ResolvedImage:
         named, dockerfile = wanted.environment.image, wanted.environment.dockerfile
         if wanted.environment.image is None and wanted.environment.snapshot is not None:
             # Never removed to make room: it could not be brought again.
@@ -226,9 +261,24 @@ class Images:
     def _built(self, wanted: _Wanted, dockerfile: Path, check: Check, urgency: Urgency) -> ResolvedImage:
         recipe = self._recipe(wanted, dockerfile)
         bases = {base: self._local(base) or self._pull(base, check, urgency) for base in recipe.bases}
-        ids = {base: str(found["Id"]) for base, found in bases.items()}
-        tag = recipe.tag(ids)
-        found = self._local(tag)
+        tag = recipe.tag({base: str(found["Id"]) for base, found in bases.items()})
+        found, new = self._made(wanted, recipe, tag, bases, check, urgency)
+        record = ImageRecord(
+            reference="Dockerfile", id=found["Id"], key=tag, substituted=dict(recipe.substituted)
+        )
+        return dataclasses.replace(resolved(found, record), note=recipe.note if new else None)
+
+    def _made(
+        self,
+        wanted: _Wanted,
+        recipe: Recipe,
+        tag: str,
+        bases: Mapping[str, Mapping[str, Any]],
+        check: Check,
+        urgency: Urgency,
+    ) -> tuple[dict[str, Any], bool]:
+        """Return the image with a tag over these, and whether it had to be built."""
+        found, new = self._local(tag), False
         if found is None:
             with _machine_lock(tag, check):
                 found = self._local(tag)
@@ -239,19 +289,14 @@ class Images:
 
                         with _turn(check):
                             build(self._engine, recipe, tag, wanted.environment.build_timeout, check)
-                        found = self._local(tag)
+                        found, new = self._local(tag), True
         if found is None:
             raise ImageBuildFailed(
-                f"{dockerfile}: the build succeeded, but the engine does not have its image"
+                f"{recipe.dockerfile}: the build succeeded, but the engine does not have its image"
             )
         if self._room is not None:
-            self._room.note(wanted.key, str(found["Id"]), tuple(ids.values()))
-        return resolved(
-            found,
-            ImageRecord(
-                reference="Dockerfile", id=found["Id"], key=tag, substituted=dict(recipe.substituted)
-            ),
-        )
+            self._room.note(wanted.key, str(found["Id"]), tuple(str(base["Id"]) for base in bases.values()))
+        return found, new
 
     @contextlib.contextmanager
     def _bringing(
@@ -308,7 +353,14 @@ class Images:
         from .build import Recipe
 
         context = wanted.environment.context or dockerfile.parent
-        return Recipe.read(dockerfile, context, wanted.image_map, wanted.arguments, self._platform)
+        return Recipe.read(
+            dockerfile,
+            context,
+            wanted.image_map,
+            wanted.arguments,
+            self._platform,
+            wanted.environment.hidden,
+        )
 
     def _platform(self) -> dict[str, str]:
         """Return what BuildKit calls the engine's machine, for which images are built."""

@@ -17,7 +17,7 @@ import docker.errors
 from ...model.errors import ImageMissing, InfrastructureError
 from ...model.result import ImageRecord
 from ...model.scenario import Environment
-from ..loading import DEFAULT_PATH
+from ..paths import DEFAULT_PATH
 from ..protocol import KEPT, Kept, SandboxSpec
 from .engine import LABEL, Engine
 from .images import ResolvedImage, resolved

@@ -25,12 +25,12 @@ from ...model.errors import ContainerStartFailed, EngineRefused, InfrastructureE
 from ...model.job import Owner
 from ...model.scenario import Network
 from ..archive import pack
-from ..protocol import File
+from ..program import program_file
 from ..stream import Demultiplexer, drain
 from .calling import SubnetTaken
 from .engine import LABEL, Engine
 from .library import ERRORS
-from .rules import Rule, hold, refused, rules_here, rules_of, rules_program
+from .rules import Rule, hold, refused, rules_command, rules_here, rules_of
 
 NETWORK_VARIABLE = "BENCHJOBS_NETWORK"
 """Environment variable: the network of the engine that public trials have instead, open as it may be."""
@@ -45,7 +45,6 @@ _BRIDGE = "com.docker.network.bridge"
 _MTU = "com.docker.network.driver.mtu"
 LOOKS = 3
 """How many times the public network is looked for again where others removed it: `benchjobs gc` of another job."""
-_PROGRAM = "/bench-rules"
 _TIMEOUT = 60
 _CONFLICT = 409
 
@@ -241,11 +240,12 @@ def _apply(
     """
     client = engine.client
     try:
-        program = File(_PROGRAM, content=rules_program(machine, rules, remove=remove), mode=0o755)
+        if (program := program_file(machine)) is None:
+            return f"the machine type {machine} is not supported"
         created = client.create_container(
             image,
             [],
-            entrypoint=[_PROGRAM],
+            entrypoint=rules_command(rules, remove=remove),
             user="root",
             labels={
                 f"{LABEL}owner": str(owner),
@@ -267,8 +267,6 @@ def _apply(
             printed = _printed(engine, created)
         finally:
             client.remove_container(created, force=True, v=True)
-    except KeyError:
-        return f"the machine type {machine} is not supported"
     except (InfrastructureError, *ERRORS) as error:
         return " ".join(str(error).split())[:300]
     return refused(printed, rules, accepted=errno.ENOENT if remove else errno.EEXIST)

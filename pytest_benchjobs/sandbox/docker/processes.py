@@ -15,56 +15,17 @@ from typing import Any
 import docker
 
 from ...model.errors import ContainerEnded, InfrastructureError
+from ..program import PROGRAM
 from . import first
 from .calling import Caller
 from .engine import Engine
 from .library import ERRORS
 
 _COLUMNS = "-eo pid,ppid,stat,comm,args"
-PATIENCE, _LOOKING = 15.0, 6.0
+_PATIENCE = 15.0
 _SIGNAL_AGAIN = 3.0
-FIRST_LOOK = 0.5
-"""Seconds that a command waits for the first process to begin."""
 _POLL = (0.005, 0.25)
 _SIGNAL_TIMEOUT = 2.0
-
-END_COMMANDS = r"""
-has() {
-    while IFS= read -r line || [ -n "$line" ]; do
-        case $line in *"$1="*) return 0 ;; esac
-        line=
-    done <"$2"
-    return 1
-}
-ends=" "
-again=1
-while [ "$again" ]; do
-    again=
-    for path in /proc/[0-9]*; do
-        pid=${path#/proc/} parent= ignored=
-        [ "$pid" = 1 ] || [ "$pid" = $$ ] && continue
-        case $ends in *" $pid "*) continue ;; esac
-        { while read -r key value rest; do
-            case $key in PPid:) parent=$value ;; SigIgn:) ignored=$value ;; esac
-        done <"$path/status"; } 2>/dev/null || continue
-        if [ "$parent" = 0 ]; then
-            { has "$1" "$path/environ"; } 2>/dev/null || continue
-        else
-            case $ends in *" $parent "*) ;; *) continue ;; esac
-            case $ignored in *[13579bdf]) continue ;; esac
-        fi
-        kill -s STOP "$pid" 2>/dev/null
-        ends="$ends$pid " again=1
-    done
-done
-for pid in $ends; do kill -s KILL "$pid" 2>/dev/null; done
-"""
-"""A script for the container's shell: kills commands that were given the variable `$1`, and their children.
-
-Commands are what has no parent in the container. A child that ignores SIGHUP (`nohup`) was made a daemon, and so was
-what has outlived its parent. Each is stopped first, so that it starts no more. It ends nobody who resists: that is what
-the first process is for.
-"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -138,49 +99,28 @@ class Processes:
             rest = [row for row in rest if row is not waiting]
         return [row for row in rest if not row.is_zombie]
 
-    def has_looked(self, patience: float = FIRST_LOOK) -> bool:
-        """Return True once the first process has seen the directories it watches; waits `patience` seconds for that.
-
-        On a busy machine a command could begin and end before it: it would take what the command left for the start.
-        """
-        deadline, pause = time.monotonic() + patience, _POLL[0]
-        while _name(listed := self.listed()) is None:
-            if not listed or time.monotonic() > deadline:
-                return False
-            time.sleep(pause)
-            pause = min(2 * pause, _POLL[1])
-        return True
-
-    def end_all(self) -> bool | None:
-        """Have the first process end all others; returns what `is_untouched` does. None: only a new start can."""
-        return self._tell(first.SIGNAL, "ended", PATIENCE)
-
-    def is_untouched(self) -> bool:
-        """Return True if the first process says that the directories it watches are as they were at the start."""
-        return bool(self._tell(first.LOOK, "looked", _LOOKING))
-
-    def _tell(self, what: str, digit: str, patience: float) -> bool | None:
-        """Send the first process a signal and wait until a digit of its name tells that it has obeyed."""
+    def end_all(self) -> bool:
+        """Have the first process end all others; return whether it did, for only a new start can do it else."""
         try:
             before = _name(self._seen or self.listed())
             if before is None:
-                return None
-            deadline = time.monotonic() + patience
+                return False
+            deadline = time.monotonic() + _PATIENCE
             signalled, pause = 0.0, _POLL[0]
             while (now := time.monotonic()) < deadline:
                 if now - signalled > _SIGNAL_AGAIN:
-                    self._client.kill(self._container, signal=what)
+                    self._client.kill(self._container, signal=first.SIGNAL)
                     signalled = now
                 if not (found := self.listed()):
-                    return None
+                    return False
                 now_called = _name(found)
-                if now_called is not None and now_called[digit] != before[digit]:
-                    return now_called["untouched"] is not None
+                if now_called is not None and now_called["ended"] != before["ended"]:
+                    return True
                 time.sleep(pause)
                 pause = min(2 * pause, _POLL[1])
         except ContainerEnded:
             pass
-        return None
+        return False
 
     def cpu_seconds(self) -> float:
         """Return what all of them have used so far."""
@@ -206,19 +146,19 @@ class Processes:
 def send(engine: Engine, container: str, pid: int, name: str) -> None:
     """Send a signal to a process group; `pid` is its number in the container. Never raises; takes some seconds at most.
 
-    Every command is the leader of a session, so it has its children with it, but for those that left the group. The
-    container's own `/bin/sh` sends it, as root; whether anybody got it is not known.
+    Every command is the leader of a session, so it has its children with it, but for those that left the group. Whether
+    anybody got it is not known.
     """
     # 0 is the sender's own group, -1 is everybody.
     if pid <= 1 or name not in ("INT", "TERM"):
         return
-    command = ["/bin/sh", "-c", f"kill -s {name} -- -{pid}"]
+    command = [PROGRAM, "signal", name, str(pid)]
     with contextlib.suppress(InfrastructureError, *ERRORS, OSError), engine.guard(Caller(patience=0.0)):
         created = engine.post(f"/containers/{container}/exec", {"Cmd": command, "User": "0"}, _SIGNAL_TIMEOUT)
-        # Detached: a shell that somebody replaced cannot hold us up.
+        # Detached: a program that somebody replaced cannot hold us up.
         engine.post(f"/exec/{created['Id']}/start", {"Detach": True}, _SIGNAL_TIMEOUT)
 
 
 def _name(listed: list[Process]) -> re.Match[str] | None:
     """Return what our first process calls itself; None: the first process is none of ours."""
-    return first.NAME.fullmatch(listed[0].name) if listed and listed[0].command == first.FIRST else None
+    return first.NAME.fullmatch(listed[0].name) if listed and first.is_first(listed[0].command) else None

@@ -1,7 +1,7 @@
 """Rules of routing that close a bridge of the engine to what is not the internet, and the program that makes them.
 
 They are of the engine's machine, so nothing in a container can get round them, and each is about one bridge or its
-subnet alone. The program is put together like the door: it runs in any image, and has no parts.
+subnet alone. Our program makes them (`../program/rules.c`): it runs in any image.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import ipaddress
 import os
 import socket
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from ..assembly import MACHINES, Register
+from ..program import PROGRAM
 
 LINK_LOCAL = "169.254.0.0/16"
 """Address at which most clouds tell a machine its secrets."""
@@ -80,31 +80,10 @@ def rules_of(bridge: str, subnet: str) -> tuple[Rule, ...]:
     )
 
 
-def rules_program(machine: str, rules: Sequence[Rule], *, remove: bool = False) -> bytes:
-    """An executable that makes (or removes) rules, and prints what the kernel said to each: see `refused`.
-
-    Raises:
-        KeyError: there is none for such machines.
-    """
-    program = MACHINES[machine]()
+def rules_command(rules: Iterable[Rule], *, remove: bool = False) -> list[str]:
+    """The command that makes (or removes) rules, and prints what the kernel said to each: see `refused`."""
     kind = _DELETE if remove else _NEW
-    headers = []
-    for number, rule in enumerate(rules):
-        content = rule.message(kind, number)
-        vector = program.data(struct.pack("<QQ", program.data(content), len(content)))
-        headers.append(program.data(struct.pack("<7Q", 0, 0, vector, 1, 0, 0, 0)))
-    answer = program.data(bytes(1024))
-    failed = program.complaint("bench: no rules can be made")
-    kernel = Register.FIRST
-    program.call("socket", socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_ROUTE, keep=kernel)
-    for header in headers:
-        program.call("sendmsg", kernel, header, 0)
-        program.call("read", kernel, answer, 1024)
-        program.call("write", 1, answer, _ANSWER)
-    program.exit(0)
-    program.on_failure()
-    program.give_up(failed, 1)
-    return program.program()
+    return [PROGRAM, "rules", *(rule.message(kind, number).hex() for number, rule in enumerate(rules))]
 
 
 def refused(printed: bytes, rules: Sequence[Rule], *, accepted: int = errno.EEXIST) -> str | None:

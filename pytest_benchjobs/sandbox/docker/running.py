@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 import time
@@ -138,3 +139,16 @@ class Running:
     def _hear(self, data: bytes) -> None:
         self._heard = time.monotonic()
         self._sink(data)
+
+
+def writer_to(connection: socket.socket) -> Callable[[bytes], None]:
+    """Return what writes all of some bytes to a connection, whose timeout is its reader's."""
+
+    def write(data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            # The reader's timeout is none of ours: a writer waits as long as the other side lives.
+            with contextlib.suppress(TimeoutError, BlockingIOError):
+                view = view[connection.send(view) :]
+
+    return write

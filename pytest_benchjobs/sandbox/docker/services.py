@@ -12,6 +12,7 @@ from .engine import LABEL, Engine
 from .images import Images
 from .reaper import Reaper
 from .sweep import sweep
+from .watched import Untouched
 
 if TYPE_CHECKING:
     from .network import PublicNetwork
@@ -41,6 +42,7 @@ class EngineServices:
         self.owner = owner
         self.engine = Engine()
         self.images = Images(self.engine)
+        self.untouched = Untouched()
         self._reaper = Reaper(self.engine.host, f"{LABEL}owner={owner}")
         self._events: Events | None = None
         self._storage: StorageGuard | None = None

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import abc
 import contextlib
-import os
-import posixpath
 import shutil
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -153,17 +151,6 @@ def _discard(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
-
-
-def paths_of(files: Iterable[File], workdir: str) -> Iterator[str]:
-    """Every path that `put` makes of `files`."""
-    for file in files:
-        top = posixpath.normpath(posixpath.join(workdir, file.path))
-        yield top
-        if file.source is not None and file.source.is_dir():
-            for place, directories, names in os.walk(file.source):
-                inside = posixpath.normpath(posixpath.join(top, os.path.relpath(place, file.source)))
-                yield from (posixpath.join(inside, name) for name in (*directories, *names))
 
 
 def opened(chunks: Iterator[bytes]) -> tarfile.TarFile:

@@ -18,7 +18,7 @@ from .engine import LABEL, Engine
 from .library import ERRORS
 
 _EVENTS = ("oom", "kill", "die")
-_TO_FIRST_PROCESS = frozenset(str(int(signal.Signals[f"SIG{name}"])) for name in (first.SIGNAL, first.LOOK))
+_TO_FIRST_PROCESS = str(int(signal.Signals[f"SIG{first.SIGNAL}"]))
 _RECONNECT = 1.0
 _SKEW = 3600.0
 """Seconds that the engine's clock may be behind ours."""
@@ -99,7 +99,7 @@ class Events:
         if isinstance(nanoseconds, int):
             self._since = (nanoseconds + 1) / 1e9
         attributes = actor.get("Attributes")
-        if isinstance(attributes, dict) and attributes.get("signal") in _TO_FIRST_PROCESS:
+        if isinstance(attributes, dict) and attributes.get("signal") == _TO_FIRST_PROCESS:
             # The engine calls every signal a kill.
             return
         with self._changed:

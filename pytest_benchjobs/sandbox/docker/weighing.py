@@ -59,7 +59,9 @@ class Weighing:
         if name is None and environment.dockerfile is None and environment.snapshot is None:
             raise ImageMissing("the scenario names neither an image nor a Dockerfile")
         shown = name or environment.image_shown
-        key = self._images.identify(environment, image_map, build_args)
+        # A layer that ends the history of repositories is small, and made of an image that has to be here.
+        whole = environment.model_copy(update={"git_history": None})
+        key = self._images.identify(whole, image_map, build_args)
         found = None if key is None else self._engine.get(f"/images/{key}/json")
         if found is not None:
             return ImageSize(image=shown, state="here", bytes=int(found.get("Size") or 0))

@@ -1,10 +1,11 @@
 """The scorer type `swebench-pro`: runs the test script of an instance of SWE-Bench Pro, then its parser.
 
-The parser is copied in after the tests and all their processes have ended: they run the agent's code, as root.
+The tests run the agent's code, as root. So the parser runs in another, untouched container, on what they printed.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shlex
 import time
@@ -16,7 +17,7 @@ from ..params import names_of, text_of
 from ..protocol import Graded, ScoringContext
 
 OUTPUT_LIMIT = 32 * 1024 * 1024
-"""The most bytes of a parser's output."""
+"""The most bytes of what tests or the parser print."""
 _WORKSPACE = "/workspace"
 _PARSED = f"{_WORKSPACE}/parsed"
 _OUTPUT = f"{_PARSED}/output.json"
@@ -40,19 +41,14 @@ def score_swebench_pro(context: ScoringContext) -> Graded:
     parser = text_of(spec, "parser")
     begun = time.monotonic()
     is_checked_out, said = _run_tests(context)
-    # Processes and changes that the tests left must not affect how their output is read.
-    context.sandbox.end_processes()
-    context.sandbox.restore_programs()
-    context.sandbox.put(
-        [
-            File(_PARSED, clean=True),
-            File(f"{_PARSED}/parser.py", content=parser.encode("utf-8", "replace")),
-        ]
-    )
-    context.run(_SHOW, timeout=_PARSER_TIMEOUT, signals_matter=False)
-    left = max(context.timeout - (time.monotonic() - begun), 1.0)
-    context.run(_PARSE, timeout=min(left, _PARSER_TIMEOUT), signals_matter=False)
-    failing = sorted(wanted - _passed(context))
+    printed = _printed(context)
+    with context.untouched() as sandbox:
+        reading = dataclasses.replace(context, sandbox=sandbox)
+        sandbox.put([*printed, File(f"{_PARSED}/parser.py", content=parser.encode("utf-8", "replace"))])
+        reading.run(_SHOW, timeout=_PARSER_TIMEOUT, signals_matter=False)
+        left = max(context.timeout - (time.monotonic() - begun), 1.0)
+        reading.run(_PARSE, timeout=min(left, _PARSER_TIMEOUT), signals_matter=False)
+        failing = sorted(wanted - _passed(reading))
     if failing and not is_checked_out:
         raise ScorerCrashed(f"scorer {spec.name!r}: the tests cannot be checked out: {said[-300:].strip()}")
     details = {
@@ -84,6 +80,18 @@ def _run_tests(context: ScoringContext) -> tuple[bool, str]:
         signals_matter=False,
     )
     return checkout.exit_status == 0, said
+
+
+def _printed(context: ScoringContext) -> list[File]:
+    """Return what the tests printed, as files for the parser; the agent's code may have written anything there."""
+    files = []
+    for name in ("stdout.log", "stderr.log"):
+        try:
+            content = context.sandbox.read(f"{_WORKSPACE}/{name}", limit=OUTPUT_LIMIT)
+        except ValueError as error:
+            raise ScoreInvalid(f"scorer {context.spec.name!r}: {error}") from None
+        files.append(File(f"{_WORKSPACE}/{name}", content=content or b""))
+    return files
 
 
 def _passed(context: ScoringContext) -> AbstractSet[str]:

@@ -136,8 +136,6 @@ class Entry(Model, defer_build=True):
     """Suffixes of files that the user may give instead of the one of `files`, of any version: `prepare` reads them."""
     exceptions: dict[str, str] = {}
     """Scenarios known to be broken -> the reason."""
-    keep_changes: dict[str, tuple[str, ...]] = {}
-    """Scenario -> patterns of paths that are part of its answer and not restored before grading, as in a manifest."""
     published: dict[str, float] = {}
     """Agent and model -> their published score, for comparison."""
 

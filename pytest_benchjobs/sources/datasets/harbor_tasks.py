@@ -22,7 +22,6 @@ class ListedTask(HarborTask):
     def __init__(self, path: Path, entry: Entry) -> None:
         super().__init__(path, entry.name)
         self.version = entry.version
-        self._kept = entry.keep_changes
 
     def load(self, scenario_id: str) -> Scenario:
         """The whole scenario.
@@ -30,9 +29,7 @@ class ListedTask(HarborTask):
         Raises:
             InputError: the directory has become wrong since, or has another id.
         """
-        kept = self._kept.get(scenario_id, ())
-        update = {"benchmark_version": self.version, "keep_changes": kept}
-        return super().load(scenario_id).model_copy(update=update)
+        return super().load(scenario_id).model_copy(update={"benchmark_version": self.version})
 
 
 def sources(entry: Entry, directory: Path) -> Sequence[ListedTask]:

@@ -197,6 +197,7 @@ def feedback(exercise: str, files: str) -> Feedback:
     """Return the feedback after a failed try: the official text, below the instructions, which a new agent lacks."""
     return Feedback(
         statement="{problem}\n{output}" + FAILURE.format(files=files),
+        shows_output=True,  # so is the benchmark: its score is of two tries, the second one with the errors
         replace=((r"\bin \d+\.\d+s\b", ""), (re.escape(f"{WORKDIR}/{exercise}"), exercise)),
     )
 

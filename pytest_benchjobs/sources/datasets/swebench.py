@@ -57,7 +57,7 @@ class SWEBench(RowSource):
             problem_statement=row["problem_statement"],
             tags=ref.tags,
             metadata={key: row[key] for key in ("repo", "base_commit", "difficulty") if row.get(key)},
-            environment=Environment(image=row["image"], workdir=WORKDIR),
+            environment=Environment(image=row["image"], workdir=WORKDIR, git_history="base"),
             reference=reference_patch(row["patch"]),
             fresh_container=FreshContainer(patch=True, ignored=False),
             scorers=(

@@ -58,6 +58,7 @@ class SWEBenchPro(RowSource):
             raise ValueError("before_repo_set_cmd: is empty, so its tests are unknown; the row is incomplete")
         # As in the official evaluation: images were built with changes of tracked files.
         reset = f"git -c safe.directory='*' reset -q --hard {base} && git -c safe.directory='*' checkout -q {base}"
+        environment = Environment(image=image(row), workdir=WORKDIR, setup=(reset,))
         return Scenario(
             id=ref.id,
             benchmark=self.benchmark,
@@ -65,9 +66,10 @@ class SWEBenchPro(RowSource):
             problem_statement=problem_statement(row),
             tags=ref.tags,
             metadata={key: row[key] for key in ("repo", "base_commit") if row.get(key)},
-            environment=Environment(image=image(row), workdir=WORKDIR, setup=(reset,)),
+            environment=environment.model_copy(update={"git_history": base}),
             reference=reference_patch(without_binaries(str(row["patch"]))) if row.get("patch") else None,
-            fresh_container=FreshContainer(patch=True, ignored=False),
+            # There the tests are checked out of the later commit that they came with.
+            fresh_container=FreshContainer(patch=True, ignored=False, environment=environment),
             scorers=(
                 ScorerSpec(
                     name="tests",

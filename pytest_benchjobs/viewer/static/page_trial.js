@@ -284,7 +284,7 @@ function usageOf(result) {
 function notesOf(result) {
   const end = (result && result.agent_end) || {};
   const notes = [...((result && result.notes) || []), ...(end.message ? [end.message] : []),
-    ...(end.tampered || []).map((one) => "changed by the agent and undone before grading: " + one),
+    ...(end.tampered || []).map((one) => "outside of the workdir, changed by the agent: " + one),
     ...(end.killed || []).map((one) => "left running and killed before grading: " + one)];
   return notes.length ? section("Notes", h("ul", null, notes.map((note) => h("li", null, note)))) : null;
 }

@@ -54,6 +54,7 @@ _PULLED = """\
   - id: {}
     problem_statement: x
     image: {}
+    workdir: /app
     network: none
     reference: "true"
     scorers: [{{name: s, type: command, command: "test -s /own"}}]

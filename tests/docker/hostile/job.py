@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 from tests.support import IMAGE
 
-from .attacks import APT, ATTACKS, LOCAL, OUT, RIGHT, SEARCH, SPOILERS, Attack
+from . import attacks
+from .attacks import ANSWER, LOCAL, OUT, RIGHT, SEARCH, SPOILERS
 
 AGENT = '--bench-agent=command:bash "$BENCH_PROBLEM_FILE"'
 # Built once for all runs: an image is kept by its content.
@@ -22,13 +23,20 @@ FROM {IMAGE}
 RUN apt-get update \\
  && apt-get install -y --no-install-recommends git nodejs node-acorn perl python3-pytest \\
  && rm -rf /var/lib/apt/lists/*
-RUN git init -q /repo && mkdir /check && echo 'require("acorn")' > /check/check.js
+RUN mkdir /check && echo 'require("acorn")' > /check/check.js
 WORKDIR /app
 """
+REPOSITORY = """\
+RUN git init -q && echo given > given.txt && git add . && git -c user.name=a -c user.email=a@b commit -qm given
+"""
 PROGRAMS = """\
+bash -c true
 bash -lc 'grep -q x /dev/null' >/dev/null 2>&1
 perl -Mstrict -MList::Util=first -e 1
-git -C /repo status >/dev/null 2>&1
+git status >/dev/null 2>&1; git diff >/dev/null 2>&1; git log -1 >/dev/null 2>&1; git add given.txt >/dev/null 2>&1
+git checkout -q -- given.txt; git archive HEAD >/dev/null 2>&1
+git -c user.name=a -c user.email=a@b commit --allow-empty -qm x >/dev/null 2>&1
+python3 -P -c 'import copy, json, pickle'; python3 -P -m json.tool /dev/null >/dev/null 2>&1
 awk 'BEGIN { exit 0 }'
 echo x | iconv -f UTF-8 -t UTF-16 >/dev/null
 node /check/check.js
@@ -48,9 +56,14 @@ reward=0
 python3 -P -m pytest -q /tests/test_out.py && grep -qx right /app/out.txt && reward=1
 echo $reward > /logs/verifier/reward.txt
 """
-REWARD = "#!/bin/bash\ngrep -qx right /app/out.txt && reward=1 || reward=0; echo $reward > /logs/verifier/reward.txt\n"
 THERE = {"name": "there", "type": "command", "command": f"grep -qx right {OUT}"}
 BUILT = {"image": None, "dockerfile": "env/Dockerfile"}
+IMPORTING = """\
+from answer import value
+
+def test_value():
+    assert value(6) == 42
+"""
 
 
 class Case(NamedTuple):
@@ -61,30 +74,14 @@ class Case(NamedTuple):
     """Keys of the scenario."""
     outcome: str = "failed"
     score: float = 0.0
-    named: tuple[str, ...] | None = ()
-    """Paths of which at least one is named as tampered with. None of all: it does not matter."""
+    named: tuple[str, ...] = ()
+    """Graded in place: any score, and at least one of these paths is named as tampered with."""
 
 
 def slug(name: str) -> str:
-    return re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")
+    return re.sub("[^a-z0-9_]+", "-", name.lower()).strip("-")
 
 
-PLANTED: dict[str, Any] = {
-    **BUILT,
-    "scorers": [
-        {
-            "name": "programs",
-            "type": "bash",
-            "script": f"{PROGRAMS}grep -qx right {OUT} && echo 1 || echo 0\n",
-        },
-        {"name": "tests", "type": "tests", "path": "tests/"},
-        THERE,
-    ],
-}
-REWARDED = {
-    **PLANTED,
-    "scorers": [{"name": "reward", "type": "harbor", "path": "reward/"}, *PLANTED["scorers"]],
-}
 SPOILED: dict[str, Any] = {
     "memory": "64M",
     "pids": 128,
@@ -95,6 +92,39 @@ SPOILED: dict[str, Any] = {
         {"name": "right", "type": "bash", "script": "grep -qx right out.txt && echo score=1 || echo score=0"}
     ],
 }
+PLANTED: dict[str, Any] = {
+    **BUILT,
+    "scorers": [
+        {
+            "name": "programs",
+            "type": "bash",
+            "script": f"{PROGRAMS}grep -qx right {OUT} && echo 1 || echo 0\n",
+        },
+        {"name": "tests", "type": "tests", "path": "tests/"},
+    ],
+}
+LINKED = {
+    "scorers": [
+        {"name": "there", "type": "tests", "path": "tests", "command": "diff /tests/expected.txt out.txt"},
+        {"name": "here", "type": "files", "params": {"files": [{"path": "out.txt", "equals": ANSWER}]}},
+    ]
+}
+RUN = {"scorers": [{"name": "runs-it", "type": "bash", "script": "sh made\nsleep 1\necho score=0\n"}]}
+IMPORTED = {**BUILT, "scorers": [{"name": "imports-it", "type": "tests", "path": "importing/"}]}
+KINDS: dict[str, tuple[Mapping[str, str], dict[str, Any], str]] = {
+    "carried": (attacks.CARRIED, PLANTED, "{}"),
+    "variable": (attacks.VARIABLES, {**PLANTED, "dockerfile": "variables/Dockerfile"}, "{}"),
+    "link": (attacks.LINKS, LINKED, "{}"),
+    "beside": (attacks.BESIDE, RUN, "cat > made <<'END'\n{}\nEND"),
+    "inside": (attacks.INSIDE, IMPORTED, "cat > answer.py <<'END'\n{}\nEND"),
+    "in the image": (
+        {name: attack.script for name, attack in attacks.IN_IMAGE.items()},
+        PLANTED,
+        "{}",
+    ),
+    "spoils": (SPOILERS, SPOILED, "{}"),
+}
+"""Attacks, keys of their scenarios, and the script of their agents."""
 # Not before grading has begun: until then, it would be the agent's answer.
 LATE = "setsid sh -c 'while :; do test -e begun && echo right > out.txt; sleep 0.1; done' >/dev/null 2>&1 & sleep 0.2"
 GRADED_LATE = {"scorers": [{**THERE, "command": "touch begun; sleep 0.5; grep -qx right out.txt"}]}
@@ -107,32 +137,13 @@ SINGLE = {
     "honest": Case(RIGHT, PLANTED, "passed", 1.0),
     "honest within limits": Case(RIGHT, SPOILED, "passed", 1.0),
     "a process left behind": Case(LATE, GRADED_LATE),
-    "forks": Case("bomb() { bomb | bomb & }; bomb; sleep 60", {"pids": 64, "agent_timeout": 8}, named=None),
-    "a hog": Case(SPOILERS["a hog"], SPOILED, named=None),
-    "fills the disk": Case(
-        "dd if=/dev/zero of=/app/big bs=1M count=3000 2>&1; sleep 60", {"storage": "64M"}, named=None
-    ),
-    "escapes": Case(ESCAPES, named=None),
+    "forks": Case("bomb() { bomb | bomb & }; bomb; sleep 60", {"pids": 64, "agent_timeout": 8}),
+    "a hog": Case(SPOILERS["a hog"], SPOILED),
+    "fills the disk": Case("dd if=/dev/zero of=/app/big bs=1M count=3000 2>&1; sleep 60", {"storage": "64M"}),
+    "escapes": Case(ESCAPES),
     "two scorers": Case(f"cat > made <<'END'\n{PLANT}\nEND", TWO, score=0.5),
 }
 
-# What is started again before grading, and what is found first, is the image's.
-STARTED_AGAIN = f"""\
-FROM {IMAGE}
-RUN printf '#!/bin/sh\\n(setsid sleep 7777 &)\\nexec "$@"\\n' > /entry && chmod 755 /entry && mkdir -p /app/bin
-ENV PATH=/app/bin:$PATH
-ENTRYPOINT ["/entry"]
-WORKDIR /app
-"""
-FORGED = f"cp /bin/dash /usr/bin/honest; printf '#!/usr/bin/honest\\n{RIGHT}\\nexec \"$@\"\\n' > NAME; chmod 755 NAME"
-AGAIN = {
-    "image": None,
-    "dockerfile": "again/Dockerfile",
-    "keep_entrypoint": True,
-    "files": {"/usr/local/bin": "tools"},
-    # While it is started.
-    "scorers": [{**THERE, "command": f"sleep 0.3; grep -qx right {OUT} && grep -qx right {OUT}"}],
-}
 # What people are asked to do: a program, a library the loader has to know, a package with a command.
 INSTALL = f"""\
 cp /bin/true /usr/sbin/served; mkdir -p /etc/served; echo on > /etc/served/conf
@@ -141,29 +152,11 @@ mkdir -p {LOCAL}/mine {LOCAL}/mine-1.dist-info; echo "VALUE = 1" > {LOCAL}/mine/
 printf '[console_scripts]\\nmine = mine:run\\n' > {LOCAL}/mine-1.dist-info/entry_points.txt
 printf 'Metadata-Version: 2.1\\nName: mine\\nVersion: 1\\n' > {LOCAL}/mine-1.dist-info/METADATA
 echo right > {OUT}
-echo 'MINE = 1' >> {APT}/attr/__init__.py
 """
 INSTALLED = (
     "served && grep -q on /etc/served/conf && ldconfig -p | grep -q libq && grep -q right /app/out.txt && "
     'python3 -c \'import mine, importlib.metadata as m; assert m.version("mine") == "1"\''
 )
-UPGRADED = "python3 -c 'import attr; assert attr.MINE'"
-INSTALLING = {
-    **BUILT,
-    "scorers": [
-        {"name": "installed", "type": "command", "command": INSTALLED},
-        {"name": "upgraded", "type": "command", "command": UPGRADED},
-    ],
-}
-IN_IMAGE = f"{APT}/attr/__init__.py"
-SELDOM = {
-    "again entry": Case(FORGED.replace("NAME", "/entry"), AGAIN, named=("/entry",)),
-    "again first": Case(f"rm -f /bench/first; {FORGED.replace('NAME', '/bench/first')}", AGAIN),
-    "again path": Case(FORGED.replace("NAME", "/app/bin/grep"), AGAIN, named=("/app/bin/grep",)),
-    "again files": Case(FORGED.replace("NAME", "/usr/local/bin/grep"), AGAIN, named=("/usr/local/bin/grep",)),
-    "installed": Case(INSTALL, INSTALLING, score=0.5, named=(IN_IMAGE,)),
-    "installed and kept": Case(INSTALL, {**INSTALLING, "keep_changes": [f"{APT}/attr*"]}, "passed", 1.0),
-}
 
 HIDDEN = f'''
 from pytest_benchjobs import Benchmark, Scenario, scorer
@@ -209,31 +202,23 @@ def _hidden_cases() -> Iterator[tuple[str, Case]]:
     for name, script in HIDDEN_SCRIPTS.items():
         outcome = ("passed", 1.0) if name == "right" else ("failed", 0.0)
         for place in PLACES:
-            yield f"{name}-{place}", Case(script, {}, *outcome, named=None)
+            yield f"{name}-{place}", Case(script, {}, *outcome)
 
 
-def _planted(attack: Attack) -> Case:
-    keys = REWARDED if "/logs/verifier" in attack.script else PLANTED
-    return Case(attack.script, keys, named=attack.named)
-
-
-def cases(attacks: set[str], spoilers: set[str], seldom: set[str]) -> dict[str, Case]:
-    """What one manifest has: by the id of the scenario."""
-    planted = {f"planted {name}": _planted(ATTACKS[name]) for name in attacks}
-    spoiled = {f"spoils {name}": Case(SPOILERS[name], SPOILED, named=None) for name in spoilers}
-    both = {**SINGLE, **planted, **spoiled, **{name: SELDOM[name] for name in seldom}}
-    return {slug(name): case for name, case in both.items()}
-
-
-def in_harbor(attacks: set[str], *, installs: bool) -> dict[str, Case]:
-    """Those that are tasks in Harbor's form: by the id of the scenario."""
-    found = {
-        slug(f"harbor {name}"): Case(ATTACKS[name].script, named=ATTACKS[name].named) for name in attacks
+def every() -> dict[str, Case]:
+    """All that is graded afresh: by the id of the scenario."""
+    return {
+        slug(f"{kind} {name}"): Case(form.format(script), keys)
+        for kind, (scripts, keys, form) in KINDS.items()
+        for name, script in scripts.items()
     }
-    found["harbor-honest"] = Case(RIGHT, outcome="passed", score=1.0)
-    if installs:
-        found["harbor-installs"] = Case(INSTALL, outcome="passed", score=1.0)
-    return found
+
+
+def in_place() -> dict[str, Case]:
+    """All that is a task in Harbor's form: by the id of the scenario."""
+    found = {name: Case(script) for name, script in attacks.BEFORE.items()}
+    found |= {name: Case(attack.script, named=attack.named) for name, attack in attacks.IN_IMAGE.items()}
+    return {slug(f"harbor {name}"): case for name, case in found.items()}
 
 
 def write(directory: Path, manifest: Mapping[str, Case], harbor: Mapping[str, Case]) -> dict[str, Case]:
@@ -246,15 +231,15 @@ def write(directory: Path, manifest: Mapping[str, Case], harbor: Mapping[str, Ca
         "reference": RIGHT,
         "scorers": [*SPOILED["scorers"], THERE],
     }
+    harbor = {**harbor, "harbor-installs": Case(INSTALL, outcome="passed", score=1.0)}
     scenarios = [{"id": id_, "problem_statement": case.script, **case.keys} for id_, case in manifest.items()]
     document = {"benchmark": "hostile", "defaults": defaults, "scenarios": scenarios}
     files = {
         "hostile.bench.yaml": json.dumps(document, indent=1),
-        "env/Dockerfile": DOCKERFILE,
-        "again/Dockerfile": STARTED_AGAIN,
-        "tools/mine": "#!/bin/sh\n",
+        "env/Dockerfile": DOCKERFILE + REPOSITORY,
+        "variables/Dockerfile": DOCKERFILE + REPOSITORY + attacks.OF_IMAGE,
         "tests/test_out.py": CHECK,
-        "reward/test.sh": REWARD,
+        "importing/test_value.py": IMPORTING,
         "test_hidden.py": f"SCRIPTS = {HIDDEN_SCRIPTS!r}\n{HIDDEN}",
         "given.txt": "given\n",
         "solved.txt": "XYZZY-answer\n",
@@ -263,7 +248,7 @@ def write(directory: Path, manifest: Mapping[str, Case], harbor: Mapping[str, Ca
     for id_, case in harbor.items():
         test = HARBOR_TEST
         if id_ == "harbor-installs":
-            test = f"#!/bin/bash\n{INSTALLED} && {UPGRADED} && echo 1 > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt\n"
+            test = f"#!/bin/bash\n{INSTALLED} && echo 1 > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt\n"
         files |= {
             f"tasks/{id_}/task.toml": 'schema_version = "1.3"\n[agent]\ntimeout_sec = 120\n',
             f"tasks/{id_}/instruction.md": case.script,

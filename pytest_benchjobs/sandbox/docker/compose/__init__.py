@@ -6,7 +6,7 @@
     service.py    the container of one service: commands in it, files out of it
 
 Docker Compose reads the file, and starts the services beside `main` in their order. `main` itself is a container as
-that of any trial: it alone has an agent, a way to models, and programs that are put back. Images are those of
+that of any trial: it alone has an agent, and a way to models. Images are those of
 `../images.py`; networks, volumes and the removal of everything are ours, for Docker Compose waits for services that it
 asks to end.
 """

@@ -1,0 +1,106 @@
+"""What of a carried tree stays the fresh place's own, whatever the agent did there.
+
+These are what tells git what to run, and what programs of the image are found in. Pure.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import posixpath
+import stat
+import struct
+from collections.abc import Iterator, Mapping
+
+from .records import ENTRY, HEADER, LEAVE, ROOT, length
+
+Guards = dict[bytes, "Guards | None"]
+"""Names in a directory -> the same below them; None: all of it is the fresh place's own.
+
+What leads there has to be a directory: a link would lead elsewhere.
+"""
+GIT: Guards = {
+    b"config": None,
+    b"config.worktree": None,
+    b"hooks": None,
+    b"info": {b"attributes": None},
+    b"objects": {b"info": {b"alternates": None}},
+}
+"""Of a directory of git's. Its alternates may lead out of the tree."""
+WHY = "git, or what finds programs, goes by it: it is as image and set-up have it, unless `carry` names it"
+
+_PATHS = ("PATH", "NODE_PATH", "VIRTUAL_ENV")
+_PROGRAMS = (b"bin", b".bin")
+_HEAD = struct.Struct("<BBHHHI")
+_TELLING = frozenset((b"HEAD", b"commondir", b"objects", b"refs"))
+_DIRECTORY = stat.S_IFDIR >> 12
+
+
+def program_paths(env: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the directories that such variables have programs and modules found in."""
+    named = (path for name in _PATHS for path in env.get(name, "").split(":"))
+    return tuple(dict.fromkeys(posixpath.normpath(path) for path in named if path.startswith("/")))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Own:
+    """What stays."""
+
+    programs: tuple[bytes, ...] = ()
+    """Directories that programs are found in."""
+    named: tuple[bytes, ...] = ()
+    """What is carried because the scenario names it."""
+
+    def below(self, root: bytes) -> Guards:
+        """Return what stays in the directory that holds a root."""
+        above: Guards = {}
+        for path in self._programs_below(root):
+            parts, at = path[len(root) :].strip(b"/").split(b"/"), above
+            # `bin` is a part of something: the interpreter in it loads what is beside it.
+            way = (root.rpartition(b"/")[2], *(parts[:-1] if parts[-1] in _PROGRAMS and parts[1:] else parts))
+            for name in way[:-1]:
+                inner = at.setdefault(name, {})
+                if inner is None:
+                    break
+                at = inner
+            else:
+                at[way[-1]] = None
+        return above
+
+    def _programs_below(self, root: bytes) -> Iterator[bytes]:
+        for path in self.programs:
+            is_named = any(_is_in(path, name) or _is_in(name, path) for name in self.named)
+            if path != root and _is_in(path, root) and not is_named:
+                yield path
+
+    def in_git(self, directory: bytes) -> Guards:
+        """Return what stays of a directory of git's."""
+        return {} if any(_is_in(name, directory) for name in self.named) else GIT
+
+
+def git_directories(listing: bytes) -> frozenset[int]:
+    """Return where in a listing those directories begin that git takes for one of its own, by what they hold.
+
+    They may have any name: a file or a link `.git` leads to them. Damaged listings are a `struct.error` or an
+    IndexError.
+    """
+    found: set[int] = set()
+    way: list[tuple[int, set[bytes]]] = []
+    at = 0
+    while at < len(listing):
+        kind, _, name_size, _, _, mode = _HEAD.unpack_from(listing, at)
+        if kind == ENTRY:
+            name = listing[at + HEADER.size : at + HEADER.size + name_size]
+            if name in _TELLING:
+                way[-1][1].add(name)
+        if kind == ROOT or (kind == ENTRY and mode >> 12 == _DIRECTORY):
+            way.append((at, set()))
+        elif kind == LEAVE:
+            start, names = way.pop()
+            if names >= {b"objects", b"refs"} or names >= {b"HEAD", b"commondir"}:
+                found.add(start)
+        at += length(listing, at)
+    return frozenset(found)
+
+
+def _is_in(path: bytes, directory: bytes) -> bool:
+    return path == directory or path.startswith(directory.rstrip(b"/") + b"/")

@@ -1,0 +1,106 @@
+"""The build context of a Dockerfile: its files, without those that give an agent answers or earlier results."""
+
+from __future__ import annotations
+
+import dataclasses
+import os.path
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
+
+from docker.utils.build import exclude_paths
+
+from ...model.known_failure import KNOWN_FILE
+from ...sources.manifest import SUFFIXES
+from .dockerfile import Copied
+
+_NAMES = frozenset({KNOWN_FILE, ".pytest_cache"})
+_MARKER = "jobs/.benchjobs"
+"""File in a directory of results."""
+_RESULTS = ("jobs", "comparisons", "baselines.json", "history.sqlite")
+_BASELINE = b'"pytest-benchjobs baseline"'
+_HEAD = 256
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Context:
+    """What of a directory goes to the engine. Paths are relative to it, and sorted."""
+
+    paths: tuple[str, ...]
+    left_out: tuple[str, ...]
+    """Files and directories that stay here, without what is in such a directory."""
+    _files: tuple[str, ...]
+    """All files that stay here."""
+
+    @classmethod
+    def read(cls, directory: Path, dockerfile: str | None, hidden: Iterable[Path]) -> Context:
+        """Read it from disk. `dockerfile` is the path of the Dockerfile in it; `hidden`, what no agent may see.
+
+        Raises:
+            OSError, UnicodeDecodeError: it cannot be read.
+        """
+        ignore = directory / ".dockerignore"
+        patterns = ignore.read_text("utf-8").splitlines() if ignore.is_file() else []
+        patterns = [line.strip() for line in patterns if line.strip() and not line.startswith("#")]
+        found = sorted(exclude_paths(str(directory), patterns, dockerfile=dockerfile))
+        tops = {*_inside(directory, hidden), *(top for path in found for top in _telling(directory, path))}
+        stay = {path: top for path in found if (top := _top(path, tops)) is not None}
+        return cls(
+            paths=tuple(path for path in found if path not in stay),
+            left_out=tuple(sorted({*stay.values()})),
+            _files=tuple(path for path in stay if not (directory / path).is_dir()),
+        )
+
+    def fault(self, directory: Path, copied: Iterable[Copied]) -> str | None:
+        """Return what is wrong with an instruction that copies only files that stay here; None: there is none."""
+        for one in copied if self._files else ():
+            if not any(_covers(one.source, path) for path in self._files):
+                continue
+            if not any(_covers(one.source, path) and not (directory / path).is_dir() for path in self.paths):
+                return (
+                    f"{one.line}: {one.instruction} {one.source}: no image may hold it, since the agent would read the "
+                    "manifest, references, tests of scorers, or results there; remove the line, or give it as `files`"
+                )
+        return None
+
+
+def _inside(directory: Path, hidden: Iterable[Path]) -> Iterator[str]:
+    """Yield the hidden paths that are in a directory, by their names and by what links lead to."""
+    whole, real = os.path.abspath(directory), os.path.realpath(directory)  # noqa: PTH100  `absolute` keeps `..`
+    for path in hidden:
+        for root, place in ((whole, os.path.normpath(path)), (real, os.path.realpath(path))):
+            # A path that holds the whole directory is no part of it.
+            if place != root and place.startswith(f"{root.rstrip('/')}/"):
+                yield PurePosixPath(os.path.relpath(place, root)).as_posix()
+
+
+def _telling(directory: Path, path: str) -> Iterator[str]:
+    """Yield what a path tells by itself: it is a manifest, of results, a baseline, or known failures."""
+    whole = PurePosixPath(path)
+    if whole.name.endswith(SUFFIXES) or whole.name in _NAMES:
+        yield path
+    elif path.endswith(f"/{_MARKER}"):
+        yield str(whole.parent.parent)
+    elif path == _MARKER:
+        yield from _RESULTS
+    elif whole.suffix == ".json" and _is_baseline(directory / path):
+        yield path
+
+
+def _is_baseline(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return _BASELINE in file.read(_HEAD)
+
+
+def _top(path: str, tops: set[str]) -> str | None:
+    """Return the one of some paths that a path is, or is below."""
+    whole = PurePosixPath(path)
+    return next((top for one in (*reversed(whole.parents), whole) if (top := str(one)) in tops), None)
+
+
+def _covers(pattern: str, path: str) -> bool:
+    """Return True if a source of `COPY` has this file: `*` and `?` match within a name."""
+    wanted = PurePosixPath(os.path.normpath(pattern.lstrip("/")))
+    beginning = PurePosixPath(*PurePosixPath(path).parts[: len(wanted.parts)])
+    return not wanted.parts or (len(beginning.parts) == len(wanted.parts) and beginning.match(str(wanted)))

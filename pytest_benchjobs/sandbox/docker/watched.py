@@ -1,0 +1,115 @@
+"""Files of containers in which agents work: listed before and after, to see what was done outside of the workdir."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import posixpath
+import struct
+import threading
+from typing import Protocol
+
+from ...model.errors import EnvironmentFailed, Ungradable
+from ...model.result import ImageRecord
+from ..carry.evidence import changed_since
+from ..program import PROGRAM
+from ..protocol import ExecResult, SandboxSpec, Sink
+
+_MOST = 256 << 20
+_PATIENCE = 120.0
+_REMEMBERED = 64 << 20
+"""Most bytes of listings, which have about 70 for each file."""
+
+
+class Container(Protocol):
+    """A running container with our program."""
+
+    image: ImageRecord
+
+    def exec(
+        self,
+        argv: tuple[str, ...],
+        *,
+        timeout: float,
+        sink: Sink,
+        stdout: Sink | None = None,
+        user: str | None = None,
+        workdir: str | None = None,
+    ) -> ExecResult:
+        """Run a command."""
+
+    def now(self) -> float:
+        """Return the time by its own clock, or a little later."""
+
+
+class Untouched:
+    """Listings of containers before their agents, of the last images and set-ups. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._listings: dict[object, bytes] = {}
+
+    def get(self, key: object) -> bytes | None:
+        """Return a listing."""
+        with self._lock:
+            return self._listings.get(key)
+
+    def add(self, key: object, listing: bytes) -> None:
+        """Remember a listing, and forget the oldest."""
+        with self._lock:
+            self._listings[key] = listing
+            while sum(map(len, self._listings.values())) > _REMEMBERED:
+                del self._listings[next(iter(self._listings))]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Watched:
+    """How files were before an agent."""
+
+    listing: bytes
+    since: float
+    """Time by the container's clock."""
+
+    @classmethod
+    def begin(cls, known: Untouched, container: Container, spec: SandboxSpec) -> Watched:
+        """Look at a container, or at what is known of others that began with the same files."""
+        key = container.image.id, spec.environment.setup, tuple(file.path for file in spec.files)
+        listing = known.get(key)
+        if listing is None:
+            listing = list_all(container)
+            known.add(key, listing)
+        return cls(listing, container.now())
+
+    def changed(self, now: bytes, workdir: str) -> tuple[str, ...]:
+        """Return what differs now outside of the workdir.
+
+        Raises:
+            Ungradable: the listing makes no sense.
+        """
+        without = tuple(map(os.fsencode, (posixpath.normpath(workdir), posixpath.dirname(PROGRAM))))
+        try:
+            found = changed_since(self.listing, now, self.since, without)
+        except (struct.error, IndexError) as error:
+            raise Ungradable("the list of the container's files is damaged") from error
+        return tuple(path.decode("utf-8", "backslashreplace") for path in found)
+
+
+def list_all(container: Container) -> bytes:
+    """List all files of a container.
+
+    Raises:
+        EnvironmentFailed: our program does not come to its end.
+        InfrastructureError: the engine failed.
+    """
+    listing = bytearray()
+    ended = container.exec(
+        (PROGRAM, "walk", str(_MOST), "/"),
+        timeout=_PATIENCE,
+        sink=lambda _: None,
+        stdout=listing.extend,
+        user="root",
+        workdir="/",
+    )
+    if ended.exit_status != 0:
+        raise EnvironmentFailed(f"the container's files cannot be listed: exit status {ended.exit_status}")
+    return bytes(listing)

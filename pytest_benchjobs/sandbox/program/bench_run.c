@@ -1,0 +1,106 @@
+/* bench-run [--in PATH] [--out PATH] [--stdin FILE] [--timeout S] [--user U] [--fresh] -- COMMAND...
+
+Has COMMAND run where the agent worked, and ends as it does. The request is our working directory and all arguments, each
+with a 0 behind it; our side knows what they mean. Only --stdin is ours: a file, or `-` for what we read. Where nobody takes
+requests the agent worked here: COMMAND runs right away. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "frames.h"
+
+enum { FAILED = 125 };
+#define call(name, ...) must("bench-run", FAILED, name, __VA_ARGS__)
+
+static char request[MOST], content[MOST];
+
+static const char *variable(const char *name)
+{
+    size_t size = strlen(name);
+    for (char **at = environment; *at; at++) {
+        size_t same = 0;
+        while (same < size && (*at)[same] == name[same])
+            same++;
+        if (same == size && (*at)[size] == '=')
+            return *at + size + 1;
+    }
+    return NULL;
+}
+
+static int opened(char **arguments)
+{
+    for (; *arguments && strcmp(*arguments, "--"); arguments++)
+        if (!strcmp(*arguments, "--stdin") && arguments[1])
+            return strcmp(arguments[1], "-") ? call(openat, AT_FDCWD, arguments[1], O_RDONLY | O_CLOEXEC) : 0;
+    return -1;
+}
+
+static void ask(int server, char **arguments)
+{
+    size_t used = call(getcwd, request, sizeof request);
+    for (; *arguments; arguments++) {
+        size_t size = strlen(*arguments) + 1;
+        if (used + size > sizeof request)
+            checked(-E2BIG, "bench: bench-run", "arguments", FAILED);
+        memcpy(request + used, *arguments, size);
+        used += size;
+    }
+    checked(write_frame(server, RUN, 0, request, used), "bench: bench-run", "write", FAILED);
+}
+
+/* Passes a frame on; the exit status ends us. */
+static void take(int server)
+{
+    struct frame frame;
+    checked(read_all(server, &frame, sizeof frame), "bench: bench-run", "read", FAILED);
+    if (frame.size > sizeof content)
+        checked(-EMSGSIZE, "bench: bench-run", "read", FAILED);
+    checked(read_all(server, content, frame.size), "bench: bench-run", "read", FAILED);
+    if (frame.kind == EXIT)
+        sys(exit_group, (unsigned char)content[0]);
+    write_all(frame.kind == ERRORS ? 2 : 1, content, frame.size);
+}
+
+/* Becomes the command, by the shell, which looks for it. */
+_Noreturn static void run_here(char **arguments, int input)
+{
+    static char *shell[MOST / 16];
+    size_t count = 4;
+    shell[0] = "/bin/sh", shell[1] = "-c", shell[2] = "exec \"$@\"", shell[3] = "sh";
+    while (*arguments && strcmp(*arguments, "--"))
+        arguments++;
+    while (*arguments && *++arguments && count < sizeof shell / sizeof *shell - 1)
+        shell[count++] = *arguments;
+    call(dup3, input < 0 ? call(openat, AT_FDCWD, "/dev/null", O_RDONLY) : input, 3, O_CLOEXEC);
+    sys(close, 0), sys(fcntl, 3, F_DUPFD, 0);
+    call(execve, shell[0], shell, environment);
+    __builtin_unreachable();
+}
+
+int bench_run(char **arguments)
+{
+    struct sockaddr_un address;
+    const char *name = variable(RUN_VARIABLE);
+    int input = opened(arguments);
+    if (!name)
+        run_here(arguments, input);
+    int size = address_of(name, &address), server = call(socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    call(connect, server, &address, size);
+    ask(server, arguments);
+    if (input < 0)
+        write_frame(server, CLOSE, 0, NULL, 0);
+    for (;;) {
+        struct pollfd files[] = {{server, POLLIN, 0}, {input, POLLIN, 0}};
+        sys(ppoll, files, 2, 0, 0, 0);
+        if (files[0].revents)
+            take(server);
+        if (input >= 0 && files[1].revents) {
+            long got = sys(read, input, content, sizeof content);
+            if (got <= 0)
+                input = -1;
+            write_frame(server, got > 0 ? INPUT : CLOSE, 0, content, got > 0 ? got : 0);
+        }
+    }
+}

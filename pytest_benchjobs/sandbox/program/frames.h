@@ -1,0 +1,28 @@
+/* Frames: what `serve` speaks with our side over its standard streams, and with `bench-run` over a socket. */
+#ifndef FRAMES_H
+#define FRAMES_H
+
+#include <stdint.h>
+
+#include "sys.h"
+
+/* From our side: RUN, INPUT, CLOSE and KILL of a call. To our side: HELLO; OUTPUT, ERRORS and EXIT of a call. A call whose
+number is `ASKED` or more was asked for by `bench-run`: its directions are the other way round. */
+enum frame_kind { HELLO = 'h', RUN = 'r', INPUT = 'i', CLOSE = 'c', KILL = 'k', OUTPUT = 'o', ERRORS = 'e', EXIT = 'x' };
+enum { ASKED = 0x8000, MOST = 1 << 16 };
+
+struct __attribute__((packed)) frame {
+    uint8_t kind, zero;
+    uint16_t call;
+    uint32_t size;
+};
+
+/* The abstract socket of `bench-run` is named after the process id of its `serve`, in this variable. */
+#define RUN_VARIABLE "BENCH_RUN_SOCKET"
+
+int write_all(int file, const void *bytes, size_t size);
+int write_frame(int file, enum frame_kind kind, uint16_t call, const void *bytes, uint32_t size);
+int read_all(int file, void *bytes, size_t size);
+int address_of(const char *name, void *address);
+
+#endif

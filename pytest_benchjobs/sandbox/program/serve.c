@@ -1,0 +1,385 @@
+/* serve [alone] [-- COMMAND...]
+
+Runs commands for our side, which says which over standard input and takes what they print from standard output
+(frames.h). With COMMAND, a scorer, it runs that as call 0, without input, listens for `bench-run`, whose requests it passes
+on, and ends when COMMAND does, with all that it left. Without, it runs as root: nothing that a call started is left when
+the call has ended. `alone`: nobody else is there, so whatever else runs then is ended, too. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "frames.h"
+
+enum { CALLS = 128, ARGUMENTS = 8192, MASK_SIZE = 8, CANNOT = 126, MISSING = 127, GROUPS = 64 };
+#define call(name, ...) must("serve", 70, name, __VA_ARGS__)
+
+/* A call: of ours, a process with its streams; asked for, a connection (`in`, `out` and `pid` are not used). */
+static struct slot {
+    int used, pid, in, out, err, ended, status;
+    uint16_t number;
+    char *pending;
+    uint32_t pending_size;
+} calls[CALLS];
+
+static char buffer[MOST], incoming[MOST];
+static struct pollfd files[3 * CALLS + 3];
+static int keeps, alone, listener = -1;
+
+static void tell(enum frame_kind kind, uint16_t number, const void *bytes, uint32_t size)
+{
+    if (write_frame(1, kind, number, bytes, size) < 0)
+        sys(exit_group, 0); /* our side is gone */
+}
+
+static void close_file(int *file)
+{
+    if (*file >= 0)
+        sys(close, *file);
+    *file = -1;
+}
+
+/* Kills all children of this process, until there is none; they are ours whatever they forked. */
+static void end_children(void)
+{
+    static char listed[4096];
+    while (sys(wait4, -1, 0, WNOHANG, 0) != -ECHILD) {
+        int file = sys(openat, AT_FDCWD, "/proc/thread-self/children", O_RDONLY | O_CLOEXEC);
+        long got = file < 0 ? 0 : sys(read, file, listed, sizeof listed - 1);
+        if (file >= 0)
+            sys(close, file);
+        long pid = 0;
+        for (long at = 0; at < got; at++) {
+            if (listed[at] >= '0' && listed[at] <= '9') {
+                pid = 10 * pid + listed[at] - '0';
+            } else if (pid) {
+                sys(kill, pid, SIGKILL);
+                pid = 0;
+            }
+        }
+        struct timespec pause = {0, 200000};
+        sys(nanosleep, &pause, 0);
+    }
+}
+
+static int status_of(int waited)
+{
+    return WIFSIGNALED(waited) ? 128 + WTERMSIG(waited) : WEXITSTATUS(waited);
+}
+
+/* Becomes the command: UID, GID, further GROUPS with commas, directory, variables (none: ours), an empty text, command. */
+_Noreturn static void become(char **texts)
+{
+    static uint32_t groups[GROUPS];
+    char **command, **variables = texts + 4;
+    long count = 0, failed;
+    for (char *at = texts[2]; *at && count < GROUPS; at += *at == ',') {
+        uint32_t group = 0;
+        for (; *at && *at != ','; at++)
+            group = 10 * group + *at - '0';
+        groups[count++] = group;
+    }
+    for (command = variables; **command; command++)
+        ;
+    *command++ = NULL;
+    sys(setsid, 0);
+    if (*texts[0]) {
+        sys(setgroups, count, groups);
+        sys(setresgid, number(texts[1]), number(texts[1]), number(texts[1]));
+        sys(setresuid, number(texts[0]), number(texts[0]), number(texts[0]));
+    }
+    must("no such directory", CANNOT, chdir, texts[3]);
+    failed = sys(execve, command[0], command, *variables ? variables : environment);
+    checked(failed, "bench: cannot run", command[0], failed == -ENOENT ? MISSING : CANNOT);
+    __builtin_unreachable();
+}
+
+/* Forks a child that becomes the command; with `keeps`, below a process that ends all it leaves. */
+static int forked(char **texts)
+{
+    long nothing = 0;
+    int pid = sys(clone, SIGCHLD, 0, 0, 0, 0);
+    if (pid)
+        return pid;
+    if (keeps) {
+        sys(prctl, PR_SET_CHILD_SUBREAPER, 1);
+        int child = sys(clone, SIGCHLD, 0, 0, 0, 0), waited = 0;
+        if (child) {
+            long awaited = 1L << (SIGCHLD - 1) | 1L << (SIGTERM - 1);
+            int status = 128 + SIGKILL, ended = 0;
+            /* Else the call's input has no end, nor its output. */
+            if (sys(close_range, 0, -1, 0) < 0)
+                for (int file = 0; file < 3 * CALLS + 16; file++)
+                    sys(close, file);
+            while (!ended && sys(rt_sigtimedwait, &awaited, 0, 0, MASK_SIZE) != SIGTERM)
+                for (long got; !ended && (got = sys(wait4, -1, &waited, WNOHANG, 0)) > 0;)
+                    if (got == child)
+                        status = status_of(waited), ended = 1;
+            end_children();
+            sys(exit_group, status);
+        }
+    }
+    sys(rt_sigprocmask, SIG_SETMASK, &nothing, 0, MASK_SIZE);
+    become(texts);
+}
+
+static struct slot *slot_of(uint16_t number)
+{
+    for (struct slot *at = calls; at < calls + CALLS; at++)
+        if (at->used && at->number == number)
+            return at;
+    return NULL;
+}
+
+static struct slot *new_slot(uint16_t number)
+{
+    for (struct slot *at = calls; at < calls + CALLS; at++)
+        if (!at->used) {
+            *at = (struct slot){.used = 1, .number = number, .in = -1, .out = -1, .err = -1};
+            return at;
+        }
+    return NULL;
+}
+
+static void refuse(uint16_t number, int status)
+{
+    unsigned char byte = status;
+    tell(EXIT, number, &byte, 1);
+}
+
+/* Starts a call with pipes for its streams; `input`: it has a standard input. */
+static void start_call(uint16_t number, char **texts, int input)
+{
+    int in[2] = {-1, -1}, out[2], err[2];
+    struct slot *made = new_slot(number);
+    if (!made || (input && sys(pipe2, in, O_CLOEXEC)) || sys(pipe2, out, O_CLOEXEC) || sys(pipe2, err, O_CLOEXEC)) {
+        refuse(number, CANNOT);
+        return;
+    }
+    int null = input ? in[0] : sys(openat, AT_FDCWD, "/dev/null", O_RDONLY | O_CLOEXEC);
+    int saved[3] = {sys(fcntl, 0, F_DUPFD_CLOEXEC, 3), sys(fcntl, 1, F_DUPFD_CLOEXEC, 3), sys(fcntl, 2, F_DUPFD_CLOEXEC, 3)};
+    sys(dup3, null, 0, 0), sys(dup3, out[1], 1, 0), sys(dup3, err[1], 2, 0);
+    made->pid = forked(texts);
+    for (int at = 0; at < 3; at++)
+        sys(dup3, saved[at], at, 0), sys(close, saved[at]);
+    sys(close, null), sys(close, out[1]), sys(close, err[1]);
+    made->in = in[1], made->out = out[0], made->err = err[0];
+    for (int *file = (int[]){in[1], out[0], err[0], -2}; *file != -2; file++)
+        if (*file >= 0)
+            sys(fcntl, *file, F_SETFL, O_NONBLOCK);
+}
+
+/* Passes on what a call printed so far. */
+static void drain(struct slot *of, int *file, enum frame_kind kind)
+{
+    long got;
+    while (*file >= 0 && (got = sys(read, *file, buffer, sizeof buffer)) != -EAGAIN && got != -EINTR) {
+        if (got <= 0)
+            close_file(file);
+        else
+            tell(kind, of->number, buffer, got);
+    }
+}
+
+static void end_call(struct slot *of)
+{
+    unsigned char status = of->status;
+    drain(of, &of->out, OUTPUT);
+    drain(of, &of->err, ERRORS);
+    if (!keeps && !of->number)
+        end_children();
+    close_file(&of->in), close_file(&of->out), close_file(&of->err);
+    of->used = 0;
+    tell(EXIT, of->number, &status, 1);
+    if (!keeps && !of->number)
+        sys(exit_group, status);
+}
+
+/* Kills what lost its keeper, which whoever is root there can kill. */
+static void end_all_others(void)
+{
+    for (struct slot *at = calls; at < calls + CALLS; at++)
+        if (at->used)
+            return;
+    struct timespec pause = {0, 1000000};
+    for (int tries = 0; tries < 1000 && sys(kill, -1, SIGKILL) >= 0; tries++) {
+        sys(wait4, -1, 0, WNOHANG, 0);
+        sys(nanosleep, &pause, 0);
+    }
+}
+
+static void bury(void)
+{
+    int waited;
+    for (long pid; (pid = sys(wait4, -1, &waited, WNOHANG, 0)) > 0;)
+        for (struct slot *at = calls; at < calls + CALLS; at++)
+            if (at->used && at->pid == pid)
+                at->status = status_of(waited), at->ended = 1;
+    for (struct slot *at = calls; at < calls + CALLS; at++)
+        if (at->used && at->ended)
+            end_call(at);
+    if (alone)
+        end_all_others();
+}
+
+static void give_input(struct slot *of)
+{
+    while (of->pending_size) {
+        long put = of->in < 0 ? (long)of->pending_size : sys(write, of->in, of->pending, of->pending_size);
+        if (put == -EAGAIN)
+            return;
+        if (put < 0) /* nobody reads it */
+            close_file(&of->in), put = of->pending_size;
+        of->pending += put, of->pending_size -= put;
+    }
+}
+
+static int is_stuck(void)
+{
+    for (struct slot *at = calls; at < calls + CALLS; at++)
+        if (at->used && at->pending_size)
+            return 1;
+    return 0;
+}
+
+/* Does what our side says. */
+static void obey(void)
+{
+    static char *texts[ARGUMENTS];
+    struct frame frame;
+    if (read_all(0, &frame, sizeof frame) || frame.size > sizeof incoming || read_all(0, incoming, frame.size))
+        sys(exit_group, 0); /* it is gone */
+    struct slot *of = slot_of(frame.call);
+    if (frame.kind == KILL && !frame.call)
+        sys(exit_group, 0);
+    if (frame.kind == RUN) {
+        size_t count = 0;
+        for (size_t at = 0; at < frame.size && count < ARGUMENTS - 1; at += strlen(incoming + at) + 1)
+            texts[count++] = incoming + at;
+        texts[count] = NULL;
+        start_call(frame.call, texts, 1);
+    } else if (!of) {
+        return; /* it has ended meanwhile */
+    } else if (frame.call >= ASKED) {
+        int failed = write_frame(of->err, frame.kind, 0, incoming, frame.size) < 0;
+        if (failed || frame.kind == EXIT)
+            close_file(&of->err), of->used = 0;
+    } else if (frame.kind == INPUT) {
+        of->pending = incoming, of->pending_size = frame.size;
+        give_input(of);
+    } else if (frame.kind == CLOSE) {
+        close_file(&of->in);
+    } else if (frame.kind == KILL) {
+        sys(kill, of->pid, SIGTERM);
+    }
+}
+
+/* Takes a connection of `bench-run`. */
+static void take_client(void)
+{
+    static uint16_t next;
+    int client = sys(accept4, listener, 0, 0, SOCK_CLOEXEC);
+    struct slot *made = client < 0 ? NULL : new_slot(ASKED | next++);
+    if (made)
+        made->err = client;
+    else if (client >= 0)
+        sys(close, client);
+}
+
+/* Passes a request, or input, of `bench-run` on. One that is gone wants its call to end. */
+static void hear_client(struct slot *of)
+{
+    struct frame frame;
+    if (read_all(of->err, &frame, sizeof frame) || frame.size > sizeof buffer || read_all(of->err, buffer, frame.size)) {
+        tell(KILL, of->number, "", 0);
+        close_file(&of->err);
+        of->used = 0;
+        return;
+    }
+    tell(frame.kind, of->number, buffer, frame.size);
+}
+
+static void listen_for_clients(char *variable)
+{
+    struct sockaddr_un address;
+    char *digit = variable + strlen(variable);
+    for (long rest = sys(getpid, 0), places = 10; places-- > 0; rest /= 10)
+        *--digit = '0' + rest % 10;
+    int size = address_of(variable + sizeof RUN_VARIABLE, &address);
+    listener = call(socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    call(bind, listener, &address, size);
+    call(listen, listener, CALLS);
+}
+
+/* Starts the scorer: with our environment, and the name of the socket. */
+static void start_scorer(char **command)
+{
+    static char variable[] = RUN_VARIABLE "=bench-run-0000000000";
+    static char *texts[ARGUMENTS], here[4096];
+    size_t count = 0;
+    listen_for_clients(variable);
+    call(getcwd, here, sizeof here);
+    texts[count++] = "", texts[count++] = "", texts[count++] = "", texts[count++] = here;
+    texts[count++] = variable;
+    for (char **at = environment; *at && count < ARGUMENTS / 2; at++)
+        if (**at)
+            texts[count++] = *at;
+    texts[count++] = "";
+    while (*command && count < ARGUMENTS - 1)
+        texts[count++] = *command++;
+    start_call(0, texts, 0);
+}
+
+/* Waits for whatever comes next. While a call does not take its input, our side is not heard. */
+static void step(int signals)
+{
+    size_t count = 0;
+    files[count++] = (struct pollfd){signals, POLLIN, 0};
+    files[count++] = (struct pollfd){is_stuck() ? -1 : 0, POLLIN, 0};
+    files[count++] = (struct pollfd){listener, POLLIN, 0};
+    for (struct slot *at = calls; at < calls + CALLS; at++) {
+        files[count++] = (struct pollfd){at->used && at->pending_size ? at->in : -1, POLLOUT, 0};
+        files[count++] = (struct pollfd){at->used ? at->out : -1, POLLIN, 0};
+        files[count++] = (struct pollfd){at->used ? at->err : -1, POLLIN, 0};
+    }
+    if (sys(ppoll, files, count, 0, 0, 0) < 0)
+        return;
+    for (struct slot *at = calls; at < calls + CALLS; at++) {
+        struct pollfd *of = files + 3 + 3 * (at - calls);
+        if (at->used && of[0].revents)
+            give_input(at);
+        if (at->used && of[1].revents)
+            drain(at, &at->out, OUTPUT);
+        if (at->used && of[2].revents)
+            at->number >= ASKED ? hear_client(at) : drain(at, &at->err, ERRORS);
+    }
+    if (files[2].revents)
+        take_client();
+    if (files[0].revents) {
+        sys(read, signals, buffer, sizeof buffer);
+        bury();
+    }
+    if (files[1].revents)
+        obey();
+}
+
+int serve(char **arguments)
+{
+    long children = 1L << (SIGCHLD - 1), all = children | 1L << (SIGTERM - 1) | 1L << (SIGPIPE - 1);
+    alone = *arguments && !strcmp(*arguments, "alone");
+    arguments += alone;
+    keeps = !*arguments;
+    call(rt_sigprocmask, SIG_BLOCK, &all, 0, MASK_SIZE);
+    int signals = call(signalfd4, -1, &children, MASK_SIZE, 02000000);
+    tell(HELLO, 0, "", 0);
+    sys(prctl, PR_SET_CHILD_SUBREAPER, 1);
+    if (!keeps)
+        start_scorer(arguments + 1);
+    for (;;)
+        step(signals);
+}

@@ -1,0 +1,38 @@
+/* Calls of the kernel, for a program without a libc: it runs in images that have none. Structures are in Linux's headers. */
+#ifndef SYS_H
+#define SYS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+
+/* sys(write, 1, text, size): the result, or an error number below 0. */
+#define sys(name, ...) SYS_CALL(SYS_##name, __VA_ARGS__, 0, 0, 0, 0, 0, 0)
+#define SYS_CALL(number, a, b, c, d, e, f, ...) \
+    system_call(number, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
+long system_call(long number, long a, long b, long c, long d, long e, long f);
+
+/* The result of a call that has to work: else the program says `bench: WHAT: errno 111 of connect`, and ends. */
+#define must(what, status, name, ...) checked(sys(name, __VA_ARGS__), "bench: " what, #name, status)
+long checked(long result, const char *what, const char *call, int status);
+
+/* What getdents64 gives. */
+struct __attribute__((packed)) kernel_entry {
+    uint64_t inode, offset;
+    uint16_t size;
+    uint8_t type;
+    char name[];
+};
+
+/* As in a libc. */
+void *memcpy(void *to, const void *from, size_t size);
+void *memset(void *to, int byte, size_t size);
+size_t strlen(const char *text);
+int strcmp(const char *one, const char *other);
+
+/* A decimal number. */
+long number(const char *digits);
+
+extern char **environment;
+
+#endif

@@ -1,0 +1,161 @@
+/* unpack ROOT...: does what a script of pack says, and goes on where something failed. Prints a record for each such. */
+#include "tree.h"
+
+enum { PLAIN = 01777, SET_ID = 06000 };
+
+static char name[NAME + 1], target[TARGET + 1];
+
+static int set_time(int at, const char *of, const struct record *record)
+{
+    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {record->mtime, record->mtime_ns}};
+    return sys(utimensat, at, of, times, of ? AT_SYMLINK_NOFOLLOW : 0);
+}
+
+/* Sets owner, mode and time. Nobody gets rights of another: set-id bits may stay, and are not carried. */
+static int settle(int file, const struct record *record)
+{
+    struct stat now;
+    int why = sys(fstat, file, &now);
+    int same_owner = now.st_uid == record->uid && now.st_gid == record->gid;
+    int kept = same_owner ? now.st_mode & record->mode & SET_ID : 0;
+    if (!why && !same_owner)
+        why = sys(fchown, file, record->uid, record->gid);
+    if (!why && (now.st_mode & (PLAIN | SET_ID)) != ((record->mode & PLAIN) | kept))
+        why = sys(fchmod, file, (record->mode & PLAIN) | kept);
+    return why ? why : set_time(file, 0, record);
+}
+
+static int settle_link(const struct record *record)
+{
+    int why = sys(fchownat, here, name, record->uid, record->gid, AT_SYMLINK_NOFOLLOW);
+    return why ? why : set_time(here, name, record);
+}
+
+static int settle_file(const struct record *record)
+{
+    struct stat found;
+    int file = open_file(name, &found);
+    if (file < 0)
+        return file;
+    int why = settle(file, record);
+    sys(close, file);
+    return why;
+}
+
+/* Makes something; what is in the way, if it is no directory, is removed first. */
+#define made(call, ...) ({ \
+    int result = sys(call, __VA_ARGS__); \
+    result == -EEXIST && !sys(unlinkat, here, name, 0) ? (int)sys(call, __VA_ARGS__) : result; \
+})
+
+static int link_to(const struct record *record)
+{
+    int above = open_target(record->size, target);
+    if (above < 0)
+        return above;
+    int why = made(linkat, above, last_part(target), here, name, 0);
+    sys(close, above);
+    return why;
+}
+
+static int write_all(int file, const char *from, size_t size, int64_t at)
+{
+    while (size) {
+        long written = sys(pwrite64, file, from, size, at);
+        if (written <= 0 && written != -EINTR)
+            return written ? written : -EIO;
+        written = written < 0 ? 0 : written;
+        from += written, at += written, size -= written;
+    }
+    return 0;
+}
+
+/* Makes a file. Its content is read to its end whatever happens; `theirs`: some of it is missing. */
+static int fill(const struct record *record, uint8_t *theirs)
+{
+    int why = lost ? -ENOENT : 0;
+    int file = why ? why : made(openat, here, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, record->mode & PLAIN);
+    uint64_t end = 0;
+    why = file < 0 ? file : 0;
+    for (;;) {
+        struct __attribute__((packed)) { uint64_t at; uint32_t size; } part;
+        uint32_t missing;
+        in(&part, sizeof part);
+        if (!part.size) {
+            in(&missing, sizeof missing);
+            *theirs = missing != 0;
+            why = missing ? -(int)missing : why;
+            break;
+        }
+        while (part.size) {
+            const char *bytes;
+            size_t size = peek(&bytes, part.size);
+            why = why ? why : write_all(file, bytes, size, part.at);
+            part.at += size, part.size -= size;
+        }
+        end = part.at;
+    }
+    if (!why && end != record->size)
+        why = sys(ftruncate, file, record->size);
+    if (!why)
+        why = settle(file, record);
+    if (file >= 0)
+        sys(close, file);
+    if (file >= 0 && why)
+        sys(unlinkat, here, name, 0);
+    return why;
+}
+
+/* A link to nothing would lead to whatever comes there later, as files of scorers do. */
+static int check_link(uint8_t *theirs)
+{
+    struct stat found;
+    int why = sys(newfstatat, here, name, &found, 0);
+    *theirs = why && !sys(unlinkat, here, name, 0);
+    return why;
+}
+
+static int apply(const struct record *record, uint8_t *theirs)
+{
+    int why;
+    if (record->kind == CONTENT)
+        return fill(record, theirs);
+    if (lost)
+        return 0;
+    switch (record->kind) {
+    case MAKE:
+        return made(mkdirat, here, name, 0700);
+    case SYMLINK:
+        why = made(symlinkat, target, here, name);
+        return why ? why : settle_link(record);
+    case HARDLINK:
+        return link_to(record);
+    case META:
+        return S_ISLNK(record->mode) ? settle_link(record) : settle_file(record);
+    case REMOVE:
+        return sys(unlinkat, here, name, S_ISDIR(record->mode) ? AT_REMOVEDIR : 0);
+    case LEADS:
+        return check_link(theirs);
+    case LEAVE:
+        return record->mode ? settle(here, record) : 0;
+    default:
+        return 0;
+    }
+}
+
+int unpack(char **arguments)
+{
+    struct record record;
+    sys(umask, 0);
+    set_roots(arguments);
+    for (uint64_t count = 0; in_record(&record, name, target) != END; count++) {
+        uint8_t theirs = 0;
+        int why = apply(&record, &theirs), gone = go(&record, name, 1);
+        why = why ? why : gone;
+        if (why)
+            out_record(&(struct record){.kind = FAILED, .flags = theirs, .size = -why, .data = count}, "", "");
+    }
+    out_record(&record, "", "");
+    flush();
+    return 0;
+}

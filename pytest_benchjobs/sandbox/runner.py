@@ -1,0 +1,313 @@
+"""Runs programs in a sandbox, by one command that lasts: `serve` of our program (`program/frames.h`)."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+import queue
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol, cast, runtime_checkable
+
+from ..model.errors import EnvironmentFailed
+from .program import PROGRAM
+from .protocol import ExecResult, Sink, Stdin, Stopping
+
+_FRAME = struct.Struct("<BxHI")
+HELLO, RUN, INPUT, CLOSE, KILL, OUTPUT, ERRORS, EXIT = b"hrickoex"
+"""Kinds of frames."""
+_MOST = 1 << 16
+"""Most bytes of a frame."""
+_ASKED = 0x8000
+"""Numbers from here on are of calls that `bench-run` asks for."""
+_WAITING = 64
+"""Frames of one call that wait until they are taken."""
+_LOOK = 0.2
+_LONGEST = 30 * 86_400.0
+"""Seconds: its sandbox ends before."""
+_START = 60.0
+_END = (("TERM", 5.0),)
+
+
+class Talks(Protocol):
+    """A sandbox whose commands can have a standard input."""
+
+    def exec(
+        self,
+        argv: Iterable[str],
+        *,
+        timeout: float,
+        sink: Sink,
+        stdout: Sink | None = None,
+        user: str | None = None,
+        workdir: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stopping: Stopping | None = None,
+        stdin: Stdin | None = None,
+    ) -> ExecResult:
+        """Run a command, as `Sandbox.exec` does; `stdin` writes to it."""
+
+
+@runtime_checkable
+class Serves(Protocol):
+    """A sandbox in which programs of ours can run. Others do not have the method."""
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """Variables that every command has, of the image and of the environment."""
+
+    def ready_to_serve(self) -> bool:
+        """Put our program in, whatever is in its place; False: there is none for such a machine.
+
+        Raises:
+            InfrastructureError: the engine failed.
+        """
+
+
+def can_serve(sandbox: object) -> bool:
+    """Return True if programs of ours can run in a sandbox; our program is there then.
+
+    Raises:
+        InfrastructureError: the engine failed.
+    """
+    return isinstance(sandbox, Serves) and sandbox.ready_to_serve()
+
+
+def serving(sandbox: object, *, alone: bool = False) -> Runner:
+    """Start what runs programs in a sandbox; close it after use.
+
+    `alone`: nothing else is to run there, and whatever does is ended after each program.
+
+    Raises:
+        EnvironmentFailed: they cannot run there.
+        InfrastructureError: the engine failed.
+    """
+    if not can_serve(sandbox):
+        raise EnvironmentFailed("no program of ours can run in this sandbox")
+    return Runner(cast("Talks", sandbox), alone=alone).open()
+
+
+class Frames:
+    """The frames of one `serve`: its output comes in pieces of any size, in one thread; any thread may write."""
+
+    def __init__(self, take: Callable[[int, int, bytes], None]) -> None:
+        self._take = take
+        self._buffer = bytearray()
+        self._send: Callable[[bytes], None] | None = None
+        self._lock = threading.Lock()
+        self.ready = threading.Event()
+        """Set once it says that it is there."""
+
+    def attach(self, send: Callable[[bytes], None]) -> None:
+        """Take what writes to its standard input."""
+        self._send = send
+
+    def feed(self, data: bytes) -> None:
+        """Take a piece of output."""
+        self._buffer += data
+        while len(self._buffer) >= _FRAME.size:
+            kind, number, size = _FRAME.unpack_from(self._buffer)
+            if size > _MOST:
+                raise EnvironmentFailed("the program in the sandbox says something that it cannot say")
+            end = _FRAME.size + size
+            if len(self._buffer) < end:
+                return
+            content = bytes(self._buffer[_FRAME.size : end])
+            del self._buffer[:end]
+            if kind == HELLO:
+                self.ready.set()
+            else:
+                self._take(kind, number, content)
+
+    def write(self, kind: int, number: int, content: bytes = b"") -> None:
+        """Write a frame, or several where the content is long."""
+        assert self._send is not None  # noqa: S101  it said hello
+        for at in range(0, max(1, len(content)), _MOST):
+            part = content[at : at + _MOST]
+            with self._lock:
+                self._send(_FRAME.pack(kind, number, len(part)) + part)
+
+
+class Runner:
+    """One `serve` in a sandbox, as root, from `open` to `close`."""
+
+    def __init__(self, sandbox: Talks, *, alone: bool) -> None:
+        self._sandbox = sandbox
+        self._command = (PROGRAM, "serve", *(("alone",) if alone else ()))
+        self._frames = Frames(self._take)
+        self._calls: dict[int, queue.Queue[tuple[int, bytes]]] = {}
+        self._lock = threading.Lock()
+        self._numbers = itertools.cycle(range(1, _ASKED))
+        self._error: BaseException | None = None
+        self._ended = threading.Event()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name="bench-runner", daemon=True)
+
+    def open(self) -> Runner:
+        """Start it, and wait until it is there.
+
+        Raises:
+            EnvironmentFailed: it cannot run there. An agent can leave files that make an engine wait for ever.
+            InfrastructureError: the engine failed.
+        """
+        self._thread.start()
+        deadline = time.monotonic() + _START
+        while not self._frames.ready.wait(_LOOK):
+            if self._ended.is_set():
+                raise self._error or EnvironmentFailed("our program does not start in the sandbox")
+            if time.monotonic() > deadline:
+                self.close()
+                raise EnvironmentFailed("our program in the sandbox does not start")
+        return self
+
+    @property
+    def has_ended(self) -> bool:
+        """True if it runs nothing any more."""
+        return self._ended.is_set()
+
+    def close(self) -> None:
+        """End it. Never raises."""
+        self._stopping.set()
+        if not self._ended.is_set():
+            with contextlib.suppress(Exception):
+                self._frames.write(KILL, 0)
+        self._thread.join()
+
+    def run(
+        self,
+        argv: Sequence[str | bytes],
+        *,
+        stdout: Sink,
+        stderr: Sink,
+        stdin: Iterable[bytes] = (),
+        workdir: str = "/",
+        ids: tuple[int, int] = (0, 0),
+        timeout: float | None = None,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> int | None:
+        """Run a program to its end; returns its exit status, None if its time was up or somebody stopped it.
+
+        Raises:
+            EnvironmentFailed, InfrastructureError: the sandbox failed.
+        """
+        number, waiting = self._begin(argv, stdin, [], workdir, ids)
+        sinks = {OUTPUT: stdout, ERRORS: stderr}
+        deadline = math.inf if timeout is None else time.monotonic() + timeout
+        killed = False
+        try:
+            while True:
+                if not killed and (stopped() or time.monotonic() > deadline):
+                    killed = True
+                    self._frames.write(KILL, number)
+                kind, content = self._next(waiting)
+                if kind == EXIT:
+                    return None if killed else content[0]
+                if kind in sinks and not killed:
+                    sinks[kind](content)
+        finally:
+            del self._calls[number]
+
+    def program(self, arguments: Sequence[str | bytes], stdin: Iterable[bytes]) -> Iterator[bytes]:
+        """Run our program there, feed it, and yield what it prints meanwhile.
+
+        Raises:
+            EnvironmentFailed: it does not end with exit status 0.
+            InfrastructureError: the sandbox failed.
+        """
+        broken: list[BaseException] = []
+        number, waiting = self._begin((PROGRAM, *arguments), stdin, broken)
+        said, ended = b"", False
+        try:
+            while not ended:
+                kind, content = self._next(waiting)
+                ended = kind == EXIT
+                if kind == OUTPUT:
+                    yield content
+                elif kind == ERRORS:
+                    said = (said + content)[:500]
+            if broken:
+                raise broken[0]
+            if content != b"\0":
+                why = said.decode("utf-8", "replace").strip() or f"status {content[0]}"
+                raise EnvironmentFailed(f"files cannot be carried: {why}")
+        finally:
+            del self._calls[number]
+            if not ended:
+                with contextlib.suppress(Exception):
+                    self._frames.write(KILL, number)
+
+    def _begin(
+        self,
+        argv: Sequence[str | bytes],
+        stdin: Iterable[bytes],
+        broken: list[BaseException],
+        workdir: str = "/",
+        ids: tuple[int, int] = (0, 0),
+    ) -> tuple[int, queue.Queue[tuple[int, bytes]]]:
+        with self._lock:
+            number = next(number for number in self._numbers if number not in self._calls)
+            waiting = self._calls[number] = queue.Queue(_WAITING)
+        uid, gid = (str(one) if any(ids) else "" for one in ids)
+        request = b"".join(_bytes(text) + b"\0" for text in (uid, gid, "", workdir, "", *argv))
+        if len(request) > _MOST:
+            raise EnvironmentFailed("a command is too long")
+        self._frames.write(RUN, number, request)
+        threading.Thread(
+            target=self._feed, args=(number, stdin, broken), name="bench-stdin", daemon=True
+        ).start()
+        return number, waiting
+
+    def _next(self, waiting: queue.Queue[tuple[int, bytes]]) -> tuple[int, bytes]:
+        """Return the next frame of a call; (0, b"") now and then, so that whoever waits can look around."""
+        with contextlib.suppress(queue.Empty):
+            return waiting.get(timeout=_LOOK)
+        if self._ended.is_set() and waiting.empty():
+            raise self._error or EnvironmentFailed("our program in the sandbox has ended")
+        return 0, b""
+
+    def _feed(self, number: int, stdin: Iterable[bytes], broken: list[BaseException]) -> None:
+        try:
+            for piece in stdin:
+                self._frames.write(INPUT, number, piece)
+        except BaseException as error:
+            broken.append(error)
+        with contextlib.suppress(Exception):
+            self._frames.write(CLOSE, number)
+
+    def _take(self, kind: int, number: int, content: bytes) -> None:
+        waiting = self._calls.get(number)
+        while waiting is not None and not self._stopping.is_set():
+            try:
+                waiting.put((kind, content), timeout=_LOOK)
+            except queue.Full:
+                waiting = self._calls.get(number)
+            else:
+                return
+
+    def _serve(self) -> None:
+        try:
+            ended: ExecResult = self._sandbox.exec(
+                self._command,
+                timeout=_LONGEST,
+                sink=lambda _: None,
+                stdout=self._frames.feed,
+                stdin=self._frames.attach,
+                user="root",
+                workdir="/",
+                stopping=Stopping(self._stopping.is_set, lambda _: None, _END),
+            )
+            if not self._stopping.is_set():
+                self._error = EnvironmentFailed(
+                    f"our program in the sandbox ended early, with status {ended.exit_status}"
+                )
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._ended.set()
+
+
+def _bytes(text: str | bytes) -> bytes:
+    return text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape")

@@ -1,0 +1,212 @@
+"""`bench-run`: a scorer has a program of the agent run where the agent worked, and gets what it prints.
+
+The scorer's command is below `serve` of our program, which speaks frames over the command's own standard streams: what
+the scorer prints, and requests of `bench-run`. So there is no mount, no port and no file between the two places, and it
+works without a network. What a program of the agent prints is the agent's word, whatever the program is called.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import posixpath
+import queue
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NoReturn
+
+from ..model.errors import InfrastructureError, Ungradable
+from ..sandbox.carry.transfer import carry, list_fresh
+from ..sandbox.program import PROGRAM
+from ..sandbox.protocol import ExecResult, Sink
+from ..sandbox.runner import CLOSE, ERRORS, EXIT, INPUT, KILL, OUTPUT, RUN, Frames, Runner, Talks
+
+BENCH_RUN = "/bench/bench-run"
+"""The client: our program under another name. Its directory is the first on a scorer's PATH."""
+_FAILED, _TIMED_OUT = 125, 124
+_HEAD = 2000
+_MOST = 1 << 20
+"""Most bytes of a program's output that a scorer gets, the last ones."""
+_LOOK = 0.2
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(message)
+
+
+def _parser() -> _Parser:
+    parser = _Parser(prog="bench-run", add_help=False, allow_abbrev=False)
+    parser.add_argument("--in", dest="given", action="append", default=[])
+    parser.add_argument("--out", dest="wanted", action="append", default=[])
+    parser.add_argument("--stdin")
+    parser.add_argument("--timeout", type=float)
+    parser.add_argument("--user")
+    parser.add_argument("--fresh", action="store_true")
+    return parser
+
+
+class BenchRun:
+    """Programs of the agent, for one scorer.
+
+    Args:
+        place: Where the scorer runs.
+        workdir: Where its commands, and those of the agent, run.
+        agent: Runs them where the agent worked.
+        another: Runs them in an untouched place with the agent's files (`--fresh`).
+        here: Runs programs of ours where the scorer is, for `--in` and `--out`.
+        ids: User name, or None for the agent's own -> its user and group id.
+    """
+
+    def __init__(
+        self,
+        place: Talks,
+        workdir: str,
+        agent: Callable[[], Runner],
+        another: Callable[[], Runner],
+        here: Callable[[], Runner],
+        ids: Callable[[str | None], tuple[int, int]],
+    ) -> None:
+        self._place, self._workdir, self._ids = place, workdir, ids
+        self._agent, self._another, self._here = agent, another, here
+        self._frames = Frames(self._take)
+        self._sinks: dict[int, Sink] = {}
+        self._inputs: dict[int, queue.SimpleQueue[bytes | None]] = {}
+        self._killed: set[int] = set()
+        self.printed = bytearray()
+        """End of what programs of the agent printed."""
+
+    def exec(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout: float,
+        sink: Sink,
+        stdout: Sink | None = None,
+        user: str | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> ExecResult:
+        """Run a command of the scorer, as `Sandbox.exec` does."""
+        self._frames = Frames(self._take)
+
+        def both(content: bytes) -> None:
+            sink(content)
+            if stdout is not None:
+                stdout(content)
+
+        self._sinks = {OUTPUT: both, ERRORS: sink}
+        head = bytearray()
+
+        def hear(content: bytes) -> None:
+            if not self._frames.ready.is_set() and len(head) < _HEAD:
+                head.extend(content[:_HEAD])
+
+        result = self._place.exec(
+            (PROGRAM, "serve", "--", *argv),
+            timeout=timeout,
+            sink=hear,
+            stdout=self._frames.feed,
+            stdin=self._frames.attach,
+            user=user,
+            env=env,
+        )
+        if not self._frames.ready.is_set():
+            sink(bytes(head))  # why it did not start
+        return result
+
+    def run(self, command: Sequence[str], stdin: bytes, timeout: float) -> tuple[int | None, bytes]:
+        """Run one program of the agent; returns its exit status, None if its time was up, and what it printed."""
+        printed = bytearray()
+        status = self._agent().run(
+            _found(command),
+            stdout=printed.extend,
+            stderr=printed.extend,
+            stdin=(stdin,) if stdin else (),
+            workdir=self._workdir,
+            ids=self._ids(None),
+            timeout=timeout,
+        )
+        return status, bytes(printed[-_MOST:])
+
+    def _take(self, kind: int, number: int, content: bytes) -> None:
+        if number == 0:
+            if kind in self._sinks:
+                self._sinks[kind](content)
+        elif kind == RUN:
+            self._inputs[number] = queue.SimpleQueue()
+            threading.Thread(
+                target=self._serve, args=(number, content), name="bench-run", daemon=True
+            ).start()
+        elif kind == INPUT and number in self._inputs:
+            self._inputs[number].put(content)
+        elif kind in (CLOSE, KILL) and number in self._inputs:
+            self._inputs[number].put(None)
+            if kind == KILL:
+                self._killed.add(number)
+
+    def _serve(self, number: int, request: bytes) -> None:
+        frames = self._frames
+        try:
+            status = self._run(number, request, lambda kind, data: frames.write(kind, number, data))
+        except (ValueError, InfrastructureError, Ungradable) as error:
+            status = _FAILED
+            with contextlib.suppress(Exception):
+                frames.write(ERRORS, number, f"bench-run: {error}\n".encode("utf-8", "replace"))
+        finally:
+            del self._inputs[number]
+        with contextlib.suppress(Exception):
+            frames.write(EXIT, number, bytes([status & 255]))
+
+    def _run(self, number: int, request: bytes, tell: Callable[[int, bytes], None]) -> int:
+        directory, *words = (part.decode("utf-8", "surrogateescape") for part in request.split(b"\0")[:-1])
+        if "--" not in words or words[-1] == "--":
+            raise ValueError("a command is expected after --")
+        at = words.index("--")
+        asked, command = _parser().parse_args(words[:at]), words[at + 1 :]
+        runner = self._another() if asked.fresh else self._agent()
+        given, wanted = (
+            [posixpath.normpath(posixpath.join(directory, path)) for path in paths]
+            for paths in (asked.given, asked.wanted)
+        )
+        if given:
+            _move(self._here(), runner, given)
+
+        def pass_on(kind: int) -> Sink:
+            def sink(data: bytes) -> None:
+                self.printed = (self.printed + data)[-_HEAD:]
+                tell(kind, data)
+
+            return sink
+
+        status = runner.run(
+            _found(command),
+            stdout=pass_on(OUTPUT),
+            stderr=pass_on(ERRORS),
+            stdin=self._input_of(number),
+            workdir=directory,
+            ids=self._ids(asked.user),
+            timeout=asked.timeout,
+            stopped=lambda: number in self._killed,
+        )
+        if status is None:
+            return _TIMED_OUT
+        if wanted:
+            _move(runner, self._here(), wanted)
+        return status
+
+    def _input_of(self, number: int) -> Iterator[bytes]:
+        waiting = self._inputs[number]
+        while (piece := waiting.get()) is not None:
+            yield piece
+
+
+def _found(command: Sequence[str]) -> list[str]:
+    """Return a command whose program has a path: the shell looks for one that has none."""
+    return [*command] if "/" in command[0] else ["/bin/sh", "-c", 'exec "$@"', "sh", *command]
+
+
+def _move(source: Runner, target: Runner, paths: Sequence[str]) -> None:
+    """Make files and directories of one place what they are in another, as data."""
+    moved = carry(source.program, target.program, list_fresh(target.program, paths))
+    if moved.left_out:
+        raise ValueError("; ".join(moved.notes[:3]))

@@ -1,0 +1,68 @@
+"""`bench-run`: a scorer has programs of the agent run where the agent worked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support import IMAGE, by_agent, run
+
+pytestmark = pytest.mark.docker
+
+PROGRAM = r"""#!/bin/sh
+cat; echo "$1 $(id -un)"; ls /tests /bench/scorer.sh >&2; (setsid sleep 500 &); exit 3
+"""
+SCRIPT = r"""
+echo secret > /tmp/expected; mkdir /tmp/given; echo data > /tmp/given/file
+out=$(printf in | bench-run --stdin - -- ./program world 2>/tmp/err); told="$? $out"
+[ "$told" = "3 inworld nobody" ] && grep -q "cannot access '/tests'" /tmp/err || echo "told: $told"
+bench-run --user root --in /tmp/given --out /tmp/given -- sh -c 'cat /tmp/given/file; echo more > /tmp/given/new; ls /tmp'
+cat /tmp/given/new
+bench-run --timeout 1 -- sleep 500; echo "late $?"
+bench-run --fresh -- cat program | head -1
+bench-run -- nosuch 2>/dev/null; echo "missing $?"
+bench-run --in / ; echo "wrong $?"
+bench-run -- sh -c 'for one in /proc/[0-9]*/comm; do cat $one; done' | sort | uniq -c
+n=0; while [ $n -lt CALLS ]; do bench-run -- /bin/true || echo failed; n=$((n+1)); done
+echo score=1
+"""
+PRINTED = """\
+data
+given
+more
+late 124
+#!/bin/sh
+missing 127
+bench-run: a command is expected after --
+wrong 125
+      1 bench-1
+      2 program
+      1 sh
+score=1
+"""
+MANIFEST = f"""\
+benchmark: b
+scenarios:
+  - id: s
+    image: {IMAGE}
+    workdir: /app
+    network: none
+    agent_user: nobody
+    setup: chown nobody /app
+    problem_statement: Write a program.
+    scorers: [{{name: runs, type: bash, script: SCRIPT}}]
+"""
+
+
+@pytest.mark.parametrize("calls", [5, pytest.param(1000, marks=pytest.mark.extended)])
+def test_programs_of_the_agent_run_where_it_worked_and_leave_nothing(tmp_path: Path, calls: int) -> None:
+    text = MANIFEST.replace("SCRIPT", json.dumps(SCRIPT.replace("CALLS", str(calls))))
+    (tmp_path / "b.bench.yaml").write_text(text)
+    work = f"cat > program <<'END'\n{PROGRAM}END\nchmod +x program"
+    done = run(tmp_path, "b.bench.yaml", f"--bench-agent=command:{work}")
+    [result] = by_agent(tmp_path)["command"]
+    assert result["outcome"] == "passed", done.stdout
+    [scorer] = result["scorers"]
+    assert scorer["output"] == PRINTED

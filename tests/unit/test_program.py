@@ -1,0 +1,262 @@
+"""The program inside sandboxes: how it is had, and what its door does, on every machine there is one for."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import platform
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_benchjobs.model.errors import AgentSetupFailed, EnvironmentFailed
+from pytest_benchjobs.sandbox import program as module
+from pytest_benchjobs.sandbox.door import DOOR_FAILED, behind_door, door_file, through_door
+from pytest_benchjobs.sandbox.program import PROGRAM, compiling, program_file
+from pytest_benchjobs.sandbox.program.compiling import MACHINES
+
+from ..building import ROOT
+
+NOT_RUN = 127
+CALL = """
+import sys, urllib.request
+port = sys.stdin.readline().strip()
+print(urllib.request.urlopen(f"http://127.0.0.1:{port}/hello", timeout=20).read().decode())
+"""
+LOOK = """
+import fcntl, json, os, sys
+def opened(descriptor):
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_GETFD)
+    except OSError:
+        return False
+    return True
+descriptors = [descriptor for descriptor in range(64) if opened(descriptor)]
+found = {name: os.environ.get(name) for name in "ABC"}
+print(json.dumps({"argv": sys.argv[1:], "descriptors": descriptors, **found}))
+sys.exit(7)
+"""
+
+
+class Door:
+    """A door, and the gateway it leads to. It listens on any free port."""
+
+    def __init__(self, directory: Path, machine: str) -> None:
+        self.socket = directory / "gateway.sock"
+        self.program = directory / "program"
+        self.machine = machine
+        self.gateway = socket.socket(socket.AF_UNIX)
+        self.gateway.settimeout(20)
+        self.port = 0
+        file = program_file(machine)
+        assert file is not None
+        self.program.write_bytes(file.content or b"")
+        self.program.chmod(0o755)
+
+    def listen(self) -> None:
+        self.gateway.bind(str(self.socket))
+        self.gateway.listen(5)
+
+    def start(self, *argv: str, **env: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*_emulator(self.machine), self.program, "door", str(self.port), self.socket, *argv],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=env,
+            text=True,
+        )
+
+    def run(self, *argv: str, **env: str) -> tuple[int, str, str]:
+        process = self.start(*argv, **env)
+        out, err = process.communicate(timeout=20)
+        return process.returncode, out, err
+
+    def take(self) -> tuple[socket.socket, int]:
+        """What the gateway does."""
+        connection, _ = self.gateway.accept()
+        with connection:
+            message, descriptors, _, _ = socket.recv_fds(connection, 16, 4)
+            (descriptor,) = descriptors
+            assert connection.recv(16) == b""
+        assert len(message) == 4
+        listener = socket.socket(fileno=descriptor)
+        listener.settimeout(20)
+        return listener, int.from_bytes(message, "little")
+
+
+def _emulator(machine: str) -> list[str]:
+    if machine == platform.machine():
+        return []
+    for name in (f"qemu-{machine}-static", f"qemu-{machine}"):
+        if found := shutil.which(name):
+            return [found]
+    pytest.skip(f"this is no {machine}, and there is no qemu-user-static")
+
+
+@pytest.fixture(params=MACHINES)
+def door(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Door]:
+    _emulator(request.param)
+    door = Door(tmp_path, request.param)
+    with door.gateway:
+        yield door
+
+
+def test_the_gateway_answers_on_the_loopback_of_the_agent(door: Door) -> None:
+    door.listen()
+    agent = door.start(sys.executable, "-c", CALL)
+    listener, pid = door.take()
+    with listener:
+        assert pid == agent.pid
+        host, port = listener.getsockname()
+        assert host == "127.0.0.1"
+        assert agent.stdin is not None
+        agent.stdin.write(f"{port}\n")
+        agent.stdin.flush()
+        connection, _ = listener.accept()
+    with connection:
+        assert connection.recv(4096).startswith(b"GET /hello ")
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi")
+    out, err = agent.communicate(timeout=20)
+    assert (agent.returncode, out, err) == (0, "hi\n", "")
+
+
+def test_the_agent_gets_its_arguments_and_variables_and_nothing_else(door: Door) -> None:
+    door.listen()
+    status, out, err = door.run(sys.executable, "-c", LOOK, "", "a b", "*", A="1 2", B="")
+    assert (status, err) == (7, "")
+    assert json.loads(out) == {
+        "argv": ["", "a b", "*"],
+        "A": "1 2",
+        "B": "",
+        "C": None,
+        "descriptors": [0, 1, 2],
+    }
+
+
+def test_the_agent_begins_whether_or_not_the_gateway_has_looked(door: Door) -> None:
+    door.listen()
+    assert door.run("/bin/echo", "done") == (0, "done\n", "")
+    listener, _ = door.take()
+    listener.close()
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["closed", "missing"])
+def test_without_a_gateway_there_is_no_agent(door: Door, there: bool) -> None:
+    if there:
+        door.listen()
+        door.gateway.close()
+    number = errno.ECONNREFUSED if there else errno.ENOENT
+    assert door.run("/bin/echo", "never") == (
+        DOOR_FAILED,
+        "",
+        f"bench: the gateway cannot be reached: errno {number:03} of connect\n",
+    )
+
+
+def test_a_port_that_is_taken_is_told(door: Door) -> None:
+    door.listen()
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        door.port = other.getsockname()[1]
+        status, out, err = door.run("/bin/echo", "never")
+    assert (status, out) == (DOOR_FAILED, "")
+    assert err == f"bench: the gateway cannot be reached: errno {errno.EADDRINUSE:03} of bind\n"
+
+
+def test_a_port_is_taken_again_though_connections_of_the_turn_before_have_not_timed_out(door: Door) -> None:
+    door.listen()
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        door.port = other.getsockname()[1]
+    for _ in range(2):
+        assert door.run("/bin/echo", "done") == (0, "done\n", "")
+        listener, _ = door.take()
+        with listener, socket.create_connection(("127.0.0.1", door.port)) as client:
+            listener.accept()[0].close()  # whoever closes first is the one that waits
+            assert client.recv(1) == b""
+
+
+def test_without_a_command_it_hands_the_socket_over_and_ends(door: Door) -> None:
+    door.listen()
+    assert door.run() == (0, "", "")
+    listener, _ = door.take()
+    listener.close()
+
+
+@pytest.mark.parametrize(("argv", "number"), [(["/no/such"], errno.ENOENT), (["/"], errno.EACCES)])
+def test_a_program_that_cannot_be_run_is_told(door: Door, argv: list[str], number: int) -> None:
+    door.listen()
+    status, out, err = door.run(*argv)
+    assert (status, out) == (NOT_RUN, "")
+    assert err == f"bench: the agent's program cannot be run: errno {number:03} of execve\n"
+
+
+@pytest.mark.parametrize("argv", [[], ["other"], ["door "]])
+def test_it_is_nothing_else(door: Door, argv: list[str]) -> None:
+    done = subprocess.run([*_emulator(door.machine), door.program, *argv], capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (2, b"")
+
+
+def test_programs_without_a_path_are_left_to_the_shell(door: Door) -> None:
+    argv = ["/opt/agent", "-p", "x y"]
+    assert through_door(argv) == (PROGRAM, "door", "4180", "/bench/gateway.sock", *argv)
+    assert behind_door(through_door(argv)) == tuple(argv)
+    assert behind_door(argv) is None
+    door.listen()
+    behind = behind_door(through_door(["printf", "[%s]", "a b", "$HOME", "'"]))
+    assert behind is not None
+    assert door.run(*behind, PATH=os.defpath) == (0, "[a b][$HOME][']", "")
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_it_is_small_and_always_the_same_and_no_page_of_it_is_both_written_and_run(machine: str) -> None:
+    program = compiling.compile_program(machine)
+    file = program_file(machine)
+    assert file is not None
+    assert (file.path, file.mode, file.content) == (PROGRAM, 0o755, program)
+    assert len(program) < 1 << 16
+    offset, count = struct.unpack_from("<Q", program, 32)[0], struct.unpack_from("<H", program, 56)[0]
+    flags = {struct.unpack_from("<I", program, offset + 56 * number + 4)[0] for number in range(count)}
+    assert flags == {4, 4 | 1, 4 | 2}
+
+
+def test_there_is_no_program_for_other_machines() -> None:
+    assert program_file("s390x") is None
+    message = "agents that need a model can run on x86_64 and aarch64, and the sandboxes' machine is s390x"
+    with pytest.raises(AgentSetupFailed, match=message):
+        door_file("s390x")
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where nothing was compiled before."""
+    monkeypatch.setenv("BENCHJOBS_CACHE", str(tmp_path))
+    monkeypatch.setattr(module, "_program", module._program.__wrapped__)
+    return tmp_path / "program"
+
+
+def test_in_a_checkout_it_is_compiled_once_and_then_there_is_no_need_for_a_compiler(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = program_file("x86_64")
+    monkeypatch.setattr(compiling.importlib.util, "find_spec", lambda name: None)
+    assert program_file("x86_64") == first
+    assert [path.suffix for path in sorted(cache.iterdir())] == ["", ".lock"]
+    message = f"pip install ziglang=={compiling.ZIG}, or install pytest-benchjobs from a wheel"
+    with pytest.raises(EnvironmentFailed, match=message):
+        program_file("aarch64")
+    assert f'"ziglang=={compiling.ZIG}"' in (ROOT / "pyproject.toml").read_text("utf-8")
+
+
+def test_what_the_compiler_says_is_told(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "broken.c").write_text("int main(void) { return nothing; }\n")
+    monkeypatch.setattr(compiling, "_HERE", tmp_path)
+    with pytest.raises(EnvironmentFailed, match=r"does not compile it for x86_64: .*broken\.c:1:25: error: "):
+        program_file("x86_64")
+    assert [path.name for path in cache.iterdir() if path.suffix != ".lock"] == []
