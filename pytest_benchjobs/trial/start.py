@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..agents.protocol import PROBLEM_FILE, AgentCommand
 from ..agents.usage import USAGE_DIRECTORY
+from ..model.errors import EnvironmentFailed
 from ..model.scenario import Environment
 from ..sandbox.door import door_file
 from ..sandbox.memory import MemorySandbox
@@ -86,11 +87,14 @@ def _files(
 
 
 def bench_run_file(context: TrialContext) -> list[File]:
-    """Return the client of `bench-run`, if commands of a scorer have it."""
-    program = program_file(context.services.provider.machine())
-    if program is None or not has_bench_run(context.trial.scenario.scorers, context.services.scorers):
+    """Return the client of `bench-run`, if commands of a scorer have it, and there is one for such a machine."""
+    if not has_bench_run(context.trial.scenario.scorers, context.services.scorers):
         return []
-    return [dataclasses.replace(program, path=BENCH_RUN)]
+    # Sandboxes that cannot be without our program say so themselves.
+    with contextlib.suppress(EnvironmentFailed):
+        if (program := program_file(context.services.provider.machine())) is not None:
+            return [dataclasses.replace(program, path=BENCH_RUN)]
+    return []
 
 
 def given_files(files: Mapping[str, Path]) -> list[File]:

@@ -58,7 +58,7 @@ def _scenarios(job: Job, scenarios: dict[str, dict[str, Any]]) -> None:
     for name, text in given.items():
         (job.path / name).write_text(text)
     manifest = json.loads((job.path / "made.bench.yaml").read_text())
-    manifest["defaults"]["files"] = {name: name for name in given}
+    manifest["defaults"] |= {"files": {name: name for name in given}, "carry": ["/tmp/called"]}
     for scenario in manifest["scenarios"]:
         scenario |= scenarios[scenario["id"]]
     (job.path / "made.bench.yaml").write_text(json.dumps(manifest))

@@ -110,5 +110,6 @@ def test_what_is_planned_is_known_while_the_job_runs(bench: Bench) -> None:
     )
     bench.run("--bench-attempts", "2", "-k", "not partial")
     seen = (bench.path / "seen.jsonl").read_text().splitlines()
-    # Each has a container for its agent, and one for grading.
-    assert seen == ['["running", 4]'] * 8
+    # Each has a container for its agent, and one for grading; a reference that fails may have another.
+    assert len(seen) >= 8
+    assert set(seen) == {'["running", 4]'}
