@@ -6,7 +6,7 @@ one fails; on what survives, the extended ones too if asked. What survives is pr
 person has to say.
 
 Each processor has a copy of the tree with an environment of its own, so that processes which tests start have the mutant,
-too. A test that also fails without a mutant is found at the end, and what it killed counts as not judged.
+too. A test that also fails without a mutant is found at the end, and what it killed is tried again without that test.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ import re
 import shutil
 import subprocess
 import tempfile
-import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,9 @@ class Verdict:
     mutant: Mutant
     said: str = "survived"
     killer: str = ""
+    """The test that failed, or how pytest ended where none did."""
+    step: tuple[str, ...] = ()
+    """What to run to see it fail: that test, or all that ran."""
 
     def __str__(self) -> str:
         change = f"{self.mutant.before[:110]}  ->  {self.mutant.after[:110]}"
@@ -113,14 +117,20 @@ def killers(module: str) -> list[list[str]]:
     return [steps[step] for step in sorted(steps)]
 
 
-def reaching(module: str, mutant: Mutant, reach: Reach) -> list[list[str]]:
-    """Return the tests that reach a mutant's function, the quickest first, in steps of ever more seconds."""
+def reaching(module: str, mutant: Mutant, reach: Reach, most: float) -> list[list[str]]:
+    """Return the tests that reach a mutant's function, the quickest first, in steps of ever more seconds.
+
+    All of them take `most` seconds at the most.
+    """
     known = reach.tests.get(f"{module} {mutant.function}")
     if not known:  # in a process that was not seen, or by no test
         return killers(module)
     steps: list[list[str]] = []
     length, left = _STEPS[0] / 2, 0.0
     for test in sorted(known, key=reach.seconds.__getitem__):
+        most -= reach.seconds[test]
+        if most < 0:
+            break
         if left <= 0:
             length = min(2 * length, _STEPS[1])
             left = length
@@ -148,11 +158,14 @@ class Copy:
         )
         self._written = 1_000_000_000
 
-    def run(self, tests: list[str], marks: str, seconds: float) -> dict[str, Any]:
-        """Run tests until one fails; says which, and whether time was up."""
+    def run(
+        self, tests: list[str], marks: str, seconds: float, without: Iterable[str] = ()
+    ) -> dict[str, Any]:
+        """Run tests but some until one fails; says which, and whether time was up."""
         assert self._server.stdin is not None
         assert self._server.stdout is not None
-        self._server.stdin.write(json.dumps({"tests": tests, "marks": marks, "seconds": seconds}) + "\n")
+        asked = {"tests": tests, "marks": marks, "seconds": seconds, "without": [*without]}
+        self._server.stdin.write(json.dumps(asked) + "\n")
         self._server.stdin.flush()
         return json.loads(self._server.stdout.readline())  # type: ignore[no-any-return]
 
@@ -168,24 +181,26 @@ class Copy:
         self._written += 10
         os.utime(path, (self._written, self._written))
 
-    def judge(self, module: str, mutant: Mutant, *, seconds: float, extended: bool) -> Verdict:
-        """Try a mutant."""
+    def judge(self, module: str, mutant: Mutant, without: set[str], asked: argparse.Namespace) -> Verdict:
+        """Try a mutant, without those tests that fail anyway."""
         verdict = Verdict(module, mutant)
-        daily = reaching(module, mutant, self._reach)
-        further = killers(module) if extended else []
+        seconds = asked.limit
+        daily = reaching(module, mutant, self._reach, asked.most)
+        further = killers(module) if asked.extended else []
         self.write(module, mutant.source)
         try:
             for marks, steps in ((_DAILY, daily), (_EXTENDED, further)):
                 for tests in steps:
                     allowed = self.allowed(tests, seconds)
-                    found = self.run(tests, marks, allowed)
+                    found = self.run(tests, marks, allowed, without)
                     if found["hangs"] and "::" in found["hangs"]:  # or the machine is slow
-                        alone = self.run([found["hangs"]], marks, allowed)
+                        alone = self.run([found["hangs"]], marks, allowed, without)
                         if alone["failed"] or alone["hangs"]:
                             found["failed"] = found["hangs"]
                     if found["failed"]:
                         verdict.said = "killed" if marks == _DAILY else "killed+"
                         verdict.killer = found["failed"]
+                        verdict.step = (verdict.killer,) if "::" in verdict.killer else tuple(tests)
                         return verdict
                     if found["hangs"]:
                         verdict.said = "not judged"
@@ -200,34 +215,51 @@ class Copy:
 
 
 def judge_all(drawn: list[tuple[str, Mutant]], base: Path, asked: argparse.Namespace) -> list[Verdict]:
-    """Try all, one on each processor; then those tests which killed something, without any mutant."""
-    waiting: queue.SimpleQueue[tuple[str, Mutant]] = queue.SimpleQueue()
-    for each in drawn:
-        waiting.put(each)
+    """Try all; then what killed one, without any mutant; and those mutants again without what fails anyway."""
+    reach = reached(base / "reach", _DAILY, ("-n", str(2 * (os.cpu_count() or 1))))
+    copies: queue.SimpleQueue[Copy] = queue.SimpleQueue()
+    for number in range(asked.processes):
+        copies.put(Copy(base / str(number), reach))
+
+    def lent(work: Callable[[Copy, Any], Any], given: Any) -> Any:
+        copy = copies.get()
+        try:
+            return work(copy, given)
+        finally:
+            copies.put(copy)
+
+    def judge(copy: Copy, given: tuple[str, Mutant]) -> Verdict:
+        verdict = copy.judge(*given, without, asked)
+        print(verdict, flush=True)
+        return verdict
+
+    def fails(copy: Copy, step: tuple[str, ...]) -> bool:
+        found = copy.run([*step], "", copy.allowed([*step], asked.limit))
+        return bool(found["failed"] or found["hangs"])
+
     verdicts: list[Verdict] = []
-    workers = ("-n", str(2 * (os.cpu_count() or 1)))
-    reach = reached(base / "reach", _DAILY, workers)
-    copies = [Copy(base / str(number), reach) for number in range(asked.processes)]
-
-    def work(copy: Copy) -> None:
-        while not waiting.empty():
-            verdict = copy.judge(*waiting.get(), seconds=asked.limit, extended=asked.extended)
-            print(verdict, flush=True)
-            verdicts.append(verdict)
-
-    threads = [threading.Thread(target=work, args=[copy], daemon=True) for copy in copies]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for test in sorted({verdict.killer for verdict in verdicts if "::" in verdict.killer}):
-        again = copies[0].run([test], "", copies[0].allowed([test], asked.limit))
-        if again["failed"] or again["hangs"]:
-            print(f"fails without a mutant: {test}")
-            for verdict in verdicts:
-                verdict.said = "not judged" if verdict.killer == test else verdict.said
-    for copy in copies:
-        copy.close()
+    without: set[str] = set()
+    with ThreadPoolExecutor(asked.processes) as pool:
+        while drawn:
+            new = [*pool.map(functools.partial(lent, judge), drawn)]
+            steps = sorted({verdict.step for verdict in new if verdict.said.startswith("killed")})
+            wrong = {
+                step
+                for step, failed in zip(steps, pool.map(functools.partial(lent, fails), steps), strict=True)
+                if failed
+            }
+            print(*(f"fails without a mutant: {' '.join(step)}" for step in sorted(wrong)), sep="\n")
+            without |= {step[0] for step in wrong if len(step) == 1}
+            drawn = []
+            for verdict in new:
+                if verdict.step not in wrong or not verdict.said.startswith("killed"):
+                    verdicts.append(verdict)
+                elif "::" in verdict.killer:
+                    drawn.append((verdict.module, verdict.mutant))
+                else:
+                    verdicts.append(dataclasses.replace(verdict, said="not judged"))
+    while not copies.empty():
+        copies.get().close()
     return verdicts
 
 
@@ -241,6 +273,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument(
         "--limit", type=float, default=300, help="seconds for a step of tests of a mutant, at least"
+    )
+    parser.add_argument(
+        "--most", type=float, default=900, help="seconds that all daily tests of a mutant may take"
     )
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument(

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 _QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")  # of what is imported already
-_IMPORTED = ("aiohttp", "docker", "hypothesis", "junitparser", "pydantic", "rich", "scipy.stats", "yaml")
+# No plugin of pytest, such as hypothesis: sessions that a test runs in its own process would warn of it, which fails.
+_IMPORTED = ("aiohttp", "docker", "junitparser", "pydantic", "rich", "scipy.stats", "yaml")
 
 
 class First:
@@ -39,8 +40,8 @@ class First:
             self.failed = self.failed or report.nodeid
 
 
-def run(tests: list[str], marks: str, seconds: float) -> dict[str, Any]:
-    """Run tests in a fork until one fails, or the time is up."""
+def run(tests: list[str], marks: str, seconds: float, without: list[str]) -> dict[str, Any]:
+    """Run tests but some in a fork until one fails, or the time is up."""
     found = Path("failed.txt").absolute()
     found.unlink(missing_ok=True)
     Path("running.txt").unlink(missing_ok=True)
@@ -52,7 +53,8 @@ def run(tests: list[str], marks: str, seconds: float) -> dict[str, Any]:
             os.dup2(log, number)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         first = First()
-        options = ["-x", "-q", "-p", "no:cacheprovider", "--basetemp=tmp", "-m", marks, *_QUIET]
+        options = ["-x", "-q", "-p", "no:cacheprovider", "--basetemp=../tmp", "-m", marks, *_QUIET]
+        options += [f"--deselect={test}" for test in without]
         status = pytest.main([*options, *tests], plugins=[first])
         broken = status not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
         found.write_text(first.failed or (f"status {status}" if broken else ""), "utf-8")
