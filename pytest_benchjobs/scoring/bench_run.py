@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import posixpath
 import queue
 import threading
@@ -73,8 +74,6 @@ class BenchRun:
         self._sinks: dict[int, Sink] = {}
         self._inputs: dict[int, queue.SimpleQueue[bytes | None]] = {}
         self._killed: set[int] = set()
-        self.printed = bytearray()
-        """End of what programs of the agent printed."""
 
     def exec(
         self,
@@ -171,17 +170,10 @@ class BenchRun:
         if given:
             _move(self._here(), runner, given)
 
-        def pass_on(kind: int) -> Sink:
-            def sink(data: bytes) -> None:
-                self.printed = (self.printed + data)[-_HEAD:]
-                tell(kind, data)
-
-            return sink
-
         status = runner.run(
             _found(command),
-            stdout=pass_on(OUTPUT),
-            stderr=pass_on(ERRORS),
+            stdout=functools.partial(tell, OUTPUT),
+            stderr=functools.partial(tell, ERRORS),
             stdin=self._input_of(number),
             workdir=directory,
             ids=self._ids(asked.user),

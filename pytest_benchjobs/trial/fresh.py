@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from ..model.errors import EngineLost, EnvironmentFailed, ImageMissing
 from ..model.scenario import MAIN, FreshContainer
 from ..sandbox.carry.own import program_paths
-from ..sandbox.carry.transfer import carry, list_fresh
+from ..sandbox.carry.transfer import LIMIT, carry, list_fresh
 from ..sandbox.paths import DEFAULT_PATH, directories_above, is_below
 from ..sandbox.protocol import Sandbox, Service, Taken
 from ..sandbox.runner import Runner, Serves, can_serve, serving
@@ -20,8 +20,6 @@ from ..scoring.output import Tail
 from ..sources.place import WHOLE_CONTAINER
 from .beside import service_of
 
-CARRIED_LIMIT = 2 << 30
-"""Most bytes that are copied."""
 _TRIES = 3
 _ARGUMENTS = 50_000
 _REMOVAL_TIMEOUT = 300.0
@@ -160,7 +158,7 @@ def collect(sandbox: Sandbox, fresh: FreshContainer) -> Carried:
         )
     there = frozenset(path for path in changed.there if not _of_git(path))
     gone = tuple(path for path in changed.gone if not _of_git(path))
-    taken = sandbox.take({workdir: (".git",)} if there else {}, limit=CARRIED_LIMIT, only=there)
+    taken = sandbox.take({workdir: (".git",)} if there else {}, limit=LIMIT, only=there)
     return Carried(taken=(taken,), gone=gone)
 
 
@@ -181,7 +179,7 @@ def _collected(sandbox: Sandbox, fresh: FreshContainer) -> Carried:
             *(((sandbox, paths),) if paths else ()),
             *((service, _paths_of(service, fresh, name)) for service, name in of_services),
         ):
-            taken.append(container.take(wanted, limit=CARRIED_LIMIT))
+            taken.append(container.take(wanted, limit=LIMIT))
             opened.callback(taken[-1].archive.close)
         opened.pop_all()
     return Carried(trees, tuple(taken), gone=tuple(tops))
