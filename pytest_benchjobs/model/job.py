@@ -15,7 +15,7 @@ from .gate import GateConfig, RoundReport
 from .policy import EACH, AttemptPolicy
 from .quota import OnQuota, Quota
 from .result import Failure, Trial
-from .scenario import FreshContainer, GradeIn
+from .scenario import FreshContainer, GradeIn, OnTamper
 from .usage import Usage
 
 
@@ -155,6 +155,8 @@ class JobConfig(Model):
     """Agents take turns."""
     grade_in: GradeIn | None = None
     """For all scenarios; default: each one's own."""
+    on_tamper: OnTamper = OnTamper.NOTE
+    """Of agents, not of references."""
     keep_processes: tuple[str, ...] = ()
     """Patterns of scenario ids that are always graded in the agent's container."""
     check: bool = False

@@ -67,6 +67,15 @@ class GradeIn(enum.StrEnum):
     """The container that the agent worked in, as Harbor's tasks expect: daemons live on, and nothing is undone."""
 
 
+class OnTamper(enum.StrEnum):
+    """What a trial is that was graded in the agent's container, where the agent changed files of the image."""
+
+    NOTE = "note"
+    """What its score says, with a note."""
+    FAIL = "fail"
+    """Failed, with a score of 0."""
+
+
 class ServiceImage(Model):
     """The image of a service: a name, or a Dockerfile with its context."""
 
@@ -191,6 +200,8 @@ class ScorerSpec(Model):
     """`bash` and `python`: prints `score=X`, or a number on its last line. Of `python` also an expression."""
     command: str | None = None
     """`command`: exit status 0 is 1.0. `tests`: how to run the files; default: test.sh, else pytest."""
+    runner: Literal["pytest", "unittest"] | None = None
+    """`tests`: what runs the files, in place of a `command` or a `test.sh`."""
     path: Path | None = None
     """`tests`, `harbor`, `python`: absolute path of what is put into the container after the agent is gone."""
     overlay: Path | None = None

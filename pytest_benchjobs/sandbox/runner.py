@@ -19,6 +19,7 @@ from .protocol import ExecResult, Sink, Stdin, Stopping
 _FRAME = struct.Struct("<BxHI")
 HELLO, RUN, INPUT, CLOSE, KILL, OUTPUT, ERRORS, EXIT = b"hrickoex"
 """Kinds of frames."""
+_BEGINNING = _FRAME.pack(HELLO, 0, 0)
 _MOST = 1 << 16
 """Most bytes of a frame."""
 _ASKED = 0x8000
@@ -102,12 +103,15 @@ class Frames:
         """Set once it says that it is there."""
 
     def attach(self, send: Callable[[bytes], None]) -> None:
-        """Take what writes to its standard input."""
+        """Take what writes to its standard input. It may be started more than once until it is there."""
         self._send = send
+        self._buffer.clear()
 
     def feed(self, data: bytes) -> None:
         """Take a piece of output."""
         self._buffer += data
+        if not self.ready.is_set() and not self._buffer.startswith(_BEGINNING[: len(self._buffer)]):
+            return  # an engine says so why it cannot start it
         while len(self._buffer) >= _FRAME.size:
             kind, number, size = _FRAME.unpack_from(self._buffer)
             if size > _MOST:

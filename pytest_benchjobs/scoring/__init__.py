@@ -2,7 +2,8 @@
 
     protocol.py       the protocol: a finished trial in, a number within [0, 1] out
     needs.py          what a type of scorer needs of a trial before it grades
-    builtin.py        the types that come with the package (pytest_runner.py: how `tests` runs pytest)
+    builtin.py        the types that come with the package (own_runner.py: how `tests` runs pytest)
+    run_tests.py      the program in a sandbox that runs pytest or unittest
     answering.py      the type `answer`: answers.py compares a short answer, replies.py finds it in a text
     ast_grep.py       the type `ast_grep`: patterns in syntax trees
     files.py          the type `files`: files that the agent left

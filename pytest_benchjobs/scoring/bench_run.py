@@ -1,8 +1,9 @@
 """`bench-run`: a scorer has a program of the agent run where the agent worked, and gets what it prints.
 
-The scorer's command is below `serve` of our program, which speaks frames over the command's own standard streams: what
+The scorer's script is below `serve` of our program, which speaks frames over its own standard streams: the script, what
 the scorer prints, and requests of `bench-run`. So there is no mount, no port and no file between the two places, and it
-works without a network. What a program of the agent prints is the agent's word, whatever the program is called.
+works without a network; and the script is a file without a name, where no program of the agent can read it. What such a
+program prints is the agent's word, whatever it is called.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import contextlib
 import functools
 import posixpath
 import queue
+import shlex
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NoReturn
 
 from ..model.errors import InfrastructureError, Ungradable
@@ -24,6 +26,12 @@ from ..sandbox.runner import CLOSE, ERRORS, EXIT, INPUT, KILL, OUTPUT, RUN, Fram
 
 BENCH_RUN = "/bench/bench-run"
 """The client: our program under another name. Its directory is the first on a scorer's PATH."""
+_FILE = "/proc/self/fd/3"
+_SHELL = f"if command -v bash >/dev/null 2>&1; then exec bash {_FILE}; else exec sh {_FILE}; fi"
+_OWN_FILE = "exec 3<&-; "
+"""Beginning of a script: what it starts does not have its file."""
+HOME = "/bench/home"
+"""Home of a scorer whose own is among what the agent left."""
 _FAILED, _TIMED_OUT = 125, 124
 _HEAD = 2000
 _MOST = 1 << 20
@@ -57,6 +65,8 @@ class BenchRun:
         another: Runs them in an untouched place with the agent's files (`--fresh`).
         here: Runs programs of ours where the scorer is, for `--in` and `--out`.
         ids: User name, or None for the agent's own -> its user and group id.
+        without: Names of variables that the scorer does not have; NAME=PATH: not if there is such a file.
+        home: Directories in which no home of the scorer is.
     """
 
     def __init__(
@@ -67,8 +77,12 @@ class BenchRun:
         another: Callable[[], Runner],
         here: Callable[[], Runner],
         ids: Callable[[str | None], tuple[int, int]],
+        without: Collection[str] = (),
+        home: Collection[str] = (),
     ) -> None:
-        self._place, self._workdir, self._ids = place, workdir, ids
+        self._place, self._workdir, self._ids, self._without = place, workdir, ids, without
+        elsewhere = "|".join(f"{shlex.quote(path)}/*" for path in home)
+        self._shell = f'case "$HOME/" in {elsewhere}) export HOME={HOME};; esac; {_SHELL}' if home else _SHELL
         self._agent, self._another, self._here = agent, another, here
         self._frames = Frames(self._take)
         self._sinks: dict[int, Sink] = {}
@@ -77,7 +91,7 @@ class BenchRun:
 
     def exec(
         self,
-        argv: Sequence[str],
+        script: str,
         *,
         timeout: float,
         sink: Sink,
@@ -85,8 +99,15 @@ class BenchRun:
         user: str | None = None,
         env: Mapping[str, str] | None = None,
     ) -> ExecResult:
-        """Run a command of the scorer, as `Sandbox.exec` does."""
-        self._frames = Frames(self._take)
+        """Run a script of the scorer by `bash`, or `sh` where there is none, otherwise as `Sandbox.exec` does."""
+        frames = self._frames = Frames(self._take)
+        without = (one for one in self._without if one.partition("=")[0] not in (env or {}))
+        command = (*without, "", "/bin/sh", "-c", self._shell)
+
+        def begin(send: Callable[[bytes], None]) -> None:
+            frames.attach(send)
+            frames.write(INPUT, 0, f"{_OWN_FILE}{script}\n".encode("utf-8", "surrogateescape"))
+            frames.write(RUN, 0, b"".join(word.encode() + b"\0" for word in command))
 
         def both(content: bytes) -> None:
             sink(content)
@@ -97,19 +118,19 @@ class BenchRun:
         head = bytearray()
 
         def hear(content: bytes) -> None:
-            if not self._frames.ready.is_set() and len(head) < _HEAD:
+            if not frames.ready.is_set() and len(head) < _HEAD:
                 head.extend(content[:_HEAD])
 
         result = self._place.exec(
-            (PROGRAM, "serve", "--", *argv),
+            (PROGRAM, "serve", "scorer"),
             timeout=timeout,
             sink=hear,
-            stdout=self._frames.feed,
-            stdin=self._frames.attach,
+            stdout=frames.feed,
+            stdin=begin,
             user=user,
             env=env,
         )
-        if not self._frames.ready.is_set():
+        if not frames.ready.is_set():
             sink(bytes(head))  # why it did not start
         return result
 

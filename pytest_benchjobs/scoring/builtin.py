@@ -15,9 +15,9 @@ from ..sources.documents import has_windows_line_ends
 from .metrics import has_own_score, numbers_among, reported, take_metrics
 from .needs import Collect, Needs, needing
 from .output import Statements
+from .own_runner import OwnRunner
 from .parse import parse_ctrf, parse_junit, parse_reward, parse_score
 from .protocol import Graded, Scorer, ScoringContext
-from .pytest_runner import pytest_command
 
 TESTS_DIRECTORY = "/tests"
 VERIFIER_DIRECTORY = "/logs/verifier"
@@ -65,7 +65,7 @@ def score_tests(context: ScoringContext) -> Graded:
     """`tests`: files copied into the sandbox now, run, and graded by the share of tests that pass.
 
     Reads a JUnit report (`$BENCH_JUNIT`) or a CTRF report (`$BENCH_CTRF`) if the run leaves one; without a report the
-    exit status decides. The default command is the directory's `test.sh`, else pytest.
+    exit status decides. The default command is the directory's `test.sh`, else pytest; `runner` names what is started.
     """
     spec = context.spec
     if spec.path is None:  # the sources require it
@@ -78,16 +78,17 @@ def score_tests(context: ScoringContext) -> Graded:
     else:
         files += _tests_directory(spec.path)
     context.sandbox.put(files)
-    own_runner = spec.command is not None or (not single and (spec.path / TEST_SCRIPT).is_file())
-    if spec.command is not None:
-        command = spec.command
-    elif own_runner:
-        command = f"{TESTS_DIRECTORY}/{TEST_SCRIPT}"
+    script = None if single or not (spec.path / TEST_SCRIPT).is_file() else f"{TESTS_DIRECTORY}/{TEST_SCRIPT}"
+    command = spec.command or (script if spec.runner is None else None)
+    ours = OwnRunner(spec, spec.path, target) if command is None else None
+    if ours is None:
+        result, output = context.run(command or "")
     else:
-        command = pytest_command(spec.path, target)
-    result, output = context.run(command)
+        result, output = context.run(ours.command, stdout=ours, hidden=ours.key)
     _refuse_unrunnable(context, result.exit_status, output, hint=line_ends_hint(spec.path))
     counts = _read_reports(context)
+    if ours is not None:
+        counts = ours.counts(counts)
     if counts is not None:
         passed, total = counts
         if total == 0:
@@ -97,11 +98,12 @@ def score_tests(context: ScoringContext) -> Graded:
                 f"scorer {spec.name!r}: all {total} tests of its report passed, but the run exited with status "
                 f"{result.exit_status}: {output[-300:].strip() or 'it printed nothing'}"
             )
-        return Graded(passed / total, output, {"passed": passed, "total": total}, reported(context)[1])
-    if not own_runner:
+        details = {"passed": passed, "total": total, **(ours.details if ours is not None else {})}
+        return Graded(passed / total, output, details, reported(context)[1])
+    if ours is not None:
         why = _PYTEST_STATUS.get(result.exit_status or 0, f"exited with status {result.exit_status}")
         raise ScorerCrashed(
-            f"pytest {why} and left no report: {output[-300:].strip() or 'it printed nothing'}"
+            f"{ours.name} {why} and left no report: {output[-300:].strip() or 'it printed nothing'}"
         )
     details, (_, metrics) = {"exit_status": result.exit_status}, reported(context)
     return Graded(1.0 if result.exit_status == 0 else 0.0, output, details, metrics)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Callable
 
 from ..model.errors import ScoreInvalid
 from ..store.text import clean
@@ -36,6 +37,34 @@ class Tail:
     def raw(self) -> bytes:
         """Return the kept output, unchanged."""
         return b"".join(self._chunks)[-self._limit :]
+
+
+class Lines:
+    """A sink that finds the lines that begin with a text: `take` gets the rest of them, `other` everything else."""
+
+    def __init__(
+        self,
+        take: Callable[[bytes], object],
+        beginning: bytes,
+        other: Callable[[bytes], object] = lambda _: None,
+    ) -> None:
+        self._take, self._beginning, self._other = take, beginning, other
+        self._rest = bytearray()
+
+    def __call__(self, chunk: bytes) -> None:
+        """Take a chunk."""
+        self._rest += chunk
+        *lines, rest = self._rest.split(b"\n")
+        for line in lines:
+            if line.startswith(self._beginning):
+                self._take(bytes(line[len(self._beginning) :]))
+            else:
+                self._other(bytes(line + b"\n"))
+        # It may go on as such a line.
+        if not rest.startswith(self._beginning[: len(rest)]):
+            self._other(bytes(rest))
+            rest = bytearray()
+        self._rest = rest
 
 
 class Statements:

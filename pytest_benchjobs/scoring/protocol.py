@@ -6,14 +6,14 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
 
 from ..model.errors import EnvironmentFailed, OutOfMemory, ScorerCrashed, ScorerTimeout
 from ..model.scenario import Scenario, ScorerSpec
 from ..model.usage import Usage
 from ..sandbox.protocol import ExecResult, File, Sandbox, Sink
 from .bench_run import BenchRun
-from .output import Tail
+from .output import Lines, Tail
 
 _SHELL = 'if command -v bash >/dev/null 2>&1; then exec bash -c "$1"; else exec sh -c "$1"; fi'
 _SIGNALLED = 128
@@ -25,6 +25,14 @@ _ARGUMENT_LIMIT = 100_000
 def no_other() -> AbstractContextManager[Sandbox]:
     """Raise: there is no other sandbox."""
     raise EnvironmentFailed("there is no other sandbox")
+
+
+class _Options(TypedDict):
+    timeout: float
+    sink: Sink
+    stdout: Sink | None
+    user: str | None
+    env: Mapping[str, str]
 
 
 class Ask(Protocol):
@@ -76,6 +84,7 @@ class ScoringContext:
         timeout: float | None = None,
         stdout: Sink | None = None,
         whole: Sink | None = None,
+        hidden: str | None = None,
         signals_matter: bool = True,
     ) -> tuple[ExecResult, str]:
         """Run a shell command in the sandbox, in the workdir; returns its result and the end of its output.
@@ -85,6 +94,7 @@ class ScoringContext:
             timeout: Seconds; by default those of the scorer.
             stdout: Also takes standard output, without standard error.
             whole: Also takes all output, as it comes.
+            hidden: Lines that begin with this are left out of its output.
             signals_matter: A command that a signal killed is an error.
 
         Raises:
@@ -94,25 +104,28 @@ class ScoringContext:
         """
         limit = self.timeout if timeout is None else timeout
         tail = Tail()
+        keep = tail if hidden is None else Lines(lambda _: None, hidden.encode(), tail)
 
         def sink(chunk: bytes) -> None:
-            tail(chunk)
+            keep(chunk)
             if whole is not None:
                 whole(chunk)
 
-        argument = self._as_argument(command)
-        execute = self.sandbox.exec if self.bench_run is None else self.bench_run.exec
-        result = execute(
-            ("/bin/sh", "-c", _SHELL, "sh", argument),
-            timeout=limit,
-            sink=sink,
-            stdout=stdout,
-            user=self.spec.user,
-            env=self.env,
-        )
-        if argument != command:
-            # The agent goes on here with its next step.
-            self.sandbox.put([File(_SCRIPT_FILE, content=b"", clean=True)])
+        options: _Options = {
+            "timeout": limit,
+            "sink": sink,
+            "stdout": stdout,
+            "user": self.spec.user,
+            "env": self.env,
+        }
+        if self.bench_run is not None:
+            result = self.bench_run.exec(command, **options)
+        else:
+            argument = self._as_argument(command)
+            result = self.sandbox.exec(("/bin/sh", "-c", _SHELL, "sh", argument), **options)
+            if argument != command:
+                # The agent goes on here with its next step.
+                self.sandbox.put([File(_SCRIPT_FILE, content=b"", clean=True)])
         self.printed.append(tail.text())
         name = self.spec.name
         if result.timed_out or result.exit_status is None:

@@ -180,6 +180,9 @@ def _faults_of_scorers(written: WrittenScenario) -> Iterator[_Fault]:
         if needed is not None and getattr(scorer, needed) is None:
             yield place, f"{needed}: is required but missing for a scorer of type {scorer.type!r}"
         yield from _faults_of_python(place, scorer)
+        if scorer.runner is not None and (scorer.type != "tests" or scorer.command is not None):
+            why = "`command` says how they are run" if scorer.type == "tests" else f"not {scorer.type!r}"
+            yield (*place, "runner"), f"has an effect only for scorers of type 'tests'; {why}"
     yield from _faults_of_metrics(written.scorers)
 
 

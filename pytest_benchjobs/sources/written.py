@@ -219,6 +219,8 @@ class WrittenScorer(Written):
     """`bash` and `python`: prints `score=X`, or a number on its last line. Of `python` also an expression."""
     command: Text | None = None
     """`command`: exit status 0 is 1.0. `tests`: how to run the files."""
+    runner: Literal["pytest", "unittest"] | None = None
+    """`tests`: what runs the files, in place of a `command` or a `test.sh`."""
     path: Text | None = None
     """`tests`: file or directory copied into the container after the agent has ended. `python`: the script."""
     requirements: Annotated[list[Text], BeforeValidator(_lines, json_schema_input_type=list[str] | str)] = []

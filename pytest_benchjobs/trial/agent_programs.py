@@ -9,12 +9,13 @@ from typing import cast
 
 from ..model.errors import EnvironmentFailed
 from ..sandbox.protocol import Sandbox
-from ..sandbox.runner import Runner, Talks, can_serve, serving
+from ..sandbox.runner import Runner, Serves, Talks, can_serve, serving
 from ..scoring.bench_run import BenchRun
 from ..scoring.output import Tail
 from .context import TrialContext
-from .fresh import Carried, deliver
+from .fresh import Carried, Trees, deliver
 from .untouched import make
+from .variables import withheld
 
 _IDS_TIMEOUT = 30.0
 
@@ -61,7 +62,23 @@ def bench_run_for(context: TrialContext, carried: Carried, grader: Sandbox) -> I
             another=once("another", another),
             here=once("here", lambda: grader),
             ids=ids,
+            without=_withheld(context, trees, grader),
+            home=trees.roots,
         )
+
+
+def _withheld(context: TrialContext, trees: Trees, grader: Sandbox) -> tuple[str, ...]:
+    """Return what is withheld of a scorer, as `withheld` does, and note it."""
+    variables = grader.variables if isinstance(grader, Serves) else {}
+    found = tuple(withheld(variables, (tree for tree in trees.roots if tree not in trees.named)))
+    if names := [name for name in found if "=" not in name]:
+        note = (
+            f"not given to scorers, as it leads into what the agent left: {', '.join(names)}; "
+            "a scorer's own `env` can give it"
+        )
+        if note not in context.findings.notes:
+            context.findings.notes.append(note)
+    return found
 
 
 def _ids(grader: Sandbox, user: str | None) -> tuple[int, int]:

@@ -44,6 +44,7 @@ from .fresh import Carried, deliver
 from .ignored import without_ignored
 from .setup import Setup
 from .untouched import FRESH, untouched_sandbox
+from .variables import search_path
 
 _ANY_FILE = "/tmp/.bench"  # noqa: S108  in a container of nobody else
 
@@ -228,7 +229,9 @@ def _path(context: TrialContext, spec: ScorerSpec, sandbox: Sandbox) -> dict[str
     """Return the PATH by which a scorer finds `bench-run`, if it has that."""
     if not isinstance(sandbox, Serves) or not has_bench_run((spec,), context.services.scorers):
         return {}
-    return {"PATH": f"{posixpath.dirname(BENCH_RUN)}:{sandbox.variables.get('PATH', DEFAULT_PATH)}"}
+    return {
+        "PATH": f"{posixpath.dirname(BENCH_RUN)}:{search_path(sandbox.variables.get('PATH', DEFAULT_PATH))}"
+    }
 
 
 @contextlib.contextmanager

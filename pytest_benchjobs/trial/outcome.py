@@ -20,12 +20,13 @@ from ..model.errors import (
     ScorerCrashed,
 )
 from ..model.result import AgentEnd, Failure, FailureClass, Outcome, ScorerResult
-from ..model.scenario import TURN
+from ..model.scenario import TURN, OnTamper
 from ..sandbox.protocol import ExecResult
 from ..scoring.grade import failure
 from ..store.log import log_end
 from ..store.text import clean
 from .context import TrialContext
+from .ending import some
 from .limits import Limits
 
 _KILLED = 137
@@ -171,6 +172,13 @@ def _ends(context: TrialContext) -> list[tuple[str | None, AgentEnd, Limits]]:
     return [] if end is None else [(None, end, context.limits)]
 
 
+def _tampered(context: TrialContext, agent: Agent) -> tuple[str, ...]:
+    """Return what an agent changed for which its trial fails. What a reference changes is the task's answer."""
+    if context.config.on_tamper is OnTamper.NOTE or agent.trusted:
+        return ()
+    return next((end.tampered for _, end, _ in _ends(context) if end.tampered), ())
+
+
 def _forbidden(scorers: Sequence[ScorerResult]) -> tuple[FailureClass, str] | None:
     """Return the failure of an agent that did what a turn forbids; None if it did not."""
     for scorer in scorers:
@@ -223,6 +231,9 @@ def decide(context: TrialContext, agent: Agent) -> Outcome:
             return Outcome.ERROR
     if verdict is None and context.spoiled is not None:
         verdict = context.spoiled
+    if verdict is None and (paths := _tampered(context, agent)):
+        what = f"the agent changed {len(paths)} path(s) outside of the workdir, where it was graded"
+        verdict, findings.score = (FailureClass.TAMPERED, f"{what}: {some(paths)}"), 0.0
     if verdict is None and not context.scenario.diagnostic:
         verdict = _forbidden(findings.scorers)
     if verdict is None and score < threshold:

@@ -29,6 +29,7 @@ from ..model.scenario import (
     Feedback,
     FreshContainer,
     GradeIn,
+    OnTamper,
     Reference,
     Scenario,
     ScorerSpec,
@@ -106,7 +107,10 @@ def parts_of(
         "agent": [_agent(spec), called],
         "parameters": [params, _from_host(config.env, secrets), sorted(given)],
         "limits": _limits(limits),
-        "place": ["agent_container" if fresh is None else "fresh" for fresh in scenario.places],
+        "place": [
+            *("agent_container" if fresh is None else "fresh" for fresh in scenario.places),
+            *(("on_tamper",) if config.on_tamper is OnTamper.FAIL else ()),
+        ],
     }
     return {name: _digest(part) for name, part in parts.items()}
 

@@ -54,7 +54,8 @@ def _wrong(id_: str, case: Case, result: dict[str, Any]) -> list[str]:
     if case.named:
         found = set(result["agent_end"]["tampered"])
         return [] if found & set(case.named) else [f"{said}: {found} is named instead of {case.named}"]
-    if (result["outcome"], result["score"], result["tries"]) != (case.outcome, case.score, 1):
+    score = result["score"] if case.score is None and result["score"] is not None else case.score
+    if (result["outcome"], result["score"], result["tries"]) != (case.outcome, score, 1):
         return [f"{said}; in {result['tries']} tries"]
     return []
 

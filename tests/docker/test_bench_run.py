@@ -25,7 +25,7 @@ bench-run --fresh -- cat program | head -1
 bench-run -- nosuch 2>/dev/null; echo "missing $?"
 bench-run --in / ; echo "wrong $?"
 bench-run -- sh -c 'for one in /proc/[0-9]*/comm; do cat $one; done' | sort | uniq -c
-n=0; while [ $n -lt CALLS ]; do bench-run -- /bin/true || echo failed; n=$((n+1)); done
+n=0; while [ $n -lt CALLS ]; do bench-run -- /bin/true || echo failed $?; n=$((n+1)); done
 echo score=1
 """
 PRINTED = """\

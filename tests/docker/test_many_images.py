@@ -75,6 +75,7 @@ def _manifest(directory: Path, registry: ScriptedRegistry, many: int) -> None:
   - id: task-{number}
     problem_statement: x
     image: {registry.image(number)}
+    workdir: /own-work
     network: none
     reference: "true"
     scorers: [{{name: s, type: command, command: "test -s /own"}}]

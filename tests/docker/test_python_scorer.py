@@ -105,9 +105,7 @@ def test_what_was_kept_is_graded_again_by_the_python_of_the_image(tmp_path: Path
     fake = "printf '#!/bin/sh\\necho score=1\\n' > /usr/local/bin/NAME; chmod 755 /usr/local/bin/NAME"
     lie = "; ".join(fake.replace("NAME", name) for name in ("python3", "python3.19", "python3.8"))
     found = _run(
-        tmp_path,
-        [_scenario("again", lie, {"type": "python", "script": "0.25"})],
-        "--bench-keep=always",
+        tmp_path, [_scenario("again", lie, {"type": "python", "script": "0.25"})], "--bench-keep=always"
     )
     assert _told(found["again"]) == ("failed", "below_threshold", 0.25)
     manifest = tmp_path / "pythons.bench.yaml"

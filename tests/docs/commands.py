@@ -23,10 +23,7 @@ PROJECT = Path(__file__).parent / "project"
 # So long may a command take that hangs.
 PATIENCE = 300
 
-_COMMANDS = {
-    "benchjobs": ["-c", "from pytest_benchjobs.cli import main; main()"],
-    "pytest": ["-m", "pytest"],
-}
+_COMMANDS = {"benchjobs": ["-c", "from pytest_benchjobs.cli import main; main()"], "pytest": ["-m", "pytest"]}
 _CELL = re.compile(r"(?<!\\)\|")
 
 

@@ -45,6 +45,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "replay": ("kept",),
     "threshold": ("0.5",),
     "grade_in": ("agent_container",),
+    "on_tamper": ("fail",),
     "keep_processes": ("co*",),
     "known": ("none",),
     "baseline": ("main",),

@@ -270,10 +270,7 @@ def test_gemini_has_written_what_it_did_not_send(tmp_path: Path, stats: Any, fig
 
 def message(*parts: Any, role: str = "assistant", key: str = "k", **metadata: Any) -> dict[str, Any]:
     content = [{"type": "text", "text": part} if isinstance(part, str) else part for part in parts]
-    return {
-        "type": "message",
-        "message": {"role": role, "id": key, "content": content, "metadata": metadata},
-    }
+    return {"type": "message", "message": {"role": role, "id": key, "content": content, "metadata": metadata}}
 
 
 COMPLETE = {"type": "complete"}

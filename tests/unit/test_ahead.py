@@ -137,9 +137,7 @@ def _no_engine() -> None:
 
 
 @pytest.mark.parametrize("make", [lambda: None, _no_engine])
-def test_without_a_supply_no_scenario_is_read_and_no_thread_started(
-    make: Callable[[], None],
-) -> None:
+def test_without_a_supply_no_scenario_is_read_and_no_thread_started(make: Callable[[], None]) -> None:
     done: list[object] = []
     ahead: Ahead[Any] = Ahead(make, lambda ticket: done.append(ticket) or (), 1, limited=True)
     with contextlib.suppress(EngineUnavailable):

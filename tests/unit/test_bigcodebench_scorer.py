@@ -15,11 +15,7 @@ from pytest_benchjobs.model.scenario import Answer
 from pytest_benchjobs.scoring.bigcodebench.scorer import SOLUTION_LIMIT, score_bigcodebench
 from pytest_benchjobs.scoring.protocol import Graded
 
-PARAMS = {
-    "code_prompt": "def f():",
-    "test": "class TestCases: ...",
-    "entry_point": "f",
-}
+PARAMS = {"code_prompt": "def f():", "test": "class TestCases: ...", "entry_point": "f"}
 ANSWER = Answer(file="/w/solution.py", reply_file="reply.md")
 PASSED = {"status": "pass", "reason": None, "tests": {"test_a": None}, "solution": None}
 

@@ -38,11 +38,7 @@ TWO = [
         "reply": "Done.",
         "reference": "echo 1 > out.txt",
     },
-    {
-        "message": "What did you write?",
-        "expect": {"matches": r"\b(1|one)\b"},
-        "reply": "One.",
-    },
+    {"message": "What did you write?", "expect": {"matches": r"\b(1|one)\b"}, "reply": "One."},
 ]
 
 Run = Callable[..., TrialResult]
@@ -359,10 +355,7 @@ def test_an_agent_in_python_has_the_conversation_and_a_memory(talk: Run, bench: 
     agent = bench.agents["py"] = Python()
     result = talk("py")
     assert _kind(result) == ("passed", None, 1.0)
-    assert agent.calls == [
-        ("Write 1.", []),
-        ("What did you write?", [("Write 1.", "done, one; turn 1")]),
-    ]
+    assert agent.calls == [("Write 1.", []), ("What did you write?", [("Write 1.", "done, one; turn 1")])]
     assert (bench.directory(result) / "steps/turn-2/reply.txt").read_text() == "done, one; turn 2"
 
 

@@ -302,8 +302,7 @@ def trials(bundle: JobBundle) -> Iterator[Trials[Ticket]]:
 
 
 def test_a_trial_that_is_run_again_by_a_plugin_takes_no_result_whether_it_flew_or_was_taken(
-    bundle: JobBundle,
-    trials: Trials[Ticket],
+    bundle: JobBundle, trials: Trials[Ticket]
 ) -> None:
     flight: Any = Flight()
     there, anew = Ticket(trial("there", "nop"), shares_verdict=True), trial("anew", "nop")

@@ -24,13 +24,7 @@ KINDS: dict[str, Scorer] = {"files": score_files, "result_file": score_result_fi
 
 
 def _score(
-    tmp_path: Path,
-    kind: str,
-    params: Mapping[str, Any],
-    files: Files,
-    *,
-    setup: str = "true",
-    **spec: Any,
+    tmp_path: Path, kind: str, params: Mapping[str, Any], files: Files, *, setup: str = "true", **spec: Any
 ) -> ScorerResult:
     told = ScorerSpec(name="s", type=kind, params=dict(params), **spec)
     with left(files, setup) as sandbox:

@@ -21,17 +21,7 @@ import pytest
 from pytest_benchjobs.gateway import client
 from pytest_benchjobs.gateway.client import Gateway, GatewaySettings, Terms, open_route
 from pytest_benchjobs.model.errors import GatewayLost, InputError
-from tests.unit.gateways import (
-    KEY,
-    Agent,
-    Model,
-    Said,
-    agent,
-    chat_answer,
-    hand_over,
-    running,
-    wait_until,
-)
+from tests.unit.gateways import KEY, Agent, Model, Said, agent, chat_answer, hand_over, running, wait_until
 
 PID = (42).to_bytes(4, "little")
 

@@ -108,11 +108,7 @@ def test_a_long_body_is_longer_than_what_is_elsewhere(monkeypatch: pytest.Monkey
 def test_the_most_a_call_can_cost_is_by_the_dearest_way_it_may_be_read(tmp_path: Path) -> None:
     (tmp_path / "prices.toml").write_text(TABLE)
     prices = load_prices(tmp_path / "prices.toml")
-    for model, each, options in (
-        ("plain", 1, {}),
-        ("caches", 3, {}),
-        ("plain", 5, {"speed": "fast"}),
-    ):
+    for model, each, options in (("plain", 1, {}), ("caches", 3, {}), ("plain", 5, {"speed": "fast"})):
         call = _outgoing(model=model, max_tokens=20, **options)
         sent = len(call.content)
         back = 50 if options else 10

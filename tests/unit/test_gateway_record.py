@@ -163,11 +163,7 @@ def test_a_new_try_replaces_what_was_recorded_of_the_last(tmp_path: Path) -> Non
     assert replay.answer("POST", "/p", b"{}") is None
 
 
-@given(
-    st.lists(st.binary(min_size=1, max_size=30), max_size=6),
-    st.booleans(),
-    st.integers(200, 599),
-)
+@given(st.lists(st.binary(min_size=1, max_size=30), max_size=6), st.booleans(), st.integers(200, 599))
 def test_every_byte_comes_back(tmp_path_factory: Any, chunks: list[bytes], cut: bool, status: int) -> None:
     directory = tmp_path_factory.mktemp("records")
     answer = Recorded(status, {"content-type": "text/plain"}, tuple(chunks), cut)

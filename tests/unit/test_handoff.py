@@ -43,10 +43,7 @@ def _listening(path: Path) -> socket.socket:
 
 @pytest.mark.parametrize("turns", range(12))
 def test_whoever_waits_for_a_handover_can_be_told_to_stop_at_any_moment(tmp_path: Path, turns: int) -> None:
-    with (
-        _listening(tmp_path / "door") as door,
-        socket.create_server(("127.0.0.1", 0)) as handed,
-    ):
+    with _listening(tmp_path / "door") as door, socket.create_server(("127.0.0.1", 0)) as handed:
         hand_over(tmp_path / "door", handed, PID)
         asyncio.run(_cancelled_after(door, turns))
 

@@ -123,11 +123,7 @@ def test_all_that_was_kept_is_told_the_oldest_first() -> None:
         {"RepoTags": [f"{KEPT}b", f"{KEPT}a"], "Created": 10, "Labels": None},
         {"RepoTags": None, "Created": 1, "Labels": labels},
     ]
-    engine.histories = {
-        f"{KEPT}new": [{"Size": 7}, {"Size": 1000}],
-        f"{KEPT}a": [],
-        f"{KEPT}b": NOT_FOUND,
-    }
+    engine.histories = {f"{KEPT}new": [{"Size": 7}, {"Size": 1000}], f"{KEPT}a": [], f"{KEPT}b": NOT_FOUND}
     early, late = (datetime.datetime.fromtimestamp(at, datetime.UTC) for at in (10, 20))
     assert kept(engine) == [
         Kept(f"{KEPT}a", "", "", "", 0, early),

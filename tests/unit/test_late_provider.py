@@ -66,8 +66,7 @@ def test_nothing_is_made_for_want_of_a_sandbox() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments"),
-    [("machine", 0), ("identify", 3), ("start", 2), ("kept", 0), ("forget_kept", 1)],
+    ("name", "arguments"), [("machine", 0), ("identify", 3), ("start", 2), ("kept", 0), ("forget_kept", 1)]
 )
 def test_each_question_is_answered_by_the_one_that_is_made_and_checked_once(
     name: str, arguments: int

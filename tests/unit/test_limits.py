@@ -71,10 +71,7 @@ def _run(directory: Path, *options: str, limit: str) -> str:
 
 @pytest.mark.parametrize(
     "options",
-    [
-        pytest.param((), id="alone"),
-        pytest.param(("-n", "2"), id="xdist", marks=pytest.mark.extended),
-    ],
+    [pytest.param((), id="alone"), pytest.param(("-n", "2"), id="xdist", marks=pytest.mark.extended)],
 )
 def test_one_that_waits_for_ever_fails_under_its_name(tmp_path: Path, options: tuple[str, ...]) -> None:
     (tmp_path / "test_it.py").write_text(HANGING)

@@ -285,11 +285,7 @@ def test_a_full_disk_behind_stdout_is_one_line(jobs: Cli, command: tuple[str, ..
     where = () if command == ("--help",) else ("--dir", str(jobs.directory))
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
-            [*COMMAND, *command, *where],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
+            [*COMMAND, *command, *where], stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )
     said = "benchjobs: stdout: cannot be written: No space left on device\n"
     assert (done.returncode, done.stderr) == (1, said)

@@ -101,10 +101,7 @@ def test_what_ended_in_an_error_or_failed_runs_again_where_that_was_asked_for(
 
 
 def test_where_there_is_none_the_reason_is_told(tmp_path: Path, decide: Any) -> None:
-    assert decide(key=None) == (
-        None,
-        "its image is not on this machine yet, so it cannot be compared",
-    )
+    assert decide(key=None) == (None, "its image is not on this machine yet, so it cannot be compared")
     assert decide() == (None, "it has never run here")
     assert decide(rerun_errors=True) == (None, "it has never run here")
     of = trial("other")

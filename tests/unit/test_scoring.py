@@ -32,7 +32,6 @@ from pytest_benchjobs.scoring.grade import combine
 from pytest_benchjobs.scoring.output import Statements, Tail
 from pytest_benchjobs.scoring.parse import checked, parse_ctrf, parse_junit, parse_reward, parse_score
 from pytest_benchjobs.scoring.protocol import Scorer, ScoringContext
-from pytest_benchjobs.scoring.pytest_runner import pytest_command
 
 from .records import trial
 from .scoring import left, scored
@@ -298,52 +297,6 @@ def test_a_script_with_the_line_ends_of_windows_is_an_error_that_says_so(
     assert result.error is not None
     assert "Windows line endings (CRLF)" in result.error.message
     assert "eol=lf" in result.error.message
-
-
-def test_tests_with_neither_a_script_nor_a_command_are_run_by_pytest(tmp_path: Path) -> None:
-    """What the agent wrote can be imported, and gets in front of nothing."""
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests" / "test_it.py").write_text(
-        "import answer\n\n\ndef test_right():\n    assert answer.VALUE == 1\n\n\n"
-        "def test_wrong():\n    assert answer.VALUE == 2\n"
-    )
-    result = _score(
-        tmp_path,
-        "tests",
-        score_tests,
-        {
-            "answer.py": "VALUE = 1\n",
-            "pytest.py": "raise SystemExit(0)\n",
-            "pathlib.py": "raise SystemExit(0)\n",
-            "conftest.py": "raise SystemExit(0)\n",
-            "pytest.ini": "[pytest]\naddopts = --co\n",
-            "evil-1.dist-info/METADATA": "Metadata-Version: 2.1\nName: evil\nVersion: 1\n",
-            "evil-1.dist-info/entry_points.txt": "[pytest11]\nevil = conftest\n",
-        },
-        env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"},
-    )
-    assert (result.score, result.error, result.details) == (0.5, None, {"passed": 1, "total": 2})
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "used"),
-    [
-        ("pytest.ini", "[pytest]\n", True),
-        ("pyproject.toml", "[tool.pytest.ini_options]\n", True),
-        ("setup.cfg", "[tool:pytest]\n", True),
-        ("tox.ini", "[tox]\n", False),
-        ("pyproject.toml", "[project]\n", False),
-    ],
-)
-def test_pytest_is_configured_by_what_comes_with_the_tests_and_nothing_above_them(
-    tmp_path: Path, name: str, text: str, *, used: bool
-) -> None:
-    (tmp_path / name).write_text(text)
-    command = pytest_command(tmp_path, "/tests")
-    assert (f" -c /tests/{name} " in command) is used
-    assert (" -c /dev/null " in command) is not used
-    assert "--rootdir=/tests --confcutdir=/tests" in command
-    assert " -c /dev/null --rootdir=/tests " in pytest_command(tmp_path / name, f"/tests/{name}")
 
 
 @pytest.mark.parametrize(

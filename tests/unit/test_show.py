@@ -109,10 +109,7 @@ def test_only_what_was_kept_is_looked_into_or_graded_again(
     ],
 )
 def test_a_trial_is_run_again_where_it_ran(
-    cli: Cli,
-    sandbox: str,
-    said: dict[str, bool | str | tuple[str, ...]] | None,
-    option: str,
+    cli: Cli, sandbox: str, said: dict[str, bool | str | tuple[str, ...]] | None, option: str
 ) -> None:
     _job(cli, config={"sandbox": sandbox}, said=said)
     text = _shown(cli)

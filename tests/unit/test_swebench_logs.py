@@ -72,10 +72,7 @@ def test_colours_and_spaces_of_astropy_scikit_and_sphinx() -> None:
 def test_buttons_of_a_mouse_are_numbers_for_matplotlib() -> None:
     assert PARSERS["matplotlib"](
         "PASSED t.py::a[MouseButton.LEFT]\nFAILED t.py::b[MouseButton.RIGHT] - x"
-    ) == {
-        "t.py::a[1]": "PASSED",
-        "t.py::b[3]": "FAILED",
-    }
+    ) == {"t.py::a[1]": "PASSED", "t.py::b[3]": "FAILED"}
 
 
 def test_seaborn_lists_what_failed_and_passed() -> None:

@@ -480,8 +480,7 @@ def test_the_container_for_grading_is_made_while_the_agent_works_and_the_next_wh
 
 
 @pytest.mark.parametrize(
-    ("faults", "kind"),
-    [(1, ("passed", None, 1.0)), (2, ("error", "container_start", None))],
+    ("faults", "kind"), [(1, ("passed", None, 1.0)), (2, ("error", "container_start", None))]
 )
 def test_what_cannot_be_made_ahead_is_made_when_it_is_needed(eager: Bench, faults: int, kind: object) -> None:
     eager.provider.faults["start"] = [None, *[ContainerStartFailed("no room")] * faults]
@@ -665,6 +664,17 @@ def test_the_job_decides_on_the_place_before_the_scenario(
     assert result.notes[0].startswith("kept" if in_place else "killed")
     ended = "end_commands" if in_place else "end_processes"
     assert {"end_commands", "end_processes"} & set(bench.provider.calls) == {ended}
+
+
+@pytest.mark.parametrize(("how", "score", "class_"), [("note", 1.0, None), ("fail", 0.0, "tampered")])
+def test_what_an_agent_changed_of_its_image_is_a_note_or_fails(
+    bench: Bench, how: str, score: float, class_: str | None
+) -> None:
+    bench.config = {"on_tamper": how}
+    bench.provider.faults["tampered"] = lambda inner: ("/usr/bin/grep",)
+    result = bench.run(**IN_PLACE)
+    assert (result.score, result.failure and result.failure.class_) == (score, class_)
+    assert any("/usr/bin/grep" in note for note in result.notes)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,8 @@ GIT: Guards = {
 """Of a directory of git's. Its alternates may lead out of the tree."""
 WHY = "git, or what finds programs, goes by it: it is as image and set-up have it, unless `carry` names it"
 
-_PATHS = ("PATH", "NODE_PATH", "VIRTUAL_ENV")
+PROGRAM_VARIABLES = ("PATH", "NODE_PATH", "VIRTUAL_ENV")
+"""Variables that programs and modules of an image are found by."""
 _PROGRAMS = (b"bin", b".bin")
 _HEAD = struct.Struct("<BBHHHI")
 _TELLING = frozenset((b"HEAD", b"commondir", b"objects", b"refs"))
@@ -37,7 +38,7 @@ _DIRECTORY = stat.S_IFDIR >> 12
 
 def program_paths(env: Mapping[str, str]) -> tuple[str, ...]:
     """Return the directories that such variables have programs and modules found in."""
-    named = (path for name in _PATHS for path in env.get(name, "").split(":"))
+    named = (path for name in PROGRAM_VARIABLES for path in env.get(name, "").split(":"))
     return tuple(dict.fromkeys(posixpath.normpath(path) for path in named if path.startswith("/")))
 
 

@@ -6,6 +6,7 @@ requests the agent worked here: COMMAND runs right away. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -87,6 +88,9 @@ int bench_run(char **arguments)
     if (!name)
         run_here(arguments, input);
     int size = address_of(name, &address), server = call(socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    /* A command may have ended before all is written that it does not read. */
+    long broken_pipe = 1L << (SIGPIPE - 1);
+    sys(rt_sigprocmask, SIG_BLOCK, &broken_pipe, 0, sizeof broken_pipe);
     call(connect, server, &address, size);
     ask(server, arguments);
     if (input < 0)

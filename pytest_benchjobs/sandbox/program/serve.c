@@ -1,11 +1,13 @@
-/* serve [alone] [-- COMMAND...]
+/* serve [alone | scorer]
 
 Runs commands for our side, which says which over standard input and takes what they print from standard output
-(frames.h). With COMMAND, a scorer, it runs that as call 0, without input, listens for `bench-run`, whose requests it passes
-on, and ends when COMMAND does, with all that it left. Without, it runs as root: nothing that a call started is left when
-the call has ended. `alone`: nobody else is there, so whatever else runs then is ended, too. */
+(frames.h). It runs as root: nothing that a call started is left when the call has ended. `alone`: nobody else is there, so
+whatever else runs then is ended, too. `scorer`: it runs one command, call 0, without input, listens for `bench-run`, whose
+requests it passes on, and ends when the command does, with all that it left. The command's script comes before it, as
+input; it is file 3 of the command, under no name, so that nobody else can read it. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/memfd.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -16,7 +18,7 @@ the call has ended. `alone`: nobody else is there, so whatever else runs then is
 
 #include "frames.h"
 
-enum { CALLS = 128, ARGUMENTS = 8192, MASK_SIZE = 8, CANNOT = 126, MISSING = 127, GROUPS = 64 };
+enum { CALLS = 128, ARGUMENTS = 8192, MASK_SIZE = 8, CANNOT = 126, MISSING = 127, GROUPS = 64, SCRIPT = 3 };
 #define call(name, ...) must("serve", 70, name, __VA_ARGS__)
 
 /* A call: of ours, a process with its streams; asked for, a connection (`in`, `out` and `pid` are not used). */
@@ -29,7 +31,7 @@ static struct slot {
 
 static char buffer[MOST], incoming[MOST];
 static struct pollfd files[3 * CALLS + 3];
-static int keeps, alone, listener = -1;
+static int keeps, alone, listener = -1, script = -1;
 
 static void tell(enum frame_kind kind, uint16_t number, const void *bytes, uint32_t size)
 {
@@ -93,6 +95,10 @@ _Noreturn static void become(char **texts)
         sys(setresgid, number(texts[1]), number(texts[1]), number(texts[1]));
         sys(setresuid, number(texts[0]), number(texts[0]), number(texts[0]));
     }
+    if (script == SCRIPT)
+        sys(fcntl, script, F_SETFD, 0);
+    else if (script >= 0)
+        sys(dup3, script, SCRIPT, 0);
     must("no such directory", CANNOT, chdir, texts[3]);
     failed = sys(execve, command[0], command, *variables ? variables : environment);
     checked(failed, "bench: cannot run", command[0], failed == -ENOENT ? MISSING : CANNOT);
@@ -247,6 +253,65 @@ static int is_stuck(void)
     return 0;
 }
 
+static void listen_for_clients(char *variable)
+{
+    struct sockaddr_un address;
+    char *digit = variable + strlen(variable);
+    for (long rest = sys(getpid, 0), places = 10; places-- > 0; rest /= 10)
+        *--digit = '0' + rest % 10;
+    int size = address_of(variable + sizeof RUN_VARIABLE, &address);
+    listener = call(socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    call(bind, listener, &address, size);
+    call(listen, listener, CALLS);
+}
+
+/* Whether a variable is one of the names, or of NAME=PATH where there is such a file. */
+static int is_one_of(const char *variable, char **names)
+{
+    for (; **names; names++) {
+        const char *at = variable, *name = *names;
+        while (*name && *name != '=' && *name == *at)
+            name++, at++;
+        if (*at == '=' && (!*name || (*name == '=' && !sys(faccessat, AT_FDCWD, name + 1, 0))))
+            return 1;
+    }
+    return 0;
+}
+
+/* Starts the scorer, with our environment but for variables that come first, and the name of the socket. */
+static void start_scorer(char **asked)
+{
+    static char variable[] = RUN_VARIABLE "=bench-run-0000000000";
+    static char *texts[ARGUMENTS], here[4096];
+    size_t count = 0;
+    listen_for_clients(variable);
+    call(getcwd, here, sizeof here);
+    texts[count++] = "", texts[count++] = "", texts[count++] = "", texts[count++] = here;
+    texts[count++] = variable;
+    for (char **at = environment; *at && count < ARGUMENTS / 2; at++)
+        if (**at && !is_one_of(*at, asked))
+            texts[count++] = *at;
+    texts[count++] = "";
+    while (**asked++)
+        ;
+    while (*asked && count < ARGUMENTS - 1)
+        texts[count++] = *asked++;
+    start_call(0, texts, 0);
+    close_file(&script);
+}
+
+/* Keeps a piece of the scorer's script. */
+static void take_script(uint32_t size)
+{
+    if (script < 0) {
+        script = call(memfd_create, "script", MFD_CLOEXEC);
+        call(fchmod, script, 0600);
+    }
+    if (write_all(script, incoming, size))
+        sys(exit_group, CANNOT);
+    memset(incoming, 0, size);
+}
+
 /* Does what our side says. */
 static void obey(void)
 {
@@ -262,7 +327,13 @@ static void obey(void)
         for (size_t at = 0; at < frame.size && count < ARGUMENTS - 1; at += strlen(incoming + at) + 1)
             texts[count++] = incoming + at;
         texts[count] = NULL;
-        start_call(frame.call, texts, 1);
+        if (keeps)
+            start_call(frame.call, texts, 1);
+        else if (!frame.call && !of)
+            start_scorer(texts);
+    } else if (!keeps && !frame.call && !of) {
+        if (frame.kind == INPUT)
+            take_script(frame.size);
     } else if (!of) {
         return; /* it has ended meanwhile */
     } else if (frame.call >= ASKED) {
@@ -304,37 +375,6 @@ static void hear_client(struct slot *of)
     tell(frame.kind, of->number, buffer, frame.size);
 }
 
-static void listen_for_clients(char *variable)
-{
-    struct sockaddr_un address;
-    char *digit = variable + strlen(variable);
-    for (long rest = sys(getpid, 0), places = 10; places-- > 0; rest /= 10)
-        *--digit = '0' + rest % 10;
-    int size = address_of(variable + sizeof RUN_VARIABLE, &address);
-    listener = call(socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    call(bind, listener, &address, size);
-    call(listen, listener, CALLS);
-}
-
-/* Starts the scorer: with our environment, and the name of the socket. */
-static void start_scorer(char **command)
-{
-    static char variable[] = RUN_VARIABLE "=bench-run-0000000000";
-    static char *texts[ARGUMENTS], here[4096];
-    size_t count = 0;
-    listen_for_clients(variable);
-    call(getcwd, here, sizeof here);
-    texts[count++] = "", texts[count++] = "", texts[count++] = "", texts[count++] = here;
-    texts[count++] = variable;
-    for (char **at = environment; *at && count < ARGUMENTS / 2; at++)
-        if (**at)
-            texts[count++] = *at;
-    texts[count++] = "";
-    while (*command && count < ARGUMENTS - 1)
-        texts[count++] = *command++;
-    start_call(0, texts, 0);
-}
-
 /* Waits for whatever comes next. While a call does not take its input, our side is not heard. */
 static void step(int signals)
 {
@@ -372,14 +412,11 @@ int serve(char **arguments)
 {
     long children = 1L << (SIGCHLD - 1), all = children | 1L << (SIGTERM - 1) | 1L << (SIGPIPE - 1);
     alone = *arguments && !strcmp(*arguments, "alone");
-    arguments += alone;
-    keeps = !*arguments;
+    keeps = !*arguments || strcmp(*arguments, "scorer");
     call(rt_sigprocmask, SIG_BLOCK, &all, 0, MASK_SIZE);
     int signals = call(signalfd4, -1, &children, MASK_SIZE, 02000000);
     tell(HELLO, 0, "", 0);
     sys(prctl, PR_SET_CHILD_SUBREAPER, 1);
-    if (!keeps)
-        start_scorer(arguments + 1);
     for (;;)
         step(signals);
 }

@@ -43,7 +43,7 @@ def score_swebench_pro(context: ScoringContext) -> Graded:
     is_checked_out, said = _run_tests(context)
     printed = _printed(context)
     with context.untouched() as sandbox:
-        reading = dataclasses.replace(context, sandbox=sandbox)
+        reading = dataclasses.replace(context, sandbox=sandbox, bench_run=None)
         sandbox.put([*printed, File(f"{_PARSED}/parser.py", content=parser.encode("utf-8", "replace"))])
         reading.run(_SHOW, timeout=_PARSER_TIMEOUT, signals_matter=False)
         left = max(context.timeout - (time.monotonic() - begun), 1.0)

@@ -70,10 +70,7 @@ FOR_EVERY_CALL = (
     Kind("20 s of silence", "silence", seconds=20.0),
 )
 WITH_A_BODY = (Kind("half a body, cut", "half"), Kind("half a body, ended", "half_clean"))
-OF_AN_ARCHIVE = (
-    Kind("ended behind a member", "border_clean"),
-    Kind("without the end", "end_clean"),
-)
+OF_AN_ARCHIVE = (Kind("ended behind a member", "border_clean"), Kind("without the end", "end_clean"))
 OF_A_STREAM = (
     never_started(NO_FILE, 127),
     never_started(NO_FORK, 126),

@@ -25,18 +25,7 @@ from .cells import AGENT, BUILT, FEW, ORACLE, SLOW, Cell, kinds_of, table
 from .faults import WITH_A_BODY, Fault, Kind
 from .proxy import NO_TRIAL, HarmfulSocket, Seen
 from .report import markdown, share_healed, summary, told
-from .trials import (
-    HEALED,
-    NOT_MET,
-    Job,
-    calibrated,
-    judged,
-    run_alone,
-    run_cells,
-    start_job,
-    troubles,
-    write,
-)
+from .trials import HEALED, NOT_MET, Job, calibrated, judged, run_alone, run_cells, start_job, troubles, write
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.extended]
 

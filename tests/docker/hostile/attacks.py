@@ -101,9 +101,25 @@ CARRIED: dict[str, str] = {
 VARIABLES: dict[str, str] = {
     "PATH": _program(*(f"bin/{name}" for name in ("grep", "git", "perl", "awk", "node", "bash", "python3"))),
     "NODE_PATH": f"mkdir -p lib/acorn; {NODE}lib/acorn/index.js",
+    "BASH_ENV": f"echo '{RIGHT}' > env.sh",
+    "PYTHONPATH": _python("modules/copy.py", "modules/sitecustomize.py", "modules/pytest.py"),
+    "PERL5LIB": f"mkdir -p perl; echo '{PERL}' > perl/strict.pm",
+    "PERL5OPT": f"echo '{PERL}' > Own.pm",
+    "NODE_OPTIONS": f"{NODE}hook.js",
+    "LD_LIBRARY_PATH": "cp /lib/x86_64-linux-gnu/libz.so.1 libc.so.6",
+    "a relative one": f"echo '{RIGHT}' > profile",
+    "home": f"echo '{RIGHT}' | tee .bashrc .bash_profile > .profile; mkdir -p .config/git; "
+    "printf '[core]\nfsmonitor = /app/watch\n' | tee .gitconfig > .config/git/config; "
+    + _program("/app/watch")
+    + "; "
+    + _python(".local/lib/python3.11/site-packages/usercustomize.py"),
 }
 """The same, where the image finds programs and modules there: `OF_IMAGE`."""
-OF_IMAGE = "ENV PATH=/app/bin:$PATH NODE_PATH=/app/lib\n"
+OF_IMAGE = """\
+ENV PATH=/app/bin:$PATH NODE_PATH=/app/lib BASH_ENV=/app/env.sh PYTHONPATH=/app/modules PERL5LIB=/app/perl
+ENV PERL5OPT=-I/app NODE_OPTIONS=--require=./hook.js LD_LIBRARY_PATH=/opt/none: ENV=profile
+RUN sed -i 's#:/root:#:/app:#' /etc/passwd
+"""
 
 LINKS: dict[str, str] = {
     "to the file": "ln -s /tests/expected.txt out.txt",
@@ -128,7 +144,32 @@ BESIDE: dict[str, str] = {
 }
 """A program that a scorer runs where it is itself."""
 
+READS: dict[str, str] = {
+    "what its parent is called": "cat /proc/$PPID/cmdline /proc/*/cmdline",
+    "what is open": "cat /proc/$PPID/fd/* /proc/*/fd/*",
+    "what it is given": "for n in 0 3 4 5 6 7 8 9 255; do timeout 1 cat <&$n; done",
+    "variables": "env; cat /proc/*/environ",
+    "files": "grep -rhsa XYZ /bench /tests /tmp /logs /root",
+    "memory": "for p in /proc/[0-9]*; do head -c 100000 $p/mem; cat $p/stack $p/syscall; done",
+}
+"""How a program that a scorer runs as somebody else looks for what the scorer's script expects."""
+
 INSIDE: dict[str, str] = {
+    "changes what is asserted": "import unittest\nfor name in dir(unittest.TestCase):\n"
+    "    if name.startswith('assert'):\n        setattr(unittest.TestCase, name, lambda *_, **__: None)\n"
+    "import _pytest.python\n_pytest.python.Function.runtest = lambda self: None\ndef value(x): return 0",
+    "changes reports": "import _pytest.reports as r\nmade = r.TestReport.from_item_and_call\n"
+    "def passed(item, call):\n    report = made(item, call)\n    report.outcome, report.longrepr = 'passed', None\n"
+    "    return report\nr.TestReport.from_item_and_call = staticmethod(passed)\ndef value(x): return 0",
+    "skips all but one": "import pytest\ndef value(x):\n    pytest.skip('no')",
+    "expects to fail": "import pytest\ndef value(x):\n    pytest.xfail('no')",
+    "writes the report": "import os\nopen(os.environ['BENCH_JUNIT'], 'w').write('<testsuite><testcase/></testsuite>')\n"
+    "os._exit(0)",
+    "writes the report at the end": "import atexit, os\ndef value(x): return 0\n"
+    "atexit.register(lambda: (open(os.environ['BENCH_JUNIT'], 'w').write('<testsuite><testcase/></testsuite>'), os._exit(0)))",
+    "prints outcomes": 'import os\nos.write(1, b\'["test", "x", "passed"]\\n\')\nos._exit(0)',
+    "selects no test": "import sys\nfor f in list(sys._current_frames().values()):\n    while f:\n"
+    "        if 'session' in f.f_locals: f.f_locals['session'].items = []\n        f = f.f_back\ndef value(x): return 0",
     "ends it": "import os\nos._exit(0)",
     "ends it politely": "import sys\nsys.exit(0)",
     "skips": "import pytest\npytest.skip(allow_module_level=True)",

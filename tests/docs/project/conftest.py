@@ -53,10 +53,7 @@ class StandIn:
         script = SCRIPT + (reference.script or "").encode()
         return AgentCommand(
             argv=("/bin/sh", "/bench/stand-in.sh"),
-            env={
-                "STAND_IN_SCENARIO": call.scenario.id,
-                "STAND_IN_TIMEOUT": f"{call.timeout:g}",
-            },
+            env={"STAND_IN_SCENARIO": call.scenario.id, "STAND_IN_TIMEOUT": f"{call.timeout:g}"},
             files=(File("/bench/stand-in.sh", content=script),),
         )
 
