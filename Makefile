@@ -12,7 +12,7 @@ WORKERS := -n $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 2)))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format unit plugin docs docker local agents viewer extended bench mutants chaos test-matrix terminal-bench site dist venv engine bubblewrap chromium compose clean
+.PHONY: help demo test lint format unit plugin docs docker local agents viewer extended hostile bench mutants chaos test-matrix terminal-bench site dist venv engine bubblewrap chromium compose clean
 
 help:  ## Show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
@@ -61,6 +61,9 @@ extended: venv engine bubblewrap chromium compose  ## What takes long and tells 
 
 chaos: venv engine  ## Every call of the engine with every fault, by a socket that does harm; CHAOS_SEED=N, CHAOS_CELLS=N, CHAOS_REPORT=FILE
 	CHAOS_CELLS=$${CHAOS_CELLS:-1000000} $(PYTEST) tests/docker/chaos -s
+
+hostile: venv engine  ## Every attack on a score that we know of, in one job, and how many score
+	$(PYTEST) tests/docker/test_attacks.py -m "" -k all -s
 
 bench: venv engine chromium  ## Measure the budgets: each figure is the median of several runs, beside what it may be
 	$(PY) -m tests.performance

@@ -115,6 +115,11 @@ def _needs_network(agent: str, result: TrialResult, line: str) -> Problem:
 
 def advice(found: Sequence[Problem], results: Sequence[TrialResult]) -> str | None:
     """Return a suggestion that would improve a sound scenario; None without one."""
+    said = (
+        note for one in results for note in one.notes if note.startswith("the set-up makes something else")
+    )
+    if verdict(found) is Verdict.OK and (note := next(said, None)) is not None:
+        return note
     mine = [one for one in results if one.agent.name == ORACLE]
     in_place = bool(mine) and all(one.graded_in is GradeIn.AGENT_CONTAINER for one in mine)
     if verdict(found) is not Verdict.OK or not in_place or any(_needs_its_place(one) for one in mine):

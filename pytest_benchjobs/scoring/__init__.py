@@ -4,6 +4,7 @@
     needs.py          what a type of scorer needs of a trial before it grades
     builtin.py        the types that come with the package (own_runner.py: how `tests` runs pytest)
     run_tests.py      the program in a sandbox that runs pytest or unittest
+    bench_run.py      programs of the agent, run for a scorer (benchjobs_run.py: a module for tests in a sandbox)
     answering.py      the type `answer`: answers.py compares a short answer, replies.py finds it in a text
     ast_grep.py       the type `ast_grep`: patterns in syntax trees
     files.py          the type `files`: files that the agent left

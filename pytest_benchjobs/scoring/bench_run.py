@@ -16,6 +16,7 @@ import queue
 import shlex
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import NoReturn
 
 from ..model.errors import InfrastructureError, Ungradable
@@ -30,6 +31,9 @@ _FILE = "/proc/self/fd/3"
 _SHELL = f"if command -v bash >/dev/null 2>&1; then exec bash {_FILE}; else exec sh {_FILE}; fi"
 _OWN_FILE = "exec 3<&-; "
 """Beginning of a script: what it starts does not have its file."""
+MODULE = "/bench/lib/benchjobs_run.py"
+"""The same as a function, for tests and scripts in Python; `MODULE_SOURCE` is its file here."""
+MODULE_SOURCE = Path(__file__).with_name("benchjobs_run.py")
 HOME = "/bench/home"
 """Home of a scorer whose own is among what the agent left."""
 _FAILED, _TIMED_OUT = 125, 124

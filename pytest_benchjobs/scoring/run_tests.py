@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import sys
 
-sys.path[:] = [place for place in sys.path if place]  # "" is the workdir
+sys.path[:] = [*(place for place in sys.path if place), "/bench/lib"]  # "" is the workdir
 
 import json  # noqa: E402
 import os  # noqa: E402
 import random  # noqa: E402
+import site  # noqa: E402
 import tempfile  # noqa: E402
 from importlib.machinery import PathFinder  # noqa: E402
-from typing import Any  # noqa: E402
+from typing import Any, Callable, TypeVar  # noqa: E402, UP035  Python 3.8
 
 KEY = "the key"
 HERE = os.getcwd()  # noqa: PTH109
@@ -140,89 +141,104 @@ class Sentinels:
             tests.insert(self._chance.randint(0, len(tests)), test)
 
 
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def _hook(**options: bool) -> Callable[[_F], _F]:
+    """Mark a method as `pytest.hookimpl` does, which cannot be imported yet."""
+
+    def mark(function: _F) -> _F:
+        function.pytest_impl = options  # type: ignore[attr-defined]
+        return function
+
+    return mark
+
+
+class _Plugin:
+    """A plugin of pytest that has the agent's modules found, and tells outcomes."""
+
+    def __init__(self, finder: WorkdirLast, directory: str) -> None:
+        self._finder = finder
+        self._sentinels = Sentinels(2)
+        self._outcomes: dict[str, str] = {}
+        self._refused: set[str] = set()
+        self._path = os.path.join(directory, f"test_{next(iter(self._sentinels.kinds))[:6]}.py")  # noqa: PTH118
+
+    @_hook(tryfirst=True)
+    def pytest_load_initial_conftests(self) -> None:
+        sys.meta_path.append(self._finder)
+        home = site.getusersitepackages()
+        if is_in(home, HERE):
+            self._finder.places.append(home)
+        else:
+            sys.path.append(home)
+
+    def pytest_configure(self, config: Any) -> None:
+        if getattr(config.option, "tx", None) or getattr(config.option, "numprocesses", None):
+            sys.path.extend(self._finder.places)  # its processes have nothing of this
+            return
+        pattern = (config.getini("python_functions") or ["test"])[0]
+        with open(self._path, "w", encoding="ascii") as file:  # noqa: PTH123
+            file.write(self._sentinels.source(pattern.partition("*")[0].rstrip("_") or "test"))
+        config.args.append(self._path)
+
+    @_hook(hookwrapper=True, tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[Any]) -> Any:
+        own = [item for item in items if self._sentinels.word(item.name)]
+        items[:] = [item for item in items if item not in own]
+        yield
+        tell("collected", [item.nodeid for item in items], len(own))
+        self._sentinels.put(items, own)
+
+    @_hook(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
+        tell("collected", list(ids), 0)
+
+    @_hook(hookwrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(self, item: Any, call: Any) -> Any:
+        raised = [call.excinfo]
+        made = yield
+        report, raised = made.get_result(), [*raised, call.excinfo]
+        if report.outcome == "skipped" and any(self._finder.is_passed_by(one.value) for one in raised if one):
+            self._refused.add(item.nodeid)  # only tests decide that they are skipped
+        word = self._sentinels.word(item.name)
+        if word is not None and (report.when == "call" or report.outcome != "passed"):
+            tell("sentinel", word, self._sentinels.kinds[word], report.outcome, report.when)
+            # No other part of pytest has to know of it.
+            report.outcome, report.wasxfail = "skipped", "run"
+
+    def pytest_report_teststatus(self, report: Any) -> Any:
+        return ("", "", "") if self._sentinels.word(report.nodeid) else None
+
+    @_hook(tryfirst=True)
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if hasattr(report, "context"):
+            tell("subtests")
+        before = self._outcomes.get(report.nodeid, "passed")
+        if report.outcome in ("failed", "skipped") and before != "failed":
+            self._outcomes[report.nodeid] = report.outcome
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        if not self._sentinels.word(nodeid):
+            outcome = "failed" if nodeid in self._refused else self._outcomes.get(nodeid, "passed")
+            tell("test", nodeid, outcome)
+
+    def pytest_collectreport(self, report: Any) -> None:
+        if report.failed:
+            tell("test", report.nodeid, "failed")
+
+    @_hook(trylast=True)
+    def pytest_sessionfinish(self, session: Any) -> None:
+        tell("end", bool(session.shouldfail or session.shouldstop), self._finder.served)
+
+
 def run_pytest(tests: str, arguments: list[str]) -> int:
     """Run it; returns its exit status."""
     finder = WorkdirLast(tests)
-    import site
-
     import pytest
 
-    sentinels = Sentinels(2)
-    outcomes: dict[str, str] = {}
-    refused: set[str] = set()
-
-    class Plugin:
-        def __init__(self, directory: str) -> None:
-            self._path = os.path.join(directory, f"test_{next(iter(sentinels.kinds))[:6]}.py")  # noqa: PTH118
-
-        @pytest.hookimpl(tryfirst=True)
-        def pytest_load_initial_conftests(self) -> None:
-            sys.meta_path.append(finder)
-            home = site.getusersitepackages()
-            if is_in(home, HERE):
-                finder.places.append(home)
-            else:
-                sys.path.append(home)
-
-        def pytest_configure(self, config: Any) -> None:
-            if getattr(config.option, "tx", None) or getattr(config.option, "numprocesses", None):
-                sys.path.extend(finder.places)  # its processes have nothing of this
-                return
-            pattern = (config.getini("python_functions") or ["test"])[0]
-            with open(self._path, "w", encoding="ascii") as file:  # noqa: PTH123
-                file.write(sentinels.source(pattern.partition("*")[0].rstrip("_") or "test"))
-            config.args.append(self._path)
-
-        @pytest.hookimpl(hookwrapper=True, tryfirst=True)
-        def pytest_collection_modifyitems(self, items: list[Any]) -> Any:
-            own = [item for item in items if sentinels.word(item.name)]
-            items[:] = [item for item in items if item not in own]
-            yield
-            tell("collected", [item.nodeid for item in items], len(own))
-            sentinels.put(items, own)
-
-        @pytest.hookimpl(optionalhook=True)
-        def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
-            tell("collected", list(ids), 0)
-
-        @pytest.hookimpl(hookwrapper=True, tryfirst=True)
-        def pytest_runtest_makereport(self, item: Any, call: Any) -> Any:
-            raised = [call.excinfo]
-            made = yield
-            report, raised = made.get_result(), [*raised, call.excinfo]
-            if report.outcome == "skipped" and any(finder.is_passed_by(one.value) for one in raised if one):
-                refused.add(item.nodeid)  # only tests decide that they are skipped
-            word = sentinels.word(item.name)
-            if word is not None and (report.when == "call" or report.outcome != "passed"):
-                tell("sentinel", word, sentinels.kinds[word], report.outcome, report.when)
-                # No other part of pytest has to know of it.
-                report.outcome, report.wasxfail = "skipped", "run"
-
-        def pytest_report_teststatus(self, report: Any) -> Any:
-            return ("", "", "") if sentinels.word(report.nodeid) else None
-
-        @pytest.hookimpl(tryfirst=True)
-        def pytest_runtest_logreport(self, report: Any) -> None:
-            if hasattr(report, "context"):
-                tell("subtests")
-            before = outcomes.get(report.nodeid, "passed")
-            if report.outcome in ("failed", "skipped") and before != "failed":
-                outcomes[report.nodeid] = report.outcome
-
-        def pytest_runtest_logfinish(self, nodeid: str) -> None:
-            if not sentinels.word(nodeid):
-                tell("test", nodeid, "failed" if nodeid in refused else outcomes.get(nodeid, "passed"))
-
-        def pytest_collectreport(self, report: Any) -> None:
-            if report.failed:
-                tell("test", report.nodeid, "failed")
-
-        @pytest.hookimpl(trylast=True)
-        def pytest_sessionfinish(self, session: Any) -> None:
-            tell("end", bool(session.shouldfail or session.shouldstop), finder.served)
-
     with tempfile.TemporaryDirectory(prefix="tests-") as directory:
-        return int(pytest.main(arguments, plugins=[Plugin(directory)]))
+        return int(pytest.main(arguments, plugins=[_Plugin(finder, directory)]))
 
 
 def run_unittest(tests: str, arguments: list[str]) -> int:

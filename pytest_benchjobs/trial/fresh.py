@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from ..model.errors import EngineLost, EnvironmentFailed, ImageMissing
 from ..model.scenario import MAIN, FreshContainer
 from ..sandbox.carry.own import program_paths
-from ..sandbox.carry.transfer import LIMIT, carry, list_fresh
-from ..sandbox.paths import DEFAULT_PATH, directories_above, is_below
+from ..sandbox.carry.transfer import LIMIT, carry, differences, list_fresh
+from ..sandbox.paths import DEFAULT_PATH, is_below
 from ..sandbox.protocol import Sandbox, Service, Taken
 from ..sandbox.runner import Runner, Serves, can_serve, serving
 from ..scoring.output import Tail
@@ -23,6 +23,8 @@ from .beside import service_of
 _TRIES = 3
 _ARGUMENTS = 50_000
 _REMOVAL_TIMEOUT = 300.0
+_NOBODYS = ("/bench", "/logs", "/run", "/tmp", "/var/cache", "/var/log", "/var/tmp")  # noqa: S108
+"""What differs there tells nothing."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -185,14 +187,18 @@ def _collected(sandbox: Sandbox, fresh: FreshContainer) -> Carried:
     return Carried(trees, tuple(taken), gone=tuple(tops))
 
 
-def left_behind(sandbox: Sandbox, fresh: FreshContainer) -> frozenset[str]:
-    """Return what differs from the image in a sandbox and is not carried; of what is new as a whole, only the top."""
-    changed = sandbox.changed("/")
-    if changed is None:
-        return frozenset()
-    carried = _paths_of(sandbox, fresh, MAIN)
-    above = {parent for path in carried for parent in directories_above(path)}
-    return frozenset(path for path in (*changed.there, *changed.gone) if not is_below(path, carried)) - above
+def differing(sandbox: Sandbox, untouched: Sandbox, fresh: FreshContainer) -> tuple[str, ...]:
+    """Return what differs in two sandboxes and is not carried; nothing where programs of ours cannot run.
+
+    Raises:
+        InfrastructureError: the engine failed.
+    """
+    if not can_serve(sandbox) or not can_serve(untouched):
+        return ()
+    without = [os.fsencode(path) for path in (*_paths_of(sandbox, fresh, MAIN), *_NOBODYS)]
+    with contextlib.closing(serving(sandbox)) as one, contextlib.closing(serving(untouched)) as other:
+        found = differences(one.program, other.program, without)
+    return tuple(path.decode("utf-8", "backslashreplace") for path in found if b"/__pycache__/" not in path)
 
 
 def deliver(carried: Carried, sandbox: Sandbox) -> None:

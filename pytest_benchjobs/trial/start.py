@@ -15,7 +15,7 @@ from ..sandbox.door import door_file
 from ..sandbox.memory import MemorySandbox
 from ..sandbox.program import program_file
 from ..sandbox.protocol import File, Mount, Sandbox, SandboxSpec
-from ..scoring.bench_run import BENCH_RUN, HOME
+from ..scoring.bench_run import BENCH_RUN, HOME, MODULE, MODULE_SOURCE
 from ..scoring.needs import directories_before, has_bench_run
 from .answering import kept_answer
 from .connection import Connection
@@ -93,10 +93,8 @@ def bench_run_file(context: TrialContext) -> list[File]:
     # Sandboxes that cannot be without our program say so themselves.
     with contextlib.suppress(EnvironmentFailed):
         if (program := program_file(context.services.provider.machine())) is not None:
-            return [
-                dataclasses.replace(program, path=BENCH_RUN),
-                *open_directories((HOME,)),
-            ]  # no home is where the agent worked
+            client = dataclasses.replace(program, path=BENCH_RUN)
+            return [client, File(MODULE, source=MODULE_SOURCE, readable=True), *open_directories((HOME,))]
     return []
 
 

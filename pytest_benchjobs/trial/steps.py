@@ -26,7 +26,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from ..agents.builtin import Oracle, shell
+from ..agents.builtin import Nop, Oracle, shell
 from ..agents.capabilities import incompatibility
 from ..agents.protocol import AgentCommand
 from ..model.errors import (
@@ -53,7 +53,7 @@ from .beside import service_of
 from .connection import Connection
 from .context import TrialContext
 from .ending import end_agent, some
-from .fresh import Carried, check_place, collect, left_behind
+from .fresh import Carried, check_place, collect, differing
 from .grading import Afresh, InPlace, grade, grade_untouched
 from .outcome import decide
 from .prepare import Prepared, prepare
@@ -113,8 +113,7 @@ def _run_one(
         setup = Setup(context, sandbox, context.scenario)
         _work(context, sandbox, setup, prepared, connection)
         _grade(context, sandbox)
-        if isinstance(prepared.agent, Oracle):
-            _note_left_behind(context, sandbox)
+        _note_differences(context, prepared, sandbox)
         while (again := next_turn(context, prepared)) is not None:
             begin_turn(context, sandbox, setup, again, connection)
             _run_agent(context, sandbox, again, connection)
@@ -266,19 +265,27 @@ def _grade(context: TrialContext, sandbox: Sandbox) -> None:
             _or_again(context, lambda: grade(context, Afresh(context, sandbox, carried)))
 
 
-def _note_left_behind(context: TrialContext, sandbox: Sandbox) -> None:
-    """Note what a reference that does not pass in a fresh sandbox changed and no scorer saw: it may be of the work."""
+def _note_differences(context: TrialContext, prepared: Prepared, sandbox: Sandbox) -> None:
+    """Note what the scenario's `carry` may lack.
+
+    What a reference that does not pass in a fresh sandbox changed may be of the work. Where an agent of a check does
+    nothing, it is the set-up that makes something else each time.
+    """
     fresh, score = context.scenario.fresh_container, context.findings.score
-    passes = score is not None and score >= context.limits.threshold
-    if passes or fresh is None or context.findings.graded_in is None or context.original is not None:
+    if fresh is None or context.findings.graded_in is None or context.original is not None:
         return
-    with contextlib.suppress(InfrastructureError):
-        left = left_behind(sandbox, fresh)
-        if left:
-            with untouched_sandbox(context, "compare") as untouched:
-                left -= left_behind(untouched.sandbox, fresh)
-        if left:
-            context.note(f"not there for grading, unless `carry` names it: {some(sorted(left))}")
+    if isinstance(prepared.agent, Oracle) and (score is None or score < context.limits.threshold):
+        what = "not there for grading, unless `carry` names it"
+    elif isinstance(prepared.agent, Nop) and context.config.check and context.scenario.environment.setup:
+        what = "the set-up makes something else each time; `carry` has to name it if it is graded"
+    else:
+        return
+    with (
+        contextlib.suppress(InfrastructureError, Ungradable),
+        untouched_sandbox(context, "compare") as untouched,
+    ):
+        if found := differing(sandbox, untouched.sandbox, fresh):
+            context.note(f"{what}: {some(sorted(found))}")
 
 
 def _end_and_grade(context: TrialContext, sandbox: Sandbox) -> Carried | None:

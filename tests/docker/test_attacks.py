@@ -43,6 +43,10 @@ def test_no_attack_earns_a_score_or_another_try(tmp_path: Path, everything: bool
     found = {result["scenario"]: result for result in results(tmp_path)}
     assert found.keys() == expected.keys(), done.stdout[-3000:]
     wrong = [text for id_, case in expected.items() for text in _wrong(id_, case, found[id_])]
+    listed = [found[id_]["score"] for id_, case in expected.items() if case.named]
+    print(
+        f"{len(found) - len(listed)} afresh or before grading; in place {len(listed)}, {listed.count(1.0)} score"
+    )
     assert not wrong, "\n".join(wrong)
     _check_single(tmp_path, found)
     _check_reports(tmp_path, done.stdout)

@@ -27,9 +27,9 @@ from pytest_benchjobs.sandbox.carry.records import (
     ROOT,
     Record,
 )
-from pytest_benchjobs.sandbox.carry.transfer import Carried, carry, list_fresh
+from pytest_benchjobs.sandbox.carry.transfer import Carried, carry, differences, list_fresh
 
-from .carrying import Node, Refused, make, run_program, seen
+from .carrying import Node, Refused, make, program, run, run_program, seen
 
 NAMES = st.sampled_from((b"a", b"b", b"c", b"-rf", b"a\nb", b"\xff\xfe", b"*")) | st.binary(
     min_size=1, max_size=9
@@ -400,3 +400,20 @@ def test_a_pack_without_an_end_is_stopped(places: Places) -> None:
     listing = places.list("top")
     with pytest.raises(Ungradable, match="no end"):
         carry(endless, places.run_fresh, listing)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can change its root")
+def test_what_differs_between_two_places_is_named(tmp_path: Path) -> None:
+    def place(name: str) -> transfer.Place:
+        (tmp_path / name / "program").hardlink_to(program())
+        return lambda arguments, stdin: run(("chroot", tmp_path / name, "/program", *arguments), stdin)
+
+    for name, files in {
+        "agent": {"etc/a": "1", "etc/same": "x", "new/deep/b": "", "app/c": "", "tmp/d": "4"},
+        "fresh": {"etc/a": "2", "etc/same": "x", "etc/gone": ""},
+    }.items():
+        for path, text in files.items():
+            (tmp_path / name / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name / path).write_text(text)
+    found = differences(place("agent"), place("fresh"), [b"/app", b"/tmp/d"])
+    assert sorted(found) == [b"/etc/a", b"/etc/gone", b"/new", b"/tmp"]

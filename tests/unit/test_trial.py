@@ -356,24 +356,6 @@ def test_a_fresh_container_may_get_all_that_was_changed_below_the_workdir(bench:
     assert _kind(result) == ("passed", None, 1.0)
 
 
-@pytest.mark.parametrize("passes", [False, True])
-def test_where_a_reference_does_not_pass_its_author_is_told_what_was_not_carried(
-    bench: Bench, *, passes: bool
-) -> None:
-    def changed(sandbox: FakeSandbox, directory: str) -> Changed:
-        of_agent = (sandbox.root / "app/out.txt").exists()
-        return Changed(
-            ("/app", "/bench", *(["/var/lib/app"] if of_agent else [])), ("/etc/issue",) * of_agent
-        )
-
-    bench.provider.faults["changed"] = changed
-    result = bench.run(
-        "oracle", reference=Reference(script=f"echo {'right' if passes else 'wrong'} > out.txt")
-    )
-    told = [] if passes else ["not there for grading, unless `carry` names it: /etc/issue, /var/lib/app"]
-    assert [note for note in result.notes if "grading" in note] == told
-
-
 def test_what_is_gone_is_removed_in_the_fresh_container(bench: Bench, tmp_path: Path) -> None:
     (tmp_path / "given.txt").write_text("given")
 

@@ -50,14 +50,17 @@ class Own:
     """Directories that programs are found in."""
     named: tuple[bytes, ...] = ()
     """What is carried because the scenario names it."""
+    exactly: tuple[bytes, ...] = ()
+    """Paths that stay as they are named, and nothing beside them."""
 
     def below(self, root: bytes) -> Guards:
         """Return what stays in the directory that holds a root."""
         above: Guards = {}
-        for path in self._programs_below(root):
+        for path in (*self._programs_below(root), *self.exactly):
             parts, at = path[len(root) :].strip(b"/").split(b"/"), above
             # `bin` is a part of something: the interpreter in it loads what is beside it.
-            way = (root.rpartition(b"/")[2], *(parts[:-1] if parts[-1] in _PROGRAMS and parts[1:] else parts))
+            is_part = parts[-1] in _PROGRAMS and parts[1:] and path not in self.exactly
+            way = (root.rpartition(b"/")[2] or b".", *(parts[:-1] if is_part else parts))
             for name in way[:-1]:
                 inner = at.setdefault(name, {})
                 if inner is None:

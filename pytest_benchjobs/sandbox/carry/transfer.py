@@ -6,7 +6,9 @@ import concurrent.futures
 import dataclasses
 import itertools
 import secrets
+import stat
 import struct
+import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Protocol
 
@@ -19,6 +21,7 @@ from .records import (
     CONTENT,
     END,
     ENTER,
+    ENTRY,
     FAILED,
     HARDLINK,
     LEADS,
@@ -122,6 +125,54 @@ def carry(
         if path in named:
             raise Ungradable(f"{_shown(path)} cannot be carried into the container for grading: {why}")
     return Carried(decision.script.data, tuple(decision.left_out))
+
+
+def differences(agent: Place, fresh: Place, without: Collection[bytes]) -> list[bytes]:
+    """Return the paths that differ between two places, but for times, what is mounted, and what is below `without`.
+
+    Raises:
+        Ungradable, EnvironmentFailed, InfrastructureError: as in `carry`.
+    """
+    listings = [
+        _read(place(("walk", str(_LISTING), "/"), ()), 2 * _LISTING + _MARGIN) for place in (agent, fresh)
+    ]
+    own = Own(exactly=(*without, *(path for listing in listings for path in _mounted(listing))))
+    try:
+        comparison = Comparison(listings[0], listings[1], own)
+        comparison.run()
+    except (struct.error, IndexError) as error:
+        raise Ungradable("the list of files is damaged") from error
+    except FreshUnreadable as error:
+        raise EnvironmentFailed(f"{error} cannot be read") from error
+    decision = _Decision(comparison, [b"/"], sys.maxsize, _same_contents(comparison, agent, fresh, [b"/"]))
+    decision.run()
+    found, now, depth, made = list[bytes](), Script(), 0, 0
+    for record, raw in records(decision.script.written):
+        if not made and record.kind in (CONTENT, HARDLINK, SYMLINK, REMOVE, MAKE):
+            found.append(b"/" + now.located(name_of(record, raw)).removeprefix(b"/./"))
+        if record.kind in (ROOT, ENTER, MAKE):
+            depth += 1
+            made = made or (depth if record.kind == MAKE else 0)
+        elif record.kind == LEAVE:
+            made = made if made != depth else 0
+            depth -= 1
+        _go(now, record, raw, [b"/"])
+    return found
+
+
+def _mounted(listing: bytes) -> Iterator[bytes]:
+    """Yield the paths in a listing of `/` that are on other file systems."""
+    way: list[bytes] = []
+    inside = 0
+    for record, raw in records(listing):
+        if record.kind == ENTRY and record.device and not inside:
+            yield b"/" + b"/".join((*way[2:], name_of(record, raw)))
+        if record.kind == ROOT or (record.kind == ENTRY and stat.S_ISDIR(record.mode)):
+            way.append(name_of(record, raw) if record.kind == ENTRY else b"")
+            inside += bool(inside or record.device)
+        elif record.kind == LEAVE:
+            way.pop()
+            inside -= bool(inside)
 
 
 def _resolved(place: Place, paths: Sequence[bytes]) -> Iterator[bytes]:
