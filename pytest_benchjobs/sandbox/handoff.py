@@ -26,10 +26,12 @@ async def take(door: socket.socket) -> tuple[socket.socket, int]:
         connection, _ = await loop.sock_accept(door)
         with connection:
             connection.setblocking(False)
-            with contextlib.suppress(OSError, TimeoutError):
-                # Not wait_for: in Python 3.11 it may lose the cancellation of the whole.
-                async with asyncio.timeout(_PATIENCE):
-                    await _readable(connection)
+            with contextlib.suppress(OSError):
+                # Not wait_for: in Python 3.11 it may lose the cancellation of the whole. What is there counts, even
+                # where this process had no time to look.
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_PATIENCE):
+                        await _readable(connection)
                 handed = _receive(connection)
                 if handed is not None:
                     return handed
