@@ -20,10 +20,9 @@ import platform
 import re
 import shutil
 import signal
-import tarfile
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
 from .model.endpoint import GATEWAY_PORT
@@ -32,20 +31,18 @@ from .model.errors import AgentSetupFailed, ImageMissing
 from .model.job import JobConfig, Owner
 from .model.result import ImageRecord
 from .model.scenario import Environment, Network, Scenario
-from .sandbox.carrying import take
 from .sandbox.door import DOOR_FAILED, SOCKET, behind_door
 from .sandbox.host_command import HostSandbox, LocalCommand, LocalDoor, send
 from .sandbox.protocol import (
     BYTECODE,
-    Changed,
     ExecResult,
     Fetched,
     File,
     Kept,
     SandboxSpec,
     Sink,
+    Stdin,
     Stopping,
-    Taken,
 )
 
 _WORKDIR = "/app"
@@ -184,6 +181,7 @@ class FakeSandbox(HostSandbox):
         env: Mapping[str, str] | None = None,
         silent: float | None = None,
         stopping: Stopping | None = None,
+        stdin: Stdin | None = None,  # noqa: ARG002  it serves nothing
     ) -> ExecResult:
         """Run a command here. One behind the door is given a port of its own to reach the gateway at."""
         command_line = tuple(argv)
@@ -224,7 +222,7 @@ class FakeSandbox(HostSandbox):
                 target.mkdir(parents=True, exist_ok=True)
             elif file.source.is_dir():
                 bytecode = shutil.ignore_patterns(BYTECODE)
-                shutil.copytree(file.source, target, dirs_exist_ok=True, ignore=bytecode)
+                shutil.copytree(file.source, target, symlinks=True, dirs_exist_ok=True, ignore=bytecode)
             else:
                 shutil.copy(file.source, target)
             if file.mode is not None:
@@ -264,36 +262,6 @@ class FakeSandbox(HostSandbox):
             tuple(file.relative_to(destination).as_posix() for file in files),
             sum(file.stat().st_size for file in files),
         )
-
-    def take(
-        self, paths: Mapping[str, tuple[str, ...]], *, limit: int, only: frozenset[str] | None = None
-    ) -> Taken:
-        """Pack files of yours."""
-
-        @contextlib.contextmanager
-        def opened(path: str) -> Iterator[tuple[str, tarfile.TarFile] | None]:
-            source = self._host(path)
-            if not source.exists():
-                yield None
-                return
-            with tempfile.TemporaryFile() as file:
-                with tarfile.open(fileobj=file, mode="w") as tar:
-                    tar.add(source.resolve(), source.name)
-                file.seek(0)
-                with tarfile.open(fileobj=file) as tar:
-                    yield path, tar
-
-        return take(opened, paths, limit=limit, only=only)
-
-    def give(self, taken: Taken) -> None:
-        """Unpack what another had."""
-        with tarfile.open(fileobj=taken.archive) as tar:
-            tar.extractall(self.root, filter="tar")
-
-    def changed(self, directory: str) -> Changed:
-        """All there is: it does not know what was there before."""
-        inside = PurePosixPath(directory)
-        return Changed(tuple(str(inside / path.name) for path in self._host(directory).iterdir()), ())
 
     def signal(self, pid: int, name: str) -> None:
         """Send a signal to what was started here."""

@@ -13,6 +13,7 @@ from typing import Any
 from ..model.environ import HOST
 from ..model.errors import AgentSetupFailed
 from ..sandbox.protocol import File
+from ..sandbox.shell import by_shell, shell
 from ..sources.template import fill
 from .answering import give_reply, write_answer
 from .protocol import Agent, AgentCall, AgentCommand
@@ -22,19 +23,12 @@ RESERVED = frozenset({"oracle", "nop", "command", "baseline", "model", "captured
 SOLUTION_DIRECTORY = "/solution"
 _PATCH_FILE = "/bench/reference.patch"
 
-# bash if the image has it, else sh: one exec, instead of a first one to find out.
-_SHELL = 'if command -v bash >/dev/null 2>&1; then exec bash -c "$1"; else exec sh -c "$1"; fi'
 _APPLY_PATCH = f"git apply --verbose {_PATCH_FILE} || patch --batch --forward --fuzz=5 -p1 -i {_PATCH_FILE}"
 
 
 _SCRIPT_FILE = "/bench/agent.sh"
 _ARGUMENT_LIMIT = 100_000
 """The most bytes of an argument; Linux takes none longer than 128 KiB."""
-
-
-def shell(command: str) -> tuple[str, ...]:
-    """The arguments that run a shell command in any image with a shell."""
-    return ("/bin/sh", "-c", _SHELL, "sh", command)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -154,7 +148,5 @@ def _run(command: str, env: Mapping[str, str] | None = None) -> AgentCommand:
     script = command.encode("utf-8", "replace")
     if len(script) <= _ARGUMENT_LIMIT:
         return AgentCommand(shell(command), env or {})
-    run = (
-        f"if command -v bash >/dev/null 2>&1; then exec bash {_SCRIPT_FILE}; else exec sh {_SCRIPT_FILE}; fi"
-    )
-    return AgentCommand(("/bin/sh", "-c", run), env or {}, (File(_SCRIPT_FILE, content=script),))
+    run = ("/bin/sh", "-c", by_shell(_SCRIPT_FILE))
+    return AgentCommand(run, env or {}, (File(_SCRIPT_FILE, content=script),))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ..model.base import trusted
 from ..model.gate import ScenarioRef
 from ..store.text import one_line
-from .sides import QUARANTINE, Cell, Key, Side
+from .sides import PLACES, QUARANTINE, Cell, Key, Side
 
 _NAME = re.compile(r"[^@:,]*")
 _HOST = re.compile(r"@(?:https?://)?[^@,]*[.:/][^@,]*")
@@ -70,8 +70,8 @@ def pair(before: Side, now: Side) -> Pairing:
     """Pair each scenario with itself.
 
     A scenario whose `comparable` digest differs is not the same task, so it is left out and listed; where a side has no
-    digest it is paired, and a note says so. Scores outside [0, 1], and times, costs and tokens that are negative or not
-    finite, count as missing.
+    digest it is paired, and a note says so, as one does where both were graded in different places. Scores outside
+    [0, 1], and times, costs and tokens that are negative or not finite, count as missing.
     """
     agents = match_agents(before, now)
     back = {old: new for new, old in agents.items()}
@@ -119,7 +119,7 @@ def pair(before: Side, now: Side) -> Pairing:
         changed=tuple(_ref(*one) for one in sorted(changed)),
         unscored=tuple(_ref(*one) for one in sorted(unscored)),
         agents=agents,
-        notes=(*_about_agents(agents, before, now), *_about(counts)),
+        notes=(*_about_agents(agents, before, now), *_about(counts), *_about_places(pairs)),
     )
 
 
@@ -224,6 +224,25 @@ def _about(counts: Mapping[str, int]) -> Iterable[str]:
         yield f"{_scenarios(counts['mixed'])} changed within a side; only attempts at the newest version count"
     if counts["bad"]:
         yield f"{counts['bad']} scores are not numbers from 0 to 1, and are ignored"
+
+
+def _about_places(pairs: Iterable[Pair]) -> Iterable[str]:
+    """Note scenarios by their places of grading now and before, the most frequent first."""
+    moved = Counter(
+        (new.graded_in, old.graded_in)
+        for old, new in pairs
+        if old.graded_in != new.graded_in and old.graded_in and new.graded_in
+    )
+    ways = [
+        f"{number} now {_places(now)}, then {_places(then)}" for (now, then), number in moved.most_common()
+    ]
+    if ways:
+        number = moved.total()
+        yield f"the place of grading differs from the baseline's for {_scenarios(number)}: {'; '.join(ways)}"
+
+
+def _places(listed: Iterable[str]) -> str:
+    return " and ".join(PLACES[place] for place in listed)
 
 
 def _scenarios(number: int) -> str:

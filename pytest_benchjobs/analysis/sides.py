@@ -15,7 +15,8 @@ from ..model.known_failure import KnownMode
 from ..model.metric import Metric
 from ..model.numbers import mean
 from ..model.result import Outcome
-from ..store.rows import PairRow, metrics_of
+from ..model.scenario import GradeIn
+from ..store.rows import NOT_NEEDED, PairRow, metrics_of
 from ..store.text import one_line
 from ..system.garbage import gc_paused
 
@@ -25,6 +26,14 @@ QUARANTINE = KnownMode.QUARANTINE.value
 _GRADED = frozenset((Outcome.PASSED.value, Outcome.FAILED.value))
 _PASSED = Outcome.PASSED.value
 _NO_ATTEMPT = frozenset((Outcome.SKIPPED.value, Outcome.CANCELLED.value))
+UNKNOWN = "unknown"
+PLACES = {
+    GradeIn.FRESH.value: "in a fresh container",
+    GradeIn.AGENT_CONTAINER.value: "in the agent's container",
+    UNKNOWN: "in an unknown place, by an earlier version",
+}
+"""Places of grading, in words."""
+_PLACE_OF = {place: (place,) for place in PLACES} | {NOT_NEEDED: ()}
 
 
 class Series(NamedTuple):
@@ -67,6 +76,8 @@ class Cell(NamedTuple):
     """Score from which an attempt passes, unless its agent crashed or ran into a limit."""
     metrics: tuple[Series, ...] = ()
     """What scorers measured in the attempts in `scores`, as far as known."""
+    graded_in: tuple[str, ...] = (UNKNOWN,)
+    """Keys of `PLACES`, sorted: where the attempts in `scores` were graded, as far as programs of scorers ran."""
 
     def metric(self, name: str) -> Series | None:
         """Return the values of a metric; None without any."""
@@ -186,6 +197,7 @@ def _cell(key: Key, rows: Sequence[PairRow]) -> Cell:
     costs: list[float] = []
     tokens: list[int] = []
     metrics: list[str | None] = []
+    places: set[str] = set()
     passed = 0
     for row in kept:
         if row.outcome not in _GRADED:
@@ -194,6 +206,7 @@ def _cell(key: Key, rows: Sequence[PairRow]) -> Cell:
         scores.append(row.score or 0.0)
         passed += row.outcome == _PASSED
         metrics.append(row.metrics)
+        places.update(_place(row.graded_in))
         if row.reused is not None:
             continue
         seconds.append(row.seconds)
@@ -219,6 +232,7 @@ def _cell(key: Key, rows: Sequence[PairRow]) -> Cell:
         known=first.known if first is not None else None,
         threshold=first.threshold if first is not None else 1.0,
         metrics=_series(metrics),
+        graded_in=tuple(sorted(places)),
     )
 
 
@@ -226,7 +240,7 @@ def _only(row: PairRow) -> Cell:
     """Make the cell of a single attempt, the usual case."""
     (
         benchmark, scenario, agent, _, outcome, score, _, seconds, cost, into, out, comparable, reused, rescored,
-        known, tags, cluster, threshold, metrics,
+        known, tags, cluster, threshold, metrics, graded_in,
     ) = row  # fmt: skip
     graded = outcome in _GRADED
     ran = graded and reused is None
@@ -249,8 +263,13 @@ def _only(row: PairRow) -> Cell:
             known,
             threshold,
             _series((metrics,)) if graded and metrics is not None else (),
+            _place(graded_in) if graded else (),
         )
     )
+
+
+def _place(graded_in: str | None) -> tuple[str, ...]:
+    return _PLACE_OF.get(graded_in or UNKNOWN, (UNKNOWN,))
 
 
 def _series(texts: Iterable[str | None]) -> tuple[Series, ...]:

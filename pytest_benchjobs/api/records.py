@@ -228,6 +228,8 @@ class Trial:
     """Calls of models that were answered."""
     metrics: str | None
     """What its scorers measured, JSON: name -> [value, unit, direction of better values]. See also `measured`."""
+    graded_in: str | None
+    """`fresh` or `agent_container`, or `not_needed`; None: an earlier version did not say."""
     _results: Path = dataclasses.field(repr=False, compare=False)
 
     @classmethod

@@ -11,6 +11,7 @@ import click
 
 from ..model.errors import InputError
 from ..sandbox.providers import keeper
+from ..sandbox.shell import by_shell
 from ..settings.parse import parse
 from ..settings.table import BY_NAME
 from ..store.text import one_line
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 _SHOWN = 5
 # An abandoned shell ends by itself.
 _LIFETIME = 24 * 3600.0
-_START_SHELL = "if command -v bash >/dev/null 2>&1; then exec bash; else exec sh; fi"
 
 
 @click.command()
@@ -107,7 +107,7 @@ def _visit(
     try:
         return provider.interact(
             sandbox,
-            command or ("/bin/sh", "-c", _START_SHELL),
+            command or ("/bin/sh", "-c", by_shell()),
             user=user or environment.user,
             env={**terminal, **env},
         )

@@ -299,7 +299,7 @@ class ScoreInvalid(InfrastructureError):
 
 
 class ScoreContradicted(ScoreInvalid):
-    """Two scores of one scorer that differ: code of the agent may have given one of them."""
+    """Two scores of one scorer that differ, or one of another user: code of the agent may have given it."""
 
     code = "score_contradicted"
 

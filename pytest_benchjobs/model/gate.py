@@ -73,7 +73,7 @@ class Rule(Model):
     """As it was written."""
     metric: str
     """`mean`, `pass_rate`, `pass@K`, `pass^K`, `scenario`, `critical`, `cost`, `tokens`, `duration`, `metric`; of
-    floors `min_score`, `min_pass_rate`, `max_error_rate`, `min_samples`, `min_lift`."""
+    floors `min_score`, `min_pass_rate`, `max_error_rate`, `min_samples`, `min_lift`, `require_fresh`."""
     name: str | None = None
     """Of `metric`: the metric that scorers report."""
     k: int | None = None
@@ -106,7 +106,7 @@ class Rule(Model):
     @property
     def floor(self) -> bool:
         """True if the rule needs no baseline."""
-        return self.metric.startswith(("min_", "max_"))
+        return self.metric.startswith(("min_", "max_", "require_"))
 
 
 def matches(name: str, pattern: str | None) -> bool:
@@ -160,6 +160,8 @@ class GateConfig(Model):
     """Share of attempts that may end in an error; more makes the job invalid."""
     min_samples: Annotated[int, Field(ge=1)] = 1
     """Scenarios that must be paired for a comparison to be valid."""
+    require_fresh: bool = False
+    """A scenario that was graded in the agent's container makes the job `invalid`."""
     warn: float | None = None
     """Drop, in points of score, that is worth a warning though the gate holds."""
     noise: dict[str, float] = {}
@@ -174,7 +176,13 @@ class GateConfig(Model):
     @property
     def any(self) -> bool:
         """True if anything is gated."""
-        return bool(self.rules) or self.names_baseline
+        return bool(self.rules) or self.names_baseline or self.require_fresh
+
+    @property
+    def floors(self) -> list[Rule]:
+        """Rules that need no baseline."""
+        fresh = Rule(text="--bench-require-fresh", metric="require_fresh", amount=1.0)
+        return [*(rule for rule in self.rules if rule.floor), *([fresh] if self.require_fresh else [])]
 
     @property
     def judges(self) -> bool:

@@ -7,7 +7,7 @@ import fnmatch
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AwareDatetime, Field, model_validator
+from pydantic import AwareDatetime, BeforeValidator, Field, model_validator
 
 from .agent import AgentSpec
 from .base import SCHEMA_VERSION, Model, SchemaVersion, Score, Seconds, Size
@@ -56,6 +56,15 @@ class Keep(enum.StrEnum):
 Usd = Annotated[float, Field(gt=0, le=1e9)]
 Positive = Annotated[int, Field(ge=1, le=10**15)]
 Examples = Annotated[int, Field(ge=1, le=10**9)]
+
+
+def _of_today(values: Any) -> Any:
+    """Read `grading` of earlier versions: `contract` was the agent's container, `strict` is no more."""
+    if isinstance(values, dict) and "grading" in values:
+        values = dict(values)
+        if values.pop("grading") == "contract" and values.get("grade_in") is None:
+            values["grade_in"] = GradeIn.AGENT_CONTAINER
+    return values
 
 
 class Overrides(Model):
@@ -173,12 +182,7 @@ class JobConfig(Model):
     @model_validator(mode="before")
     @classmethod
     def _reads_earlier_keys(cls, values: Any) -> Any:
-        """Read `grading` of earlier versions: `contract` was the agent's container, `strict` is no more."""
-        if isinstance(values, dict) and "grading" in values:
-            values = dict(values)
-            if values.pop("grading") == "contract" and values.get("grade_in") is None:
-                values["grade_in"] = GradeIn.AGENT_CONTAINER
-        return values
+        return _of_today(values)
 
     def of(self, benchmark: str) -> JobConfig:
         """Configuration for one benchmark, with the overrides of `per_benchmark`."""
@@ -257,7 +261,7 @@ class Invocation(Model):
 
     arguments: tuple[str, ...]
     """Without `pytest` itself. Values of `--bench-env` are left out: they may be secrets."""
-    settings: dict[str, bool | str | tuple[str, ...]] | None = None
+    settings: Annotated[dict[str, bool | str | tuple[str, ...]] | None, BeforeValidator(_of_today)] = None
     """The settings among the arguments, by name, as they were written. None: of a job from before they were kept."""
     rest: tuple[str, ...] = ()
     """The arguments that are for pytest and its other plugins."""

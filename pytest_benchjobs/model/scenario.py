@@ -266,7 +266,7 @@ class FreshContainer(Model):
     carry: tuple[CarriedPath, ...] = ()
     """These beside the workdir."""
     patch: bool = False
-    """Carry along all that the agent changed, added or deleted below the workdir, without `.git`."""
+    """Carry along the workdir, but for what is called `.git`."""
     ignored: bool = True
     """Of a patch, also what the repository in the workdir has git ignore, which no diff has."""
     environment: Environment | None = None

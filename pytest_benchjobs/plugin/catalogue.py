@@ -79,7 +79,7 @@ def fetch_named(config: pytest.Config, benchmarks: Sequence[str]) -> None:
         for meant in given.values() if text == EVERY else filter(None, [given.get(name)]):
             if meant.entry is not None:
                 _place(config, meant.entry)
-        if text == EVERY or name in given or (config.invocation_params.dir / text).exists():
+        if text == EVERY or (config.invocation_params.dir / text).exists():
             continue
         entry = _entry(config, text)
         if entry is not None and name not in registered(config)[0]:

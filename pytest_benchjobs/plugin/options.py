@@ -57,7 +57,7 @@ def show_help(config: pytest.Config) -> bool:
         return True
     # Our seventy keys would bury those of pytest. If pytest stores them differently, all are shown.
     keys = getattr(getattr(config, "_parser", None), "_inidict", None)
-    if getattr(config.option, "help", False) and isinstance(keys, dict):
+    if config.option.help and isinstance(keys, dict):
         usual = {setting.option for setting in SETTINGS if setting.usual} | {*INI_ALONE}
         for key in {setting.option for setting in SETTINGS} - usual:
             keys.pop(key, None)
@@ -109,7 +109,7 @@ def refuse_misspelt_keys(config: pytest.Config) -> None:
     written = vars(config).get("_inicfg") or vars(config).get("inicfg") or ()
     odd = [key for key in written if key.lower().startswith(("bench_", "bench-"))]
     known = [*(setting.option for setting in SETTINGS if setting.has_ini), *INI_ALONE] if odd else []
-    if getattr(config.option, "help", False):
+    if config.option.help:
         return
     for key in odd:
         if key in known:

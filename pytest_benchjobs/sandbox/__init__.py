@@ -4,8 +4,8 @@
     providers.py     the providers that come with the package, by name: nothing outside this room knows one
       docker/          containers of a Docker Engine: `provider.py`, then `creating.py` and `container.py`
       bubblewrap/      the kernel's namespaces on this machine's own programs: `provider.py`, then `sandbox.py`
-    archive.py       files in and out, as tar archives; carrying.py: from one sandbox into another
-    paths.py         absolute paths in a sandbox
+    archive.py       files in and out, as tar archives; carry/: exactly, from one sandbox into another
+    paths.py         absolute paths in a sandbox; shell.py: the shell that runs a command
     program/         the one program of ours inside sandboxes, in C: first process, door, rules of routing
     door.py          how an agent reaches the gateway
     handoff.py       the other end of the door; proxy.py: the proxy of a network `allowlist`, which has one too

@@ -31,7 +31,7 @@ _SKIP_FACTOR = 4
 
 
 def pack(files: Iterable[File], workdir: str) -> IO[bytes]:
-    """One archive of all `files`, owned by root, without `BYTECODE`, to be unpacked at `/`. Close it after use.
+    """One archive of all `files`, without `BYTECODE`, to be unpacked at `/`. Close it after use.
 
     Raises:
         OSError: a `source` cannot be read.
@@ -62,20 +62,21 @@ def _add(tar: tarfile.TarFile, file: File, name: str) -> None:
         # The engine removes whatever is in the way of a regular file, directories with all they hold included.
         tar.addfile(_member(name, 0o644))
     if file.content is not None:
-        member = _member(name, 0o644 if file.mode is None else file.mode)
+        member = _member(name, 0o644 if file.mode is None else file.mode, file.owner)
         member.size = len(file.content)
         tar.addfile(member, io.BytesIO(file.content))
     elif file.source is not None:
         tar.add(file.source.resolve(), name, filter=_adapted(name, file))
     else:
-        member = _member(name, 0o755 if file.mode is None else file.mode)
+        member = _member(name, 0o755 if file.mode is None else file.mode, file.owner)
         member.type = tarfile.DIRTYPE
         tar.addfile(member)
 
 
-def _member(name: str, mode: int) -> tarfile.TarInfo:
+def _member(name: str, mode: int, owner: tuple[int, int] = (0, 0)) -> tarfile.TarInfo:
     member = tarfile.TarInfo(name)
     member.mode = mode
+    member.uid, member.gid = owner
     member.mtime = int(time.time())
     return member
 
@@ -165,6 +166,7 @@ class _Unpacking:
         self.bytes = 0
         self.skipped = 0
         self.files: list[str] = []
+        self.owners: dict[str, int] = {}
         self.notes: list[str] = []
         self.links: list[tuple[str, str, str]] = []
         self.written: dict[str, str] = {}
@@ -180,7 +182,7 @@ class _Unpacking:
         for kind, name, target in self.links:
             with self._one_name(name):
                 self._link(kind, name, target)
-        return Fetched(tuple(self.files), self.bytes, tuple(self.notes))
+        return Fetched(tuple(self.files), self.bytes, tuple(self.notes), self.owners)
 
     @contextlib.contextmanager
     def _one_name(self, name: str) -> Iterator[None]:
@@ -196,7 +198,9 @@ class _Unpacking:
         shown = safe_name(relative or member.name)
         if relative is None:
             self._note(f"{shown}: its name points outside")
-        elif excluded(relative, self.exclude):
+            return self._may_skip(member.size)
+        self.owners[relative] = member.uid
+        if excluded(relative, self.exclude):
             pass
         elif member.isdir():
             if (path := self._path(relative)) is not None:

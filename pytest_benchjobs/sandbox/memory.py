@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import posixpath
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 from ..model.errors import AgentSetupFailed, ImageMissing
 from ..model.result import ImageRecord
 from ..model.scenario import Network
-from .protocol import Changed, ExecResult, Fetched, File, Sink, Stopping, Taken
+from .protocol import ExecResult, Fetched, File, Sink, Stdin, Stopping
 
 NO_IMAGE = ImageRecord(reference="none", id="none", key="none")
 """Record of the image of a trial that has no container."""
@@ -40,6 +39,7 @@ class MemorySandbox:
         env: Mapping[str, str] | None = None,  # noqa: ARG002
         silent: float | None = None,  # noqa: ARG002
         stopping: Stopping | None = None,  # noqa: ARG002
+        stdin: Stdin | None = None,  # noqa: ARG002
     ) -> ExecResult:
         """Refuse to run anything.
 
@@ -76,23 +76,6 @@ class MemorySandbox:
         exclude: tuple[str, ...] = (),  # noqa: ARG002
     ) -> Fetched | None:
         """None: a question has no artifacts."""
-        return None
-
-    def take(
-        self,
-        paths: Mapping[str, tuple[str, ...]],  # noqa: ARG002
-        *,
-        limit: int,  # noqa: ARG002
-        only: frozenset[str] | None = None,  # noqa: ARG002
-    ) -> Taken:
-        """Nothing is carried anywhere."""
-        return Taken(io.BytesIO())
-
-    def give(self, taken: Taken) -> None:
-        """Nothing comes from anywhere."""
-
-    def changed(self, directory: str) -> Changed | None:  # noqa: ARG002
-        """None: there is no image to differ from."""
         return None
 
     def signal(self, pid: int, name: str) -> None:

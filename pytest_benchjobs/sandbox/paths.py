@@ -16,4 +16,6 @@ def directories_above(path: str) -> Iterator[str]:
 
 def is_below(path: str, tops: Collection[str]) -> bool:
     """Return True if a path is one of `tops`, or in one of them."""
-    return bool(tops) and (path in tops or any(above in tops for above in directories_above(path)))
+    return bool(tops) and (
+        "/" in tops or path in tops or any(above in tops for above in directories_above(path))
+    )

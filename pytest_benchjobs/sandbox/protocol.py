@@ -10,7 +10,7 @@ import dataclasses
 import datetime
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from ..model.image import ImageSize
 from ..model.job import JobConfig
@@ -37,6 +37,8 @@ class File:
     """Remove whatever is at `path` first. The engine does it: nothing in the sandbox is asked."""
     readable: bool = False
     """Everybody can read it, and enter its directories, whatever the permission bits of the source."""
+    owner: tuple[int, int] = (0, 0)
+    """User and group id of content, or of a directory that is made."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -118,6 +120,8 @@ class Fetched:
     bytes: int
     notes: tuple[str, ...] = ()
     """Notes on what was left out, and why: over the size, a device, a link that points outside."""
+    owners: Mapping[str, int] = dataclasses.field(default_factory=dict, compare=False)
+    """Relative path -> user id, as far as the sandbox tells."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -136,24 +140,8 @@ class Kept:
     created: datetime.datetime
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Taken:
-    """Files of one sandbox on their way into another."""
-
-    archive: IO[bytes]
-    """Relative to the root. Close it after use."""
-    notes: tuple[str, ...] = ()
-    """Notes on what was left out, and why."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Changed:
-    """Differences of a directory from the image's. Absolute paths; of a directory that is new or gone, only itself."""
-
-    there: tuple[str, ...]
-    gone: tuple[str, ...]
-
-
+ROOT = frozenset({"root", "0", "root:root", "0:0"})
+"""Names of the user root."""
 Sink = Callable[[bytes], None]
 """Takes output as it comes, stdout and stderr merged. Must be quick; caps are its own affair."""
 Stdin = Callable[[Callable[[bytes], None]], None]
@@ -187,6 +175,7 @@ class Sandbox(Protocol):
         env: Mapping[str, str] | None = None,
         silent: float | None = None,
         stopping: Stopping | None = None,
+        stdin: Stdin | None = None,
     ) -> ExecResult:
         """Run a command to its end or its timeout (seconds). One that timed out runs on: `end_processes`.
 
@@ -196,12 +185,12 @@ class Sandbox(Protocol):
         `silent`: it also times out when it has printed nothing for so many seconds.
 
         `sink` takes all output; `stdout`, if given, takes standard output once more, by itself: the two streams come
-        in no certain order. Standard input is closed. The end of the stream is not believed until the engine gives an
-        exit status.
+        in no certain order. `stdin`, which only one that `Serves` is given, writes to standard input; else that is
+        closed. The end of the stream is not believed until the engine gives an exit status.
         """
 
     def put(self, files: Iterable[File]) -> None:
-        """Put files in, owned by root. One round trip."""
+        """Put files in. One round trip."""
 
     def read(self, path: str, *, limit: int) -> bytes | None:
         """One regular file, or None when there is none. More than `limit` bytes is a ValueError."""
@@ -210,23 +199,6 @@ class Sandbox(Protocol):
         self, path: str, destination: Path, *, limit: int, exclude: tuple[str, ...] = ()
     ) -> Fetched | None:
         """Copy a file or directory out: no links outside, no devices, at most `limit` bytes. None: not there."""
-
-    def take(
-        self, paths: Mapping[str, tuple[str, ...]], *, limit: int, only: frozenset[str] | None = None
-    ) -> Taken:
-        """Take files and directories (path -> patterns of what is left out of it), to give them to another sandbox.
-
-        `only`: of these, what is one of `only` or below it.
-
-        Owners and permission bits stay, but nobody gets rights of another by them. Links stay if they lead to
-        something that is taken. At most `limit` bytes.
-        """
-
-    def give(self, taken: Taken) -> None:
-        """Put in what was taken from another sandbox."""
-
-    def changed(self, directory: str) -> Changed | None:
-        """Return what differs from the image below a directory; None: unknown, for it began with what was kept."""
 
     def signal(self, pid: int, name: str) -> None:
         """Send a signal (`INT`, `TERM`) to the process group `pid`, as the sandbox numbers it. Never raises."""
@@ -297,11 +269,6 @@ class Service(Protocol):
         self, path: str, destination: Path, *, limit: int, exclude: tuple[str, ...] = ()
     ) -> Fetched | None:
         """Copy a file or directory out, as `Sandbox.fetch` does. None: not there."""
-
-    def take(
-        self, paths: Mapping[str, tuple[str, ...]], *, limit: int, only: frozenset[str] | None = None
-    ) -> Taken:
-        """Take files and directories, as `Sandbox.take` does, to give them to another sandbox."""
 
 
 @runtime_checkable

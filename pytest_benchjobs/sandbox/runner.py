@@ -10,11 +10,11 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol, cast, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from ..model.errors import EnvironmentFailed
 from .program import PROGRAM
-from .protocol import ExecResult, Sink, Stdin, Stopping
+from .protocol import ExecResult, Sandbox, Sink, Stopping
 
 _FRAME = struct.Struct("<BxHI")
 HELLO, RUN, INPUT, CLOSE, KILL, OUTPUT, ERRORS, EXIT = b"hrickoex"
@@ -33,32 +33,17 @@ _START = 60.0
 _END = (("TERM", 5.0),)
 
 
-class Talks(Protocol):
-    """A sandbox whose commands can have a standard input."""
-
-    def exec(
-        self,
-        argv: Iterable[str],
-        *,
-        timeout: float,
-        sink: Sink,
-        stdout: Sink | None = None,
-        user: str | None = None,
-        workdir: str | None = None,
-        env: Mapping[str, str] | None = None,
-        stopping: Stopping | None = None,
-        stdin: Stdin | None = None,
-    ) -> ExecResult:
-        """Run a command, as `Sandbox.exec` does; `stdin` writes to it."""
-
-
 @runtime_checkable
 class Serves(Protocol):
-    """A sandbox in which programs of ours can run. Others do not have the method."""
+    """A sandbox in which programs of ours can run, whose commands can have a standard input. Others lack the method."""
 
     @property
     def variables(self) -> Mapping[str, str]:
         """Variables that every command has, of the image and of the environment."""
+
+    @property
+    def user(self) -> str:
+        """User that commands run as by default."""
 
     def ready_to_serve(self) -> bool:
         """Put our program in, whatever is in its place; False: there is none for such a machine.
@@ -68,7 +53,7 @@ class Serves(Protocol):
         """
 
 
-def can_serve(sandbox: object) -> bool:
+def can_serve(sandbox: Sandbox) -> bool:
     """Return True if programs of ours can run in a sandbox; our program is there then.
 
     Raises:
@@ -77,7 +62,7 @@ def can_serve(sandbox: object) -> bool:
     return isinstance(sandbox, Serves) and sandbox.ready_to_serve()
 
 
-def serving(sandbox: object, *, alone: bool = False) -> Runner:
+def serving(sandbox: Sandbox, *, alone: bool = False) -> Runner:
     """Start what runs programs in a sandbox; close it after use.
 
     `alone`: nothing else is to run there, and whatever does is ended after each program.
@@ -88,7 +73,7 @@ def serving(sandbox: object, *, alone: bool = False) -> Runner:
     """
     if not can_serve(sandbox):
         raise EnvironmentFailed("no program of ours can run in this sandbox")
-    return Runner(cast("Talks", sandbox), alone=alone).open()
+    return Runner(sandbox, alone=alone).open()
 
 
 class Frames:
@@ -138,7 +123,7 @@ class Frames:
 class Runner:
     """One `serve` in a sandbox, as root, from `open` to `close`."""
 
-    def __init__(self, sandbox: Talks, *, alone: bool) -> None:
+    def __init__(self, sandbox: Sandbox, *, alone: bool) -> None:
         self._sandbox = sandbox
         self._command = (PROGRAM, "serve", *(("alone",) if alone else ()))
         self._frames = Frames(self._take)
@@ -255,7 +240,7 @@ class Runner:
             number = next(number for number in self._numbers if number not in self._calls)
             waiting = self._calls[number] = queue.Queue(_WAITING)
         uid, gid = (str(one) if any(ids) else "" for one in ids)
-        request = b"".join(_bytes(text) + b"\0" for text in (uid, gid, "", workdir, "", *argv))
+        request = b"".join(_bytes(text) + b"\0" for text in (uid, gid, workdir, "", *argv))
         if len(request) > _MOST:
             raise EnvironmentFailed("a command is too long")
         self._frames.write(RUN, number, request)

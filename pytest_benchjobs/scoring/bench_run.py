@@ -22,13 +22,15 @@ from typing import NoReturn
 from ..model.errors import InfrastructureError, Ungradable
 from ..sandbox.carry.transfer import carry, list_fresh
 from ..sandbox.program import PROGRAM
-from ..sandbox.protocol import ExecResult, Sink
-from ..sandbox.runner import CLOSE, ERRORS, EXIT, INPUT, KILL, OUTPUT, RUN, Frames, Runner, Talks
+from ..sandbox.protocol import ExecResult, Sandbox, Sink
+from ..sandbox.runner import CLOSE, ERRORS, EXIT, INPUT, KILL, OUTPUT, RUN, Frames, Runner
+from ..sandbox.shell import by_shell
 
 BENCH_RUN = "/bench/bench-run"
 """The client: our program under another name. Its directory is the first on a scorer's PATH."""
-_FILE = "/proc/self/fd/3"
-_SHELL = f"if command -v bash >/dev/null 2>&1; then exec bash {_FILE}; else exec sh {_FILE}; fi"
+_SHELL = by_shell("/proc/self/fd/3")
+_GIT = 'export GIT_NO_REPLACE_OBJECTS="${GIT_NO_REPLACE_OBJECTS-1}"; '
+"""Git does not take one commit for another because a repository that was carried says so."""
 _OWN_FILE = "exec 3<&-; "
 """Beginning of a script: what it starts does not have its file."""
 MODULE = "/bench/lib/benchjobs_run.py"
@@ -66,7 +68,7 @@ class BenchRun:
         place: Where the scorer runs.
         workdir: Where its commands, and those of the agent, run.
         agent: Runs them where the agent worked.
-        another: Runs them in an untouched place with the agent's files (`--fresh`).
+        another: Runs them in an untouched place with the agent's files (`--fresh`), if there is more than one place.
         here: Runs programs of ours where the scorer is, for `--in` and `--out`.
         ids: User name, or None for the agent's own -> its user and group id.
         without: Names of variables that the scorer does not have; NAME=PATH: not if there is such a file.
@@ -75,7 +77,7 @@ class BenchRun:
 
     def __init__(
         self,
-        place: Talks,
+        place: Sandbox,
         workdir: str,
         agent: Callable[[], Runner],
         another: Callable[[], Runner],
@@ -86,7 +88,9 @@ class BenchRun:
     ) -> None:
         self._place, self._workdir, self._ids, self._without = place, workdir, ids, without
         elsewhere = "|".join(f"{shlex.quote(path)}/*" for path in home)
-        self._shell = f'case "$HOME/" in {elsewhere}) export HOME={HOME};; esac; {_SHELL}' if home else _SHELL
+        self._shell = (
+            f'case "$HOME/" in {elsewhere}) export HOME={HOME};; esac; {_GIT}{_SHELL}' if home else _SHELL
+        )
         self._agent, self._another, self._here = agent, another, here
         self._frames = Frames(self._take)
         self._sinks: dict[int, Sink] = {}
@@ -224,6 +228,9 @@ def _found(command: Sequence[str]) -> list[str]:
 
 def _move(source: Runner, target: Runner, paths: Sequence[str]) -> None:
     """Make files and directories of one place what they are in another, as data."""
-    moved = carry(source.program, target.program, list_fresh(target.program, paths))
+    if source is target:
+        return
+    # A link to a file of the scorer would have that file's content.
+    moved = carry(source.program, target.program, list_fresh(target.program, paths), links_elsewhere=False)
     if moved.left_out:
         raise ValueError("; ".join(moved.notes[:3]))

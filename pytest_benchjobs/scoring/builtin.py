@@ -16,11 +16,10 @@ from .metrics import has_own_score, numbers_among, reported, take_metrics
 from .needs import Collect, Needs, needing
 from .output import Statements
 from .own_runner import OwnRunner
-from .parse import parse_ctrf, parse_junit, parse_reward, parse_score
-from .protocol import Graded, Scorer, ScoringContext
+from .parse import check_owner, parse_ctrf, parse_junit, parse_reward, parse_score
+from .protocol import VERIFIER_DIRECTORY, Graded, Scorer, ScoringContext
 
 TESTS_DIRECTORY = "/tests"
-VERIFIER_DIRECTORY = "/logs/verifier"
 LOG_DIRECTORIES = ("/logs/agent", "/logs/artifacts", VERIFIER_DIRECTORY)
 TEST_SCRIPT = "test.sh"
 _REPORT_LIMIT = 8 * 1024 * 1024
@@ -72,7 +71,7 @@ def score_tests(context: ScoringContext) -> Graded:
         raise ScorerCrashed(f"scorer {spec.name!r} has no path")
     single = spec.path.is_file()
     target = f"{TESTS_DIRECTORY}/{spec.path.name}" if single else TESTS_DIRECTORY
-    files = [File(VERIFIER_DIRECTORY, clean=True, mode=0o777)]
+    files = [context.empty(VERIFIER_DIRECTORY, directory=True)]
     if single:
         files += [File(TESTS_DIRECTORY, clean=True), File(target, source=spec.path, readable=True)]
     else:
@@ -128,7 +127,7 @@ def _collect(spec: ScorerSpec) -> list[Collect]:
 def score_harbor(context: ScoringContext) -> Graded:
     """`harbor`: runs tests/test.sh, whose exit status is ignored; reads /logs/verifier/reward.json, else .txt."""
     spec = context.spec
-    files = [File(VERIFIER_DIRECTORY, clean=True, mode=0o777)]
+    files = [context.empty(VERIFIER_DIRECTORY, directory=True)]
     if spec.path is not None:  # otherwise the tests are in the image
         files += _tests_directory(spec.path)
     if spec.overlay is not None:
@@ -139,7 +138,9 @@ def score_harbor(context: ScoringContext) -> Graded:
     if result.exit_status == _SIGKILL:
         raise ScorerCrashed(f"scorer {spec.name!r} was killed, so its output may be incomplete")
     kept = context.directory / "verifier"
-    context.sandbox.fetch(VERIFIER_DIRECTORY, kept, limit=_LOGS_LIMIT)
+    fetched = context.sandbox.fetch(VERIFIER_DIRECTORY, kept, limit=_LOGS_LIMIT)
+    if fetched is not None and (owner := context.owner()) is not None:
+        check_owner(fetched.owners, owner[0])
     try:
         graded = parse_reward(_text(kept / "reward.json"), _text(kept / "reward.txt"), output)
         return dataclasses.replace(graded, metrics=numbers_among(graded.metrics))

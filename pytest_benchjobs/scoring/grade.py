@@ -22,9 +22,9 @@ from ..store.layout import TrialLayout
 from ..store.text import clean, plain
 from .bench_run import BenchRun
 from .metrics import METRICS_FILE, METRICS_VARIABLE, measured, weighed
-from .protocol import Ask, Graded, Scorer, ScoringContext, no_other
+from .protocol import VERIFIER_DIRECTORY, Ask, Graded, Scorer, ScoringContext, no_other
 
-REPORTS = {"BENCH_JUNIT": "/logs/verifier/junit.xml", "BENCH_CTRF": "/logs/verifier/ctrf.json"}
+REPORTS = {"BENCH_JUNIT": f"{VERIFIER_DIRECTORY}/junit.xml", "BENCH_CTRF": f"{VERIFIER_DIRECTORY}/ctrf.json"}
 SCORER_VARIABLE = "BENCH_TESTS_DIR"
 """Variable in the environment of each scorer's commands, by which they are recognised."""
 _KEPT_OUTPUT = 4000
@@ -138,6 +138,7 @@ def make_context(
     probed: object = None,
     untouched: Callable[[], AbstractContextManager[Sandbox]] = no_other,
     bench_run: BenchRun | None = None,
+    owner: Callable[[], tuple[int, int] | None] = lambda: None,
 ) -> ScoringContext:
     """Make the context of one scorer, with everything it may use. `directory` is the trial's."""
     layout = TrialLayout(directory)
@@ -160,4 +161,5 @@ def make_context(
         probed=probed,
         untouched=untouched,
         bench_run=bench_run,
+        owner=owner,
     )

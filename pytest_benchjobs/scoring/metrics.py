@@ -20,13 +20,13 @@ from ..model.metric import LARGEST, METRIC_NAME, MOST, OWN_SCORE, Metric
 from ..model.metric import Unit as _Unit
 from ..model.result import ScorerResult
 from ..model.scenario import ScorerSpec
-from ..sandbox.protocol import File, Sandbox
+from ..sandbox.protocol import Sandbox
 from .parse import NUMBER, checked, without_repeats
-from .protocol import ScoringContext
+from .protocol import VERIFIER_DIRECTORY, ScoringContext
 
 METRICS_VARIABLE = "BENCH_METRICS"
 """Variable with the path of the file that commands of a scorer may write metrics into."""
-METRICS_FILE = "/logs/verifier/metrics.json"
+METRICS_FILE = f"{VERIFIER_DIRECTORY}/metrics.json"
 _FILE_LIMIT = 1024 * 1024
 _LINE = re.compile(rf"^\s*metric\s+(?P<name>{METRIC_NAME})\s*=(?P<value>.*)$")
 _NAME = re.compile(METRIC_NAME)
@@ -80,7 +80,7 @@ def parse_metrics(output: str, names: Container[str], who: str) -> tuple[str, di
 def take_metrics(context: ScoringContext) -> None:
     """Empty the file for metrics, if the scenario has any: what an agent left there does not count."""
     if context.spec.metrics:
-        context.sandbox.put([File(METRICS_FILE, content=b"", clean=True, mode=0o666)])
+        context.sandbox.put([context.empty(VERIFIER_DIRECTORY, directory=True), context.empty(METRICS_FILE)])
 
 
 def read_metrics_file(sandbox: Sandbox, who: str) -> dict[str, Any]:

@@ -56,7 +56,7 @@ class Needs:
     container: bool = True
     """False: it uses only the scenario's answer."""
     bench_run: bool = True
-    """False: its commands have no `bench-run`."""
+    """False: its commands have no `bench-run`, and in the agent's container run as Harbor runs them."""
     programs: Callable[[ScorerSpec], bool] = lambda _spec: True
     """False: it runs no program in the container, and only reads files."""
     directories: tuple[str, ...] = ()

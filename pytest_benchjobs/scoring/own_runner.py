@@ -32,12 +32,12 @@ _CONFIGURATIONS = (
 _SHAPES = {
     "collected": (list, int),
     "sentinel": (str, str, str, str),
+    "sentinels": (int,),
     "subtests": (),
     "test": (str, str),
     "end": (bool, list),
 }
 _KEY = '"the key"'
-_SENTINELS = {"pytest": 4, "unittest": 2}
 _NAMES = 100
 _NAME = 200
 
@@ -128,9 +128,8 @@ class OwnRunner:
     def _sentinels_problem(self) -> str | None:
         there = sum(number for _, number in self._told["collected"])
         found = {word for word, *_ in self._told["sentinel"]}
-        if not there:
-            return None
-        if there != _SENTINELS[self.name] or len(found) < len(self._told["sentinel"]):
+        # How many there are is told before any code of the agent can run.
+        if self._told["sentinels"] != [[there]] or len(found) < len(self._told["sentinel"]):
             return "a test of ours is there twice, or not at all"
         stopped = self._told["end"][0][0]
         for _, kind, outcome, when in self._told["sentinel"]:

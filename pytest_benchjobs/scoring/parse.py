@@ -7,7 +7,7 @@ import json
 import math
 import re
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
@@ -99,6 +99,19 @@ def parse_reward(reward_json: str | None, reward_text: str | None, output: str =
     if number is None:
         raise ScoreInvalid(f"reward.txt holds {reward_text.strip()[:100]!r}, which is not a number")
     return Graded(checked(number, "reward.txt"), output)
+
+
+def check_owner(owners: Mapping[str, int], owner: int) -> None:
+    """Refuse reward files of other users than the scorer's. `owners`: path -> user id.
+
+    Raises:
+        ScoreContradicted: there is one.
+    """
+    for name in ("reward.json", "reward.txt"):
+        if owners.get(name, owner) != owner:
+            raise ScoreContradicted(
+                f"{name} belongs to user {owners[name]}, and not to the scorer's, {owner}: let the scorer write it"
+            )
 
 
 def _reward_of_text(text: str | None) -> float | None:

@@ -12,14 +12,12 @@ from ..model.errors import EnvironmentFailed, OutOfMemory, ScorerCrashed, Scorer
 from ..model.scenario import Scenario, ScorerSpec
 from ..model.usage import Usage
 from ..sandbox.protocol import ExecResult, File, Sandbox, Sink
+from ..sandbox.shell import shell
 from .bench_run import BenchRun
 from .output import Lines, Tail
 
-_SHELL = 'if command -v bash >/dev/null 2>&1; then exec bash -c "$1"; else exec sh -c "$1"; fi'
+VERIFIER_DIRECTORY = "/logs/verifier"
 _SIGNALLED = 128
-_SCRIPT_FILE = "/bench/scorer.sh"
-_ARGUMENT_LIMIT = 100_000
-"""The most bytes of an argument; Linux takes none longer than 128 KiB."""
 
 
 def no_other() -> AbstractContextManager[Sandbox]:
@@ -71,7 +69,12 @@ class ScoringContext:
     untouched: Callable[[], AbstractContextManager[Sandbox]] = no_other
     """Makes another sandbox of the scenario, without anything of the agent's, for programs that read its work."""
     bench_run: BenchRun | None = None
-    """Runs programs of the agent where it worked. None: commands of the scorer run there themselves."""
+    """Runs the scorer's commands, whose scripts nobody else can read, and programs of the agent where it worked.
+
+    None: the sandbox cannot, or the scorer's commands are to run as Harbor runs them.
+    """
+    owner: Callable[[], tuple[int, int] | None] = lambda: None
+    """User and group id of the scorer's user; None: anybody may write what is read after it has run."""
     probed: object = None
     """Result of the probe of the scorer's type (`Needs.probe`), if it ran."""
     printed: list[str] = dataclasses.field(default_factory=list)
@@ -121,11 +124,7 @@ class ScoringContext:
         if self.bench_run is not None:
             result = self.bench_run.exec(command, **options)
         else:
-            argument = self._as_argument(command)
-            result = self.sandbox.exec(("/bin/sh", "-c", _SHELL, "sh", argument), **options)
-            if argument != command:
-                # The agent goes on here with its next step.
-                self.sandbox.put([File(_SCRIPT_FILE, content=b"", clean=True)])
+            result = self.sandbox.exec(shell(command), **options)
         self.printed.append(tail.text())
         name = self.spec.name
         if result.timed_out or result.exit_status is None:
@@ -153,13 +152,11 @@ class ScoringContext:
             raise EnvironmentFailed("no programs of the agent can be run for this scorer")
         return self.bench_run.run(argv, stdin, self.timeout if timeout is None else timeout)
 
-    def _as_argument(self, command: str) -> str:
-        """Return the command; if it is too long for an argument, one that runs it from a file."""
-        script = command.encode("utf-8", "replace")
-        if len(script) <= _ARGUMENT_LIMIT:
-            return command
-        self.sandbox.put([File(_SCRIPT_FILE, content=script, clean=True)])
-        return f"if command -v bash >/dev/null 2>&1; then exec bash {_SCRIPT_FILE}; else exec sh {_SCRIPT_FILE}; fi"
+    def empty(self, path: str, *, directory: bool = False) -> File:
+        """Return an empty file or directory that only the scorer's user can write, or everybody: see `owner`."""
+        owner = self.owner()
+        mode = (0o755 if directory else 0o644) if owner else (0o777 if directory else 0o666)
+        return File(path, None if directory else b"", mode=mode, clean=True, owner=owner or (0, 0))
 
 
 def _last(output: str) -> str:

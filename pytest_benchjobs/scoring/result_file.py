@@ -15,7 +15,6 @@ from pydantic import BaseModel, ConfigDict, Field, StrictStr, model_validator
 
 from ..model.errors import InputError, ScoreInvalid, ScoreMissing, ScorerCrashed
 from ..model.scenario import ScorerSpec
-from ..sandbox.protocol import File
 from ..store.text import clean
 from .metrics import has_own_score
 from .params import parsed
@@ -86,7 +85,7 @@ def score_result_file(context: ScoringContext) -> Graded:
     place = parsed(Place, spec)
     path = posixpath.join(context.sandbox.workdir, place.file)
     # The engine does it: nothing that the agent left has a part in it.
-    context.sandbox.put([File(path, content=b"", clean=True, mode=0o666)])
+    context.sandbox.put([context.empty(path)])
     result, output = context.run(spec.command or "")
     if result.exit_status != 0:
         raise ScorerCrashed(

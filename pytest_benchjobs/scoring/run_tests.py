@@ -123,13 +123,13 @@ class Sentinels:
         """Return the part of a test's name that tells which one it is; None: it is no such test."""
         return next((word for word in self.kinds if word in name), None)
 
-    def source(self, prefix: str) -> str:
+    def source(self) -> str:
         """Return the text of a module with four, two of them as for unittest."""
         fails, passes, more_fails, more_passes = self.kinds
         first, second = self._chance.sample(range(1000), 2)
         return (
-            f"import unittest\n\ndef {prefix}_{passes}():\n    found = [{first}]\n    assert found == [{first}]\n\n"
-            f"def {prefix}_{fails}():\n    found = [{first}]\n    assert found == [{second}]\n\n"
+            f"import unittest\n\ndef test_{passes}():\n    found = [{first}]\n    assert found == [{first}]\n\n"
+            f"def test_{fails}():\n    found = [{first}]\n    assert found == [{second}]\n\n"
             f"class Test{self._chance.randrange(1000)}(unittest.TestCase):\n"
             f"    def test_{more_passes}(self):\n        self.assertEqual([{first}], [{first}])\n\n"
             f"    def test_{more_fails}(self):\n        self.assertEqual([{first}], [{second}])\n"
@@ -165,7 +165,11 @@ class _Plugin:
         self._path = os.path.join(directory, f"test_{next(iter(self._sentinels.kinds))[:6]}.py")  # noqa: PTH118
 
     @_hook(tryfirst=True)
-    def pytest_load_initial_conftests(self) -> None:
+    def pytest_load_initial_conftests(self, early_config: Any) -> None:
+        options = early_config.known_args_namespace
+        # The processes of pytest-xdist have nothing of this.
+        self._is_alone = not (getattr(options, "tx", None) or getattr(options, "numprocesses", None))
+        tell("sentinels", len(self._sentinels.kinds) if self._is_alone else 0)
         sys.meta_path.append(self._finder)
         home = site.getusersitepackages()
         if is_in(home, HERE):
@@ -174,12 +178,13 @@ class _Plugin:
             sys.path.append(home)
 
     def pytest_configure(self, config: Any) -> None:
-        if getattr(config.option, "tx", None) or getattr(config.option, "numprocesses", None):
-            sys.path.extend(self._finder.places)  # its processes have nothing of this
+        if not self._is_alone:
+            sys.path.extend(self._finder.places)
             return
-        pattern = (config.getini("python_functions") or ["test"])[0]
         with open(self._path, "w", encoding="ascii") as file:  # noqa: PTH123
-            file.write(self._sentinels.source(pattern.partition("*")[0].rstrip("_") or "test"))
+            file.write(self._sentinels.source())
+        for word in self._sentinels.kinds:
+            config.addinivalue_line("python_functions", "test_" + word)
         config.args.append(self._path)
 
     @_hook(hookwrapper=True, tryfirst=True)
@@ -247,6 +252,7 @@ def run_unittest(tests: str, arguments: list[str]) -> int:
     import unittest
 
     sentinels = Sentinels(1)
+    tell("sentinels", len(sentinels.kinds))
     sys.meta_path.append(finder)
 
     outcomes: dict[str, str] = {}

@@ -59,7 +59,7 @@ def gate_config(
                 rules = [*rules, rule]
     if said.get("allow_missing"):
         fields["allow_missing"] = tuple(dict.fromkeys((*asked.allow_missing, *said["allow_missing"])))
-    fields |= {key: True for key in ("require_baseline", "until_decided") if said.get(key)}
+    fields |= {key: True for key in ("require_baseline", "require_fresh", "until_decided") if said.get(key)}
     if "baseline" in said or said.get("first_run"):
         # `first_run` was given for the earlier baseline: a new one has to exist.
         fields["first_run"] = bool(said.get("first_run"))

@@ -165,6 +165,8 @@ _GATES = (
         "maximum share of attempts that end in an error; above it a gate is invalid (default: 0.05)"),
     _Later("min_samples", "floors", "[NAME=]N", "minimum number of compared scenarios for a valid gate (default: 1)"),
     _Later("min_lift", "floors", "[NAME=]X", "minimum mean score, as a multiple of that of baseline:random"),
+    _Later("require_fresh", "flag", "",
+        "every scenario has to be graded in a fresh container; else a gate is invalid"),
     _Later("policy", "gate choice", "evidence|strict|point", "what counts as a regression (default: evidence)"),
     _Gate("exit", "gate choice", "tests|gate|both",
         "what decides the exit status (default: gate where there is one, else tests)"),

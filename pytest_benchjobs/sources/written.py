@@ -274,7 +274,7 @@ class WrittenFreshContainer(Written):
     ] = []
     """Files and directories; relative ones start at the workdir."""
     patch: Flag = False
-    """All that the agent changed, added or deleted below the workdir, without `.git`."""
+    """The workdir, but for what is called `.git`."""
     ignored: Flag = True
     """With `patch`, also files that git ignores, which no diff contains."""
     image: Text | None = None

@@ -17,8 +17,10 @@ from ..model.job import Checksum, JobRecord
 from ..system.garbage import gc_paused
 from .rows import PairRow
 
-_VERSION = "1"
-"""Changes with anything that changes the digest of the same results. Digests of another version are not checked."""
+_VERSION = "2"
+"""Changes with anything that changes the digest of the same results."""
+_COLUMNS = {"1": PairRow._fields[: PairRow._fields.index("graded_in")], _VERSION: PairRow._fields}
+"""Columns of each version that is checked."""
 _NUMBERS = frozenset(
     ("attempt", "score", "seconds", "cost_usd", "input_tokens", "output_tokens", "threshold")
 )
@@ -28,8 +30,8 @@ _NAME = operator.itemgetter(0, 1, 2, 3)
 """Benchmark, scenario, agent and attempt."""
 
 
-def checksum_of(rows: Iterable[PairRow]) -> Checksum:
-    """Return the checksum of these results.
+def checksum_of(rows: Iterable[PairRow], version: str = _VERSION) -> Checksum:
+    """Return the checksum of these results, as this version of it is made.
 
     Raises:
         TypeError: a value is of a wrong type, as in a damaged history.
@@ -37,26 +39,31 @@ def checksum_of(rows: Iterable[PairRow]) -> Checksum:
     digest = hashlib.blake2b(digest_size=16)
     with gc_paused():
         listed = _in_order(rows)
-        for name, column in zip(PairRow._fields, zip(*listed, strict=True), strict=bool(listed)):
+        for name, column in zip(_COLUMNS[version], zip(*listed, strict=True), strict=False):
             digest.update(_numbers(column) if name in _NUMBERS else _texts(column))
             digest.update(b"\n")
-    return Checksum(results=len(listed), digest=f"{_VERSION}:{digest.hexdigest()}")
+    return Checksum(results=len(listed), digest=f"{version}:{digest.hexdigest()}")
 
 
 def is_checked(record: JobRecord) -> bool:
     """Return whether a job has ended with a checksum that this version can check."""
     checksum = record.checksum
-    return record.status.ended and checksum is not None and checksum.digest.startswith(f"{_VERSION}:")
+    return record.status.ended and checksum is not None and _version_of(checksum) in _COLUMNS
 
 
 def differs(record: JobRecord, rows: Sequence[PairRow]) -> bool:
     """Return whether rows are not the results that a job ended with, as far as its record tells."""
-    if not is_checked(record):
+    checksum = record.checksum
+    if checksum is None or not is_checked(record):
         return False
     try:
-        return checksum_of(rows) != record.checksum
+        return checksum_of(rows, _version_of(checksum)) != checksum
     except (TypeError, OverflowError):
         return True
+
+
+def _version_of(checksum: Checksum) -> str:
+    return checksum.digest.partition(":")[0]
 
 
 def _in_order(rows: Iterable[PairRow]) -> list[PairRow]:

@@ -25,7 +25,7 @@ from .trials import what_is_wrong
 _TYPES = {
     "'text'": "node_id benchmark scenario agent outcome started_at finished_at path",
     "'text', 'null'": "benchmark_version model class message provider signature reused rescored kept "
-    "comparable known tags cluster metrics",
+    "comparable known tags cluster metrics graded_in",
     "'integer', 'real'": "attempt tries threshold seconds",
     "'integer', 'real', 'null'": "score input_tokens output_tokens cost_usd cached_tokens reasoning_tokens "
     "calls",

@@ -16,6 +16,8 @@ from .bundle import stored
 from .text import clean
 
 _MESSAGE_LIMIT = 2000
+NOT_NEEDED = "not_needed"
+"""Place of grading of a trial for which no program of a scorer ran."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -138,6 +140,8 @@ class TrialRow(NamedTuple):
     """Calls of models that were answered."""
     metrics: str | None
     """What its scorers measured, as `metrics_of` reads it."""
+    graded_in: str | None
+    """A value of `GradeIn`, or `not_needed`; None: an earlier version did not say."""
     run: str
     """Id of its run."""
 
@@ -215,6 +219,8 @@ class PairRow(NamedTuple):
     """Score from which it passes, unless its agent crashed or ran into a limit."""
     metrics: str | None = None
     """What its scorers measured, as `metrics_of` reads it."""
+    graded_in: str | None = None
+    """A value of `GradeIn`, or `not_needed`; None: unknown."""
 
 
 class ScenarioRow(NamedTuple):
@@ -310,7 +316,15 @@ def trial_values(result: TrialResult) -> tuple[object, ...]:
         kept_text(result.cluster),
         usage.calls,
         _metrics_text(result.metrics) if result.metrics else None,
+        _graded_in(result),
     )
+
+
+def _graded_in(result: TrialResult) -> str | None:
+    if result.graded_in is not None:
+        return result.graded_in.value
+    # Versions that did not note the place did not sign it, either.
+    return NOT_NEEDED if result.signature is not None and "place" in result.signature.parts else None
 
 
 def _metrics_text(metrics: Iterable[Metric]) -> str:

@@ -7,7 +7,7 @@ Such an id is a node id (`ops.bench.yaml::fix[codex-2]`), one that begins with t
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -22,8 +22,8 @@ _JOBS = 1000
 _SHOWN = 10
 
 
-class _Reading(NamedTuple):
-    """One interpretation of an id."""
+class _Parsed(NamedTuple):
+    """Parts of an id."""
 
     place: str | None
     """Name of the benchmark, or path of its file."""
@@ -61,10 +61,11 @@ def trials_named(
     if (by_path := _by_path(history, text)) is not None:
         return [by_path]
     found = []
-    scenarios = [one.scenario for one in _readings(text) if history.knows_scenario(one.scenario)]
-    if scenarios or ".py::" in text:  # the id of an interactive test has the name of its function
+    scenario = _parsed(text).scenario
+    known = history.knows_scenario(scenario)
+    if known or ".py::" in text:  # the id of an interactive test has the name of its function
         # If no job kept anything, do not search older ones.
-        kept = kept and any(map(history.was_kept, scenarios))
+        kept = kept and known and history.was_kept(scenario)
         for row in history.job_page(limit=_JOBS):
             here = _in_job(history, row.id, text)
             if here and (not kept or any(one.kept is not None for one in here)):
@@ -111,22 +112,17 @@ def trial_named(history: HistoryReader, text: str, job: str | None = None) -> Tr
 def _in_job(history: HistoryReader, job_id: str, text: str) -> list[TrialRow]:
     if (exact := history.trial(job_id, text)) is not None:
         return [exact]
-    for reading in _readings(text):
-        rows = [row for row in history.trials(job_id, scenario=reading.scenario) if reading.fits(row)]
-        if rows:
-            return rows
-    return []
+    parsed = _parsed(text)
+    return [row for row in history.trials(job_id, scenario=parsed.scenario) if parsed.fits(row)]
 
 
-def _readings(text: str) -> Iterator[_Reading]:
-    """Yield interpretations of an id, the longest place first. Labels and scenarios have no bracket."""
+def _parsed(text: str) -> _Parsed:
+    """Parse an id. Labels and scenarios have no bracket, and scenarios no `::`."""
     head, label = text, None
     if text.endswith("]") and "[" in text:
         head, _, label = text[:-1].rpartition("[")
-    parts = head.split("::")
-    for split in range(len(parts) - 1, 0, -1):
-        yield _Reading("::".join(parts[:split]), "::".join(parts[split:]), label)
-    yield _Reading(None, head, label)
+    place, _, scenario = head.rpartition("::")
+    return _Parsed(place or None, scenario, label)
 
 
 def _by_path(history: HistoryReader, text: str) -> TrialRow | None:
@@ -157,7 +153,7 @@ def _near(history: HistoryReader, text: str, job_id: str | None) -> str:
     if job_id is None:
         return f": there are no jobs in {history.directory} yet"
     ids: Sequence[str] = list(dict.fromkeys(row.node_id for row in history.trials(job_id)))
-    scenario = next(_readings(text)).scenario
+    scenario = _parsed(text).scenario
     by_scenario = {node_id.rpartition("::")[2].partition("[")[0]: node_id for node_id in reversed(ids)}
     close = difflib.get_close_matches(text, ids, n=3) or [
         by_scenario[name] for name in difflib.get_close_matches(scenario, by_scenario, n=3)

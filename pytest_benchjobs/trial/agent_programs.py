@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 from collections.abc import Callable, Iterator
-from typing import cast
 
 from ..model.errors import EnvironmentFailed
-from ..sandbox.protocol import Sandbox
-from ..sandbox.runner import Runner, Serves, Talks, can_serve, serving
+from ..model.scenario import ScorerSpec
+from ..sandbox.protocol import ROOT, Sandbox
+from ..sandbox.runner import Runner, Serves, can_serve, serving
 from ..scoring.bench_run import BenchRun
+from ..scoring.needs import has_bench_run
 from ..scoring.output import Tail
 from .context import TrialContext
 from .fresh import Carried, Trees, deliver
@@ -18,6 +20,24 @@ from .untouched import make
 from .variables import withheld
 
 _IDS_TIMEOUT = 30.0
+
+
+class _Runners:
+    """What runs programs in sandboxes, each begun at its first use, and anew where it was cut off."""
+
+    def __init__(self, opened: contextlib.ExitStack) -> None:
+        self._opened = opened
+        self._lock = threading.RLock()  # several calls may be made at a time
+        self._found: dict[Callable[[], Sandbox], Runner] = {}
+
+    def of(self, sandbox: Callable[[], Sandbox]) -> Runner:
+        """Return what runs programs in a sandbox, which is made once."""
+        with self._lock:
+            found = self._found.get(sandbox)
+            if found is None or found.has_ended:
+                found = self._found[sandbox] = serving(sandbox())
+                self._opened.callback(found.close)
+            return found
 
 
 @contextlib.contextmanager
@@ -28,20 +48,9 @@ def bench_run_for(context: TrialContext, carried: Carried, grader: Sandbox) -> I
         yield None
         return
     with contextlib.ExitStack() as opened:
-        lock = threading.RLock()  # several calls may be made at a time
-        runners: dict[str, Runner] = {}
-        users: dict[str | None, tuple[int, int]] = {}
+        runners = _Runners(opened)
 
-        def once(name: str, sandbox: Callable[[], Sandbox]) -> Callable[[], Runner]:
-            def get() -> Runner:
-                with lock:
-                    if name not in runners:
-                        runners[name] = serving(sandbox())
-                        opened.callback(runners[name].close)
-                    return runners[name]
-
-            return get
-
+        @functools.cache
         def another() -> Sandbox:
             made = make(context, lambda _: context.cancellation.check())
             opened.callback(made.remove, context)
@@ -49,28 +58,59 @@ def bench_run_for(context: TrialContext, carried: Carried, grader: Sandbox) -> I
             deliver(carried, made.sandbox)
             return made.sandbox
 
-        def ids(user: str | None) -> tuple[int, int]:
-            with lock:
-                if user not in users:
-                    users[user] = _ids(grader, user or context.scenario.agent_user)
-                return users[user]
-
         yield BenchRun(
-            cast("Talks", grader),
+            grader,
             grader.workdir,
             agent=trees.runner,
-            another=once("another", another),
-            here=once("here", lambda: grader),
-            ids=ids,
+            another=functools.partial(runners.of, another),
+            here=functools.partial(runners.of, lambda: grader),
+            ids=_ids_in(context, grader),
             without=_withheld(context, trees, grader),
             home=trees.roots,
         )
 
 
+@contextlib.contextmanager
+def bench_run_in(context: TrialContext, sandbox: Sandbox, spec: ScorerSpec) -> Iterator[BenchRun | None]:
+    """The same where the scorer and programs of the agent share a sandbox; None also where Harbor has nothing of it."""
+    if not has_bench_run((spec,), context.services.scorers) or not can_serve(sandbox):
+        yield None
+        return
+    with contextlib.ExitStack() as opened:
+        only, ids = functools.partial(_Runners(opened).of, lambda: sandbox), _ids_in(context, sandbox)
+        yield BenchRun(sandbox, sandbox.workdir, agent=only, another=only, here=only, ids=ids)
+
+
+def ids_of(sandbox: Sandbox, user: str | None) -> tuple[int, int]:
+    """Return the ids of a user, as a sandbox has them; None: the user of its commands.
+
+    Raises:
+        EnvironmentFailed: they are unknown.
+        InfrastructureError: the engine failed.
+    """
+    if isinstance(sandbox, Serves) and (user or sandbox.user) in ROOT:
+        return 0, 0
+    printed, said = Tail(), Tail()
+    result = sandbox.exec(
+        ("/bin/sh", "-c", "id -u; id -g"), timeout=_IDS_TIMEOUT, sink=said, stdout=printed, user=user
+    )
+    found = printed.text().split()
+    if result.exit_status != 0 or len(found) != 2 or not all(map(str.isdecimal, found)):
+        raise EnvironmentFailed(f"the ids of user {user!r} are unknown: {said.text().strip()[-200:]}")
+    return int(found[0]), int(found[1])
+
+
+def _ids_in(context: TrialContext, sandbox: Sandbox) -> Callable[[str | None], tuple[int, int]]:
+    """Return the ids of a user in a sandbox; of None, those of the agent's user."""
+    return functools.cache(lambda user: ids_of(sandbox, user or context.scenario.agent_user))
+
+
 def _withheld(context: TrialContext, trees: Trees, grader: Sandbox) -> tuple[str, ...]:
     """Return what is withheld of a scorer, as `withheld` does, and note it."""
     variables = grader.variables if isinstance(grader, Serves) else {}
-    found = tuple(withheld(variables, (tree for tree in trees.roots if tree not in trees.named)))
+    # A diff goes into an image that its benchmark made for that.
+    given = () if trees.repository is None else trees.named
+    found = tuple(withheld(variables, (tree for tree in trees.roots if tree not in given)))
     if names := [name for name in found if "=" not in name]:
         note = (
             f"not given to scorers, as it leads into what the agent left: {', '.join(names)}; "
@@ -79,15 +119,3 @@ def _withheld(context: TrialContext, trees: Trees, grader: Sandbox) -> tuple[str
         if note not in context.findings.notes:
             context.findings.notes.append(note)
     return found
-
-
-def _ids(grader: Sandbox, user: str | None) -> tuple[int, int]:
-    """Return the ids of a user, as an untouched sandbox has them; None: the image's own user."""
-    printed, said = Tail(), Tail()
-    result = grader.exec(
-        ("/bin/sh", "-c", "id -u; id -g"), timeout=_IDS_TIMEOUT, sink=said, stdout=printed, user=user
-    )
-    found = printed.text().split()
-    if result.exit_status != 0 or len(found) != 2 or not all(map(str.isdecimal, found)):
-        raise EnvironmentFailed(f"the ids of user {user!r} are unknown: {said.text().strip()[-200:]}")
-    return int(found[0]), int(found[1])

@@ -16,10 +16,10 @@ import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ..agents.builtin import shell
 from ..model.errors import ContainerLost, EngineError
 from ..model.scenario import MAIN, ArtifactSpec
 from ..sandbox.protocol import Fetched, Sandbox, Service
+from ..sandbox.shell import shell
 from ..store.files import DISK_ERRORS
 from ..store.text import clean, one_line
 from .beside import service_of

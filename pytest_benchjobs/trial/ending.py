@@ -77,8 +77,8 @@ def _listed(names: Sequence[str], limit: int = _LISTED) -> tuple[str, ...]:
     return tuple(clean(name, _NAME) for name in names[:limit])
 
 
-def some(commands: Sequence[str]) -> str:
-    """Format the first items of a list, and the number of the others."""
-    shown = ", ".join(one_line(command, 60) for command in commands[:_SHOWN])
-    more = len(commands) - _SHOWN
+def some(found: Sequence[str], most: int = _SHOWN) -> str:
+    """Format the first `most` items of a list, and the number of the others."""
+    shown = ", ".join(one_line(one, 60) for one in found[:most])
+    more = len(found) - most
     return f"{shown} and {more} more" if more > 0 else shown

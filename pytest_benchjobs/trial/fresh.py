@@ -4,49 +4,65 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import os
 import posixpath
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
 
-from ..model.errors import EngineLost, EnvironmentFailed, ImageMissing
+from ..model.errors import EngineLost, EnvironmentFailed
 from ..model.scenario import MAIN, FreshContainer
+from ..sandbox.archive import excluded
+from ..sandbox.carry.compare import Apart
 from ..sandbox.carry.own import program_paths
 from ..sandbox.carry.transfer import LIMIT, carry, differences, list_fresh
 from ..sandbox.paths import DEFAULT_PATH, is_below
-from ..sandbox.protocol import Sandbox, Service, Taken
+from ..sandbox.protocol import File, Sandbox, Service
 from ..sandbox.runner import Runner, Serves, can_serve, serving
 from ..scoring.output import Tail
 from ..sources.place import WHOLE_CONTAINER
 from .beside import service_of
+from .ignored import ignored_by_git
 
 _TRIES = 3
-_ARGUMENTS = 50_000
 _REMOVAL_TIMEOUT = 300.0
-_NOBODYS = ("/bench", "/logs", "/run", "/tmp", "/var/cache", "/var/log", "/var/tmp")  # noqa: S108
-"""What differs there tells nothing."""
+_OURS = ("/bench", "/logs")
+_FLEETING = ("/run", "/tmp", "/var/cache", "/var/log", "/var/tmp")  # noqa: S108
+"""What differs there is seldom what a task is about."""
 
 
 @dataclasses.dataclass(slots=True)
 class Trees:
     """Files and directories that are made what they are in the agent's sandbox, to the last bit."""
 
-    sandbox: object
+    sandbox: Sandbox
     """The agent's."""
     roots: tuple[str, ...]
     named: tuple[str, ...]
     """What the scenario names, which nothing may be missing of."""
+    apart: Apart | None = None
+    """Tells what below the roots is not carried."""
+    repository: str | None = None
+    """Directory of a repository of git; what that ignores is not carried."""
     notes: tuple[str, ...] = ()
     """Notes on what was left out, and why."""
     _runner: Runner | None = None
+    _known: dict[tuple[bytes, ...], bytes] | None = dataclasses.field(default_factory=dict)
+    """Lists of the agent's sandbox; None: programs may have changed it meanwhile."""
 
     def runner(self) -> Runner:
-        """Return what runs programs in the agent's sandbox; begun anew where it was cut off.
+        """Return what runs programs of the agent in its sandbox; begun anew where it was cut off.
 
         Raises:
             EnvironmentFailed: it does not start.
             InfrastructureError: the engine failed.
         """
+        self._known = None
+        return self._serving()
+
+    def _serving(self) -> Runner:
         if self._runner is None or self._runner.has_ended:
             self.close()
             self._runner = serving(self.sandbox, alone=True)
@@ -76,44 +92,99 @@ class Trees:
 
     def _deliver(self, sandbox: Sandbox) -> None:
         with contextlib.closing(serving(sandbox)) as fresh:
+            ignored = None
+            if self.repository is not None:
+                ignored = functools.partial(ignored_by_git, fresh, self.repository)
             listing = list_fresh(fresh.program, self.roots)
             named, programs = (tuple(map(os.fsencode, paths)) for paths in (self.named, _programs(sandbox)))
             self.notes = carry(
-                self.runner().program, fresh.program, listing, named=named, programs=programs
+                self._serving().program,
+                fresh.program,
+                listing,
+                named=named,
+                programs=programs,
+                apart=self.apart,
+                ignored=ignored,
+                known=self._known,
             ).notes
+
+
+class Copies:
+    """Files by way of this machine: of services, which may have ended, and where no program of ours can run."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self.gone: tuple[str, ...] = ()
+        """Paths of which nothing of the image stays."""
+        self._files: list[File] = []
+        self._directory: tempfile.TemporaryDirectory[str] | None = None
+
+    def add(self, container: Sandbox | Service, paths: Mapping[str, tuple[str, ...]]) -> None:
+        """Copy files and directories out of a container (path -> patterns of what is left out)."""
+        self._directory = self._directory or tempfile.TemporaryDirectory(prefix="benchjobs-")
+        for path, exclude in paths.items():
+            here = Path(self._directory.name, str(len(self._files)))
+            fetched = container.fetch(path, here, limit=LIMIT, exclude=exclude)
+            if fetched is not None and here.exists():
+                self._files.append(File(path, source=here))
+            left_out = ("it is not there",) if fetched is None else fetched.notes
+            self.notes += (f"not carried: {path}: {why}" for why in left_out)
+
+    def deliver(self, sandbox: Sandbox) -> None:
+        """Put them into another sandbox.
+
+        Raises:
+            EnvironmentFailed: what is gone cannot be removed there.
+            InfrastructureError: the engine failed.
+        """
+        if self.gone:
+            tail = Tail()
+            command = ("rm", "-rf", "--", *self.gone)
+            result = sandbox.exec(command, timeout=_REMOVAL_TIMEOUT, sink=tail, user="root")
+            if result.exit_status != 0:
+                raise EnvironmentFailed(
+                    f"files cannot be removed in the container for grading: {tail.text()[-500:]}"
+                )
+        if self._files:
+            sandbox.put(self._files)
+
+    def close(self) -> None:
+        """Remove them from this machine."""
+        if self._directory is not None:
+            self._directory.cleanup()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Carried:
     """The files of an agent that are graded in a fresh sandbox."""
 
-    trees: Trees | None = None
-    taken: tuple[Taken, ...] = ()
-    """Archives of others: of services beside the agent's sandbox, and where something is left out."""
-    gone: tuple[str, ...] = ()
-    """Paths of which nothing of the image stays."""
+    trees: Trees | None
+    copies: Copies
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes on what was left out, and why."""
-        of_trees = () if self.trees is None else self.trees.notes
-        return (*of_trees, *(note for taken in self.taken for note in taken.notes))
+        return (*(() if self.trees is None else self.trees.notes), *self.copies.notes)
 
     def close(self) -> None:
-        """Close all archives, and let go of the agent's sandbox."""
-        for taken in self.taken:
-            taken.archive.close()
+        """Remove all copies, and let go of the agent's sandbox."""
+        self.copies.close()
         if self.trees is not None:
             self.trees.close()
 
 
 def check_place(sandbox: Sandbox, fresh: FreshContainer) -> None:
-    """Make sure that it is known what of a container is the agent's work.
+    """Make sure that it is known what of a container is the agent's work, and that it can be carried.
 
     Raises:
         EnvironmentFailed: the workdir is the whole container, or where programs of the image are, and the scenario
-            names nothing else.
+            names nothing else; or a patch is asked for where no program of ours can run.
+        InfrastructureError: the engine failed.
     """
+    if fresh.patch and not can_serve(sandbox):
+        raise EnvironmentFailed(
+            "what an agent changed cannot be told in such a sandbox; give `fresh_container` paths instead of `patch`"
+        )
     if not fresh.is_workdir or fresh.carry or (program := _program_in_workdir(sandbox)) is None:
         return
     workdir = posixpath.normpath(sandbox.workdir)
@@ -125,19 +196,19 @@ def check_place(sandbox: Sandbox, fresh: FreshContainer) -> None:
     )
 
 
-def _program_in_workdir(container: Sandbox | Service) -> str | None:
+def _program_in_workdir(sandbox: Sandbox) -> str | None:
     """Return a directory of programs for which a workdir cannot be carried; None: it can.
 
     One of the system is in it, or all of it is in one.
     """
-    workdir = posixpath.normpath(container.workdir)
-    system = (path for path in DEFAULT_PATH.split(":") if workdir == "/" or is_below(path, (workdir,)))
-    around = (path for path in _programs(container) if is_below(workdir, (path,)))
+    workdir = posixpath.normpath(sandbox.workdir)
+    system = (path for path in DEFAULT_PATH.split(":") if is_below(path, (workdir,)))
+    around = (path for path in _programs(sandbox) if is_below(workdir, (path,)))
     return next(itertools.chain(system, around), None)
 
 
-def _programs(container: Sandbox | Service) -> tuple[str, ...]:
-    return program_paths(container.variables) if isinstance(container, Serves) else ()
+def _programs(sandbox: Sandbox) -> tuple[str, ...]:
+    return program_paths(sandbox.variables) if isinstance(sandbox, Serves) else ()
 
 
 def collect(sandbox: Sandbox, fresh: FreshContainer) -> Carried:
@@ -146,59 +217,47 @@ def collect(sandbox: Sandbox, fresh: FreshContainer) -> Carried:
     Close it after use.
 
     Raises:
-        ImageMissing: a patch is requested of a kept container, whose initial state is unknown.
         InfrastructureError: the engine failed.
     """
-    if not fresh.patch:
-        return _collected(sandbox, fresh)
-    workdir = posixpath.normpath(sandbox.workdir)
-    changed = sandbox.changed(workdir)
-    if changed is None:
-        raise ImageMissing(
-            "it is graded by what the agent changed, which is unknown for a kept container. "
-            "Give `fresh_container` paths instead of `patch`, or run the trial again"
-        )
-    there = frozenset(path for path in changed.there if not _of_git(path))
-    gone = tuple(path for path in changed.gone if not _of_git(path))
-    taken = sandbox.take({workdir: (".git",)} if there else {}, limit=LIMIT, only=there)
-    return Carried(taken=(taken,), gone=gone)
-
-
-def _collected(sandbox: Sandbox, fresh: FreshContainer) -> Carried:
-    paths = _paths_of(sandbox, fresh, MAIN)
-    whole = [path for path, exclude in paths.items() if not exclude]
-    tops = [path for path in whole if not any(is_below(path, (top,)) for top in whole if top != path)]
+    paths, workdir = _paths_of(sandbox, fresh), posixpath.normpath(sandbox.workdir)
+    tops = [path for path in paths if not is_below(path, paths.keys() - {path})]
     with contextlib.ExitStack() as opened:
-        trees, taken = None, []
-        if tops and can_serve(sandbox):
-            workdir = posixpath.normpath(sandbox.workdir)
-            trees = Trees(sandbox, tuple(tops), tuple(path for path in paths if path != workdir))
-            paths = {path: exclude for path, exclude in paths.items() if exclude}
-            tops = []
+        copies, trees = Copies(), None
+        opened.callback(copies.close)
+        if can_serve(sandbox):
+            # A diff is carried as a whole, also where programs of the image are in it.
+            named = (path for path in paths if path != workdir or not fresh.ignored)
+            trees = Trees(
+                sandbox, tuple(tops), tuple(named), _apart(paths), None if fresh.ignored else workdir
+            )
+        else:
+            copies.gone = tuple(path for path in tops if not paths[path])
+            copies.add(sandbox, paths)
         services = dict.fromkeys(one.service for one in (*fresh.paths, *fresh.carry) if one.service != MAIN)
-        of_services = ((service_of(sandbox, name), name) for name in services)
-        for container, wanted in (
-            *(((sandbox, paths),) if paths else ()),
-            *((service, _paths_of(service, fresh, name)) for service, name in of_services),
-        ):
-            taken.append(container.take(wanted, limit=LIMIT))
-            opened.callback(taken[-1].archive.close)
+        for name in services:
+            copies.add(service := service_of(sandbox, name), _named(service, fresh, name))
         opened.pop_all()
-    return Carried(trees, tuple(taken), gone=tuple(tops))
+    return Carried(trees, copies)
 
 
-def differing(sandbox: Sandbox, untouched: Sandbox, fresh: FreshContainer) -> tuple[str, ...]:
-    """Return what differs in two sandboxes and is not carried; nothing where programs of ours cannot run.
+def differing(
+    sandbox: Sandbox, untouched: Sandbox, fresh: FreshContainer, *, fleeting: bool
+) -> tuple[str, ...]:
+    """Return what differs in two sandboxes and is not carried, the likeliest to matter first.
+
+    Nothing where programs of ours cannot run. Without `fleeting`, temporary files, caches and logs do not count.
 
     Raises:
         InfrastructureError: the engine failed.
     """
     if not can_serve(sandbox) or not can_serve(untouched):
         return ()
-    without = [os.fsencode(path) for path in (*_paths_of(sandbox, fresh, MAIN), *_NOBODYS)]
+    without = [os.fsencode(path) for path in (*_paths_of(sandbox, fresh), *_OURS)]
     with contextlib.closing(serving(sandbox)) as one, contextlib.closing(serving(untouched)) as other:
         found = differences(one.program, other.program, without)
-    return tuple(path.decode("utf-8", "backslashreplace") for path in found if b"/__pycache__/" not in path)
+    paths = (path.decode("utf-8", "backslashreplace") for path in found if b"/__pycache__/" not in path)
+    placed = sorted((is_below(path, _FLEETING), path) for path in paths)
+    return tuple(path for is_fleeting, path in placed if fleeting or not is_fleeting)
 
 
 def deliver(carried: Carried, sandbox: Sandbox) -> None:
@@ -208,46 +267,39 @@ def deliver(carried: Carried, sandbox: Sandbox) -> None:
         EnvironmentFailed: removed paths cannot be removed there.
         InfrastructureError: the engine failed.
     """
-    for paths in _batches(carried.gone):
-        tail = Tail()
-        result = sandbox.exec(("rm", "-rf", "--", *paths), timeout=_REMOVAL_TIMEOUT, sink=tail, user="root")
-        if result.exit_status != 0:
-            raise EnvironmentFailed(
-                f"files cannot be removed in the container for grading: {tail.text()[-500:]}"
-            )
     if carried.trees is not None:
         carried.trees.deliver(sandbox)
-    for taken in carried.taken:
-        taken.archive.seek(0)
-        sandbox.give(taken)
+    carried.copies.deliver(sandbox)
 
 
-def _paths_of(
-    container: Sandbox | Service, fresh: FreshContainer, service: str
-) -> dict[str, tuple[str, ...]]:
-    named = {
+def _paths_of(sandbox: Sandbox, fresh: FreshContainer) -> dict[str, tuple[str, ...]]:
+    """Return what is carried of the agent's sandbox, and patterns of what is left out of each."""
+    named = _named(sandbox, fresh, MAIN)
+    if fresh.patch:
+        return {posixpath.normpath(sandbox.workdir): (".git",)}
+    if not fresh.is_workdir or _program_in_workdir(sandbox) is not None:
+        return named
+    return {posixpath.normpath(sandbox.workdir): (), **named}
+
+
+def _named(container: Sandbox | Service, fresh: FreshContainer, service: str) -> dict[str, tuple[str, ...]]:
+    return {
         posixpath.normpath(posixpath.join(container.workdir, carried.source)): carried.exclude
         for carried in (*fresh.paths, *fresh.carry)
         if carried.service == service
     }
-    if not fresh.is_workdir or _program_in_workdir(container) is not None:
-        return named
-    return {posixpath.normpath(container.workdir): (), **named}
 
 
-def _of_git(path: str) -> bool:
-    return ".git" in path.split("/")
+def _apart(paths: Mapping[str, tuple[str, ...]]) -> Apart | None:
+    """Return what tells the paths that are left out; None: there are none."""
+    if not any(paths.values()):
+        return None
 
+    def is_apart(encoded: bytes) -> bool:
+        path = os.fsdecode(encoded)
+        if any(is_below(one, (path,)) for one in paths):
+            return False
+        around = [(one, patterns) for one, patterns in paths.items() if is_below(path, (one,))]
+        return all(excluded(posixpath.relpath(path, one), patterns) for one, patterns in around)
 
-def _batches(paths: Sequence[str]) -> Iterator[list[str]]:
-    batch: list[str] = []
-    size = 0
-    for path in paths:
-        more = len(path.encode("utf-8", "replace")) + 1
-        if batch and size + more > _ARGUMENTS:
-            yield batch
-            batch, size = [], 0
-        batch.append(path)
-        size += more
-    if batch:
-        yield batch
+    return is_apart

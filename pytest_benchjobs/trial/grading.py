@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import posixpath
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -28,7 +29,7 @@ from ..model.errors import (
 from ..model.result import Failure, FailureClass, ScorerResult
 from ..model.scenario import ScorerSpec
 from ..sandbox.paths import DEFAULT_PATH
-from ..sandbox.protocol import File, Sandbox
+from ..sandbox.protocol import File, Sandbox, Watches
 from ..sandbox.runner import Serves
 from ..scoring.bench_run import BENCH_RUN, BenchRun
 from ..scoring.grade import SCORER_VARIABLE, combine, make_context, run_scorer
@@ -36,12 +37,11 @@ from ..scoring.metrics import all_metrics
 from ..scoring.needs import asks_model, context_variables, has_bench_run, network_of, runs_programs
 from ..sources.template import fill
 from ..store.text import clean, one_line
-from .agent_programs import bench_run_for
+from .agent_programs import bench_run_for, bench_run_in, ids_of
 from .asking import Asking, asking
 from .context import TrialContext
 from .ending import end_agent
 from .fresh import Carried, deliver
-from .ignored import without_ignored
 from .setup import Setup
 from .untouched import FRESH, untouched_sandbox
 from .variables import search_path
@@ -61,13 +61,16 @@ class Place(Protocol):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class InPlace:
-    """The agent's own sandbox."""
+    """The agent's own sandbox, or one in which no agent was."""
 
+    context: TrialContext
     sandbox: Sandbox
 
-    def for_scorer(self, spec: ScorerSpec) -> AbstractContextManager[tuple[Sandbox, None]]:  # noqa: ARG002
+    @contextlib.contextmanager
+    def for_scorer(self, spec: ScorerSpec) -> Iterator[tuple[Sandbox, BenchRun | None]]:
         """Return it."""
-        return contextlib.nullcontext((self.sandbox, None))
+        with bench_run_in(self.context, self.sandbox, spec) as bench_run:
+            yield self.sandbox, bench_run
 
     def end_scorer(self) -> None:
         """End its processes."""
@@ -93,7 +96,7 @@ class Afresh:
             grader = made.sandbox
             self.context.phases.enter_unless_cancelled("carry")
             try:
-                _carry(self.context, self.carried, grader)
+                deliver(self.carried, grader)
             except FilesRefused as error:
                 # It was refused again and again. If anything else is taken, these files are why.
                 if not self.context.suspects_agent:
@@ -139,18 +142,6 @@ def _grade_in(context: TrialContext, place: Place, spec: ScorerSpec) -> ScorerRe
         return _run_scorer(context, sandbox, spec, context.layout.root, bench_run)
 
 
-def _carry(context: TrialContext, carried: Carried, grader: Sandbox) -> None:
-    """Copy the collected files into the container for grading, as far as the scenario wants."""
-    fresh = context.scenario.fresh_container
-    if fresh is not None and fresh.patch and not fresh.ignored:
-        without = without_ignored(carried, grader)
-        if without is not carried:
-            with contextlib.closing(without):
-                deliver(without, grader)
-            return
-    deliver(carried, grader)
-
-
 def grade_untouched(context: TrialContext) -> None:
     """Grade an untouched sandbox in the same way; no result is kept.
 
@@ -161,17 +152,19 @@ def grade_untouched(context: TrialContext) -> None:
         control = made.sandbox
         _begin_steps(context, made.setup)
         _move_files(control)
-        end_agent(control, in_place=context.scenario.fresh_container is None)
+        in_place = context.scenario.fresh_container is None
+        if in_place and isinstance(control, Watches):
+            control.watch()
+        end_agent(control, in_place=in_place)
         for spec in context.scenario.scorers:
             if not _asks(context, spec):
-                _run_scorer(context, control, spec, context.layout.control)
+                _run_control(context, control, spec)
 
 
 def _move_files(control: Sandbox) -> None:
     """Make each call that is about files, which grading an untouched sandbox may have no need of."""
     control.put([File(_ANY_FILE, content=b"x")])
     control.read(_ANY_FILE, limit=1)
-    control.changed(posixpath.dirname(_ANY_FILE))
 
 
 def _begin_steps(context: TrialContext, setup: Setup) -> None:
@@ -186,12 +179,14 @@ def _asks(context: TrialContext, spec: ScorerSpec) -> bool:
     return asks_model((spec.type,), context.services.scorers)
 
 
+def _run_control(context: TrialContext, control: Sandbox, spec: ScorerSpec) -> ScorerResult:
+    """Run a scorer in an untouched sandbox."""
+    with InPlace(context, control).for_scorer(spec) as (_, bench_run):
+        return _run_scorer(context, control, spec, context.layout.control, bench_run)
+
+
 def _run_scorer(
-    context: TrialContext,
-    sandbox: Sandbox,
-    spec: ScorerSpec,
-    directory: Path,
-    bench_run: BenchRun | None = None,
+    context: TrialContext, sandbox: Sandbox, spec: ScorerSpec, directory: Path, bench_run: BenchRun | None
 ) -> ScorerResult:
     offline = context.config.check and context.trial.attempt > 1
     wanted = network_of(spec, context.services.scorers) or ("none" if offline else None)
@@ -215,6 +210,7 @@ def _run_scorer(
             probed=context.probed.get(spec.name),
             untouched=lambda: _untouched(context),
             bench_run=bench_run,
+            owner=functools.cache(lambda: _owner(context, sandbox, spec)),
         )
         graded = run_scorer(scoring, context.services.scorers[spec.type], context.redactor.redact_text)
     context.note_refused(sandbox, f"scorer {spec.name}")
@@ -232,6 +228,13 @@ def _path(context: TrialContext, spec: ScorerSpec, sandbox: Sandbox) -> dict[str
     return {
         "PATH": f"{posixpath.dirname(BENCH_RUN)}:{search_path(sandbox.variables.get('PATH', DEFAULT_PATH))}"
     }
+
+
+def _owner(context: TrialContext, sandbox: Sandbox, spec: ScorerSpec) -> tuple[int, int] | None:
+    """Return whose the files are that a scorer leaves; None: anybody's, as in Harbor's tasks, which are directories."""
+    if context.scenario.source.is_dir() or not isinstance(sandbox, Serves):
+        return None
+    return ids_of(sandbox, spec.user)
 
 
 @contextlib.contextmanager
@@ -258,7 +261,7 @@ def _attribute(context: TrialContext, place: Place, spec: ScorerSpec, broken: Sc
     try:
         with untouched_sandbox(context, f"control:{spec.name}") as control:
             _begin_steps(context, control.setup)
-            again = _run_scorer(context, control.sandbox, spec, context.layout.control)
+            again = _run_control(context, control.sandbox, spec)
     except InfrastructureError as error:
         context.note(f"whether the agent broke scorer {spec.name}", error)
         return broken

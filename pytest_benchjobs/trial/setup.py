@@ -13,10 +13,10 @@ import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from ..agents.builtin import shell
 from ..model.errors import EnvironmentFailed
 from ..model.scenario import Environment, HealthCheck, Scenario, Step
 from ..sandbox.protocol import File, Sandbox
+from ..sandbox.shell import shell
 from ..scoring.output import Tail
 from .context import TrialContext
 

@@ -70,7 +70,7 @@ _NEWER = frozenset({"mcp_servers", "skills_dir", "skills_if_there", "git_history
 _SPENDING = tuple(setting.name for setting in MODELS if setting.signed)
 _OF_STEP = ("continues", "setup", "healthcheck", "agent_user", "agent_network", "agent_allowed_hosts")
 """Keys of a step that decide the agent's work."""
-_LATER_KEYS = ("metrics", "requirements", "python_version")
+_LATER_KEYS = ("metrics", "requirements", "python_version", "runner")
 """Keys of scorers that count only where they are given."""
 _OF_SCORERS = ("scorers", "place")
 _OF_BOTH = ("environment", "parameters", "limits")

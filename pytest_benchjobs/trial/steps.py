@@ -26,7 +26,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from ..agents.builtin import Nop, Oracle, shell
+from ..agents.builtin import Nop, Oracle
 from ..agents.capabilities import incompatibility
 from ..agents.protocol import AgentCommand
 from ..model.errors import (
@@ -43,6 +43,7 @@ from ..model.job import Keep
 from ..model.result import Outcome
 from ..model.scenario import GradeIn, ScorerSpec
 from ..sandbox.protocol import Sandbox, Watches
+from ..sandbox.shell import shell
 from ..scoring.needs import Probe, collecting, probes, runs_programs
 from ..scoring.output import Tail
 from ..store.kept_names import kept_name
@@ -203,14 +204,15 @@ def _run_agent(
 ) -> None:
     """Run the agent; meanwhile the container for grading is made, if that takes nothing that is scarce.
 
-    Where none is needed, its own is watched.
+    Where none is needed, its own is watched: what a reference changes there is the answer, which only a check asks for.
     """
     scenario = context.scenario
     scarce = scenario.environment.gpus or scenario.environment.compose
     runs = runs_programs(scenario.scorers, context.services.scorers)
     if context.ahead is not None and scenario.fresh_container is not None and runs and not scarce:
         context.ahead.begin()
-    if scenario.fresh_container is None and prepared.command is not None and isinstance(sandbox, Watches):
+    is_asked = context.suspects_agent or context.config.check
+    if scenario.fresh_container is None and is_asked and isinstance(sandbox, Watches):
         sandbox.watch()
     run_agent(context, sandbox, prepared, connection)
 
@@ -263,6 +265,36 @@ def _grade(context: TrialContext, sandbox: Sandbox) -> None:
     if carried is not None:
         with contextlib.closing(carried):
             _or_again(context, lambda: grade(context, Afresh(context, sandbox, carried)))
+        _refuse_less(context, sandbox)
+
+
+def _refuse_less(context: TrialContext, sandbox: Sandbox) -> None:
+    """Make sure that a trial does not score less because it is graded again without something that it left.
+
+    Raises:
+        EnvironmentFailed: it was graded where all of that was, and has a lower score where something is missing.
+        InfrastructureError: the engine failed.
+    """
+    fresh, score, before = context.scenario.fresh_container, context.findings.score, _score_before(context)
+    if fresh is None or not fresh.is_workdir or score is None or before is None or score >= before:
+        return
+    with untouched_sandbox(context, "compare") as untouched:
+        found = differing(sandbox, untouched.sandbox, fresh, fleeting=True)
+    if found:
+        raise EnvironmentFailed(
+            f"it scored {before:g} in the agent's container, and scores {score:g} in a fresh one, without "
+            f"{some(found)}; name that in `carry`, or rescore with `-- --bench-grade-in agent_container`"
+        )
+
+
+def _score_before(context: TrialContext) -> float | None:
+    """Return what was scored in the agent's container, as all was in earlier versions, if that is graded again now."""
+    original = context.original
+    if original is None or original.graded_in is GradeIn.FRESH:
+        return None
+    if not context.trial.scenario.steps:
+        return original.score
+    return next((one.score for one in original.steps if one.name == context.current_step.name), None)
 
 
 def _note_differences(context: TrialContext, prepared: Prepared, sandbox: Sandbox) -> None:
@@ -274,7 +306,8 @@ def _note_differences(context: TrialContext, prepared: Prepared, sandbox: Sandbo
     fresh, score = context.scenario.fresh_container, context.findings.score
     if fresh is None or context.findings.graded_in is None or context.original is not None:
         return
-    if isinstance(prepared.agent, Oracle) and (score is None or score < context.limits.threshold):
+    is_reference = isinstance(prepared.agent, Oracle)
+    if is_reference and (score is None or score < context.limits.threshold):
         what = "not there for grading, unless `carry` names it"
     elif isinstance(prepared.agent, Nop) and context.config.check and context.scenario.environment.setup:
         what = "the set-up makes something else each time; `carry` has to name it if it is graded"
@@ -284,8 +317,8 @@ def _note_differences(context: TrialContext, prepared: Prepared, sandbox: Sandbo
         contextlib.suppress(InfrastructureError, Ungradable),
         untouched_sandbox(context, "compare") as untouched,
     ):
-        if found := differing(sandbox, untouched.sandbox, fresh):
-            context.note(f"{what}: {some(sorted(found))}")
+        if found := differing(sandbox, untouched.sandbox, fresh, fleeting=is_reference):
+            context.note(f"{what}: {some(found, 20)}")
 
 
 def _end_and_grade(context: TrialContext, sandbox: Sandbox) -> Carried | None:
@@ -302,11 +335,11 @@ def _end_and_grade(context: TrialContext, sandbox: Sandbox) -> Carried | None:
         findings.score = 0.0
         return None
     if not runs_programs(context.scenario.scorers, context.services.scorers):
-        grade(context, InPlace(sandbox))
+        grade(context, InPlace(context, sandbox))
         return None
     if fresh is None:
         findings.graded_in = GradeIn.AGENT_CONTAINER
-        grade(context, InPlace(sandbox))
+        grade(context, InPlace(context, sandbox))
         return None
     findings.graded_in = findings.graded_in or GradeIn.FRESH
     context.phases.enter_unless_cancelled("carry")

@@ -18,8 +18,8 @@ _MOST_WORDS = 64
 def withheld(variables: Mapping[str, str], trees: Iterable[str]) -> Iterator[str]:
     """Yield the names of those whose value has a part that is empty or inside a tree, whatever they are called.
 
-    A relative part counts where there is such a file: this yields NAME=PART for it. HOME is never one, nor is what
-    programs of the image are found by: there, the image's own stay.
+    A relative part counts where there is such a file, or such a package of node: this yields NAME=PATH for it. HOME is
+    never one, nor is what programs of the image are found by: there, the image's own stay.
     """
     trees = tuple(trees)
     for name, value in variables.items():
@@ -34,8 +34,9 @@ def withheld(variables: Mapping[str, str], trees: Iterable[str]) -> Iterator[str
         if (len(parts) > 1 and "" in parts and paths) or any(_is_led(word, trees) for word in words):
             yield name
         else:
-            relative = (word for word in words[:_MOST_WORDS] if word and not word.startswith("/"))
-            yield from (f"{name}={word}" for word in dict.fromkeys(relative))
+            relative = [word for word in words[:_MOST_WORDS] if word and not word.startswith("/")]
+            packages = (f"node_modules/{word.partition('/')[0]}" for word in relative)
+            yield from (f"{name}={path}" for path in dict.fromkeys((*relative, *packages)))
 
 
 def search_path(value: str) -> str:

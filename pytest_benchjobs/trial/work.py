@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..agents.builtin import shell
 from ..agents.protocol import (
     MCP_VARIABLE,
     PROBLEM_FILE,
@@ -40,6 +39,7 @@ from ..model.errors import (
 from ..model.result import AgentEnd, Outcome, ScorerResult
 from ..sandbox.door import DOOR_FAILED, through_door
 from ..sandbox.protocol import ExecResult, File, Sandbox, Stopping
+from ..sandbox.shell import shell
 from ..scoring.output import Tail
 from ..store.log import CappedLog
 from ..store.text import clean, one_line

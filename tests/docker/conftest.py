@@ -10,9 +10,11 @@ import pytest
 
 from pytest_benchjobs.model.errors import EngineUnavailable
 from pytest_benchjobs.model.owner import current_owner
+from pytest_benchjobs.sandbox.docker.container import DockerSandbox
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 
 from .. import forking
+from .sandboxes import started
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -40,6 +42,12 @@ def provider() -> Iterator[DockerProvider]:
     provider = DockerProvider(current_owner())
     yield provider
     provider.close()
+
+
+@pytest.fixture(scope="module")
+def sandbox(provider: DockerProvider) -> Iterator[DockerSandbox]:
+    with started(provider) as sandbox:
+        yield sandbox
 
 
 @pytest.fixture(scope="module")

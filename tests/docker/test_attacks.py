@@ -71,6 +71,7 @@ def _check_single(directory: Path, found: Mapping[str, dict[str, Any]]) -> None:
     assert any("killed" in note for note in late["notes"])
     for name in ("a-hog", "fills-the-disk"):
         assert found[name]["failure"]["class"] == "limit_exceeded"
+    assert found["a-reward-of-another"]["failure"]["class"] == "tampered"
     two = found["two-scorers"]
     assert [scorer["score"] for scorer in two["scorers"]] == [1.0, 0.0]
     for place in ("in-python", "in-files"):

@@ -33,7 +33,6 @@ CHEATS = {
     "fills": "echo 'while True: print(chr(65) * 1000000)' > expiring/__init__.py",
     "forks": "echo 'import os, time\nif os.fork() == 0: os.setsid(); time.sleep(1000)' >> expiring/__init__.py",
     "removes-it": "rm -rf expiring .git README.md",
-    "unreadable": "chmod -R 000 expiring",
 }  # fmt: skip
 
 

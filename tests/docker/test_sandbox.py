@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
 
@@ -22,12 +22,6 @@ from tests.support import PATIENCE
 from .sandboxes import out, sh, spec, started
 
 pytestmark = pytest.mark.docker
-
-
-@pytest.fixture(scope="module")
-def sandbox(provider: DockerProvider) -> Iterator[DockerSandbox]:
-    with started(provider) as sandbox:
-        yield sandbox
 
 
 def test_a_command_gives_its_output_and_exit_status(sandbox: DockerSandbox) -> None:
@@ -150,14 +144,10 @@ def test_files_arrive_before_the_start_and_after(provider: DockerProvider, tmp_p
 @pytest.mark.parametrize(
     "obstacle",
     [
-        "mkdir -p /x/sub && touch /x/sub/planted",
-        "ln -s /etc /x",
-        "echo planted > /x",
-        "ln -s /nowhere /x",
-        "mkfifo /x",
-        "true",
+        "mkdir -p /x/sub && touch /x/sub/planted", "ln -s /etc /x", "echo planted > /x", "ln -s /nowhere /x",
+        "mkfifo /x", "true",
     ],
-)
+)  # fmt: skip
 def test_whatever_is_in_the_way_of_a_clean_file_goes(sandbox: DockerSandbox, obstacle: str) -> None:
     out(sandbox, f"rm -rf /x; {obstacle}")
     sandbox.put([File("/x", clean=True), File("/x/test.sh", content=b"ok")])

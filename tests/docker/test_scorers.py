@@ -90,12 +90,8 @@ SCENARIOS = f"""\
   reference: echo right > out.txt
   scorers:
     - {{name: short, type: bash, script: "test -z \\"$BASH_VERSION\\" && grep -qx right out.txt && echo 1"}}
-    - name: long
-      type: bash
-      script: |
-        {BULK}
-        grep -qx right out.txt && echo score=1
 - id: lingering
+  grade_in: agent_container
   problem_statement: Nothing.
   reference: "true"
   scorers:
@@ -115,7 +111,7 @@ def _files(directory: Path) -> None:
     )
     _write(
         directory / "own" / "test.sh",
-        '#!/bin/sh\ntest "$(id -un)" = nobody && grep -q right "$BENCH_TESTS_DIR/data"\n',
+        '#!/bin/sh\ntest "$(id -un) $(stat -c %U%a /logs/verifier)" = "nobody nobody755" && grep -q right "$BENCH_TESTS_DIR/data"\n',
     )
     _write(directory / "own" / "data", "right\n")
     for path in (directory / "own").iterdir():

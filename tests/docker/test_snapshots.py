@@ -97,12 +97,3 @@ def test_one_that_is_gone_is_an_error_and_is_not_pulled(
         assert result["failure"]["class"] == "image_missing"
         said = f"the snapshot {snapshot} is not on this machine: `benchjobs gc` or `rm` removed it"
         assert said in result["failure"]["message"]
-
-
-def test_an_image_of_another_origin_is_no_snapshot(tmp_path: Path, client: docker.APIClient) -> None:
-    client.tag(IMAGE, "benchjobs-kept", "not-ours-test")
-    try:
-        result = go_on(tmp_path, "benchjobs-kept:not-ours-test", "--bench-force")
-        assert result["failure"]["class"] == "image_missing"
-    finally:
-        client.remove_image("benchjobs-kept:not-ours-test", noprune=True)

@@ -9,8 +9,8 @@ says how it is kept:
     <!-- run in a session -->      run after the others of its page, in one directory, where nothing is but dist/
     <!-- not run: needs a model -->
 
-In the README of an example no comment is needed, and commands run in a copy of the example. A ```yaml block that begins
-with the name of a benchmark, `# hello.bench.yaml`, is that file for the commands of its page.
+In the README of an example no comment is needed, and commands run in a copy of the example. A block that begins with the
+name of a benchmark, `# hello.bench.yaml`, or of tests, `# hidden/test_it.py`, is that file for the commands of its page.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _RUN = re.compile(r"^run(?: in a (?P<place>clone|session))?(?:, status (?P<statu
 _VOLATILE = re.compile(
     r"cmp_\d{8}T\d{6}Z_[0-9a-f]{8}|\d+h\d\dm|\d+m\d\ds|\d+(?:\.\d+)?m?s\b|\d+(?:\.\d+)? [KMG]B\b|\d{8}-\d{6}-[0-9a-f]+|={3,}|-{3,}"
 )
-_MANIFEST = re.compile(r"^```yaml\n(# (?P<name>[\w-]+\.bench\.yaml)\n.*?)^```$", re.MULTILINE | re.DOTALL)
+_MANIFEST = re.compile(r"(?ms)^```\w+\n(# (?P<name>[\w-]+(?:\.bench\.yaml|/\w+\.py))\n.*?)^```$")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +71,7 @@ class Block:
     def write(self, directory: Path) -> None:
         """Write the manifests that the page shows."""
         for name, manifest in self.manifests.items():
+            (directory / name).parent.mkdir(exist_ok=True)
             (directory / name).write_text(manifest, "utf-8")
 
     def check(self, run: Callable[[str], subprocess.CompletedProcess[str]]) -> None:

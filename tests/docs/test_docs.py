@@ -28,16 +28,9 @@ DOCS = ROOT / "docs"
 
 # Examples whose commands run many containers, and show little that the pages of docs/ do not.
 LONG = {
-    "code-matrix",
-    "command-agent",
-    "harbor-compose",
-    "interactive-script",
-    "known-failures",
-    "mixed",
-    "nightly",
-    "research-matrix",
-    "unsound",
-}
+    "code-matrix", "command-agent", "harbor-compose", "interactive-script", "known-failures", "mixed",
+    "nightly", "research-matrix", "unsound",
+}  # fmt: skip
 
 
 # What a newcomer reads is run every day.

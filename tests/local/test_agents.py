@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.agents.conftest import fetched, job
+from tests.agents.conftest import bare, fetched, job
 from tests.agents.jobs import AGENTS, Job, used
-from tests.agents.server import ModelServer
 from tests.support import IMAGE
 
 from .test_sandbox import running
 
-__all__ = ("fetched", "job")
+__all__ = ("bare", "fetched", "job")
 
 pytestmark = pytest.mark.slow
 
@@ -24,13 +21,6 @@ NO_DOCKER = ("--bench-no-docker", f"--bench-image-map={IMAGE}=host")
 # Where there is no network but the loopback, and nothing that agents could do there.
 _PROBE = "cat /proc/net/dev | tail -n +3 | cut -d: -f1 | tr -d ' ' > seen.txt; ls -A /root /home >> seen.txt"
 _SOLVE = f"<<<RUN: echo hi > made.txt; {_PROBE}; env >> seen.txt>>> <<<SAY: all done>>>"
-
-
-@pytest.fixture
-def bare(tmp_path: Path) -> Iterator[Job]:
-    """A directory for jobs, and the server. Nothing has to be fetched."""
-    with ModelServer() as server:
-        yield Job(tmp_path, server)
 
 
 def test_an_agent_of_this_machine_works_in_the_sandbox(bare: Job) -> None:

@@ -29,6 +29,7 @@ scenarios:
     scorers:
       - {name: right, type: command, command: test "$(cat made/out.txt)" = 11}
       - {name: tests, type: tests, path: tests/}
+      - {name: asks, type: asks, params: {file: made/out.txt, holds: in11}}
     artifacts: [made]
   - id: partial
     problem_statement: Write 2.
@@ -36,6 +37,7 @@ scenarios:
     scorers:
       - {name: exists, type: command, command: test -f out.txt}
       - {name: right, type: command, weight: 3, command: grep -q 2 out.txt}
+      - {name: asks, type: asks, params: {file: out.txt, holds: "in3\n"}}
   - id: unscored
     problem_statement: Nobody knows.
     reference: echo 1 > out.txt
@@ -56,6 +58,14 @@ scenarios:
     scorers: [{name: right, type: command, command: test "$(cat who)" = "$(printf '0\\nx')"}]
     artifacts: ["*"]
 """
+ASKS = """
+def asks(context):
+    file, holds = context.spec.params.values()
+    return float(context.run_agent(["cat", "-", file], stdin=b"in") == (0, holds.encode()))
+
+def pytest_benchjobs_scorers():
+    return {"asks": asks}
+"""
 MORE = """
 benchmark: more
 scenarios:
@@ -68,6 +78,7 @@ scenarios:
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     (tmp_path / "toy.bench.yaml").write_text(TOY)
+    (tmp_path / "conftest.py").write_text(ASKS)
     (tmp_path / "in.txt").write_text("1")
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test.sh").write_text("grep -q 11 /app/made/out.txt\n")

@@ -1,190 +1,198 @@
-"""A trial, and many at once, against the same engine calls made by a bare loop."""
+"""Trials as whole processes, beside a bare loop of engine calls: what one trial more takes, and its parts.
+
+A slope leaves out what a process takes to start and to end: the seconds of many trials, less those of few.
+"""
 
 from __future__ import annotations
 
-import datetime
-import functools
 import io
+import json
 import statistics
+import subprocess
+import sys
 import tarfile
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import docker
+from docker.types import LogConfig
 
-from pytest_benchjobs.agents.builtin import builtin_agents, shell
-from pytest_benchjobs.model.agent import AgentSpec
-from pytest_benchjobs.model.job import JobConfig, JobRecord, JobStatus
-from pytest_benchjobs.model.owner import current_owner
-from pytest_benchjobs.model.result import Outcome, Trial
-from pytest_benchjobs.model.scenario import (
-    Environment,
-    FreshContainer,
-    GradeIn,
-    Reference,
-    Scenario,
-    ScorerSpec,
-)
-from pytest_benchjobs.sandbox.docker.provider import DockerProvider
-from pytest_benchjobs.scoring.builtin import builtin_scorers
-from pytest_benchjobs.store.bundle import JobBundle, new_job_id
-from pytest_benchjobs.trial.cancellation import Cancellation
-from pytest_benchjobs.trial.flight import Flight, Tokens
-from pytest_benchjobs.trial.prepare import Services
-from pytest_benchjobs.trial.run import run_trial
+from tests.docker.built import build
+from tests.support import IMAGE, results
 
-IMAGE = "debian:bookworm-slim"
-AT_ONCE = 16
+FEW, MANY, ROUNDS = 15, 60, 3
+CALLS = 200
+BIG = "benchjobs/performance:big"
+# 66,000 files, 2 GB.
+_BIG = f"""\
+FROM {IMAGE}
+RUN perl -e 'for (1..66000) {{ $d = "/app/" . $_ % 256; mkdir "/app"; mkdir $d; open F, ">", "$d/$_"; print F "x" x 32000 }}'
+"""
+_SOLUTION = "echo ok > out.txt"
+_GRADE = "grep -qx ok out.txt && echo 1 || echo 0"
+_TASK = f"""\
+schema_version = "1.0"
+[environment]
+docker_image = "{IMAGE}"
+workdir = "/app"
+allow_internet = false
+"""
+_CALLED = f"""
+n={CALLS}; bench-run -- /bin/true; a=$(date +%s%N)
+for i in $(seq $n); do bench-run -- /bin/true; done; b=$(date +%s%N)
+for i in $(seq $n); do /bin/true; done; c=$(date +%s%N)
+echo $(((b - a - (c - b)) / n)); echo score=1
+"""
+_FILES = """perl -e 'for (1..100000) { $d = $_ % 256; mkdir $d; open F, ">", "$d/$_"; print F $_ }'"""
+_THREE = "echo changed > 1/1; rm 2/2; echo added > added"
+_PARTS: tuple[tuple[str, str, str, dict[str, object], float, tuple[str, ...]], ...] = (
+    ("waiting, the agent works for 3 s", f"sleep 3; {_SOLUTION}", _GRADE, {}, 0.1, ("fresh",)),
+    ("carry: 100,000 files", _FILES, "echo 1", {}, 6, ("end", "carry")),
+    ("carry: three changes of 2 GB", _THREE, "echo 1", {"image": BIG}, 1.5, ("end", "carry")),
+    ("tampered: 66,000 files", _THREE, "echo 1", {"image": BIG, "grade_in": "agent_container"}, 0.5, ("end",)),
+    ("bench-run, a call", "true", _CALLED, {}, 0.005, ()),
+)  # fmt: skip
+"""What, the agent's work, scorer, more keys of a scenario, most seconds, and of which phases; none: it says itself."""
 
 
-def trivial_scenario(place: GradeIn = GradeIn.FRESH) -> Scenario:
-    return Scenario(
-        id="trivial",
-        benchmark="performance",
-        problem_statement="Write ok to out.txt.",
-        environment=Environment(image=IMAGE, workdir="/app", network="none"),
-        grade_in=place,
-        fresh_container=FreshContainer() if place is GradeIn.FRESH else None,
-        reference=Reference(script="echo ok > out.txt"),
-        scorers=(ScorerSpec(name="right", type="bash", script="grep -qx ok out.txt && echo 1 || echo 0"),),
-        source=Path(__file__),
-    )
+def measure() -> Iterator[tuple[str, float, str, str]]:
+    """Rows of (what, ratio to the bare loop or the budget, budget, detail)."""
+    with tempfile.TemporaryDirectory() as name:
+        yield from _slopes(Path(name))
+        yield from _parts(Path(name))
 
 
-def _archive() -> bytes:
+def _slopes(directory: Path) -> Iterator[tuple[str, float, str, str]]:
+    """The seconds of one trial more; what else the machine does hits all kinds alike."""
+    for count in (FEW, MANY):
+        for number in range(count):
+            _harbor(directory / f"harbor-{count}" / f"t{number}")
+        for place in ("agent_container", "fresh"):
+            every = {"problem_statement": "Write ok to out.txt.", "reference": _SOLUTION, "grade_in": place}
+            rows = [{"id": f"s{number}", **every, "scorers": _scorers(_GRADE)} for number in range(count)]
+            _manifest(directory / f"{place}-{count}", rows)
+    client = docker.APIClient(version="auto", num_pools=64)
+
+    def ours(kind: str, agent: str = "oracle") -> Callable[[int, int], None]:
+        return lambda count, at_once: _run(directory, f"{kind}-{count}", agent, at_once)
+
+    kinds = {
+        "bare": lambda count, at_once: _bare_loop(client, count, at_once),
+        "Harbor, oracle": ours("harbor"),
+        "Harbor, command": ours("harbor", f"command:{_SOLUTION}"),
+        "native, in place": ours("agent_container"),
+        "native, fresh": ours("fresh"),
+    }
+    for at_once in (1, 16):
+        found: dict[str, list[float]] = {kind: [] for kind in kinds}
+        for _ in range(ROUNDS):
+            for kind, run in kinds.items():
+                found[kind].append((_time(run, MANY, at_once) - _time(run, FEW, at_once)) / (MANY - FEW))
+        middle = {kind: statistics.median(seconds) for kind, seconds in found.items()}
+        for kind, seconds in [*middle.items()][1:-1]:
+            detail = f"{seconds:.3f} s, {middle['bare']:.3f} s bare"
+            yield f"a trial at {at_once}: {kind}", seconds / middle["bare"], "<= 1.12 x", detail
+        more = middle["native, fresh"] - middle["native, in place"]
+        detail = f"{middle['native, fresh']:.3f} s, {more:.3f} s more than in place"
+        yield f"a trial at {at_once}: native, fresh", more / 0.5, "<= 1 (0.5 s more)", detail
+    client.close()
+
+
+def _parts(directory: Path) -> Iterator[tuple[str, float, str, str]]:
+    """Phases of trials, and calls within one."""
+    build(directory, _BIG, BIG)
+    rows = [
+        {"id": f"s{number}", "problem_statement": work, "scorers": _scorers(score), **more}
+        for number, (_, work, score, more, *_) in enumerate(_PARTS)
+    ]
+    _manifest(directory / "parts", rows)
+    try:
+        _run(directory, "parts", 'command:sh "$BENCH_PROBLEM_FILE"', 1, "--bench-attempts=3")
+    finally:
+        docker.from_env(timeout=600).images.remove(BIG, force=True)
+    for number, (what, _, _, _, budget, phases) in enumerate(_PARTS):
+        trials = [one for one in results(directory / "of-parts") if one["scenario"] == f"s{number}"]
+        spent = [
+            sum(one["end"] - one["start"] for one in trial["phases"] if one["name"] in phases)
+            if phases
+            else int(trial["scorers"][0]["output"].split()[0]) / 1e9
+            for trial in trials
+        ]
+        shown = ", ".join(f"{seconds * 1000:.1f}" for seconds in spent)
+        yield what, statistics.median(spent) / budget, f"<= 1 ({budget * 1000:g} ms)", f"{shown} ms"
+
+
+def _scorers(script: str) -> object:
+    return [{"name": "right", "type": "bash", "script": script}]
+
+
+def _manifest(directory: Path, scenarios: object) -> None:
+    directory.mkdir()
+    defaults = {"image": IMAGE, "workdir": "/app", "network": "none"}
+    written = {"benchmark": directory.name, "defaults": defaults, "scenarios": scenarios}
+    (directory / "b.bench.yaml").write_text(json.dumps(written))
+
+
+def _harbor(directory: Path) -> None:
+    for name, text in {
+        "task.toml": _TASK,
+        "instruction.md": "Write ok to out.txt.",
+        "environment/empty": "",
+        "solution/solve.sh": f"#!/bin/bash\n{_SOLUTION}\n",
+        "tests/test.sh": f"#!/bin/bash\n({_GRADE}) > /logs/verifier/reward.txt\n",
+    }.items():
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_text(text)
+
+
+def _run(directory: Path, what: str, agent: str, at_once: int, *options: str) -> None:
+    """Run pytest as a user does."""
+    elsewhere = f"--bench-dir={directory / f'of-{what}' / 'reports'}"
+    job = (f"--bench-agent={agent}", f"--bench-concurrency={at_once}", elsewhere, *options)
+    argv = [sys.executable, "-m", "pytest", what, *job]
+    done = subprocess.run(argv, cwd=directory, capture_output=True, check=False)
+    assert done.returncode == 0, done.stdout.decode()
+
+
+def _bare_loop(client: docker.APIClient, count: int, at_once: int) -> None:
+    """The engine calls that a trial cannot do without, with nothing around them."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         member = tarfile.TarInfo("bench/problem.md")
         member.size = 20
         tar.addfile(member, io.BytesIO(b"x" * 20))
-    return buffer.getvalue()
-
-
-def bare_trial(client: docker.APIClient, image: str, archive: bytes) -> None:
-    """The engine calls of one trivial trial, with nothing around them."""
-
-    def run(argv: tuple[str, ...]) -> None:
-        exec_id = client.exec_create(container, list(argv))["Id"]
-        client.exec_start(exec_id)
-        assert client.exec_inspect(exec_id)["ExitCode"] == 0
-
-    host_config = client.create_host_config(
-        init=True, network_mode="none", pids_limit=2048, log_config={"Type": "none"},
+    host = client.create_host_config(
+        network_mode="none",
+        pids_limit=2048,
+        log_config=LogConfig(type="none"),
         security_opt=["no-new-privileges"],
-    )  # fmt: skip
-    container = client.create_container(image, ["sleep", "600"], host_config=host_config, working_dir="/app")[
-        "Id"
-    ]
-    try:
-        client.put_archive(container, "/", archive)
-        client.start(container)
-        run(shell("echo ok > out.txt"))
-        client.top(container)
-        run(shell("grep -qx ok out.txt && echo 1 || echo 0"))
-    finally:
-        client.remove_container(container, force=True, v=True)
+    )
 
+    def execute(container: str, script: str) -> bytes:
+        made = client.exec_create(container, ["bash", "-c", script])
+        return bytes(client.exec_start(made["Id"]))
 
-def measure(rounds: int = 15, trials: int = 64) -> list[tuple[str, float, str, str]]:
-    """Rows of (what, ratio, budget, detail)."""
-    client = docker.APIClient(version="auto", num_pools=64)
-    image, archive = client.inspect_image(IMAGE)["Id"], _archive()
-    with tempfile.TemporaryDirectory() as directory:
-        services = make_services(Path(directory))
+    def trial(_: int) -> None:
+        container = client.create_container(IMAGE, ["sleep", "600"], host_config=host, working_dir="/app")[
+            "Id"
+        ]
         try:
-            counter = iter(range(1, 1_000_000))
-
-            def ours(
-                _: object = None,
-                cancellation: Cancellation | None = None,
-                *,
-                agent: str = "oracle",
-                place: GradeIn = GradeIn.AGENT_CONTAINER,
-            ) -> object:
-                trial = Trial(
-                    node_id=f"trivial[{agent}-{next(counter)}]",
-                    scenario=trivial_scenario(place),
-                    agent=AgentSpec.parse(agent),
-                    attempt=next(counter),
-                )
-                result = run_trial(trial, services, cancellation or Cancellation())
-                assert result.outcome is Outcome.PASSED, result.failure
-                return result
-
-            kinds = [
-                (f"one trivial trial, {place}, {agent.partition(':')[0]}", agent, place)
-                for place in (GradeIn.AGENT_CONTAINER, GradeIn.FRESH)
-                for agent in ("oracle", "command:echo ok > out.txt")
-            ]
-            ours()
-            bare_trial(client, image, archive)
-            bare_times: list[float] = []
-            our_times: dict[str, list[float]] = {what: [] for what, _, _ in kinds}
-            for _ in range(rounds):
-                bare_times.append(_time(lambda: bare_trial(client, image, archive)))
-                for what, agent, place in kinds:
-                    our_times[what].append(_time(functools.partial(ours, agent=agent, place=place)))
-            bare = statistics.median(bare_times)
-            rows = []
-            for what, _, place in kinds:
-                own = statistics.median(our_times[what])
-                budget = "<= 1.15 x" if place is GradeIn.AGENT_CONTAINER else "<= 0.6 s more"
-                rows.append(
-                    (
-                        what,
-                        own / bare,
-                        budget,
-                        f"{own:.3f} s against {bare:.3f} s bare: {own - bare:.3f} s more",
-                    )
-                )
-
-            rates: dict[str, list[float]] = {"bare": [], "ours": []}
-            for _ in range(3):
-                with ThreadPoolExecutor(AT_ONCE) as pool:
-                    start = time.perf_counter()
-                    list(pool.map(lambda _: bare_trial(client, image, archive), range(trials)))
-                    rates["bare"].append(trials / (time.perf_counter() - start))
-                flight: Flight[int] = Flight(ours, Tokens(Path(directory) / "tokens", AT_ONCE))
-                start = time.perf_counter()
-                for number in range(trials):
-                    flight.submit(number)
-                for _ in range(trials):
-                    assert flight.next(timeout=120) is not None
-                rates["ours"].append(trials / (time.perf_counter() - start))
-                flight.close()
-            bare, own = statistics.median(rates["bare"]), statistics.median(rates["ours"])
-            rows.append(
-                (
-                    f"throughput at {AT_ONCE}",
-                    own / bare,
-                    ">= 0.9 x",
-                    f"{own:.2f} trials/s against {bare:.2f} bare",
-                )
-            )
+            client.start(container)
+            client.put_archive(container, "/", buffer.getvalue())
+            execute(container, _SOLUTION)
+            client.put_archive(container, "/", buffer.getvalue())
+            assert execute(container, _GRADE) == b"1\n"
         finally:
-            services.provider.close()
-            client.close()
-    return rows
+            client.remove_container(container, force=True, v=True)
+
+    with ThreadPoolExecutor(at_once) as pool:
+        list(pool.map(trial, range(count)))
 
 
-def make_services(directory: Path) -> Services:
-    config = JobConfig(directory=directory)
-    now = datetime.datetime.now(datetime.UTC)
-    record = JobRecord(
-        id=new_job_id(now), status=JobStatus.RUNNING, created_at=now, owner=current_owner(), config=config
-    )
-    return Services(
-        config=config,
-        bundle=JobBundle.create(directory, record),
-        provider=DockerProvider(current_owner()),
-        agents={agent.name: agent for agent in builtin_agents()},
-        scorers=builtin_scorers(),
-    )
-
-
-def _time(call: object) -> float:
+def _time(run: Callable[[int, int], None], count: int, at_once: int) -> float:
     start = time.perf_counter()
-    call()  # type: ignore[operator]
+    run(count, at_once)
     return time.perf_counter() - start

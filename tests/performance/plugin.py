@@ -265,14 +265,8 @@ def _per_trial(root: Path) -> list[tuple[str, float, str, str]]:
             _FAKE_SANDBOX + _INSTANT.format(fail_every=fail_every, logs=logs)
         )
     args = (
-        "--bench-sandbox",
-        "fake",
-        "--bench-attempts",
-        "10",
-        "--bench-concurrency",
-        "16",
-        "wide.bench.yaml",
-    )
+        "--bench-sandbox", "fake", "--bench-attempts", "10", "--bench-concurrency", "16", "wide.bench.yaml",
+    )  # fmt: skip
     stock_cpu = statistics.median(child(stock, "-p", "no:benchjobs", "stock.txt").loop for _ in range(3))
     passing = [child(ours, *args) for _ in range(3)]
     halves = [child(failing, *args) for _ in range(3)]

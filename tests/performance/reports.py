@@ -26,17 +26,8 @@ from tests.unit.records import record, result, trial
 TRIALS = 20_000
 BUDGET = 150
 _PHASES = (
-    "prepare",
-    "image",
-    "start",
-    "setup",
-    "agent",
-    "end",
-    "put",
-    "score:exists",
-    "score:right",
-    "remove",
-)
+    "prepare", "image", "start", "setup", "agent", "end", "put", "score:exists", "score:right", "remove",
+)  # fmt: skip
 _PARTS = ("scenario", "environment", "scorers", "agent", "parameters", "limits", "image")
 
 

@@ -184,6 +184,12 @@ def _forking() -> Iterator[None]:
 
 
 @pytest.fixture
+def own_temporary_files(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody removes the fake sandboxes of a session that was killed."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path_factory.mktemp("temporary")))
+
+
+@pytest.fixture
 def bench(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Bench:
     for variable in list(os.environ):
         if variable.startswith("PYTEST_") and variable != "PYTEST_DEBUG_TEMPROOT":

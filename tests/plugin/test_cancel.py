@@ -21,11 +21,7 @@ from tests.support import RESULTS, paths, until
 
 from .conftest import PATIENCE, Bench
 
-
-@pytest.fixture(autouse=True)
-def _own_temporary_files(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Nobody removes the fake sandboxes of a session that was killed.
-    monkeypatch.setenv("TMPDIR", str(tmp_path_factory.mktemp("temporary")))
+pytestmark = pytest.mark.usefixtures("own_temporary_files")
 
 
 @pytest.fixture

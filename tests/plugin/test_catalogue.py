@@ -134,6 +134,7 @@ def test_what_cannot_be_fetched_is_one_error(bench: Bench) -> None:
     assert result.ret != 0
     assert "git fetch failed" in result.stderr.str() + result.stdout.str()
     assert "Traceback" not in result.stderr.str() + result.stdout.str()
+    assert "no tests ran" not in result.stdout.str()  # no worker was let go
 
 
 def registered(origin: tuple[str, str], bench: Bench, name: str, version: str, path: str = "one") -> None:

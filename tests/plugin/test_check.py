@@ -15,6 +15,8 @@ from tests.schemas import obeys
 
 from .conftest import Bench
 
+pytestmark = pytest.mark.usefixtures("own_temporary_files")
+
 SCENARIOS: dict[str, tuple[str, dict[str, str]]] = {
     "sound": ("ok", {}),
     "unsolvable": ("unsolvable", {"reference": "echo wrong > out.txt"}),
@@ -44,11 +46,6 @@ def checked(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     document = json.loads(done.stdout)
     obeys(document, "check")
     return document  # type: ignore[no-any-return]
-
-
-@pytest.fixture(autouse=True)
-def _own_temporary_files(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path_factory.mktemp("temporary")))
 
 
 def _left() -> list[Path]:

@@ -17,6 +17,8 @@ from tests.support import RESULTS, paths, until
 
 from .conftest import Bench
 
+pytestmark = pytest.mark.usefixtures("own_temporary_files")
+
 SOLVED = ("right", "broken", "slow")
 PATIENCE = 180
 """Seconds; only against hanging."""
@@ -80,12 +82,6 @@ class Project:
 
     def until(self, job: str, condition: str, value: object) -> None:
         until(lambda: self.job(job)[condition] == value)
-
-
-@pytest.fixture(autouse=True)
-def _own_temporary_files(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Nobody removes the fake sandboxes of a session that was killed.
-    monkeypatch.setenv("TMPDIR", str(tmp_path_factory.mktemp("temporary")))
 
 
 @pytest.fixture
@@ -263,8 +259,13 @@ def test_where_nothing_failed_there_is_nothing_to_run_again(project: Project) ->
     assert "right" in unknown.stderr
 
 
-def test_of_a_sample_no_sample_is_drawn(project: Project) -> None:
-    project.run("--bench-sample", "50%")
+@pytest.mark.parametrize(
+    "drawn",
+    [("--bench-sample", "50%"), ("--bench-extra", '{"per_benchmark": {"four": {"sample": "50%"}}}')],
+    ids=["of all", "of a benchmark"],
+)
+def test_of_a_sample_no_sample_is_drawn(project: Project, drawn: tuple[str, ...]) -> None:
+    project.run(*drawn)
     sample = project.ran()
     assert len(sample) == 2
     assert project.benchjobs("rerun", "last").returncode in (0, 1)

@@ -163,13 +163,14 @@ def test_paths_order_clock_and_secrets_run_nothing(counted: Bench, monkeypatch: 
     assert [result["outcome"] for result in counted.results()] == ["failed", "passed"]
 
 
-def test_attempts_that_there_are_are_reused_and_a_parameter_makes_another_trial(counted: Bench) -> None:
+def test_attempts_are_reused_and_a_parameter_or_place_of_grading_makes_another_trial(counted: Bench) -> None:
     only = ("many.bench.yaml", "--bench-scenario", "good", "--bench-reuse")
     counted.run(*only)
     counted.run(*only, "--bench-attempts", "3")
     assert ran(counted) == ["good"] * 3
-    counted.run(*only, "--bench-extra", '{"temperature": 0}')
-    assert ran(counted) == ["good"]
+    for more in (("--bench-extra", '{"temperature": 0}'), ("--bench-grade-in", "agent_container")):
+        counted.run(*only, *more)
+        assert ran(counted) == ["good"]
 
 
 def test_a_number_of_tokens_decides_and_a_key_does_not(counted: Bench) -> None:

@@ -128,11 +128,8 @@ def test_what_looks_worse_is_confirmed_by_fresh_attempts(
     found = gate(suite)
     (change,) = found["broke"]
     assert (change["scenario"], change["fresh_attempts"], change["fresh_passed"], change["confirmed"]) == (
-        "s03",
-        5,
-        0,
-        True,
-    )
+        "s03", 5, 0, True,
+    )  # fmt: skip
     assert change["now_attempts"] == 1
     with sqlite3.connect(suite.path / "reports" / "history.sqlite") as history:
         ((status, planned, trials),) = history.execute(
@@ -178,15 +175,15 @@ def around(request):
 
 def test_agents_take_turns(bench: Bench) -> None:
     bench.conftest(AGENTS)
-    bench.manifest(dict.fromkeys(NAMES[:3], "cat out.txt"), "suite.bench.yaml")
-    ask = ("suite.bench.yaml", "--bench-agent", "told", "--bench-agent", "other", "--bench-attempts", "2",
-           "--collect-only", "-q")  # fmt: skip
+    bench.manifest(dict.fromkeys(NAMES[:2], "cat out.txt"), "suite.bench.yaml")
+    agents = (f"--bench-agent={name}" for name in ("told", "other", "nop"))
+    ask = ("suite.bench.yaml", *agents, "--bench-attempts", "2", "--collect-only", "-q")
     plain = bench.run(*ask).outlines[:12]
     turns = bench.run(*ask, "--bench-interleave").outlines[:12]
     assert sorted(plain) == sorted(turns)
     assert [line.partition("[")[2] for line in turns] == [
-        "other-1]", "told-1]", "told-1]", "other-1]", "other-1]", "told-1]",
-        "told-2]", "other-2]", "other-2]", "told-2]", "told-2]", "other-2]",
+        "nop-1]", "told-1]", "other-1]", "other-1]", "nop-1]", "told-1]",
+        "other-2]", "nop-2]", "told-2]", "told-2]", "other-2]", "nop-2]",
     ]  # fmt: skip
 
 

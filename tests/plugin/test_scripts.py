@@ -66,13 +66,18 @@ except benchjobs.TrialFailed:
 assert trial.result.outcome == "error"
 
 async def many():
-    async with benchjobs.DrivenJob(name="many", min_score=0.5, **about) as job:
+    async with benchjobs.DrivenJob(name="many", metadata={"why": "a test"}, min_score=0.5, **about) as job:
         async def one(number):
             async with job.start("toy.bench.yaml", "solved", attempt=number).aio as trial:
                 await trial.exec(f"echo {number} > out.txt")
         await asyncio.gather(*(one(number) for number in (1, 2, 3)))
+        try:
+            job.start("toy.bench.yaml", "solved", attempt=3)
+        except benchjobs.InputError as error:
+            print("refused:", error)
     assert [one.score for one in job.results] == [1.0, 0.0, 0.0]
     assert job.verdict.report.job == job.id
+    assert json.loads((job.directory / "job.json").read_text())["config"]["metadata"] == {"why": "a test"}
     async with benchjobs.start_async("toy.bench.yaml", "solved", **about) as trial:
         assert (await trial.score()).score == 0
 asyncio.run(many())
@@ -117,7 +122,7 @@ benchjobs.start("toy.bench.yaml", "solved", **about).exec("echo forgotten")
 """,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("refused:") == 5
+    assert done.stdout.count("refused:") == 6
     assert "no model: the trial has no model; name one: start(..., model=NAME), or the mark" in done.stdout
     assert "there is no setting 'agnet'; did you mean 'agent'?" in done.stdout
     assert "there is no setting 'colour'" in done.stdout
@@ -129,7 +134,7 @@ benchjobs.start("toy.bench.yaml", "solved", **about).exec("echo forgotten")
 
 
 LOOP = """
-about |= {"model": "gpt-5.5", "base_url": os.environ["URL"], "params": {"openai_key_variable": "OPENAI_API_KEY"}}
+about |= {"model": "gpt-5.5", "base_url": os.environ["URL"], "params": {"openai_key_variable": "MINE"}}
 with benchjobs.start("toy.bench.yaml", "solved", **about) as trial:
     said = trial.chat([{"role": "user", "content": "<<<SAY: 1>>>"}])
     trial.write_file("out.txt", said["content"])
@@ -163,7 +168,7 @@ print(trial.result.usage.calls)
 
 
 def test_a_loop_of_ones_own_is_metered_by_the_gateway(bench: Bench, server: ModelServer) -> None:
-    done = script(bench, LOOP, URL=f"{server.url}/v1")
+    done = script(bench, LOOP, URL=f"{server.url}/v1", MINE=KEY, OPENAI_API_KEY="")
     assert done.returncode == 0, done.stderr
     (one,) = bench.results()
     assert one["usage"]["calls"] == len(server.calls) == 2

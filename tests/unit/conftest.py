@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 
 from pytest_benchjobs.gateway.client import Gateway
-from tests.unit.gateways import Model, running
+from tests.unit.gateways import Model, chat_answer, running
 
 # `daily` is what `make test` has time for. `make extended` asks for `thorough`, with `--hypothesis-profile`.
 # Both are laid over what holds on this machine anyway: where CI is set, every run tries the same examples. A failure
@@ -54,3 +54,9 @@ def model() -> Iterator[Model]:
     model = Model()
     yield model
     model.close()
+
+
+@pytest.fixture
+def answering(model: Model) -> None:
+    """The endpoint answers every call."""
+    model.otherwise = chat_answer()

@@ -146,14 +146,9 @@ def test_what_has_to_be_readable_is_for_everybody_and_runs_no_more_than_before(t
         with pack([File("/top", source=top, **options)], "/app") as data, tarfile.open(fileobj=data) as tar:
             return {member.name: member.mode & 0o777 for member in tar}
 
-    kept = modes()
-    assert (kept["top/plain"], kept["top/inner"], kept["top/inner/program"]) == (0o600, 0o700, 0o700)
-    readable = modes(readable=True)
-    assert (readable["top/plain"], readable["top/inner"], readable["top/inner/program"]) == (
-        0o644,
-        0o755,
-        0o744,
-    )
+    places = ("top/plain", "top/inner", "top/inner/program")
+    assert [modes()[place] for place in places] == [0o600, 0o700, 0o700]
+    assert [modes(readable=True)[place] for place in places] == [0o644, 0o755, 0o744]
     assert modes(mode=0o500)["top"] == 0o500
     assert modes(mode=0o500)["top/plain"] == 0o600
 
@@ -170,6 +165,8 @@ def test_a_directory_may_come_after_what_is_in_it_and_more_than_once(tmp_path: P
 def test_as_many_files_come_as_the_limit_and_then_it_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    notes = _unpack(_tar(*[("o/x", DEVICE, "")] * 102), tmp_path / "x").notes
+    assert (len(notes), notes[-1]) == (101, "more was left out")
     data = _tar(("o/a", FILE, b"1"), ("o/b", FILE, b"2"))
     for limit, files, notes in (
         (2, ("a", "b"), ()),

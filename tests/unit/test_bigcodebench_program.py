@@ -139,12 +139,14 @@ class TestCases(IsolatedAsyncioTestCase):
 
 def test_a_solution_that_never_stops_writing_is_out_of_time_and_ended(tmp_path: Path) -> None:
     solution = (
-        f"import os\nopen({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\nwhile True:\n"
+        f"import os\nopen({str(tmp_path / 'pid')!r}, 'w').write(f'{{os.getpid()}} {{os.getcwd()}}')\nwhile True:\n"
         "    for fd in range(3, 20):\n        try: os.write(fd, b'}')\n        except OSError: pass\n"
     )
     verdict = graded(solution, seconds=2.0)
     assert verdict["status"] in ("timeout", "fail")
-    status = Path(f"/proc/{(tmp_path / 'pid').read_text()}/status")
+    pid, _, home = (tmp_path / "pid").read_text().partition(" ")
+    assert not Path(home).exists()
+    status = Path(f"/proc/{pid}/status")
     wait_until(lambda: not status.exists() or "State:\tZ" in status.read_text())
 
 

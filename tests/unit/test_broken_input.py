@@ -89,6 +89,8 @@ MANIFESTS = [
     Broken("a fresh container of nothing", _added("fresh_container: {}"), 10, ("fresh_container", "neither is given")),
     Broken("a fresh container of both", _added("fresh_container: {paths: [x], patch: true}"), 10, ("paths: [PATH, ...] or patch: true", "both are given")),
     Broken("a fresh container with all of the root", _added("fresh_container: {patch: true}\n    workdir: /"), 10, ("needs a workdir other than /",)),
+    Broken("paths with what is ignored", _added("fresh_container: {paths: [x], ignored: false}"), 10, ("no effect without patch: true",)),
+    Broken("services that are not there", _added("compose: gone.yaml"), 10, ("compose", "gone.yaml")),
     Broken("a carried path of above", _added("fresh_container: {paths: [../x]}"), 10, ("'..' is not allowed",)),
     Broken("processes in a fresh container", _added("keep_processes: true\n    fresh_container: {paths: [x]}"), 10, ("keep_processes", "processes are not copied")),
     Broken("feedback where the tests would be seen", _added('grade_in: agent_container\n    feedback: {statement: "{output}"}'), 11, ("feedback", "needs grade_in: fresh")),

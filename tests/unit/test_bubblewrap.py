@@ -48,7 +48,7 @@ def test_what_runs_on_the_programs_of_this_machine() -> None:
         (on_host(git_history="base"), {}, "ends the history of repositories"),
         (on_host(allow_sudo=True), {}, "needs sudo"),
         (on_host(), {"fresh_container": None}, "keeps processes running"),
-        (on_host(), {"fresh_container": FreshContainer(patch=True)}, "is graded by a patch or in another image"),
+        (on_host(), {"fresh_container": FreshContainer(environment=on_host())}, "is graded in another image"),
         (on_host(healthcheck=HealthCheck(command="true")), {}, "waits for a service"),
         (on_host(), {"files": {"/etc/app.conf": Path("x")}}, "writes to /etc/app.conf"),
         (on_host(workdir="/usr/src/app"), {}, "writes to /usr/src/app"),
@@ -82,6 +82,19 @@ def test_another_release_of_the_system_is_another_image(
     assert all(len(one) == 64 for one in found)
     second.write_text("VERSION_ID=14")
     assert machine.release() == found[-1]
+
+
+def test_of_settings_comes_what_everybody_may_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, mode in (("hosts", 0o644), ("secret", 0o600), ("open/a", 0o644), ("closed/b", 0o644)):
+        path = tmp_path / "etc" / name
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.write_text(name)
+        path.chmod(mode)
+    (tmp_path / "etc/closed").chmod(0o700)
+    monkeypatch.setattr(machine, "_ETC", tmp_path / "etc")
+    machine.copy_settings(tmp_path / "copy", "box")
+    found = {str(path.relative_to(tmp_path / "copy")) for path in (tmp_path / "copy").rglob("*")}
+    assert found == {"hosts", "open", "open/a", "passwd", "group", "hostname"}
 
 
 def test_the_program_is_the_one_on_the_path_and_where_there_is_none_that_is_said(

@@ -383,9 +383,7 @@ def test_no_name_of_a_file_makes_a_disk_full(who: Patient, said: str) -> None:
     ],
 )
 def test_the_state_of_a_container(things: dict[str, Any], states: str) -> None:
-    known = call_of("GET", "/containers/c/json")
-    assert known is not None
-    assert module.look(Engine("x", things=things), *known, {}).state.value == states
+    assert _state("/containers/c/json", things) == states
 
 
 @pytest.mark.parametrize(
@@ -400,9 +398,13 @@ def test_the_state_of_a_container(things: dict[str, Any], states: str) -> None:
     ],
 )
 def test_the_state_of_a_command(command: Any, state: str) -> None:
-    known = call_of("GET", "/exec/e/json")
+    assert _state("/exec/e/json", {"/exec/e/json": command}) == state
+
+
+def _state(path: str, things: dict[str, Any]) -> str:
+    known = call_of("GET", path)
     assert known is not None
-    assert module.look(Engine("x", things={"/exec/e/json": command}), *known, {}).state.value == state
+    return module.look(Engine("x", things=things), *known, {}).state.value
 
 
 def test_a_container_without_a_name_cannot_be_looked_for(who: Patient) -> None:

@@ -9,6 +9,7 @@ import struct
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -44,7 +45,7 @@ LEAVES = st.one_of(
         st.sampled_from((0o600, 0o755, 0o1644)),
         TIMES,
     ),
-    st.builds(Node, st.just("link"), st.sampled_from((b".", b"../..", b"/etc")), seconds=TIMES),
+    st.builds(Node, st.just("link"), st.sampled_from((b".", b"./.", b"/etc/passwd")), seconds=TIMES),
     st.builds(Node, st.just("name"), st.binary(max_size=3)),
 )
 TREES = st.recursive(
@@ -85,13 +86,11 @@ class Places:
         """List roots of the fresh place."""
         return list_fresh(self.run_fresh, [str(self.fresh / root) for root in roots])
 
-    def carry(
-        self, *roots: str, limit: int = 1 << 30, named: Collection[bytes] = (), programs: Sequence[str] = ()
-    ) -> Carried:
+    def carry(self, *roots: str, programs: Sequence[str] = (), **options: Any) -> Carried:
         """Carry what is below roots, here `top`."""
         listing = self.list(*roots or ("top",))
         found = tuple(os.fsencode(self.fresh / path) for path in programs)
-        return carry(self.run_agent, self.run_fresh, listing, limit=limit, named=named, programs=found)
+        return carry(self.run_agent, self.run_fresh, listing, programs=found, **options)
 
     def are_equal(self, root: str = "top") -> bool:
         """Compare."""
@@ -179,6 +178,48 @@ def test_what_cannot_be_carried_is_left_out_by_itself(places: Places) -> None:
         places.carry("a", "z", named=[fresh + b"/a/pipe"])
 
 
+def test_what_is_apart_stays_as_it_is_and_nobody_is_told(places: Places) -> None:
+    for place, paths in (
+        (places.agent, ("a.log", "src/new.log", "src/x", "pipe.log/y", "was", "new/z.log")),
+        (places.fresh, ("a.log", "src/b.log", "gone/b.log", "gone/x", "was/c.log")),
+    ):
+        for path in paths:
+            (place / "top" / path).parent.mkdir(parents=True, exist_ok=True)
+            (place / "top" / path).write_text(place.name)
+    os.link(places.agent / "top/a.log", places.agent / "top/name")
+    fresh, asked = os.fsencode(places.fresh / "top") + b"/", list[bytes]()
+
+    def ignored(paths: Collection[bytes]) -> Collection[bytes]:
+        asked.extend(path.removeprefix(fresh) for path in paths)
+        return [fresh + b"new"]
+
+    carried = carry(
+        places.run_agent,
+        places.run_fresh,
+        places.list("top"),
+        apart=lambda path: path.endswith(b".log"),
+        ignored=ignored,
+    )
+    assert set(asked) == {b"gone/x", b"name", b"new/", b"src/x", b"was", b"was/", b"was/c.log"}
+    found = (path for path in (places.fresh / "top").rglob("*") if path.is_file())
+    assert {str(path.relative_to(places.fresh / "top")): path.read_text() for path in found} == {
+        "a.log": "fresh", "gone/b.log": "fresh", "name": "agent", "src/b.log": "fresh", "src/x": "agent", "was": "agent",
+    }  # fmt: skip
+    assert carried.left_out == ()
+    assert (places.fresh / "top/name").stat().st_nlink == 1
+
+
+def test_where_nothing_changes_the_agents_place_is_listed_once(places: Places) -> None:
+    (places.agent / "top").mkdir()
+    known: dict[tuple[bytes, ...], bytes] = {}
+    carry(places.run_agent, places.run_fresh, places.list("top"), known=known)
+    (places.agent / "top" / "late").touch()
+    carry(places.run_agent, places.run_fresh, places.list("top"), known=known)
+    assert names(places.fresh / "top") == []
+    places.carry()
+    assert places.are_equal()
+
+
 def test_a_directory_that_is_not_read_to_its_end_keeps_the_rest(
     places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -228,7 +269,14 @@ def written(base: Path) -> dict[str, str]:
     }
 
 
-OWN = ("config", "config.worktree", "hooks/pre-commit", "info/attributes", "objects/info/alternates")
+OWN = (
+    "config",
+    "config.worktree",
+    "hooks/pre-commit",
+    "info/attributes",
+    "info/grafts",
+    "objects/info/alternates",
+)
 REPOSITORY = {"HEAD": "agent", "refs/heads/main": "agent", "objects/ab/c": "agent", "info/exclude": "agent"}
 
 
@@ -257,7 +305,8 @@ def test_what_tells_git_what_to_run_stays_as_it_was(
     assert written(fresh) == {**REPOSITORY, **(dict.fromkeys(OWN, "fresh, once") if there else {})}
     named = {os.fsencode(fresh / name.removesuffix("/pre-commit")) for name in OWN}
     assert {path for path, _ in carried.left_out} == named
-    assert places.carry(named=[os.fsencode(fresh)]).left_out == ()
+    assert {path for path, _ in places.carry(named=[os.fsencode(fresh)]).left_out} == named
+    assert places.carry(named=named).left_out == ()
     assert places.are_equal()
 
 
@@ -320,20 +369,33 @@ def test_a_link_instead_of_a_directory_leads_nowhere(places: Places, tmp_path: P
     (places.agent / "way").mkdir()
     (places.agent / "way" / "top").symlink_to(outside)
     places.carry("way/top")
-    assert (places.fresh / "way" / "top").readlink() == outside
+    assert not (places.fresh / "way" / "top").is_symlink()
     assert (outside / "top" / "file").read_text() == "before"
 
 
-def test_a_link_to_nothing_would_lead_to_files_of_scorers(places: Places, tmp_path: Path) -> None:
+def test_a_link_leads_to_what_is_carried_or_to_a_file_of_the_image(places: Places, tmp_path: Path) -> None:
     (tmp_path / "later").mkdir()
-    later = f"-> {tmp_path}/later/expected.txt"
-    files = {"new/file": "1", "inside": "-> new/file", "image": f"-> {tmp_path}/later"}
+    (tmp_path / "tool").touch()
+    files = {"new/file": "1", "inside": "-> new", "up": "-> ../top/new/file", "tool": f"-> {tmp_path}/tool"}
+    links = {"old": f"{tmp_path}/later/expected.txt", "by/way": "../old", "itself": "itself", "root": "/"}
+    links |= {
+        "all": f"{tmp_path}/later",
+        "stdin": "/dev/stdin",
+        "said": "/proc/self/cmdline",
+        "here": "/proc/self/cwd",
+    }
+    astray = {name: f"-> {target}" for name, target in links.items()}
     write(places.fresh / "top", {"old": "1"})
-    write(places.agent / "top", {**files, "old": later, "new/by/way": "-> ../../old", "itself": "-> itself"})
+    write(places.agent / "top", {**files, **astray})
     carried = places.carry()
-    assert {path.rpartition(b"/")[2] for path, _ in carried.left_out} == {b"old", b"way", b"itself"}
+    assert {path.partition(b"/top/")[2].decode() for path, _ in carried.left_out} == astray.keys()
     assert written(places.fresh / "top") == files
     assert (places.fresh / "top" / "new").stat().st_mtime == (places.agent / "top" / "new").stat().st_mtime
+    (places.agent / "top" / "more").symlink_to(tmp_path / "tool")
+    strictly = places.carry(links_elsewhere=False)
+    assert {path for path, _ in strictly.left_out} == {
+        *(path for path, _ in carried.left_out), os.fsencode(places.fresh / "top/more")
+    }  # fmt: skip
 
 
 def test_links_of_the_image_lead_to_a_root(places: Places) -> None:

@@ -38,7 +38,7 @@ GONE = (
 CHANGED = "its results are not those it ended with: restore its files and run `benchjobs db rebuild`"
 ROW = PairRow(
     "b", "s", "oracle", 1, "failed", 0.5, "below_threshold", 1.5, 0.25, 7, 3, "c", "j", "k", "quarantine",
-    '["easy"]', "cluster", 1.0, '{"seconds": [1.5, "s", "lower"]}',
+    '["easy"]', "cluster", 1.0, '{"seconds": [1.5, "s", "lower"]}', "fresh",
 )  # fmt: skip
 
 
@@ -87,10 +87,13 @@ def test_a_checksum_is_of_every_value_and_of_no_order() -> None:
     assert checksum_of([ROW._replace(score=0)]) == checksum_of([ROW._replace(score=-0.0)])
 
 
-def test_the_checksum_of_a_result_stays_as_it_is() -> None:
+@pytest.mark.parametrize(
+    "digest", ["1:09c2b9908f132646bb820e39239f1f39", "2:69287e3a92ee0340be66a715fc8f1bdf"]
+)
+def test_the_checksum_of_a_result_stays_as_it_is(digest: str) -> None:
     """If it has to change, so has its version: jobs that ended earlier would all seem to be damaged."""
     one = ended("H", "s", signature=Signature(value="v", parts={"scenario": "s", "agent": "a"}))
-    assert checksum_of([pair_row(one), ROW]).digest == "1:09c2b9908f132646bb820e39239f1f39"
+    assert checksum_of([pair_row(one), ROW], digest[0]).digest == digest
 
 
 @pytest.mark.parametrize("job", [OLD, NEW])
@@ -165,6 +168,24 @@ def test_where_the_history_is_not_written_the_files_are_read(
 
     monkeypatch.setattr(checking, "index_job", refuse)
     assert look(reports) == seen
+
+
+def test_a_history_of_before_is_upgraded_and_judged_as_it_was(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.unit.jobs.checksum_of", lambda rows: checksum_of(rows, "1"))
+    for job in (OLD, NEW):
+        make_job(tmp_path, job, SAME)
+    with contextlib.closing(sqlite3.connect(Layout(tmp_path).history)) as old, old:
+        for column in ("metrics", "graded_in"):
+            old.execute(f"ALTER TABLE trials DROP COLUMN {column}")
+        for index in ("runs_searched", "runs_by_tags"):
+            old.execute(f"DROP INDEX {index}")
+        old.execute("PRAGMA user_version = 5")
+    status, shown = gate(tmp_path, capsys)
+    assert (status, AGAIN in shown, "place of grading" in shown) == (0, False, False), shown
+    damage(tmp_path, FLIP)
+    assert AGAIN in gate(tmp_path, capsys)[1]
 
 
 def test_jobs_that_run_or_have_no_checksum_are_read_as_they_are(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from pytest_benchjobs.sandbox.docker.engine import Engine
 from pytest_benchjobs.sandbox.docker.images import ResolvedImage
 from pytest_benchjobs.sandbox.docker.network import Joinable
 from pytest_benchjobs.sandbox.docker.processes import Process
-from pytest_benchjobs.sandbox.protocol import Changed, ExecResult, File, SandboxSpec
+from pytest_benchjobs.sandbox.protocol import ExecResult, File, SandboxSpec
 
 IMAGE = ResolvedImage(
     "sha256:1", ImageRecord(reference="x", id="sha256:1"), "/app", "me", (), {"PATH": "/bin"}
@@ -423,16 +423,6 @@ def test_where_nothing_is_left_nothing_is_run_and_an_ended_container_is_started_
         assert bench.client.names == asked
 
 
-def test_what_changed_is_told_unless_it_began_with_what_was_kept(bench: Bench) -> None:
-    bench.client.says["diff"] = (
-        {"Path": "/app/new", "Kind": 1},
-        {"Path": "/app", "Kind": 0},
-        {"Path": "/x", "Kind": 1},
-    )
-    assert bench.sandbox().changed("/app") == Changed(("/app/new",), ())
-    assert bench.sandbox(kept="benchjobs-kept:x").changed("/app") is None
-
-
 @pytest.mark.parametrize(
     ("state", "kills", "graded", "error"),
     [
@@ -458,9 +448,9 @@ def test_who_ended_a_container_while_it_was_graded(
         sandbox.end_commands("X")
     bench.events.counts["kill"] = kills
     bench.client.says["inspect_container"] = {"State": state} if isinstance(state, dict) else state
-    bench.client.says["diff"] = ContainerEnded("it has ended")
+    bench.client.says["put_archive"] = ContainerEnded("it has ended")
     with pytest.raises(error):
-        sandbox.changed("/app")
+        sandbox.put(())
 
 
 @pytest.mark.parametrize(
@@ -541,7 +531,7 @@ def test_one_that_was_killed_takes_no_further_call(bench: Bench) -> None:
     bench.client.says["kill"] = EngineRefused("whatever")
     threading.Thread(target=sandbox.kill).run()
     assert bench.client.names == ["kill"]
-    for call in (lambda: sandbox.changed("/app"), sandbox.processes, sandbox.cpu_seconds):
+    for call in (lambda: sandbox.put(()), sandbox.processes, sandbox.cpu_seconds):
         with pytest.raises(ContainerLost, match="was killed to stop the trial"):
             call()
     sandbox.signal(7, "TERM")

@@ -274,8 +274,8 @@ def test_benchmarks_that_can_be_read_are_counted(tmp_path: Path) -> None:
         "  - {id: one, problem_statement: x, scorers: [{name: s, type: bash, script: echo 1}]}\n"
     )
     assert list(findings.data([tmp_path])) == [findings.ok("data", "1 scenario in 1 file or task")]
-    (missing,) = findings.data([tmp_path / "nowhere"])
-    assert missing.health is Health.PROBLEM
+    missing = [*findings.data([tmp_path / "nowhere", tmp_path / "neither"])]
+    assert [one.health for one in missing] == [Health.PROBLEM, Health.PROBLEM]
 
 
 def test_known_failures_that_end_soon_are_named_and_those_that_ended_are_problems(tmp_path: Path) -> None:

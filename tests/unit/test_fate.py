@@ -174,7 +174,7 @@ def test_what_changed_since_a_trial_ended_is_noted_and_its_result_stays(bundle: 
     parts = Reuse((None, "x"))
     _fates(bundle, parts).decide(Ticket(same), same)
     ((known, _),) = parts.asked
-    old = Signature(value="0" * 32, parts={**known, "agent": "old", "scenario": "old", "gone": "1"})
+    old = Signature(value="0" * 32, parts={**known, "agent": "old", "place": "old", "gone": "1"})
     _ended(bundle, one, signature=old)
     _ended(bundle, same, signature=Signature(value="0" * 32, parts={**known, "image": "not looked at"}))
     _ended(bundle, unsigned)
@@ -186,7 +186,7 @@ def test_what_changed_since_a_trial_ended_is_noted_and_its_result_stays(bundle: 
     for each in (one, unsigned, rescored):
         assert isinstance(fates.decide(Ticket(each), each), Take)
     assert list(fates.changed) == [one.node_id]
-    assert {"agent", "scenario"} <= set(fates.changed[one.node_id].split(", "))
+    assert {"agent", "place"} <= set(fates.changed[one.node_id].split(", "))
     assert "gone" not in fates.changed[one.node_id]
     bare = _fates(bundle, resumed=True, bare=True)
     assert isinstance(bare.decide(Ticket(one), one), Take)

@@ -12,12 +12,11 @@ from junitparser import JUnitXml
 from pytest_benchjobs.model.result import Signature
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.gates import kept_gates
-from pytest_benchjobs.store.history import History
 
 from .jobs import ended, make_job, run
 from .records import JOB
 
-SECOND = "20261121-054713-ffffff"
+SECOND, THIRD = "20261121-054713-ffffff", "20261121-054714-ffffff"
 FILES = {"--junit": "all.xml", "--metrics": "metrics.txt", "--markdown": "gate.md"}
 
 
@@ -47,10 +46,9 @@ def test_each_file_is_written_where_it_alone_is_asked_for(tmp_path: Path, option
     [
         (["--min-score", "0.4"], 12, "invalid: 1 of 3 attempts (33.3 %) ended in an error"),
         (["--max-error-rate", "0.4"], 0, "ok: "),
-        (["--max-error-rate", "0.4", "--min-score", "0.4"], 0, "ok: "),
+        (["--max-error-rate", "0.4", "--require-fresh"], 12, "invalid: 2 scenarios graded in an unknown place, by"),
         (["--max-error-rate", "0.4", "--min-score", "0.6"], 10, "regressed: mean 0.50"),
         (["--max-error-rate", "0.4", "--min-pass-rate", "60%"], 10, "regressed: pass rate 0.50"),
-        (["--max-error-rate", "0.4", "--min-pass-rate", "texts=60%"], 10, "regressed: pass rate 0.50"),
         (["--max-error-rate", "0.4", "--min-samples", "3", "--baseline", "job:%s"], 12, "invalid: 2 scenarios"),
         (["--max-error-rate", "0.4", "--min-samples", "2", "--baseline", "job:%s"], 0, "ok: "),
     ],
@@ -65,11 +63,27 @@ def test_each_floor_decides_by_itself(
     assert json.loads(capsys.readouterr().out)["why"].startswith(why)
 
 
-def test_the_verdict_is_kept_with_the_job_and_in_the_history(tmp_path: Path) -> None:
-    run("gate", JOB, "--min-score", "0.4", "--dir", tmp_path, "--ci", "off")
-    kept = list(kept_gates(JobBundle.open(tmp_path, JOB).root))
-    with History.of(tmp_path) as history:
-        assert [report.verdict for report in kept] == [history.gate_verdict(JOB)]
+def test_places_of_grading_are_compared_and_may_have_to_be_fresh(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    signed = Signature(value="v", parts={"place": "p"})
+    places = (("agent_container", "fresh", None), ("fresh", "agent_container", None))
+    for job, graded in zip((SECOND, THIRD), places, strict=True):
+        named = zip("abc", graded, strict=True)
+        make_job(tmp_path, job, [ended("P", name, signature=signed, graded_in=one) for name, one in named])
+    out = tmp_path / "gate.md"
+    gate = ("gate", THIRD, "--dir", tmp_path, "--ci", "off", "--markdown", out, "-o", "json")
+    assert run(*gate, "--baseline", f"job:{SECOND}") == 0
+    (note,) = json.loads(capsys.readouterr().out)["notes"]
+    assert note == (
+        "the place of grading differs from the baseline's for 2 scenarios: 1 now in a fresh container, then in "
+        "the agent's container; 1 now in the agent's container, then in a fresh container"
+    )
+    assert note in out.read_text()
+    assert run(*gate, "--require-fresh") == 12
+    assert json.loads(capsys.readouterr().out)["why"] == (
+        "invalid: 1 scenario graded in the agent's container (b); run the job with --bench-grade-in fresh"
+    )
 
 
 def test_a_verdict_that_cannot_be_kept_stands_nevertheless(

@@ -34,7 +34,7 @@ from tests.unit.gateways import (
     wait_until,
 )
 
-pytestmark = pytest.mark.when_changed
+pytestmark = [pytest.mark.when_changed, pytest.mark.usefixtures("answering")]
 
 CHAT = "/openai/v1/chat/completions"
 SMUGGLED = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX-Smuggled: 1\r\nContent-Length: 0\r\n\r\n"
@@ -69,12 +69,6 @@ class Careless(Wire):
     @property
     def smuggled(self) -> list[bytes]:
         return [request for request in self.requests if b"x-request-id" not in request.lower()]
-
-
-@pytest.fixture
-def model(model: Model) -> Model:
-    model.otherwise = chat_answer()
-    return model
 
 
 @pytest.fixture

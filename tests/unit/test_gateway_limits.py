@@ -16,14 +16,9 @@ from pytest_benchjobs.store import ledger
 from pytest_benchjobs.store.layout import JobLayout
 from tests.unit.gateways import Model, Said, agent, chat_answer, running, wait_until
 
+pytestmark = pytest.mark.usefixtures("answering")
 # A call of `chat_answer`: 1000 tokens sent, 100 back.
 COST = 0.02
-
-
-@pytest.fixture
-def model(model: Model) -> Model:
-    model.otherwise = chat_answer()
-    return model
 
 
 def test_a_trial_ends_at_its_limit(gateway: Gateway, model: Model) -> None:

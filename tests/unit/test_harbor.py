@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -20,6 +22,7 @@ from pytest_benchjobs.model.scenario import (
     Scenario,
     ScorerSpec,
 )
+from pytest_benchjobs.sources.datasets.harbor_tasks import sources
 from pytest_benchjobs.sources.harbor import HarborTask, is_task_directory, strip_canary
 from pytest_benchjobs.sources.protocol import ScenarioRef
 
@@ -354,3 +357,12 @@ def test_a_verifier_has_no_use_for_servers_and_skills(tmp_path: Path) -> None:
     source.refs()
     named = [warning.message.split(": ")[0] for warning in source.warnings]
     assert named == ["verifier.environment.mcp_servers", "verifier.environment.skills_dir"]
+
+
+def test_tasks_of_a_benchmark_are_up_to_four_directories_deep(tmp_path: Path) -> None:
+    for place in ("one", "a/b/c/two", "a/b/c/d/three", ".git/four"):
+        (tmp_path / place).mkdir(parents=True)
+        for name in ("task.toml", "instruction.md"):
+            (tmp_path / place / name).touch()
+    entry: Any = SimpleNamespace(name="theirs", version="1")
+    assert [task.path.name for task in sources(entry, tmp_path)] == ["two", "one"]

@@ -37,3 +37,4 @@ def test_a_job_without_gates_is_not_judged(tmp_path: Path) -> None:
     assert GateConfig(exit=GateExit.GATE).judges
     assert GateConfig(exit=GateExit.BOTH).judges
     assert not GateConfig(exit=GateExit.TESTS).judges
+    assert GateConfig(require_fresh=True).judges

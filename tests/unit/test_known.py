@@ -186,19 +186,14 @@ _VALUES = st.one_of(
     ),
     st.sampled_from(
         [
-            "2027-01-31",
-            "1999-01-01",
-            "2027-01-31T01:00:00",
-            "07:00:00",
-            "nan",
-            "-inf",
+            "2027-01-31", "1999-01-01", "2027-01-31T01:00:00", "07:00:00", "nan", "-inf",
             "9999999999999999999999",
         ]
     ),
     st.sampled_from(
         ["true", "0", "1.5", "[]", "{}", "['x']", "{x = 1}", '"quarantine"', '"*["', '"[!"', '"\\u0007"']
     ),
-)
+)  # fmt: skip
 _KEYS = st.sampled_from([*Known.model_fields, "scenario", "benchmark", "agent", "Scenario", "unitl"])
 
 

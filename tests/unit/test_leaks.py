@@ -13,11 +13,8 @@ from pytest_benchjobs.trial.leaks import leaks_in, looking
 
 from .records import scenario_of
 
-SCRIPT = """#!/bin/sh
-# Sorts.
-sort -u names.txt > sorted.txt
-wc -l < sorted.txt > count.txt
-"""
+LINES = "sort -u names.txt > sorted.txt\n", "wc -l < sorted.txt > count.txt\n"
+SCRIPT = f"#!/bin/sh\n# Sorts.\n{LINES[0]}{LINES[1]}"
 
 
 class Shell:
@@ -68,26 +65,20 @@ def look(shell: Shell, about: Scenario) -> list[str]:
     return [found.replace(str(shell.directory), "") for found in leaks_in(log)]
 
 
-def test_nothing_is_found_where_nothing_is(shell: Shell) -> None:
-    (shell.directory / "app/names.txt").write_text("sort -u names.txt > sorted.txt\n")
-    assert look(shell, scenario(script=SCRIPT)) == []
-
-
-@pytest.mark.parametrize("content", [SCRIPT, SCRIPT.strip(), f"{SCRIPT}\n"])
-def test_a_copy_is_found_anywhere(shell: Shell, content: str) -> None:
-    (shell.directory / "var/lib").mkdir(parents=True)
-    (shell.directory / "var/lib/x").write_text(content)
-    assert look(shell, scenario(script=SCRIPT)) == ["/var/lib/x has its script"]
-
-
-@pytest.mark.parametrize("place", ["app/sub/README.md", "home/.history"])
-def test_a_file_with_all_of_its_lines_is_found_in_the_workdir_and_at_home(shell: Shell, place: str) -> None:
+@pytest.mark.parametrize(
+    ("place", "content", "found"),
+    [
+        ("app/names.txt", LINES[0], False),
+        *(("var/lib/x", copy, True) for copy in (SCRIPT, SCRIPT.strip(), f"{SCRIPT}\n")),
+        # All of its lines, in the workdir and at home.
+        *((place, f"To check it:\n\n    {LINES[1]}    {LINES[0]}", True) for place in ("app/sub/README.md", "home/.history")),
+    ],
+)  # fmt: skip
+def test_a_copy_is_found_anywhere(shell: Shell, place: str, content: str, found: bool) -> None:
     path = shell.directory / place
-    path.parent.mkdir(parents=True)
-    path.write_text(
-        "To check it:\n\n    wc -l < sorted.txt > count.txt\n    sort -u names.txt > sorted.txt\n"
-    )
-    assert look(shell, scenario(script=SCRIPT)) == [f"/{place} has its script"]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content)
+    assert look(shell, scenario(script=SCRIPT)) == [f"/{place} has its script"] * found
 
 
 def test_the_problem_statement_is_searched(shell: Shell) -> None:

@@ -73,6 +73,7 @@ scenarios:
     agent_user: 1000
     agent_env: {X: y}
     agent_network: public
+    provider_tools: [web_search]
     scorer_timeout: 60
     scorers:
       - {name: exists, type: bash, script: "echo 1"}
@@ -141,6 +142,7 @@ def test_every_key_reaches_the_scenario(manifest: Manifest) -> None:
         agent_user="1000",
         agent_env={"X": "y"},
         agent_network="public",
+        provider_tools=("web_search",),
         scorer_timeout=60,
         scorers=(
             ScorerSpec(name="exists", type="bash", script="echo 1"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import json
 import math
-import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,6 @@ from pytest_benchjobs.scoring.metrics import (
 )
 from pytest_benchjobs.settings.rules import parse_rule
 from pytest_benchjobs.sources import open_source
-from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.rows import PairRow, metrics_of, pair_row
 
 from .jobs import documents, ended, make_job, run
@@ -281,22 +279,6 @@ def test_show_summary_compare_and_export_show_metrics_apart(
     assert run("export", OTHER, "--dir", tmp_path, "--format", "jsonl") == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row["metrics"] for row in rows] == [{"seconds": 2.0}, {"seconds": 4.0}, {"seconds": 6.0}]
-
-
-def test_a_history_of_before_has_no_metrics_and_gets_the_column(tmp_path: Path) -> None:
-    job = make_job(tmp_path, JOB, _trials(1))
-    path = tmp_path / "history.sqlite"
-    with sqlite3.connect(path) as old:
-        old.execute("ALTER TABLE trials DROP COLUMN metrics")
-        for index in ("runs_searched", "runs_by_tags"):
-            old.execute(f"DROP INDEX {index}")
-        old.execute("PRAGMA user_version = 5")
-    with History.of(tmp_path) as history:
-        (row,) = history.trials(JOB)
-        assert row.metrics is None
-        history.replace_job(job, _trials(1))
-        (row,) = history.trials(JOB)
-        assert metrics_of(row.metrics) == (SECONDS.model_copy(update={"value": 1.0}),)
 
 
 @given(st.text(max_size=40) | junk.map(json.dumps))

@@ -122,6 +122,20 @@ def test_what_a_library_would_like_to_have_is_not_taken_from_the_agent(place: Pa
     assert counted(place) == ((2, 2), {"agent_modules": ["answer", "numpy_more", "org"]})
 
 
+def test_tests_of_ours_are_asked_for_whatever_names_tests_have(place: Path) -> None:
+    (place / "tests/pytest.ini").write_text("[pytest]\npython_functions = *_test\n")
+    (place / "tests/test_value.py").write_text(
+        "import answer\ndef value_test():\n    assert answer.value(6)\n"
+    )
+    assert counted(place)[0] == (1, 1)
+    (place / "app/answer.py").write_text(
+        "import sys\nframe = sys._getframe()\nwhile frame.f_code.co_name != 'perform_collect':\n"
+        "    frame = frame.f_back\ndel frame.f_locals['rep'].result[1:]\n" + RIGHT
+    )
+    with pytest.raises(ScoreContradicted, match="of ours"):
+        counted(place)
+
+
 @pytest.mark.parametrize(
     ("name", "text", "used"),
     [

@@ -37,6 +37,10 @@ from .records import trial
 from .scoring import left, scored
 
 pytestmark = pytest.mark.when_changed
+NO_REWARDS = [
+    "[1]", '{"reward": "1"}', '{"reward": true}', '{"reward": 1.5}', '{"reward": null, "other": 1}', '{"a": 1, "b": -1}',
+    '{"a": 1, "b": null}', "NaN", "1" + "0" * 400, "1e999", "{", "[" * 100_000, '{"reward": 0, "reward": 1}',
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -118,29 +122,13 @@ def test_harbor_reward_files(reward_json: str | None, reward_text: str | None, s
 @pytest.mark.parametrize(
     ("reward_json", "reward_text", "error"),
     [
-        (None, None, ScoreMissing),
-        (None, "", ScoreMissing),
-        ("", "1", ScoreMissing),
-        ("{}", "1", ScoreMissing),
-        (None, "nan", ScoreInvalid),
-        (None, "yes", ScoreInvalid),
-        ("[1]", None, ScoreInvalid),
-        ('{"reward": "1"}', None, ScoreInvalid),
-        ('{"reward": true}', None, ScoreInvalid),
-        ('{"reward": 1.5}', None, ScoreInvalid),
-        ('{"reward": null, "other": 1}', None, ScoreInvalid),
-        ('{"a": 1, "b": -1}', None, ScoreInvalid),
-        ('{"a": 1, "b": null}', None, ScoreInvalid),
-        ("\ufeff", None, ScoreMissing),
-        ("NaN", None, ScoreInvalid),
-        ("1" + "0" * 400, None, ScoreInvalid),
-        ("1e999", None, ScoreInvalid),
-        (None, "0" * 101 + "2", ScoreInvalid),
-        ("{", None, ScoreInvalid),
-        ("[" * 100_000, None, ScoreInvalid),
-        ('{"reward": 0, "reward": 1}', None, ScoreInvalid),
-        ('{"reward": 0}', "1", ScoreContradicted),
-        ("1", "0", ScoreContradicted),
+        *(
+            (*one, ScoreMissing)
+            for one in [(None, None), (None, ""), ("", "1"), ("{}", "1"), ("\ufeff", None)]
+        ),
+        *((None, text, ScoreInvalid) for text in ("nan", "yes", "0" * 101 + "2")),
+        *((text, None, ScoreInvalid) for text in NO_REWARDS),
+        *((text, other, ScoreContradicted) for text, other in [('{"reward": 0}', "1"), ("1", "0")]),
     ],
 )
 def test_a_reward_that_is_none_is_an_error_and_never_zero(

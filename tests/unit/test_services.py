@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import threading
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -9,12 +11,15 @@ from typing import Any
 
 import pytest
 
-from pytest_benchjobs.model.errors import EngineLost
+from pytest_benchjobs.model.errors import EngineLost, ImageMissing
 from pytest_benchjobs.model.scenario import Environment
 from pytest_benchjobs.sandbox.docker import services as module
 from pytest_benchjobs.sandbox.docker import watch
+from pytest_benchjobs.sandbox.docker.compose.service import ServiceContainer
+from pytest_benchjobs.sandbox.docker.engine import LABEL
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from pytest_benchjobs.sandbox.docker.services import EngineServices
+from pytest_benchjobs.sandbox.docker.snapshots import find_snapshot
 from pytest_benchjobs.sandbox.protocol import SandboxSpec
 
 from .records import OWNER
@@ -143,3 +148,50 @@ def test_a_container_whose_entrypoint_is_never_ready_is_removed(
             provider.start(spec, done.append)
     assert done[-1] == ("start" if ready else "removed")
     assert done[0] == "image"
+
+
+@pytest.mark.parametrize(
+    ("state", "result"),
+    [
+        ({"Running": True}, (None, True, True)),
+        ({"Running": False, "ExitCode": 3, "Pid": 7}, (3, False, True)),
+        ({"Running": False, "ExitCode": 127, "Pid": 0}, (127, False, False)),
+    ],
+)
+def test_a_command_in_a_service_ends_times_out_or_never_starts(
+    state: dict[str, Any], result: tuple[int | None, bool, bool]
+) -> None:
+    ours, engines = socket.socketpair()
+    engines.close()
+    engine: Any = SimpleNamespace(
+        client=SimpleNamespace(exec_create=lambda *_, **__: {"Id": "1"}, exec_inspect=lambda _: state),
+        guard=contextlib.nullcontext,
+        hijack=lambda *_: (ours, b""),
+    )
+    ended = ServiceContainer(engine, "c", "/").exec(["true"], timeout=0.05, sink=lambda _: None)
+    assert (ended.exit_status, ended.timed_out, ended.started) == result
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("job/one", "benchjobs-kept:1"),
+        ("job/a::two[x]", "benchjobs-kept:2"),
+        ("job/two", "may be one of 2; "),
+        ("benchjobs-kept:2", "benchjobs-kept:2"),
+        ("benchjobs-kept:of-another-origin", "is not on this machine"),
+    ],
+)
+def test_a_snapshot_is_found_unless_it_is_none_or_several_are_meant(text: str, found: str) -> None:
+    nodes = enumerate(("a::one[x]", "a::two[x]", "a::two[y]"), 1)
+    labels = {f"benchjobs-kept:{n}": {f"{LABEL}kept": "1", f"{LABEL}trial": node} for n, node in nodes}
+    images = [{"RepoTags": [tag], "Labels": some} for tag, some in labels.items()]
+    engine: Any = SimpleNamespace(
+        client=SimpleNamespace(images=lambda **_: images),
+        get=lambda path: {"Config": {"Labels": labels.get(path.split("/")[2])}, "path": path},
+    )
+    if " " in found:
+        with pytest.raises(ImageMissing, match=found):
+            find_snapshot(engine, text)
+    else:
+        assert find_snapshot(engine, text)["path"] == f"/images/{found}/json"

@@ -53,26 +53,17 @@ def _problems(
 @pytest.mark.parametrize(
     ("validation", "oracle", "nop", "expected"),
     [
-        ("forward", "PP", "FF", Verdict.OK),
-        ("forward", "FF", "FF", Verdict.UNSOLVABLE),
-        ("forward", "PP", "PP", Verdict.PASSES_BY_ITSELF),
-        ("forward", "FF", "PP", Verdict.UNSOLVABLE),
-        ("forward", "PF", "FF", Verdict.FLAKY),
-        ("forward", "PP", "FP", Verdict.FLAKY),
-        ("forward", "PP", [0.25, 0.5], Verdict.FLAKY),
-        ("forward", "PE", "FF", Verdict.ERROR),
-        ("forward", "PP", "EE", Verdict.ERROR),
-        ("forward", "P", "FF", Verdict.ERROR),
-        ("forward", "", "", Verdict.ERROR),
-        ("reverse", "PP", "PP", Verdict.OK),
-        ("reverse", "PP", "FF", Verdict.FAILS_BY_ITSELF),
-        ("reverse", "FF", "PP", Verdict.UNSOLVABLE),
-        ("evaluation", "PP", "PP", Verdict.OK),
-        ("evaluation", "FF", "FF", Verdict.OK),
-        ("evaluation", "FF", "PF", Verdict.FLAKY),
-        ("evaluation", "FF", "EF", Verdict.ERROR),
+        ("forward", "PP", "FF", Verdict.OK), ("forward", "FF", "FF", Verdict.UNSOLVABLE),
+        ("forward", "PP", "PP", Verdict.PASSES_BY_ITSELF), ("forward", "FF", "PP", Verdict.UNSOLVABLE),
+        ("forward", "PF", "FF", Verdict.FLAKY), ("forward", "PP", "FP", Verdict.FLAKY),
+        ("forward", "PP", [0.25, 0.5], Verdict.FLAKY), ("forward", "PE", "FF", Verdict.ERROR),
+        ("forward", "PP", "EE", Verdict.ERROR), ("forward", "P", "FF", Verdict.ERROR),
+        ("forward", "", "", Verdict.ERROR), ("reverse", "PP", "PP", Verdict.OK),
+        ("reverse", "PP", "FF", Verdict.FAILS_BY_ITSELF), ("reverse", "FF", "PP", Verdict.UNSOLVABLE),
+        ("evaluation", "PP", "PP", Verdict.OK), ("evaluation", "FF", "FF", Verdict.OK),
+        ("evaluation", "FF", "PF", Verdict.FLAKY), ("evaluation", "FF", "EF", Verdict.ERROR),
     ],
-)
+)  # fmt: skip
 def test_each_kind_of_scenario_is_held_to_what_is_expected_of_it(
     validation: str, oracle: str, nop: str, expected: Verdict
 ) -> None:

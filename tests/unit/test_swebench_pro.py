@@ -102,11 +102,8 @@ def test_a_row_is_a_scenario_with_the_scripts_of_its_instance(tmp_path: Path) ->
 def test_lists_beside_the_scripts_are_newer_than_the_row(tmp_path: Path) -> None:
     info = 'Instance ID: x\nTest Files: ["v.py"]\nFAIL_TO_PASS: ["t::new"]\nPASS_TO_PASS: ["t::old: it"]\n'
     params = source(tmp_path, repository(tmp_path / "in", row(), info=info)).load(NAME).scorers[0].params
-    assert (params["test_files"], params["fail_to_pass"], params["pass_to_pass"]) == (
-        ["v.py"],
-        ["t::new"],
-        ["t::old: it"],
-    )
+    lists = {"test_files": ["v.py"], "fail_to_pass": ["t::new"], "pass_to_pass": ["t::old: it"]}
+    assert {name: params[name] for name in lists} == lists
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ from pytest_benchjobs.model.scenario import (
     ScorerSpec,
 )
 from pytest_benchjobs.model.usage import Usage
-from pytest_benchjobs.sandbox.protocol import Changed, ExecResult, SandboxSpec
+from pytest_benchjobs.sandbox.protocol import ExecResult, SandboxSpec
 from pytest_benchjobs.scoring.builtin import builtin_scorers
 from pytest_benchjobs.scoring.protocol import Graded
 from pytest_benchjobs.store.bundle import JobBundle
@@ -224,8 +224,8 @@ def _failure(result: TrialResult) -> Failure:
     [
         (
             {},
-            ["end_processes", "read", "fetch", "take",
-             "start", "exec true", "adopt_processes", "exec /app", "give",
+            ["end_processes", "read", "fetch", "fetch",
+             "start", "exec true", "adopt_processes", "exec /app", "put /app",
              "put /logs/verifier /tests /tests/test.sh", "exec /tests/test.sh", "read", "read", "remove", "remove"],
             ["artifacts", "carry", "fresh", "setup", "carry", "score:tests", "remove"],
         ),
@@ -285,7 +285,7 @@ def test_each_scorer_that_runs_programs_has_an_untouched_container_with_the_agen
         scorers=(first, RIGHT, _command(f"{there} && {not_there}")),
     )
     assert _kind(result) == ("passed", None, 1.0)
-    assert (bench.provider.calls.count("start"), bench.provider.calls.count("take")) == (4, 1)
+    assert (bench.provider.calls.count("start"), bench.provider.calls.count("fetch")) == (4, 2)
     assert result.graded_in is GradeIn.FRESH
 
 
@@ -312,7 +312,7 @@ def test_no_container_is_made_for_scorers_that_only_read(bench: Bench, place: di
     ],
 )
 def test_a_workdir_is_no_place_of_programs(workdir: str, path: str, error: str | None) -> None:
-    sandbox: Any = SimpleNamespace(workdir=workdir, variables={"PATH": path}, ready_to_serve=bool)
+    sandbox: Any = SimpleNamespace(workdir=workdir, variables={"PATH": path}, user="", ready_to_serve=bool)
     check_place(sandbox, FreshContainer(carry=(CarriedPath(source="/x"),)))
     with pytest.raises(EnvironmentFailed, match=re.escape(error)) if error else contextlib.nullcontext():
         check_place(sandbox, FreshContainer())
@@ -338,39 +338,29 @@ def test_a_fresh_container_is_set_up_and_gets_what_is_named_and_nothing_else(
     )
     assert _kind(result) == ("passed", None, 1.0)
     calls = bench.provider.calls
-    after = [call for call in calls[calls.index("take") :] if not call.startswith("put")]
-    assert after[:4] == ["take", "start", "exec echo made > made.txt", "adopt_processes"]
-    assert after[4:6] == ["exec /app/none.txt", "give"]
-    assert "not carried into the container for grading: /app/none.txt is not there" in result.notes
+    after = calls[calls.index("fetch") :]
+    assert after[:5] == ["fetch", "fetch", "start", "exec echo made > made.txt", "adopt_processes"]
+    assert after[5:7] == ["exec /app/none.txt", "put /app/out.txt"]
+    assert "not carried: /app/none.txt: it is not there" in result.notes
     of_agent, of_grader, _ = bench.provider.started
     assert {"/bench/problem.md"} <= {file.path for file in of_agent.files}
     assert not {"/bench/problem.md"} & {file.path for file in of_grader.files}
 
 
-def test_a_fresh_container_may_get_all_that_was_changed_below_the_workdir(bench: Bench) -> None:
+def test_without_programs_of_ours_there_are_no_patches_and_what_is_excluded_stays(bench: Bench) -> None:
+    result = bench.run(fresh_container=FreshContainer(patch=True))
+    assert _kind(result) == ("error", "environment", None)
+    assert "give `fresh_container` paths instead of `patch`" in _failure(result).message
     result = bench.run(
-        "command:mkdir .git sub; echo x > .git/config; echo right > out.txt; echo 1 > sub/more",
-        fresh_container=FreshContainer(patch=True),
-        scorers=(RIGHT, _command("test ! -e .git && test $(cat sub/more) = 1")),
+        "command:mkdir sub build; ln -s nowhere link; echo right > out.txt; echo 1 | tee sub/more > build/x",
+        environment={"setup": ("mkdir build",)},
+        fresh_container=FreshContainer(paths=(CarriedPath(source=".", exclude=("build",)),)),
+        scorers=(
+            RIGHT,
+            _command("test ! -e build/x && test -d build && test $(cat sub/more) = 1 && test -L link"),
+        ),
     )
     assert _kind(result) == ("passed", None, 1.0)
-
-
-def test_what_is_gone_is_removed_in_the_fresh_container(bench: Bench, tmp_path: Path) -> None:
-    (tmp_path / "given.txt").write_text("given")
-
-    def changed(sandbox: FakeSandbox, directory: str) -> Changed:
-        return Changed((f"{directory}/out.txt",), (f"{directory}/given.txt", f"{directory}/.git/x"))
-
-    bench.provider.faults["changed"] = changed
-    result = bench.run(
-        "command:echo right > out.txt; rm given.txt",
-        files={"given.txt": tmp_path / "given.txt"},
-        fresh_container=FreshContainer(patch=True),
-        scorers=(RIGHT, _command("test ! -e given.txt")),
-    )
-    assert _kind(result) == ("passed", None, 1.0)
-    assert not any("/.git/" in call for call in bench.provider.calls)
 
 
 def test_a_verifier_of_its_own_has_neither_the_set_up_nor_the_files_of_the_scenario(
@@ -425,7 +415,7 @@ def test_a_fresh_container_that_cannot_be_had_is_no_score(
 def test_what_is_refused_of_the_agents_files_is_its_doing_only_where_another_file_is_taken(
     bench: Bench, faults: list[Any], also: list[Any], kind: object
 ) -> None:
-    bench.provider.faults |= {"give": faults, "put /tmp/.bench": also}
+    bench.provider.faults |= {"put /app/out.txt": faults, "put /tmp/.bench": also}
     result = bench.run(fresh_container=FreshContainer(paths=(CarriedPath(source="out.txt"),)))
     assert _kind(result) == kind
     assert result.tries == 1
@@ -587,7 +577,7 @@ def test_every_agent_is_ended_by_the_same_steps(bench: Bench, place: dict[str, A
         calls = [call for call in bench.provider.calls if call != "read"]
         steps.append(calls[calls.index("processes") :])
     assert all(one == steps[0] for one in steps), steps
-    ending = ["end_commands", "tampered"] if place else ["end_processes", "take"]
+    ending = ["end_commands", "tampered"] if place else ["end_processes", "fetch"]
     assert steps[0][:3] == ["processes", *ending]
 
 
@@ -611,6 +601,18 @@ def test_what_an_agent_changed_of_the_image_is_listed_where_it_is_graded_in_plac
         assert _kind(result) == ("passed", None, 1.0)
         assert result.agent_end is not None
         assert result.agent_end.tampered == found
+
+
+def test_what_a_reference_changed_is_asked_by_a_check_alone(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FakeSandbox, "watch", lambda self: None, raising=False)
+    bench.provider.faults["tampered"] = [LOOP, None, LOOP]
+    assert _kind(bench.run(**IN_PLACE)) == ("failed", "ungradable", 0.0)
+    assert bench.provider.calls.count("watch") == 2, "its own, and the untouched one beside it"
+    for bench.config in ({}, {"check": True}):
+        bench.run("oracle", reference=Reference(script="echo right > out.txt"), **IN_PLACE)
+    assert bench.provider.calls.count("watch") == 3
 
 
 def test_a_sandbox_that_cannot_be_graded_any_more_is_the_agents_failure(bench: Bench) -> None:
@@ -663,10 +665,10 @@ def test_what_an_agent_changed_of_its_image_is_a_note_or_fails(
     "own",
     [
         {"fresh_container": FreshContainer(paths=(CarriedPath(source="out.txt"),))},
-        {"fresh_container": FreshContainer(patch=True)},
+        {"fresh_container": FreshContainer(environment=Environment(image="judge", workdir="/app"))},
         {"feedback": Feedback(statement="again")},
     ],
-    ids=["paths", "patch", "feedback"],
+    ids=["paths", "image", "feedback"],
 )
 def test_what_has_to_be_in_a_fresh_container_stays_there(bench: Bench, own: dict[str, Any]) -> None:
     bench.config["grade_in"] = GradeIn.AGENT_CONTAINER
@@ -938,13 +940,13 @@ LOOP = FilesRefused("too many levels of symbolic links")
 
 @pytest.mark.parametrize(
     ("place", "call"),
-    [({}, "end_processes"), ({}, "take"), ({}, "exec"), (IN_PLACE, "tampered"), (IN_PLACE, "exec")],
+    [({}, "end_processes"), ({}, "fetch"), ({}, "exec"), (IN_PLACE, "tampered"), (IN_PLACE, "exec")],
 )
 def test_what_the_engine_handles_in_an_untouched_sandbox_and_not_in_the_agents_is_the_agents_doing(
     bench: Bench, place: dict[str, Any], call: str
 ) -> None:
     bench.config["retry_errors"] = 2
-    faults = [LOOP, LOOP] if call == "take" else [LOOP, None, LOOP]
+    faults = [LOOP, LOOP] if call == "fetch" else [LOOP, None, LOOP]
     before = [None] if call == "exec" else []  # the agent itself
     bench.provider.faults[call] = [*before, *faults]
     result = bench.run("command:true", **place)
@@ -963,7 +965,7 @@ def test_what_is_not_about_files_of_the_agent_is_the_engines_however_often_it_fa
     assert _kind(bench.run("command:true")) == ("error", error.code, None)
 
 
-@pytest.mark.parametrize("call", ["put /tmp/.bench", "read", "changed"])
+@pytest.mark.parametrize("call", ["put /tmp/.bench", "read"])
 def test_an_engine_that_handles_files_of_no_container_is_the_one_to_blame(bench: Bench, call: str) -> None:
     # As that of the agent's container, which an untouched one would have had no need of.
     bench.provider.faults |= {"end_processes": [LOOP, None, LOOP], call: [FilesRefused("sick")] * 3}
@@ -1249,7 +1251,7 @@ def test_a_name_that_does_not_match_the_pattern_is_not_believed(bench: Bench, na
     result = bench.run(artifacts=(ArtifactSpec(source="*.log"),))
     assert result.outcome is Outcome.PASSED
     assert result.artifacts == ()
-    assert "fetch" not in bench.provider.calls
+    assert bench.provider.calls.count("fetch") == 1  # to grade it
 
 
 def test_a_source_above_the_workdir_is_kept_below_the_artifacts(bench: Bench) -> None:
@@ -1295,7 +1297,7 @@ def test_one_that_is_stopped_has_used_what_it_said(bench: Bench) -> None:
 
 
 def test_what_an_agent_used_counts_once_when_its_grading_is_done_again(bench: Bench) -> None:
-    bench.provider.faults["take"] = [LOOP, None]
+    bench.provider.faults["fetch"] = [LOOP, None]
     result = bench.run(f"{SOLVE}; echo '{{\"cost_usd\": 1}}' > $BENCH_USAGE_FILE")
     assert (_kind(result), result.tries) == (("passed", None, 1.0), 1)
     assert any("only at the second try: too many levels" in note for note in result.notes)

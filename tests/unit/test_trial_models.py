@@ -76,14 +76,9 @@ class InContainer(Caller):
         return AgentCommand(("/bin/true",), endpoints=(self._endpoint,), identity="caller")
 
 
+pytestmark = pytest.mark.usefixtures("answering")
 Run = Callable[..., TrialResult]
 _OF_THE_JOB = ("retry_errors", "allow_key", "env", "params", "agents")
-
-
-@pytest.fixture
-def model(model: Model) -> Model:
-    model.otherwise = chat_answer()
-    return model
 
 
 @pytest.fixture
@@ -118,7 +113,7 @@ def test_usage_is_of_all_tries(run: Run, model: Model, provider: Provider) -> No
     assert result.models == {"m-1": 4}
 
 
-TOLD = {"fresh_container": FreshContainer(patch=True), "feedback": Feedback(statement="{output}")}
+TOLD = {"fresh_container": FreshContainer(), "feedback": Feedback(statement="{output}")}
 NEVER = ScorerSpec(name="never", type="command", command="false")
 
 

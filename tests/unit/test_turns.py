@@ -74,7 +74,7 @@ def test_work_that_does_not_pass_is_gone_on_with(
     assert log == f"{PROBLEM}\n####\n{told}\nMend it.out.txt\n"
     assert (bench.directory(result) / "turn-1" / "agent.log").read_text() == PROBLEM
     assert (bench.directory(result) / "turn-1" / "scorers" / "count" / "output.log").exists()
-    counts = {"start": 3, "end_processes": 2, "take": 2, "give": 2}
+    counts = {"start": 3, "end_processes": 2, "fetch": 2, "put /app": 2}
     assert {call: bench.provider.calls.count(call) for call in counts} == counts
     assert [scored.score for scored in result.scorers] == [1.0]
 

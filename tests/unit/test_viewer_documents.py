@@ -82,16 +82,8 @@ def paged(client: TestClient, path: str, schema: str, kind: str, **parameters: A
 
 RUNS = ("delta", "high_score", "total_tokens", "mean_score", "agent", "commit", "id", "calls")
 JOBS = (
-    "created_at",
-    "id",
-    "name",
-    "mean_score",
-    "branch",
-    "finished_at",
-    "cost_usd",
-    "verdict",
-    "benchmarks",
-)
+    "created_at", "id", "name", "mean_score", "branch", "finished_at", "cost_usd", "verdict", "benchmarks",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("order", ["asc", "desc"])

@@ -101,6 +101,14 @@ def test_two_hundred_columns_have_both_lists_side_by_side() -> None:
     ]
 
 
+def test_of_several_attempts_each_has_its_number() -> None:
+    lines = [line.split() for line in shown(view(running(), attempts=2), 80, 24)]
+    assert ["Running", "3", "Agent", "No.", "Phase", "Age"] in lines
+    assert ["warehouse", CODEX, "1", "agent", "1m39s"] in lines
+    assert ["Last", "ended", "Agent", "No.", "Score", "Time"] in lines
+    assert ["✓", "csv", "nop", "1", "1.0", "reused"] in lines
+
+
 @pytest.mark.parametrize(
     ("status", "died", "is_over"),
     [

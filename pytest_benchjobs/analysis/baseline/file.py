@@ -80,6 +80,7 @@ def _scenario(cell: Cell) -> BaselineScenario:
             )
             for one in cell.metrics
         },
+        graded_in=cell.graded_in,
     )
 
 
@@ -100,6 +101,7 @@ def _cell(scenario: BaselineScenario) -> Cell:
         metrics=tuple(
             Series(name, one.unit, one.direction, (one.mean,)) for name, one in scenario.metrics.items()
         ),
+        graded_in=tuple(sorted(set(scenario.graded_in))),
     )
 
 

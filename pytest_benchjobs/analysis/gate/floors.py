@@ -1,4 +1,4 @@
-"""Rules without a baseline: floors of score, pass rate, samples and lift, and a ceiling of errors."""
+"""Rules without a baseline: floors of score, pass rate, samples and lift, a ceiling of errors, the place of grading."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ...model.gate import GateVerdict, Rule, RuleReport
 from ...model.numbers import mean
-from ..sides import Cell
+from ...model.scenario import GradeIn
+from ..sides import PLACES, Cell
 from ..statistics import mean_interval, wilson
 from . import words
 from .groups import Group, nothing, select
@@ -33,6 +34,8 @@ def floors(rule: Rule, groups: Sequence[Group], random: Mapping[str, float]) -> 
     if rule.metric == "min_lift":
         chances = chance(groups, random)
         return [_lift(rule, group, chances.get(group.benchmark)) for group in others or chosen]
+    if rule.metric == "require_fresh":
+        return [_fresh(rule, group) for group in others or chosen]
     return [_level(rule, group) for group in others or chosen]
 
 
@@ -72,6 +75,30 @@ def samples(rule: Rule, group: Group) -> RuleReport:
     verdict = GateVerdict.OK if enough else GateVerdict.INVALID
     figures = {"now": float(group.samples), "tolerance": rule.amount, "scenarios": group.samples}
     return group.report(rule, verdict, why, test="floor", **figures)
+
+
+def _fresh(rule: Rule, group: Group) -> RuleReport:
+    """Judge the places of grading. A scenario whose scorers needed none is fine."""
+    scored = [cell for cell in group.cells if cell.scores]
+    wrong = {
+        place: [cell.scenario for cell in scored if place in cell.graded_in]
+        for place in PLACES
+        if place != GradeIn.FRESH
+    }
+    parts = [
+        f"{words.count(len(listed), 'scenario')} graded {PLACES[place]} ({words.names(listed, 3)})"
+        for place, listed in wrong.items()
+        if listed
+    ]
+    good = len(scored) - len({scenario for listed in wrong.values() for scenario in listed})
+    why = f"{words.count(good, 'scenario')} graded in a fresh container, or without programs of scorers"
+    if parts:
+        why = f"{' and '.join(parts)}; run the job with --bench-grade-in fresh"
+    verdict = GateVerdict.INVALID if parts else GateVerdict.OK
+    share = good / len(scored) if scored else None
+    return group.report(
+        rule, verdict, why, now=share, tolerance=rule.amount, test="floor", scenarios=len(scored)
+    )
 
 
 def chance(groups: Sequence[Group], random: Mapping[str, float]) -> dict[str, float]:

@@ -95,8 +95,7 @@ def judge(
         notes += about
         found += _compared(rules, config, rounds, groups, fresh)
         notes += _warnings(config, groups, found)
-    limits = [rule for rule in config.rules if rule.floor and groups]
-    found += [one for rule in limits for one in floors(rule, groups, random or {})]
+    found += [one for rule in config.floors if groups for one in floors(rule, groups, random or {})]
     notes += _about_quarantine(now)
     if fresh is not None and fresh.cells:
         notes.append(

@@ -8,14 +8,13 @@ from collections.abc import Iterator, Mapping
 from ...model.job import JobConfig
 from ...model.scenario import DEFAULT_PIDS, Environment, Scenario
 from ..paths import is_below
+from ..protocol import ROOT
 
 HOST = "host"
 """The image of scenarios that run on the programs of this machine."""
 READ_ONLY = ("/bin", "/dev", "/etc", "/gnu", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/proc", "/sbin",
              "/sys", "/usr")  # fmt: skip
 """Directories of this machine or of the kernel, into which nothing is put."""
-
-_ROOT = frozenset({"root", "0", "root:root", "0:0"})
 
 
 def runs_on_host(environment: Environment, image_map: Mapping[str, str]) -> bool:
@@ -28,7 +27,7 @@ def runs_on_host(environment: Environment, image_map: Mapping[str, str]) -> bool
 
 def is_root(user: str | None) -> bool:
     """Return True if that is the one user there is."""
-    return user is None or user in _ROOT
+    return user is None or user in ROOT
 
 
 def incompatibility(scenario: Scenario, config: JobConfig) -> str | None:
@@ -70,8 +69,8 @@ def _lacks(scenario: Scenario, config: JobConfig) -> Iterator[str]:
         yield "needs sudo, which a local sandbox does not allow"
     if any(place is None for place in scenario.places):
         yield "keeps processes running, and in a local sandbox they end with the command that started them"
-    if any(place is not None and (place.patch or place.environment) for place in scenario.places):
-        yield "is graded by a patch or in another image, and there is no Docker"
+    if any(place is not None and place.environment for place in scenario.places):
+        yield "is graded in another image, and there is no Docker"
     if environment.compose is not None:
         yield "has services of Docker Compose, and there is no Docker"
     if environment.healthcheck is not None:

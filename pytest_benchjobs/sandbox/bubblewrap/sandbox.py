@@ -62,6 +62,7 @@ class LocalSandbox(LocalFiles, HostSandbox):
         self.id = str(tree.root)
         self.image = image
         self.workdir = spec.environment.workdir or "/"
+        self.user = "root"
         self._network: Network = self._known(spec.network)
         self._notes = list(not_enforced(spec.environment))
         self.variables: Mapping[str, str] = {
@@ -136,9 +137,6 @@ class LocalSandbox(LocalFiles, HostSandbox):
         # Of one whose time was up it tells only where that was asked to end.
         told = stopping is not None or not result.timed_out
         return dataclasses.replace(result, exit_status=status if told else None)
-
-    def changed(self, directory: str) -> None:
-        """It cannot tell."""
 
     def ready_to_serve(self) -> bool:
         """Put our program in; False: there is none for such a machine."""

@@ -12,15 +12,14 @@ import os
 import posixpath
 import subprocess
 import tarfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO
 
 from ...model.errors import DiskFull, EngineError, EnvironmentFailed
 from ..archive import pack, unpack
-from ..carrying import take
-from ..protocol import Fetched, File, Taken
+from ..protocol import Fetched, File
 from .namespaces import Contained
 
 _NOT_THERE = 44
@@ -43,7 +42,7 @@ class LocalFiles(abc.ABC):
         """Run a program of this machine, with such a standard input."""
 
     def put(self, files: Iterable[File]) -> None:
-        """Put files in, owned by root."""
+        """Put files in."""
         with pack(files, self.workdir) as archive:
             self._unpack(archive)
 
@@ -81,17 +80,6 @@ class LocalFiles(abc.ABC):
         """Copy a file or directory out, safely. None: not there."""
         with self._open(path) as found:
             return None if found is None else unpack(found[1], destination, limit=limit, exclude=exclude)
-
-    def take(
-        self, paths: Mapping[str, tuple[str, ...]], *, limit: int, only: frozenset[str] | None = None
-    ) -> Taken:
-        """Take files and directories (path -> patterns of what is left out of it), to give them to another sandbox."""
-        return take(self._open, paths, limit=limit, only=only)
-
-    def give(self, taken: Taken) -> None:
-        """Put in what was taken from another sandbox."""
-        taken.archive.flush()
-        self._unpack(taken.archive)
 
     @contextlib.contextmanager
     def _open(self, path: str) -> Iterator[tuple[str, tarfile.TarFile] | None]:

@@ -8,6 +8,7 @@ What is the fresh place's own (`own.py`) is passed over in both.
 from __future__ import annotations
 
 import stat
+from collections.abc import Callable
 
 from .own import WHY, Guards, Own, git_directories
 from .records import (
@@ -47,6 +48,8 @@ _LINK_ON_THE_WAY = "a link, or nothing, is on the way to it"
 
 LeftOut = tuple[bytes, str]
 """Path and reason."""
+Apart = Callable[[bytes], bool]
+"""Returns True for a path that is none of what is carried: it stays as it is, which nobody has to be told."""
 
 
 class FreshUnreadable(Exception):
@@ -97,7 +100,9 @@ class Listing:
 class Comparison:
     """The comparison of two listings of the same roots. Damaged ones are a `struct.error` or an IndexError."""
 
-    def __init__(self, agent: bytes, fresh: bytes, own: Own | None = None) -> None:
+    def __init__(
+        self, agent: bytes, fresh: bytes, own: Own | None = None, apart: Apart | None = None
+    ) -> None:
         self.script = Script()
         self.left_out: list[LeftOut] = []
         self.checks = 0
@@ -105,6 +110,7 @@ class Comparison:
         self._agent = Listing(agent)
         self._fresh = Listing(fresh)
         self._own = own or Own()
+        self._apart = apart
         self._git = git_directories(agent)
         self._guards: list[Guards] = []
         """Of the directories that we are in."""
@@ -151,7 +157,7 @@ class Comparison:
             if raw[0] == ENTRY and raw[1] & (OVERLAY | LINKED) == OVERLAY:
                 if raw[9] >> 4 == _DIRECTORY:
                     name = raw[HEADER.size :]
-                    if self._guards[-1].get(name, ()) is None:
+                    if self._guards[-1].get(name, ()) is None or self._is_apart(name):
                         break
                     self._down(name, turned(raw, ENTER), at)
             elif raw[0] == LEAVE and not Record._make(HEADER.unpack_from(raw)).data:
@@ -192,6 +198,9 @@ class Comparison:
         names, name = self._guards[-1], of.name
         return name in names and (names[name] is None or of.type != stat.S_IFDIR)
 
+    def _is_apart(self, name: bytes) -> bool:
+        return self._apart is not None and bool(name) and self._apart(self.script.located(name))
+
     def _pass_over(self) -> None:
         """Leave what the agent has, and say so."""
         self._leave_out(self._agent.name, WHY)
@@ -209,6 +218,8 @@ class Comparison:
                 self._up()
                 depth -= 1
                 agent.next()
+            elif self._is_apart(agent.name):
+                agent.skip()
             elif self._stays(agent):
                 self._pass_over()
             elif agent.type == stat.S_IFDIR:
@@ -221,15 +232,16 @@ class Comparison:
             if not depth:
                 return
 
-    def _remove(self, *, keep: bool = False) -> None:
-        """Remove what only the fresh place has, with all that is below it, or `keep` it."""
+    def _remove(self, *, keep: bool = False, whole: bool = False) -> None:
+        """Remove what only the fresh place has, with all below it, or `keep` it; `whole`: also what is apart."""
         fresh, way = self._fresh, list[bytes]()
         while True:
             gone = b""
-            if self._stays(fresh):
+            is_apart = not whole and self._is_apart(fresh.name)
+            if is_apart or self._stays(fresh):
                 # So do the directories that it is in.
                 way = [b""] * len(way)
-                if not keep:
+                if not keep and not is_apart:
                     self._leave_out(fresh.name, WHY)
                 fresh.skip()
                 if not way:
@@ -251,6 +263,10 @@ class Comparison:
 
     def _both(self) -> None:
         agent, fresh = self._agent, self._fresh
+        if self._is_apart(agent.name):
+            agent.skip()
+            fresh.skip()
+            return
         if self._stays(agent):
             self._both_stay()
             return
@@ -258,7 +274,7 @@ class Comparison:
             touched = TOUCHED if agent.record.meta != fresh.record.meta else 0
             self._down(agent.name, turned(agent.raw, ENTER, touched), agent.at, do=bool(touched))
         elif fresh.type == stat.S_IFDIR:
-            self._remove()
+            self._remove(whole=True)
             self._add()
             return
         elif agent.type == stat.S_IFDIR:

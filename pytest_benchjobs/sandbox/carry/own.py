@@ -22,7 +22,7 @@ GIT: Guards = {
     b"config": None,
     b"config.worktree": None,
     b"hooks": None,
-    b"info": {b"attributes": None},
+    b"info": {b"attributes": None, b"grafts": None},
     b"objects": {b"info": {b"alternates": None}},
 }
 """Of a directory of git's. Its alternates may lead out of the tree."""
@@ -50,16 +50,14 @@ class Own:
     """Directories that programs are found in."""
     named: tuple[bytes, ...] = ()
     """What is carried because the scenario names it."""
-    exactly: tuple[bytes, ...] = ()
-    """Paths that stay as they are named, and nothing beside them."""
 
     def below(self, root: bytes) -> Guards:
         """Return what stays in the directory that holds a root."""
         above: Guards = {}
-        for path in (*self._programs_below(root), *self.exactly):
+        for path in self._programs_below(root):
             parts, at = path[len(root) :].strip(b"/").split(b"/"), above
             # `bin` is a part of something: the interpreter in it loads what is beside it.
-            is_part = parts[-1] in _PROGRAMS and parts[1:] and path not in self.exactly
+            is_part = parts[-1] in _PROGRAMS and parts[1:]
             way = (root.rpartition(b"/")[2] or b".", *(parts[:-1] if is_part else parts))
             for name in way[:-1]:
                 inner = at.setdefault(name, {})
@@ -77,8 +75,18 @@ class Own:
                 yield path
 
     def in_git(self, directory: bytes) -> Guards:
-        """Return what stays of a directory of git's."""
-        return {} if any(_is_in(name, directory) for name in self.named) else GIT
+        """Return what stays of a directory of git's: a name above it says nothing about what git runs."""
+        return self._not_named(GIT, directory)
+
+    def _not_named(self, guards: Guards, directory: bytes) -> Guards:
+        found: Guards = {}
+        for name, inner in guards.items():
+            path = directory + b"/" + name
+            if inner is not None:
+                found[name] = self._not_named(inner, path)
+            elif not any(_is_in(one, path) for one in self.named):
+                found[name] = None
+        return found
 
 
 def git_directories(listing: bytes) -> frozenset[int]:

@@ -11,6 +11,7 @@ ROOT, ENTRY, ENTER, MAKE, LEAVE, CHECK, CONTENT, HARDLINK, SYMLINK, META, REMOVE
     kind[0] for kind in (b"R", b"E", b"D", b"N", b"L", b"C", b"F", b"H", b"S", b"M", b"X", b"T", b"Z", b"!")
 )
 OVERLAY, LINKED = 1, 2
+ELSEWHERE = 1
 """Flags of listings: it is on an overlayfs; it is a file with several names."""
 SAME, TOUCHED, THERE = 4, 8, 16
 """Flags of scripts, which only this side reads: a link that is there if its file stays; something but content differs;
@@ -148,7 +149,8 @@ class Script:
 
     def located(self, name: bytes) -> bytes:
         """Return the path of something in the directory."""
-        return b"/".join((self._above, *self._names, *((name,) if name else ())))
+        path = b"/".join((self._above, *self._names, *((name,) if name else ())))
+        return path.replace(b"/./", b"/", 1)  # the root `/` is called `.`
 
     def named(self, name: bytes) -> Name | None:
         """Return how a link would name something in the directory; None: the path is too long for one."""

@@ -9,16 +9,17 @@ import secrets
 import stat
 import struct
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from ...model.errors import EnvironmentFailed, Ungradable
 from ..archive import safe_name
-from .compare import MOST_NOTES, Comparison, FreshUnreadable, LeftOut
+from .compare import MOST_NOTES, Apart, Comparison, FreshUnreadable, LeftOut
 from .own import Own
 from .records import (
     CHECK,
     CONTENT,
+    ELSEWHERE,
     END,
     ENTER,
     ENTRY,
@@ -95,11 +96,18 @@ def carry(
     limit: int = LIMIT,
     named: Collection[bytes] = (),
     programs: Sequence[bytes] = (),
+    apart: Apart | None = None,
+    ignored: Callable[[Collection[bytes]], Collection[bytes]] | None = None,
+    known: dict[tuple[bytes, ...], bytes] | None = None,
+    links_elsewhere: bool = True,
 ) -> Carried:
-    """Make the roots of `fresh_listing` in the fresh place what they are in the agent's.
+    """Make the roots of `fresh_listing` in the fresh place what they are in the agent's, but for what is `apart`.
 
-    What is too big, or is no file, directory or link, is left out by itself; and so is what stays the fresh place's own
-    (`own.py`): of git's directories, and of `programs`, if none of `named` means it.
+    What is too big, or is no file, directory or link, is left out by itself; so is a link that leads neither to what is
+    below the roots nor, with `links_elsewhere`, to a file of the image; and so is what stays the fresh place's own
+    (`own.py`): of git's directories, and of `programs`, if none of `named` means it. `ignored` takes the paths that
+    differ, those of directories with a slash at their end, and returns which of them are apart, too. `known`: lists of
+    the agent's place by their roots, where nothing changes; this one is added.
 
     Raises:
         Ungradable: something is left out that is `named`, or what came of the agent's place makes no sense.
@@ -107,20 +115,22 @@ def carry(
         InfrastructureError: a place failed.
     """
     roots = [target_of(*root) for root in _roots(fresh_listing)]
-    listing = _read(agent(("walk", str(_LISTING), *roots), ()), 2 * _LISTING + _MARGIN)
+    if known is None or (listing := known.get(tuple(roots))) is None:
+        listing = _read(agent(("walk", str(_LISTING), *roots), ()), 2 * _LISTING + _MARGIN)
+        if known is not None:
+            known[tuple(roots)] = listing
     own = Own((*programs, *_resolved(fresh, programs)), tuple(named))
-    try:
-        comparison = Comparison(listing, fresh_listing, own)
-        comparison.run()
-    except (struct.error, IndexError) as error:
-        raise Ungradable("the list of the agent's files is damaged") from error
-    except FreshUnreadable as error:
-        raise EnvironmentFailed(f"{error} cannot be read in the container for grading") from error
+    comparison = _compared(listing, fresh_listing, own, apart)
+    if ignored is not None:
+        left = ignored([*_differing(comparison.script, roots)])
+        comparison = _compared(
+            listing, fresh_listing, own, lambda path: path in left or bool(apart and apart(path))
+        )
     decision = _Decision(comparison, roots, limit, _same_contents(comparison, agent, fresh, roots))
     decision.run()
     if decision.script.written:
         decision.left_out += _move(decision.script, agent, fresh, roots)
-        decision.left_out += _links_to_nothing(decision.script, fresh, roots)
+        decision.left_out += _links_astray(decision.script, fresh, roots, ELSEWHERE if links_elsewhere else 0)
     for path, why in decision.left_out:
         if path in named:
             raise Ungradable(f"{_shown(path)} cannot be carried into the container for grading: {why}")
@@ -136,28 +146,46 @@ def differences(agent: Place, fresh: Place, without: Collection[bytes]) -> list[
     listings = [
         _read(place(("walk", str(_LISTING), "/"), ()), 2 * _LISTING + _MARGIN) for place in (agent, fresh)
     ]
-    own = Own(exactly=(*without, *(path for listing in listings for path in _mounted(listing))))
-    try:
-        comparison = Comparison(listings[0], listings[1], own)
-        comparison.run()
-    except (struct.error, IndexError) as error:
-        raise Ungradable("the list of files is damaged") from error
-    except FreshUnreadable as error:
-        raise EnvironmentFailed(f"{error} cannot be read") from error
+    mounted = itertools.chain.from_iterable(map(_mounted, listings))
+    comparison = _compared(listings[0], listings[1], None, frozenset((*without, *mounted)).__contains__)
     decision = _Decision(comparison, [b"/"], sys.maxsize, _same_contents(comparison, agent, fresh, [b"/"]))
     decision.run()
-    found, now, depth, made = list[bytes](), Script(), 0, 0
-    for record, raw in records(decision.script.written):
+    found, depth, made = list[bytes](), 0, 0
+    for record, path in _steps(decision.script, [b"/"]):
         if not made and record.kind in (CONTENT, HARDLINK, SYMLINK, REMOVE, MAKE):
-            found.append(b"/" + now.located(name_of(record, raw)).removeprefix(b"/./"))
+            found.append(path)
         if record.kind in (ROOT, ENTER, MAKE):
             depth += 1
             made = made or (depth if record.kind == MAKE else 0)
         elif record.kind == LEAVE:
             made = made if made != depth else 0
             depth -= 1
-        _go(now, record, raw, [b"/"])
     return found
+
+
+def _compared(agent: bytes, fresh: bytes, own: Own | None, apart: Apart | None) -> Comparison:
+    try:
+        comparison = Comparison(agent, fresh, own, apart)
+        comparison.run()
+    except (struct.error, IndexError) as error:
+        raise Ungradable("the list of the agent's files is damaged") from error
+    except FreshUnreadable as error:
+        raise EnvironmentFailed(f"{error} cannot be read in the container for grading") from error
+    return comparison
+
+
+def _steps(script: Script, roots: list[bytes]) -> Iterator[tuple[Record, bytes]]:
+    """Iterate over the records of a script, each with the path that it is about."""
+    now = Script()
+    for record, raw in records(script.written):
+        yield record, now.located(name_of(record, raw))
+        _go(now, record, raw, roots)
+
+
+def _differing(script: Script, roots: list[bytes]) -> Iterator[bytes]:
+    for record, path in _steps(script, roots):
+        if record.kind not in (ROOT, ENTER, LEAVE):
+            yield path + b"/" if stat.S_ISDIR(record.mode) else path
 
 
 def _mounted(listing: bytes) -> Iterator[bytes]:
@@ -304,8 +332,8 @@ def _move(script: Script, agent: Place, fresh: Place, roots: list[bytes]) -> Ite
         yield path, f"it cannot be read: {why}"
 
 
-def _links_to_nothing(script: Script, fresh: Place, roots: list[bytes]) -> Iterator[LeftOut]:
-    """Remove those links of a script that lead to nothing in the fresh place; iterate over them.
+def _links_astray(script: Script, fresh: Place, roots: list[bytes], flags: int) -> Iterator[LeftOut]:
+    """Remove those links of a script that lead to what is not there to stay; iterate over them.
 
     Raises:
         EnvironmentFailed: something cannot be removed.
@@ -314,27 +342,25 @@ def _links_to_nothing(script: Script, fresh: Place, roots: list[bytes]) -> Itera
     for record, raw in records(script.written):
         _go(links, record, turned(raw, ENTER) if record.kind == MAKE else raw, roots)
         if record.kind == SYMLINK:
-            links.add(turned(raw, LEADS))
+            links.add(turned(raw, LEADS, flags))
     if links.written:
         pieces = itertools.chain(_pieces(links.written), (plain(END),))
         for path, why in _unpacked(links, pieces, fresh, roots):
-            yield path, f"it leads to nothing in the container for grading: {why}"
+            yield path, f"it leads neither to what is carried nor to a file of the image: {why}"
 
 
 def _unpacked(script: Script, packed: Iterable[bytes], fresh: Place, roots: list[bytes]) -> Iterator[LeftOut]:
     """Unpack a script with its contents; iterate over what the agent is the cause of."""
     told = _read(fresh(("unpack", *roots), packed), _LISTING)
     failed = {record.data: record for record, _ in records(told) if record.kind == FAILED}
-    now = Script()
-    for number, (record, raw) in enumerate(records(script.written) if failed else ()):
+    for number, (_, path) in enumerate(_steps(script, roots) if failed else ()):
         if failure := failed.get(number):
-            path, why = now.located(name_of(record, raw)), reason(failure.size)
+            why = reason(failure.size)
             if not failure.flags:
                 raise EnvironmentFailed(
                     f"{_shown(path)} cannot be written in the container for grading: {why}"
                 )
             yield path, why
-        _go(now, record, raw, roots)
 
 
 def _at_most(chunks: Iterable[bytes], most: int) -> Iterator[bytes]:

@@ -5,7 +5,7 @@
       running.py       a command in it; terminal.py: one on our own streams
       transfer.py      files in and out
       first.py         its first process, which ends all others; processes.py: what runs in it, its end; entrypoint.py
-      changes.py       what differs from the image; mountpoints.py: whether mounts would come back
+      mountpoints.py   whether mounts would come back
     images.py        images: found, pulled (pulling.py) or built (build.py, dockerfile.py); keeping.py: kept of trials
     network.py       the network of public trials, and those of services; rules.py: what the first is closed to
     compose/         services beside a container

@@ -27,11 +27,10 @@ from ...model.errors import (
 from ...model.scenario import Network
 from ..paths import DEFAULT_PATH
 from ..program import PROGRAM
-from ..protocol import Changed, ExecResult, File, SandboxSpec, Sink, Stdin, Stopping
+from ..protocol import ExecResult, File, SandboxSpec, Sink, Stdin, Stopping
 from ..stream import Drained
 from .answers import PAUSES
 from .calling import Caller, NetworkGone, caller, on_behalf_of
-from .changes import changed_below, changes_of
 from .entrypoint import Entrypoint
 from .images import ResolvedImage
 from .keeping import commit
@@ -227,6 +226,11 @@ class DockerSandbox(ContainerFiles):
         """Variables that every command has, of the image and of the environment."""
         return {"PATH": DEFAULT_PATH, **self._image.env, **self._spec.environment.env}
 
+    @property
+    def user(self) -> str:
+        """User that commands run as by default."""
+        return self._image.user or "root"
+
     def ready_to_serve(self) -> bool:
         """Put our program in, which the agent may have replaced; False: there is none for such a machine."""
         if self._first is not None and self._others_ran:
@@ -241,11 +245,10 @@ class DockerSandbox(ContainerFiles):
 
     def tampered(self) -> tuple[str, ...]:
         """Return paths outside of the workdir that an agent changed, removed, or added to programs."""
-        if self._first is None:
+        if self._first is None or self._watched is None:
             return ()
         self.put([self._first])  # the agent may have replaced it
-        found = list_all(self)
-        return () if self._watched is None else self._watched.changed(found, self.workdir)
+        return self._watched.changed(list_all(self), self.workdir)
 
     def now(self) -> float:
         """Return the time by its own clock, or a little later: that of an engine elsewhere is told by its start."""
@@ -254,14 +257,6 @@ class DockerSandbox(ContainerFiles):
         with self._calling():
             text = self._engine.client.inspect_container(self.id)["State"]["StartedAt"]
         return datetime.datetime.fromisoformat(text).timestamp() + time.monotonic() - self._began
-
-    def changed(self, directory: str) -> Changed | None:
-        """Return what is not as in the image below a directory; None: it began with what was kept."""
-        if self._spec.kept is not None:
-            return None
-        with self._calling():
-            changes = changes_of(self._engine.client, self.id)
-        return changed_below(changes, directory)
 
     def signal(self, pid: int, name: str) -> None:
         """Send a signal to the process group `pid`, as the sandbox numbers it. Never raises."""
@@ -361,7 +356,7 @@ class DockerSandbox(ContainerFiles):
                 **self._spec.environment.env,
                 **(command.env or {}),
             },
-            user=command.user or self._image.user,
+            user=command.user or self.user,
             workdir=command.workdir,
             stdin=command.stdin is not None,
         )
@@ -397,7 +392,7 @@ class DockerSandbox(ContainerFiles):
             if self._first is not None:
                 self.put([self._first])
             if mounts:
-                check_mount_points(client, self.id, mounts, changes_of(client, self.id))
+                check_mount_points(client, self.id, mounts)
             client.start(self.id)
         except FilesRefused as error:
             # A file of a container that has no place for a mount cannot even be looked at, with some engines.

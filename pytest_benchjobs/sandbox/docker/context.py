@@ -17,8 +17,8 @@ _NAMES = frozenset({KNOWN_FILE, ".pytest_cache"})
 _MARKER = "jobs/.benchjobs"
 """File in a directory of results."""
 _RESULTS = ("jobs", "comparisons", "baselines.json", "history.sqlite")
-_BASELINE = b'"pytest-benchjobs baseline"'
-_HEAD = 256
+_TEXTS = {".json": (b'"pytest-benchjobs baseline"', 256), ".py": (b"pytest_bench", 1 << 20)}
+"""Suffix -> text in the beginning, of so many bytes, of baselines, and of modules with our imports or hooks."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Context:
             if not any(_covers(one.source, path) and not (directory / path).is_dir() for path in self.paths):
                 return (
                     f"{one.line}: {one.instruction} {one.source}: no image may hold it, since the agent would read the "
-                    "manifest, references, tests of scorers, or results there; remove the line, or give it as `files`"
+                    "manifest, references, scorers, tests, or results there; remove the line, or give it as `files`"
                 )
         return None
 
@@ -74,7 +74,7 @@ def _inside(directory: Path, hidden: Iterable[Path]) -> Iterator[str]:
 
 
 def _telling(directory: Path, path: str) -> Iterator[str]:
-    """Yield what a path tells by itself: it is a manifest, of results, a baseline, or known failures."""
+    """Yield what a path tells by itself: a manifest, results, a baseline, known failures, a module of benchmarks."""
     whole = PurePosixPath(path)
     if whole.name.endswith(SUFFIXES) or whole.name in _NAMES:
         yield path
@@ -82,15 +82,16 @@ def _telling(directory: Path, path: str) -> Iterator[str]:
         yield str(whole.parent.parent)
     elif path == _MARKER:
         yield from _RESULTS
-    elif whole.suffix == ".json" and _is_baseline(directory / path):
+    elif whole.suffix in _TEXTS and _begins_with(directory / path, *_TEXTS[whole.suffix]):
         yield path
 
 
-def _is_baseline(path: Path) -> bool:
+def _begins_with(path: Path, text: bytes, size: int) -> bool:
+    """Return whether the first `size` bytes of a file have a text in them."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
-        return _BASELINE in file.read(_HEAD)
+        return text in file.read(size)
 
 
 def _top(path: str, tops: set[str]) -> str | None:

@@ -26,12 +26,8 @@ _LINK_MODE, _DIRECTORY_MODE = 1 << 27, 1 << 31
 _SPECIAL_MODES = 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19
 
 
-def check_mount_points(
-    client: docker.APIClient, container: str, mounts: Iterable[Mount], changes: Mapping[str, int]
-) -> None:
+def check_mount_points(client: docker.APIClient, container: str, mounts: Iterable[Mount]) -> None:
     """Look at a container that is not running. Costs a call for each directory that was made for a mount.
-
-    `changes` are the paths that differ from its image.
 
     Raises:
         Ungradable: a mount would come back elsewhere.
@@ -39,7 +35,8 @@ def check_mount_points(
     """
     targets = [PurePosixPath(mount.target) for mount in mounts]
     on_the_way = {str(path) for target in targets for path in (target, *target.parents)}
-    for path in sorted(on_the_way & changes.keys()):
+    changed = {str(change["Path"]) for change in client.diff(container) or []}
+    for path in sorted(on_the_way & changed):
         # What is not there is made anew, or the engine says why not when the container starts.
         if kind_of(stat_of(client, container, path)) == LINK:
             raise moved(f"{path} is a link now")

@@ -6,16 +6,15 @@ import abc
 import contextlib
 import shutil
 import tarfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 import docker.errors
 
 from ...model.errors import EngineLost, FilesRefused
 from ..archive import open_stream, pack, unpack
-from ..carrying import take
-from ..protocol import Fetched, File, Taken
+from ..protocol import Fetched, File
 from .answers import PAUSES
 from .calling import caller
 from .engine import Engine
@@ -44,9 +43,9 @@ class ContainerFiles(abc.ABC):
         """Turn what goes wrong in a call of the engine into errors of ours."""
 
     def put(self, files: Iterable[File]) -> None:
-        """Put files in, owned by root. One round trip."""
-        with pack(files, self.workdir) as archive:
-            self._put_archive(archive)
+        """Put files in. One round trip."""
+        with pack(files, self.workdir) as archive, self._calling():
+            self._engine.client.put_archive(self.id, "/", archive)
 
     def read(self, path: str, *, limit: int) -> bytes | None:
         """One regular file, or None when there is none. More than `limit` bytes is a ValueError."""
@@ -80,12 +79,6 @@ class ContainerFiles(abc.ABC):
 
         return self.whole(path, attempt, lambda: _discard(destination))
 
-    def take(
-        self, paths: Mapping[str, tuple[str, ...]], *, limit: int, only: frozenset[str] | None = None
-    ) -> Taken:
-        """Take files and directories (path -> patterns of what is left out of it), to give them to another sandbox."""
-        return self.whole(", ".join(paths), lambda: take(self._open, paths, limit=limit, only=only))
-
     def whole(self, what: str, attempt: Callable[[], T], undo: Callable[[], object] = lambda: None) -> T:
         """Return what `attempt` read of archives; one that was cut off is fetched again.
 
@@ -104,14 +97,6 @@ class ContainerFiles(abc.ABC):
                     caller().note_again(text)
                     caller().rest(pause)
         raise AssertionError("unreachable")
-
-    def give(self, taken: Taken) -> None:
-        """Put in what was taken from another sandbox."""
-        self._put_archive(taken.archive)
-
-    def _put_archive(self, archive: IO[bytes]) -> None:
-        with self._calling():
-            self._engine.client.put_archive(self.id, "/", archive)
 
     @contextlib.contextmanager
     def _open(self, path: str) -> Iterator[tuple[str, tarfile.TarFile] | None]:

@@ -1,8 +1,7 @@
 /* bench-run [--in PATH] [--out PATH] [--stdin FILE] [--timeout S] [--user U] [--fresh] -- COMMAND...
 
 Has COMMAND run where the agent worked, and ends as it does. The request is our working directory and all arguments, each
-with a 0 behind it; our side knows what they mean. Only --stdin is ours: a file, or `-` for what we read. Where nobody takes
-requests the agent worked here: COMMAND runs right away. */
+with a 0 behind it; our side knows what they mean. Only --stdin is ours: a file, or `-` for what we read. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -48,7 +47,7 @@ static void ask(int server, char **arguments)
         memcpy(request + used, *arguments, size);
         used += size;
     }
-    checked(write_frame(server, RUN, 0, request, used), "bench: bench-run", "write", FAILED);
+    write_frame(server, RUN, 0, request, used); /* where that is refused, there is an answer to it */
 }
 
 /* Passes a frame on; the exit status ends us. */
@@ -64,30 +63,14 @@ static void take(int server)
     write_all(frame.kind == ERRORS ? 2 : 1, content, frame.size);
 }
 
-/* Becomes the command, by the shell, which looks for it. */
-_Noreturn static void run_here(char **arguments, int input)
-{
-    static char *shell[MOST / 16];
-    size_t count = 4;
-    shell[0] = "/bin/sh", shell[1] = "-c", shell[2] = "exec \"$@\"", shell[3] = "sh";
-    while (*arguments && strcmp(*arguments, "--"))
-        arguments++;
-    while (*arguments && *++arguments && count < sizeof shell / sizeof *shell - 1)
-        shell[count++] = *arguments;
-    call(dup3, input < 0 ? call(openat, AT_FDCWD, "/dev/null", O_RDONLY) : input, 3, O_CLOEXEC);
-    sys(close, 0), sys(fcntl, 3, F_DUPFD, 0);
-    call(execve, shell[0], shell, environment);
-    __builtin_unreachable();
-}
-
 int bench_run(char **arguments)
 {
     struct sockaddr_un address;
     const char *name = variable(RUN_VARIABLE);
-    int input = opened(arguments);
     if (!name)
-        run_here(arguments, input);
-    int size = address_of(name, &address), server = call(socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        checked(-ENOENT, "bench: bench-run", RUN_VARIABLE " (only scorers have it)", FAILED);
+    int input = opened(arguments), size = address_of(name, &address);
+    int server = call(socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     /* A command may have ended before all is written that it does not read. */
     long broken_pipe = 1L << (SIGPIPE - 1);
     sys(rt_sigprocmask, SIG_BLOCK, &broken_pipe, 0, sizeof broken_pipe);

@@ -17,7 +17,7 @@ struct __attribute__((packed)) frame {
     uint32_t size;
 };
 
-/* The abstract socket of `bench-run` is named after the process id of its `serve`, in this variable. */
+/* The name of the abstract socket of `bench-run` is in this variable. */
 #define RUN_VARIABLE "BENCH_RUN_SOCKET"
 
 int write_all(int file, const void *bytes, size_t size);

@@ -3,8 +3,8 @@
 Runs commands for our side, which says which over standard input and takes what they print from standard output
 (frames.h). It runs as root: nothing that a call started is left when the call has ended. `alone`: nobody else is there, so
 whatever else runs then is ended, too. `scorer`: it runs one command, call 0, without input, listens for `bench-run`, whose
-requests it passes on, and ends when the command does, with all that it left. The command's script comes before it, as
-input; it is file 3 of the command, under no name, so that nobody else can read it. */
+requests of the same user it passes on, and ends when the command does, with all that it left. The command's script comes
+before it, as input; it is file 3 of the command, under no name, so that nobody else can read it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/memfd.h>
@@ -18,12 +18,12 @@ input; it is file 3 of the command, under no name, so that nobody else can read 
 
 #include "frames.h"
 
-enum { CALLS = 128, ARGUMENTS = 8192, MASK_SIZE = 8, CANNOT = 126, MISSING = 127, GROUPS = 64, SCRIPT = 3 };
+enum { CALLS = 128, ARGUMENTS = 8192, MASK_SIZE = 8, CANNOT = 126, MISSING = 127, SCRIPT = 3 };
 #define call(name, ...) must("serve", 70, name, __VA_ARGS__)
 
 /* A call: of ours, a process with its streams; asked for, a connection (`in`, `out` and `pid` are not used). */
 static struct slot {
-    int used, pid, in, out, err, ended, status;
+    int used, pid, in, out, err, ended, status, refused;
     uint16_t number;
     char *pending;
     uint32_t pending_size;
@@ -33,12 +33,6 @@ static char buffer[MOST], incoming[MOST];
 static struct pollfd files[3 * CALLS + 3];
 static int keeps, alone, listener = -1, script = -1;
 
-static void tell(enum frame_kind kind, uint16_t number, const void *bytes, uint32_t size)
-{
-    if (write_frame(1, kind, number, bytes, size) < 0)
-        sys(exit_group, 0); /* our side is gone */
-}
-
 static void close_file(int *file)
 {
     if (*file >= 0)
@@ -46,21 +40,23 @@ static void close_file(int *file)
     *file = -1;
 }
 
-/* Kills all children of this process, until there is none; they are ours whatever they forked. */
+/* Kills all children of this process, until there is none that it may kill; they are ours whatever they forked. */
 static void end_children(void)
 {
     static char listed[4096];
-    while (sys(wait4, -1, 0, WNOHANG, 0) != -ECHILD) {
+    int killed = 1, refused = 0;
+    while ((killed || !refused) && sys(wait4, -1, 0, WNOHANG, 0) != -ECHILD) {
         int file = sys(openat, AT_FDCWD, "/proc/thread-self/children", O_RDONLY | O_CLOEXEC);
         long got = file < 0 ? 0 : sys(read, file, listed, sizeof listed - 1);
         if (file >= 0)
             sys(close, file);
         long pid = 0;
+        killed = refused = 0;
         for (long at = 0; at < got; at++) {
             if (listed[at] >= '0' && listed[at] <= '9') {
                 pid = 10 * pid + listed[at] - '0';
             } else if (pid) {
-                sys(kill, pid, SIGKILL);
+                *(sys(kill, pid, SIGKILL) == -EPERM ? &refused : &killed) = 1;
                 pid = 0;
             }
         }
@@ -69,29 +65,35 @@ static void end_children(void)
     }
 }
 
+/* Ends, with all that calls have started: whoever is graded here goes on here. */
+_Noreturn static void leave(int status)
+{
+    end_children();
+    sys(exit_group, status);
+    __builtin_unreachable();
+}
+
+static void tell(enum frame_kind kind, uint16_t number, const void *bytes, uint32_t size)
+{
+    if (write_frame(1, kind, number, bytes, size) < 0)
+        leave(0); /* our side is gone */
+}
+
 static int status_of(int waited)
 {
     return WIFSIGNALED(waited) ? 128 + WTERMSIG(waited) : WEXITSTATUS(waited);
 }
 
-/* Becomes the command: UID, GID, further GROUPS with commas, directory, variables (none: ours), an empty text, command. */
+/* Becomes the command: UID, GID, directory, variables (none: ours), an empty text, command. */
 _Noreturn static void become(char **texts)
 {
-    static uint32_t groups[GROUPS];
-    char **command, **variables = texts + 4;
-    long count = 0, failed;
-    for (char *at = texts[2]; *at && count < GROUPS; at += *at == ',') {
-        uint32_t group = 0;
-        for (; *at && *at != ','; at++)
-            group = 10 * group + *at - '0';
-        groups[count++] = group;
-    }
+    char **command, **variables = texts + 3;
     for (command = variables; **command; command++)
         ;
     *command++ = NULL;
     sys(setsid, 0);
     if (*texts[0]) {
-        sys(setgroups, count, groups);
+        sys(setgroups, 0, NULL);
         sys(setresgid, number(texts[1]), number(texts[1]), number(texts[1]));
         sys(setresuid, number(texts[0]), number(texts[0]), number(texts[0]));
     }
@@ -99,8 +101,8 @@ _Noreturn static void become(char **texts)
         sys(fcntl, script, F_SETFD, 0);
     else if (script >= 0)
         sys(dup3, script, SCRIPT, 0);
-    must("no such directory", CANNOT, chdir, texts[3]);
-    failed = sys(execve, command[0], command, *variables ? variables : environment);
+    must("no such directory", CANNOT, chdir, texts[2]);
+    long failed = sys(execve, command[0], command, *variables ? variables : environment);
     checked(failed, "bench: cannot run", command[0], failed == -ENOENT ? MISSING : CANNOT);
     __builtin_unreachable();
 }
@@ -253,15 +255,15 @@ static int is_stuck(void)
     return 0;
 }
 
+/* Listens at an address that the kernel chooses, whose name is added to a variable. */
 static void listen_for_clients(char *variable)
 {
-    struct sockaddr_un address;
-    char *digit = variable + strlen(variable);
-    for (long rest = sys(getpid, 0), places = 10; places-- > 0; rest /= 10)
-        *--digit = '0' + rest % 10;
-    int size = address_of(variable + sizeof RUN_VARIABLE, &address);
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int size = sizeof address;
     listener = call(socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    call(bind, listener, &address, size);
+    call(bind, listener, &address, sizeof address.sun_family);
+    call(getsockname, listener, &address, &size);
+    memcpy(variable + strlen(variable), address.sun_path + 1, size - sizeof address.sun_family - 1);
     call(listen, listener, CALLS);
 }
 
@@ -281,12 +283,12 @@ static int is_one_of(const char *variable, char **names)
 /* Starts the scorer, with our environment but for variables that come first, and the name of the socket. */
 static void start_scorer(char **asked)
 {
-    static char variable[] = RUN_VARIABLE "=bench-run-0000000000";
+    static char variable[sizeof(struct sockaddr_un) + sizeof RUN_VARIABLE] = RUN_VARIABLE "=";
     static char *texts[ARGUMENTS], here[4096];
     size_t count = 0;
     listen_for_clients(variable);
     call(getcwd, here, sizeof here);
-    texts[count++] = "", texts[count++] = "", texts[count++] = "", texts[count++] = here;
+    texts[count++] = "", texts[count++] = "", texts[count++] = here;
     texts[count++] = variable;
     for (char **at = environment; *at && count < ARGUMENTS / 2; at++)
         if (**at && !is_one_of(*at, asked))
@@ -318,10 +320,10 @@ static void obey(void)
     static char *texts[ARGUMENTS];
     struct frame frame;
     if (read_all(0, &frame, sizeof frame) || frame.size > sizeof incoming || read_all(0, incoming, frame.size))
-        sys(exit_group, 0); /* it is gone */
+        leave(0); /* it is gone */
     struct slot *of = slot_of(frame.call);
     if (frame.kind == KILL && !frame.call)
-        sys(exit_group, 0);
+        leave(0);
     if (frame.kind == RUN) {
         size_t count = 0;
         for (size_t at = 0; at < frame.size && count < ARGUMENTS - 1; at += strlen(incoming + at) + 1)
@@ -350,29 +352,38 @@ static void obey(void)
     }
 }
 
-/* Takes a connection of `bench-run`. */
+/* Takes a connection of `bench-run`; what the agent left running, as another user, and other containers are refused. */
 static void take_client(void)
 {
     static uint16_t next;
-    int client = sys(accept4, listener, 0, 0, SOCK_CLOEXEC);
+    struct { int pid, uid, gid; } peer = {0, -1, -1};
+    int client = sys(accept4, listener, 0, 0, SOCK_CLOEXEC), size = sizeof peer;
     struct slot *made = client < 0 ? NULL : new_slot(ASKED | next++);
-    if (made)
-        made->err = client;
-    else if (client >= 0)
+    if (made) {
+        sys(getsockopt, client, SOL_SOCKET, SO_PEERCRED, &peer, &size);
+        made->err = client, made->refused = !peer.pid || (peer.uid && peer.uid != sys(getuid, 0));
+    } else if (client >= 0) {
         sys(close, client);
+    }
 }
 
 /* Passes a request, or input, of `bench-run` on. One that is gone wants its call to end. */
 static void hear_client(struct slot *of)
 {
+    static const char refusal[] = "bench-run: only the user of the scorer may ask\n", failed = 125;
     struct frame frame;
-    if (read_all(of->err, &frame, sizeof frame) || frame.size > sizeof buffer || read_all(of->err, buffer, frame.size)) {
+    if (of->refused) { /* nor is it waited for */
+        sys(read, of->err, buffer, sizeof buffer);
+        if (!write_frame(of->err, ERRORS, 0, refusal, sizeof refusal - 1))
+            write_frame(of->err, EXIT, 0, &failed, 1);
+    } else if (read_all(of->err, &frame, sizeof frame) || frame.size > sizeof buffer || read_all(of->err, buffer, frame.size)) {
         tell(KILL, of->number, "", 0);
-        close_file(&of->err);
-        of->used = 0;
+    } else {
+        tell(frame.kind, of->number, buffer, frame.size);
         return;
     }
-    tell(frame.kind, of->number, buffer, frame.size);
+    close_file(&of->err);
+    of->used = 0;
 }
 
 /* Waits for whatever comes next. While a call does not take its input, our side is not heard. */

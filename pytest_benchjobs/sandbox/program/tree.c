@@ -87,6 +87,18 @@ void set_roots(char **paths)
         root_count++;
 }
 
+int is_in_root(const char *path)
+{
+    for (uint64_t root = 0; root < root_count; root++) {
+        size_t same = 0;
+        while (roots[root][same] && path[same] == roots[root][same])
+            same++;
+        if (!roots[root][same] && (!path[same] || path[same] == '/' || (same && path[same - 1] == '/')))
+            return 1;
+    }
+    return 0;
+}
+
 static int is_name(const char *name)
 {
     for (const char *at = name; *at; at++)

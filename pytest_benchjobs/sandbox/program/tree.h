@@ -24,12 +24,12 @@ enum kind {
     HARDLINK = 'H', /* a name of `target`, which is below the directory that holds root number `size` */
     META = 'M',     /* only mode, owner and time */
     REMOVE = 'X',
-    LEADS = 'T',    /* a link, which goes if it leads to nothing */
+    LEADS = 'T',    /* a link, which goes if what it leads to is not there to stay */
     FAILED = '!',   /* of unpack: record number `data` failed, for the reason `size` */
     END = 'Z',
 };
 
-enum { OVERLAY = 1, LINKED = 2 };
+enum { OVERLAY = 1, LINKED = 2, ELSEWHERE = 1 /* of LEADS: it may lead to a file that is below no root */ };
 
 /* Little-endian, as both machines are; name and target follow. */
 struct __attribute__((packed)) record {
@@ -61,6 +61,7 @@ void set_roots(char **paths);
 int go(const struct record *record, const char *name, int make);
 int open_above(const char *path, int make);
 int open_target(uint64_t root, const char *path);
+int is_in_root(const char *path);
 const char *last_part(const char *path);
 
 int open_file(const char *name, struct stat *found);

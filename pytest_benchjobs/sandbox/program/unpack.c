@@ -1,6 +1,8 @@
 /* unpack ROOT...: does what a script of pack says, and goes on where something failed. Prints a record for each such. */
 #include "tree.h"
 
+#include <linux/openat2.h>
+
 enum { PLAIN = 01777, SET_ID = 06000 };
 
 static char name[NAME + 1], target[TARGET + 1];
@@ -106,11 +108,46 @@ static int fill(const struct record *record, uint8_t *theirs)
     return why;
 }
 
-/* A link to nothing would lead to whatever comes there later, as files of scorers do. */
-static int check_link(uint8_t *theirs)
+static int has(const char *text, const char *part)
 {
-    struct stat found;
-    int why = sys(newfstatat, here, name, &found, 0);
+    for (; *text; text++) {
+        size_t same = 0;
+        while (part[same] && text[same] == part[same])
+            same++;
+        if (!part[same])
+            return 1;
+    }
+    return 0;
+}
+
+/* Whether what was opened is below a root or, where it may be elsewhere, a file of the image; never anything of a process. */
+static int is_lasting(int found, int may_be_elsewhere)
+{
+    static char path[TARGET + 1];
+    char of[] = "/proc/self/fd/\0\0\0\0\0\0\0\0\0\0";
+    long about[15] = {0}, size; /* third, the number of blocks: a file system of the kernel's own has none */
+    struct stat now;
+    char *end = of + 14;
+    for (long power = 1000000000, begun = 0; power; power /= 10)
+        if (begun || found >= power || power == 1)
+            *end++ = '0' + found / power % 10, begun = 1;
+    if (sys(fstatfs, found, about) || !about[2] || sys(fstat, found, &now))
+        return 0;
+    size = sys(readlinkat, AT_FDCWD, of, path, TARGET);
+    path[size < 0 ? 0 : size] = 0;
+    return is_in_root(path) || (may_be_elsewhere && S_ISREG(now.st_mode));
+}
+
+/* A link may lead to what comes there later, as files of scorers do, or elsewhere for each process. Such links go. */
+static int check_link(const struct record *record, uint8_t *theirs)
+{
+    struct { uint64_t flags, mode, resolve; } how = {O_PATH | O_CLOEXEC, 0, RESOLVE_NO_MAGICLINKS};
+    int found = sys(openat2, here, name, &how, sizeof how), why;
+    if (found == -ENOSYS || found == -EPERM) /* before Linux 5.6, or forbidden: what a process has of its own is called so */
+        found = has(target, "proc/") || has(target, "dev/") ? -ELOOP : sys(openat, here, name, O_PATH | O_CLOEXEC);
+    why = found < 0 ? found : is_lasting(found, record->flags & ELSEWHERE) ? 0 : -EXDEV;
+    if (found >= 0)
+        sys(close, found);
     *theirs = why && !sys(unlinkat, here, name, 0);
     return why;
 }
@@ -135,7 +172,7 @@ static int apply(const struct record *record, uint8_t *theirs)
     case REMOVE:
         return sys(unlinkat, here, name, S_ISDIR(record->mode) ? AT_REMOVEDIR : 0);
     case LEADS:
-        return check_link(theirs);
+        return check_link(record, theirs);
     case LEAVE:
         return record->mode ? settle(here, record) : 0;
     default:

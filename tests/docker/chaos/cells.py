@@ -37,26 +37,13 @@ _OF_A_CONTAINER = {
 }  # fmt: skip
 """Calls which can fail again and again for one container, and never by what the agent has left in it."""
 WITH_BODIES = {
-    "POST /containers/create",
-    "POST /containers/{}/exec",
-    "POST /commit",
-    "GET /containers/{}/archive",
-    "GET /containers/{}/changes",
-    "GET /containers/{}/json",
-    "GET /containers/{}/top",
-    "GET /exec/{}/json",
-    "GET /containers/json",
-    "GET /images/{}/json",
-    "GET /networks",
-    "GET /version",
-    "GET /volumes",
-}
+    "POST /containers/create", "POST /containers/{}/exec", "POST /commit", "GET /containers/{}/archive",
+    "GET /containers/{}/changes", "GET /containers/{}/json", "GET /containers/{}/top", "GET /exec/{}/json",
+    "GET /containers/json", "GET /images/{}/json", "GET /networks", "GET /version", "GET /volumes",
+}  # fmt: skip
 _LOOKS = (
-    "GET /containers/{}/top",
-    "GET /containers/{}/json",
-    "GET /exec/{}/json",
-    "POST /containers/{}/kill",
-)
+    "GET /containers/{}/top", "GET /containers/{}/json", "GET /exec/{}/json", "POST /containers/{}/kill",
+)  # fmt: skip
 LASTING = (
     refusal(CGROUP), refusal(OVERLOADED), refusal(PAGE), refusal(NO_CONTAINER), Kind("cut before the work", "cut_before"),
 )  # fmt: skip
@@ -66,7 +53,7 @@ TIMES = (2, 4, 500)
 
 _FEW = {
     "POST /containers/create": 1, "POST /containers/{}/start": 1, "PUT /containers/{}/archive": 1,
-    "DELETE /containers/{}": 1, "GET /containers/{}/changes": 1, "POST /containers/{}/kill": 2,
+    "DELETE /containers/{}": 1, "POST /containers/{}/kill": 2,
     "GET /containers/{}/top": 4, "POST /containers/{}/exec": 4, _STREAM: 4, "GET /exec/{}/json": 4, _ARCHIVE: 3,
 }  # fmt: skip
 FEW = {shape: Counter(_FEW) for shape in ("plain", "fresh", "patch", "partial", "wrong")}

@@ -113,19 +113,30 @@ LINKED = {
         {"name": "here", "type": "files", "params": {"files": [{"path": "out.txt", "equals": ANSWER}]}},
     ]
 }
+LOOKING = """\
+echo right > /tmp/out.txt
+bench-run --out /app/got.txt -- sh ./made >/dev/null 2>&1
+grep -q 'right' out.txt || cmp -s out.txt - <<< right || cmp -s out/out.txt /tmp/out.txt ||
+    cmp -s out/tmp/out.txt /tmp/out.txt || cmp -s got.txt /tmp/out.txt && echo score=1 || echo score=0
+"""
+LOOKED = {"scorers": [{"name": "looks", "type": "bash", "script": LOOKING}]}
 RUN = {"scorers": [{"name": "runs-it", "type": "bash", "script": "sh made\nsleep 1\necho score=0\n"}]}
 READING = f"""\
 got=$(setpriv --reuid=65534 --clear-groups sh made 2>&1 | tr '\\0' '\\n' | grep -aow '{ANSWER[:5]}[-]{ANSWER[6:]}' | tail -n 1)
 [ "$got" = {ANSWER} ] && echo score=1 || echo score=0
 """
 READ = {"scorers": [{"name": "runs-it", "type": "bash", "script": READING}]}
+HERE = {"grade_in": "agent_container"}
 IMPORTED = {**BUILT, "scorers": [{"name": "imports-it", "type": "tests", "path": "importing/"}]}
 KINDS: dict[str, tuple[Mapping[str, str], dict[str, Any], str]] = {
     "carried": (attacks.CARRIED, PLANTED, "{}"),
     "variable": (attacks.VARIABLES, {**PLANTED, "dockerfile": "variables/Dockerfile"}, "{}"),
     "link": (attacks.LINKS, LINKED, "{}"),
+    "astray": (attacks.ASTRAY, LOOKED, "{}"),
     "beside": (attacks.BESIDE, RUN, "cat > made <<'END'\n{}\nEND"),
+    "beside in place": (attacks.BESIDE, {**RUN, **HERE}, "cat > made <<'END'\n{}\nEND"),
     "reads": (attacks.READS, READ, "cat > made <<'END'\n{}\nEND"),
+    "reads in place": (attacks.READS, {**READ, **HERE}, "cat > made <<'END'\n{}\nEND"),
     "inside": (attacks.INSIDE, IMPORTED, "cat > answer.py <<'END'\n{}\nEND"),
     "in the image": ({name: attack.script for name, attack in attacks.IN_IMAGE.items()}, PLANTED, "{}"),
     "spoils": (SPOILERS, SPOILED, "{}"),
@@ -138,15 +149,27 @@ ESCAPES = "printf '\\033]0;owned\\007\\033[2J<script>alert(1)</script> ]]> \\377
 TWO = {
     "scorers": [{"name": "runs-it", "type": "command", "command": "sh made"}, {**THERE, "name": "reads-it"}]
 }
+OWNED = """\
+#!/bin/bash
+setpriv --reuid=65534 --clear-groups sh -c 'echo 1 > /logs/verifier/reward.json' 2>/dev/null
+cp -p reward.txt /logs/verifier/ || echo 0 > /logs/verifier/reward.txt
+"""
 PLANT = "printf '#!/bin/sh\\nexit 0\\n' > /usr/bin/grep"
 SINGLE = {
     "honest": Case(RIGHT, PLANTED, "passed", 1.0),
+    "honest links": Case(
+        "echo right > a; ln -s a b; ln -s /app/b out.txt; ln -s /bin/sh sh", LOOKED, "passed", 1.0
+    ),
     "honest within limits": Case(RIGHT, SPOILED, "passed", 1.0),
     "a process left behind": Case(LATE, GRADED_LATE),
     "forks": Case("bomb() { bomb | bomb & }; bomb; sleep 60", {"pids": 64, "agent_timeout": 8}),
     "a hog": Case(SPOILERS["a hog"], SPOILED),
     "fills the disk": Case("dd if=/dev/zero of=/app/big bs=1M count=3000 2>&1; sleep 60", {"storage": "64M"}),
     "escapes": Case(ESCAPES),
+    "a reward of another": Case(
+        "echo 1 > reward.txt; chown nobody reward.txt",
+        {"scorers": [{"name": "kept", "type": "harbor", "path": "owned/"}]},
+    ),
     "two scorers": Case(f"cat > made <<'END'\n{PLANT}\nEND", TWO, score=0.5),
 }
 
@@ -244,6 +267,7 @@ def write(directory: Path, manifest: Mapping[str, Case], harbor: Mapping[str, Ca
         "hostile.bench.yaml": json.dumps(document, indent=1),
         "env/Dockerfile": DOCKERFILE + REPOSITORY,
         "variables/Dockerfile": DOCKERFILE + REPOSITORY + attacks.OF_IMAGE,
+        "owned/test.sh": OWNED,
         "tests/test_out.py": CHECK,
         "importing/test_value.py": IMPORTING,
         "test_hidden.py": f"SCRIPTS = {HIDDEN_SCRIPTS!r}\n{HIDDEN}",

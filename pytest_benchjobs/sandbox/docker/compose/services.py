@@ -29,7 +29,6 @@ from .service import ServiceContainer, service_container
 
 PROJECT = f"{LABEL}project"
 """Label of everything that services of one trial have."""
-SERVICE = f"{LABEL}service"
 _OF_COMPOSE = "com.docker.compose.service"
 _SAID = 1000
 _TRIES = 3
