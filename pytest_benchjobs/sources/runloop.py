@@ -49,11 +49,6 @@ class Imported(NamedTuple):
     left: list[Left]
 
 
-def is_runloop(path: Path) -> bool:
-    """Return True if a file may have scenarios of Runloop, by its name."""
-    return path.suffix == ".json"
-
-
 def read_scenarios(path: Path) -> list[Mapping[str, Any]]:
     """Read the scenarios in a file: one, a list, or a page of the API.
 
