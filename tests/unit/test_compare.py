@@ -290,8 +290,8 @@ def test_two_agents_of_one_job(jobs: Path, capsys: pytest.CaptureFixture[str]) -
     comparison = Comparison.model_validate_json(printed)
     (row,) = comparison.rows
     assert (row.a_agent, row.b_agent, row.a, row.b) == ("oracle", "codex:gpt-5.5", 1.0, 0.5)
-    assert run("compare", "last", "--dir", jobs) == 2
-    assert "takes two agents, and there is 1: oracle" in capsys.readouterr().err
+    models = ("vllm:x", "groq:y", "--benchmarks", "t", "--dir", jobs)
+    assert _printed(capsys, "compare", *models, "--print-command").count("--bench-agent=model:") == 2
 
 
 @pytest.mark.parametrize(
@@ -300,6 +300,7 @@ def test_two_agents_of_one_job(jobs: Path, capsys: pytest.CaptureFixture[str]) -
         (["nightly", "last", "--a", "x"], "either as arguments or with --a and --b"),
         (["--a", "x"], "--b is missing"),
         ([], "name two jobs"),
+        (["last"], "takes two agents, and there is 1: oracle"),
         (["nightly", "nowhere"], "there is no job 'nowhere'"),
         (["nightly", "last", "--a-agent", "gemini*"], "no agent 'gemini*'; there are oracle, codex:gpt-5.5"),
         (["--a", "vllm:x", "--b", "groq:", "--benchmarks", "texts"], "has no model"),
@@ -360,10 +361,9 @@ def test_equal_scores_over_different_numbers_of_attempts_are_no_change() -> None
 
 
 def test_a_number_that_rounds_to_nothing_has_no_minus() -> None:
-    (row,) = found(made({"s1": (0.5,)}), made({"s1": (0.49999,)})).rows
+    (row,) = (comparison := found(made({"s1": (0.5,)}), made({"s1": (0.49999,)}))).rows
     assert (row.winner, row.delta) == ("a", pytest.approx(-0.00001))
-    lines = "\n".join(comparison_lines(found(made({"s1": (0.5,)}), made({"s1": (0.49999,)})), 200))
-    assert "-0.0000" not in lines
+    assert "-0.0000" not in "\n".join(comparison_lines(comparison, 200))
     changes = (shown_change(metric, -0.000001) for metric in ("mean", "cost", "duration", "tokens"))
     assert list(changes) == ["+0.0 pp", "+$0.0000", "+0.0s", "+0"]
     assert Scale().signed(-0.000001) == "+0 pp"
