@@ -12,7 +12,7 @@ WORKERS := -n $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 2)))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format unit plugin docs docker local agents viewer extended hostile bench mutants chaos test-matrix terminal-bench site dist venv engine bubblewrap chromium compose clean
+.PHONY: help demo test lint format unit plugin docs docker local agents viewer extended fuzz simulate hostile bench mutants chaos test-matrix terminal-bench site dist venv engine bubblewrap chromium plugins clean
 
 help:  ## Show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
@@ -39,10 +39,10 @@ unit: venv  ## No engine, no pytest plugin
 plugin: venv  ## The pytest plugin, through pytester
 	$(PYTEST) tests/plugin $(WORKERS) $(DAILY)
 
-docs: venv engine compose  ## Run what the documentation shows
+docs: venv engine plugins  ## Run what the documentation shows
 	$(PYTEST) tests/docs $(WORKERS) $(DAILY)
 
-docker: venv engine compose  ## Real containers
+docker: venv engine plugins  ## Real containers
 	$(PYTEST) tests/docker $(WORKERS) $(DAILY)
 
 local: venv engine bubblewrap  ## Sandboxes without Docker, beside real containers
@@ -54,7 +54,7 @@ agents: venv engine  ## Real agents, against a scripted model server
 viewer: venv engine chromium  ## Pages of the viewer, in Chromium
 	$(PYTEST) tests/viewer $(WORKERS) $(DAILY)
 
-extended: venv engine bubblewrap chromium compose  ## What takes long and tells little that `make test` does not
+extended: venv engine bubblewrap chromium plugins  ## What takes long and tells little that `make test` does not
 	$(PYTEST) tests $(WORKERS) -m "extended or when_changed"
 	$(PYTEST) tests/unit $(WORKERS) -m hypothesis --hypothesis-profile thorough
 	@if git diff --quiet HEAD; then git update-ref refs/benchjobs/extended HEAD; else echo "extended: with changes that are not committed, the next make test goes by an older commit"; fi
@@ -62,8 +62,14 @@ extended: venv engine bubblewrap chromium compose  ## What takes long and tells 
 chaos: venv engine  ## Every call of the engine with every fault, by a socket that does harm; CHAOS_SEED=N, CHAOS_CELLS=N, CHAOS_REPORT=FILE
 	CHAOS_CELLS=$${CHAOS_CELLS:-1000000} $(PYTEST) tests/docker/chaos -s
 
+fuzz: venv  ## 10,000 malformed manifests, task.toml, agent files, settings and options; FUZZ_SEED=N, FUZZ_CASES=N
+	$(PYTEST) tests/unit/test_fuzz.py -m extended
+
 hostile: venv engine  ## Every attack on a score that we know of, in one job, and how many score
 	$(PYTEST) tests/docker/test_attacks.py -m "" -k all -s
+
+simulate: venv  ## Judge thousands of simulated jobs, and check what docs/statistics.md says of verdicts; SIMULATE_REPORT=FILE
+	$(PYTEST) tests/unit/test_simulated_gates.py -n auto -m ""
 
 bench: venv engine chromium  ## Measure the budgets: each figure is the median of several runs, beside what it may be
 	$(PY) -m tests.performance
@@ -92,9 +98,10 @@ bubblewrap:
 chromium:
 	@scripts/chromium.sh
 
-# Tests of services are skipped without it, and say so.
-compose:
-	@scripts/compose.sh || true
+# Tests of services, and of the other builder, are skipped without them, and say so.
+plugins:
+	@scripts/plugin.sh compose || true
+	@scripts/plugin.sh buildx || true
 
 engine:
 	@scripts/engine.sh

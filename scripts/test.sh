@@ -49,11 +49,12 @@ fi
 collect=$!
 ended engine
 beside images scripts/images.sh
-# Tests of services are skipped without it, and say so.
-beside compose sh -c 'scripts/compose.sh || true'
+# Tests of services, and of the other builder, are skipped without them, and say so.
+beside compose sh -c 'scripts/plugin.sh compose || true'
+beside buildx sh -c 'scripts/plugin.sh buildx || true'
 beside bubblewrap scripts/bubblewrap.sh
 beside chromium scripts/chromium.sh
-for name in images compose bubblewrap chromium; do ended "$name"; done
+for name in images compose buildx bubblewrap chromium; do ended "$name"; done
 { kill "$collect" && wait "$collect"; } 2>/dev/null || true
 say "the machine is ready after $((SECONDS - began)) s"
 

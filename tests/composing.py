@@ -1,4 +1,4 @@
-"""Docker Compose for tests of services: the machine's own, or what `scripts/compose.sh` unpacked for the tests."""
+"""Docker Compose for tests of services: the machine's own, or what `scripts/plugin.sh compose` unpacked for the tests."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ import pytest
 from pytest_benchjobs.model.errors import EnvironmentFailed
 from pytest_benchjobs.sandbox.docker.compose.plugin import find_plugin
 
-CACHE = Path(
-    os.environ.get("BENCHJOBS_COMPOSE")
-    or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "benchjobs-tests" / "compose"
-)
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "benchjobs-tests" / "compose"
 
 
 def provide() -> None:
@@ -29,7 +26,7 @@ def require() -> None:
         return
     if os.environ.get("BENCHJOBS_REQUIRE_COMPOSE") == "1":
         pytest.fail(problem, pytrace=False)
-    pytest.skip(f"{problem} scripts/compose.sh gets it")
+    pytest.skip(f"{problem} scripts/plugin.sh compose gets it")
 
 
 def found() -> bool:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ..model.base import Seconds
 from ..model.endpoint import GATEWAY_URL
 from ..store.text import clean
+from ..system.cutting import beginning_of
 from .protocol import Shell
 from .reading.values import at, bounded, count_at, items_at, spoken, text_at, text_of
 
@@ -130,7 +131,7 @@ def ask(task: Task, shell: Shell, messages: list[JSON], number: int) -> Answer:
     choice = next(items_at(said, "choices"), None)
     message = at(choice, "message")
     if not isinstance(message, Mapping):
-        raise Ended("endpoint_down", f"the response is not a chat completion: {str(said)[:300]}")
+        raise Ended("endpoint_down", f"the response is not a chat completion: {beginning_of(str(said), 300)}")
     answer = Answer(
         text=text_of(message.get("content")),
         calls=tuple(_calls(message, number)),
@@ -144,7 +145,11 @@ def ask(task: Task, shell: Shell, messages: list[JSON], number: int) -> Answer:
         text=answer.text,
         reasoning=text_at(message, "reasoning_content") or text_at(message, "reasoning"),
         calls=[
-            {"id": call.id, "name": call.name[:200], "arguments": bounded(arguments_of(call), _LOGGED)}
+            {
+                "id": call.id,
+                "name": beginning_of(call.name, 200),
+                "arguments": bounded(arguments_of(call), _LOGGED),
+            }
             for call in answer.calls
         ],
         finish_reason=answer.finish_reason,
@@ -159,7 +164,7 @@ def _calls(message: Mapping[str, Any], number: int) -> Iterator[Call]:
             return
         arguments = at(call, "function", "arguments")
         yield Call(
-            id=text_at(call, "id")[:200] or f"call-{number}-{place}",
+            id=beginning_of(text_at(call, "id"), 200) or f"call-{number}-{place}",
             name=text_at(call, "function", "name"),
             # Some servers send it as an object instead of a text.
             arguments=arguments if isinstance(arguments, str) else json.dumps(arguments),
@@ -186,7 +191,7 @@ def arguments_of(call: Call) -> Any:
 
 def _error(said: Any) -> str:
     message = text_at(said, "error", "message") or text_at(said, "message") or text_at(said, "error")
-    return message or (said if isinstance(said, str) else json.dumps(said))[:300]
+    return message or beginning_of(said if isinstance(said, str) else json.dumps(said), 300)
 
 
 def log(shell: Shell, kind: str, **fields: Any) -> None:

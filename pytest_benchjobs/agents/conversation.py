@@ -6,6 +6,7 @@ import json
 from typing import Any, NoReturn
 
 from ..store.text import clean, one_line
+from ..system.cutting import beginning_of
 from .completion import JSON, TOOL, Answer, Call, Ended, Options, Task, arguments_of, ask, log
 from .protocol import Shell
 from .reading.values import at
@@ -111,7 +112,7 @@ def _run(call: Call, shell: Shell, options: Options) -> str:
     """Result of a call, for the model."""
     command = at(arguments_of(call), "command")
     if call.name != TOOL:
-        return f"error: there is no tool {call.name[:100]!r}, only {TOOL}"
+        return f"error: there is no tool {beginning_of(call.name, 100)!r}, only {TOOL}"
     if not isinstance(command, str):
         return 'error: the arguments have to be JSON such as {"command": "ls"}'
     command = command.encode("utf-8", "replace").decode()

@@ -18,14 +18,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, Strict, model_validator
+from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationInfo, model_validator
 
 from ..model.base import Capability, Name
 from ..model.endpoint import Endpoint, Wire
 from ..model.errors import InputError
 from ..model.scenario import EnvName
 from ..sources.complaints import Complaints, did_you_mean
-from ..sources.documents import read_document
+from ..sources.documents import SETTINGS_BYTES, read_document
+from ..sources.plain import Place, dotted
 
 PLACEHOLDERS = {
     "agent": "directory with the agent's files",
@@ -221,49 +222,56 @@ class Description(CallSettings):
     """Directory that the skills of a scenario are copied to, such as `{state}/skills`."""
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Description:
+    def _fits_together(self, info: ValidationInfo) -> Description:
         if self.source.npm is not None and self.version is None:
             raise ValueError("a package of npm needs a version")
         if self.version is not None and self.source.npm is None:
             raise ValueError("only a package of npm has a version that can be fetched; leave it out")
+        faults = list(self._unknown_placeholders())
+        if isinstance(info.context, list):
+            info.context.extend(faults)
+        elif faults:
+            place, fault = faults[0]
+            raise ValueError(f"{dotted(place)}: {fault}")
+        return self
+
+    def _unknown_placeholders(self) -> Iterator[tuple[Place, str]]:
+        """Yield each with its place."""
         without = set()
         if self.source.npm is None and self.source.path is None:
             without.add("agent")
         if not self.wires:
             without |= _OF_MODEL
         without |= {"node", "ca"} - set(self.runtimes)
-        for where, settings in self._all_settings():
+        for place, text in self._all_texts():
             known = PLACEHOLDERS.keys() - without
-            known -= set() if "parameters" in where else {"value"}
-            known -= set() if "mcp." in where else _OF_SERVER
-            for text in _texts([settings.argv, settings.env, settings.files]):
-                for name in _PLACEHOLDER.findall(text):
-                    if name not in known:
-                        hint = (
-                            "there is none here"
-                            if name in PLACEHOLDERS
-                            else did_you_mean(name, known).strip()
-                        )
-                        raise ValueError(
-                            f"{where}unknown placeholder {{{name}}}; {hint or 'see docs/agents.md'}"
-                        )
-        return self
+            known -= set() if place[0] == "parameters" else {"value"}
+            known -= set() if place[0] == "mcp" and place[1] in self._transports else _OF_SERVER
+            for name in _PLACEHOLDER.findall(text):
+                if name not in known:
+                    near = "there is none here" if name in PLACEHOLDERS else did_you_mean(name, known).strip()
+                    yield place, f"unknown placeholder {{{name}}}; {near or 'see docs/agents.md'}"
 
-    def _all_settings(self) -> Iterator[tuple[str, CallSettings]]:
-        yield "", self
-        if self.conversation is not None:
-            argv = (*(self.conversation.first or ()), *self.conversation.argv)
-            yield "conversation: ", CallSettings(argv=argv)
-        for index, case in enumerate(self.cases):
-            yield f"cases.{index}: ", case
-        for name, parameter in self.parameters.items():
-            yield f"parameters.{name}: ", parameter
+    @property
+    def _transports(self) -> tuple[str, ...]:
+        return () if self.mcp is None else self.mcp.transports
+
+    def _all_texts(self) -> Iterator[tuple[Place, str]]:
+        """Yield the texts that may hold placeholders, with their places."""
+        settings: list[tuple[Place, CallSettings]] = [((), self)]
+        settings += ((("cases", index), case) for index, case in enumerate(self.cases))
+        settings += ((("parameters", name), parameter) for name, parameter in self.parameters.items())
         if self.mcp is not None:
-            yield "mcp: ", self.mcp
-            for transport in self.mcp.transports:
-                yield f"mcp.{transport}: ", getattr(self.mcp, transport)
+            settings.append((("mcp",), self.mcp))
+            settings += ((("mcp", name), getattr(self.mcp, name)) for name in self._transports)
+        for place, one in settings:
+            for key in CallSettings.model_fields:
+                yield from _texts(getattr(one, key), (*place, key))
+        if self.conversation is not None:
+            for key in TurnSettings.model_fields:
+                yield from _texts(getattr(self.conversation, key), ("conversation", key))
         if self.skills is not None:
-            yield "skills: ", CallSettings(argv=(self.skills,))
+            yield ("skills",), self.skills
 
     def in_turn(self, turn: int | None) -> CallSettings:
         """The settings for a turn of a conversation, counted from 1; None: there is no conversation."""
@@ -290,7 +298,7 @@ def read_description(path: Path) -> Description:
     Raises:
         InputErrors: every mistake in it, with file and line.
     """
-    document = read_document(path, keys="agents.md")
+    document = read_document(path, keys="agents.md", limit=SETTINGS_BYTES)
     complaints = Complaints(document)
     known = Description.model_fields
     complaints.refuse_unknown(Description, document.data, (), " leave it out", _MEANT)
@@ -331,13 +339,13 @@ def filled_source(text: str, version: str, platform: str) -> str:
     return text
 
 
-def _texts(value: object) -> Iterator[str]:
+def _texts(value: object, place: Place) -> Iterator[tuple[Place, str]]:
     if isinstance(value, str):
-        yield value
+        yield place, value
     elif isinstance(value, Mapping):
         for key, item in value.items():
-            yield from _texts(key)
-            yield from _texts(item)
+            yield (*place, key), key
+            yield from _texts(item, (*place, key))
     elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _texts(item)
+        for index, item in enumerate(value):
+            yield from _texts(item, (*place, index))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..model.agent import AgentSpec
 from ..model.errors import InputError
+from ..system.paths import exists, is_file
 from .builtin import RESERVED, Command
 from .described import SUFFIXES, DescribedAgent
 from .protocol import Agent
@@ -66,9 +67,9 @@ def given_agents(specs: Iterable[AgentSpec]) -> dict[str, Agent]:
 
 def _of_path(name: str, path: Path, *, has_model: bool) -> DescribedAgent:
     """The agent of a file or directory in a checkout."""
-    if not path.exists():
+    if not exists(path):
         raise InputError(f"agent {name}: there is no {path}; give the path of a program or of its directory")
-    if path.is_file():
+    if is_file(path):
         if path.name.endswith(SUFFIXES):
             return DescribedAgent.of_file(path, name=name)
         argv = _starting(path, "{agent}")
@@ -121,7 +122,7 @@ def _agent_file(name: str, directory: Path) -> Path | None:
 
 def _starting(file: Path, place: str) -> list[str] | None:
     """The arguments that start a file which sandboxes see at `place`; None if it cannot be started."""
-    if not file.is_file():
+    if not is_file(file):
         return None
     interpreter = _INTERPRETERS.get(file.suffix)
     if os.access(file, os.X_OK):

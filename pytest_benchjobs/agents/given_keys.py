@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from ..model.endpoint import GATEWAY_URL, PLACEHOLDER_KEY, Endpoint, Wire
 from ..model.errors import InputError
 from .protocol import AgentCommand
-from .providers import PROVIDERS
+from .providers import PROVIDERS, own_address
 
 
 def with_given_keys(command: AgentCommand, given: Iterable[str], environ: Mapping[str, str]) -> AgentCommand:
@@ -18,7 +18,8 @@ def with_given_keys(command: AgentCommand, given: Iterable[str], environ: Mappin
     provider's own library, or the two variables, work unchanged.
 
     Raises:
-        InputError: two of the keys are of providers with the same API, which would share one address.
+        InputError: two of the keys are of providers with the same API, which would share one address; or a variable
+            has an address that is none.
     """
     variables = set(given)
     endpoints: dict[Wire, Endpoint] = {}
@@ -27,16 +28,14 @@ def with_given_keys(command: AgentCommand, given: Iterable[str], environ: Mappin
         keys = [variable for variable in provider.key_variables if variable in variables]
         if not keys:
             continue
-        wire, url = next(iter(provider.urls.items()))
+        wire = next(iter(provider.urls))
         if wire in endpoints:
             raise InputError(
                 f"an agent can be given the key of {endpoints[wire].provider} or of {name}, not of both: they "
                 "use the same API, and the agent reaches both at one address"
             )
-        base_url = environ.get(provider.url_variable) or url
-        endpoints[wire] = Endpoint(
-            wire=wire, provider=name, base_url=base_url.rstrip("/"), key_variables=tuple(keys)
-        )
+        base_url = own_address(provider, wire, environ)
+        endpoints[wire] = Endpoint(wire=wire, provider=name, base_url=base_url, key_variables=tuple(keys))
         env |= dict.fromkeys(keys, PLACEHOLDER_KEY) | {provider.url_variable: GATEWAY_URL[wire]}
     if not endpoints:
         return command

@@ -116,6 +116,16 @@ def own_keys(provider: str) -> tuple[str, ...]:
     return (PROVIDERS.get(provider) or _other(provider)).key_variables
 
 
+def own_address(provider: Provider, wire: Wire, environ: Mapping[str, str]) -> str:
+    """Base URL of a provider: that of its variable, else its own.
+
+    Raises:
+        InputError: that of the variable is none.
+    """
+    url = environ.get(provider.url_variable)
+    return _checked(url, wire, provider.url_variable) if url else provider.urls[wire]
+
+
 def missing_key(endpoint: Endpoint, value_of: Callable[[str], str | None]) -> str | None:
     """Message about a missing key or address of an endpoint, with its remedy; None if nothing is missing.
 
@@ -157,19 +167,22 @@ def _endpoint(
             f"write {spec.name}:{spec.model}@URL, or set {provider.url_variable}"
         )
     base_url, blame = found or (provider.urls[wire], "")
+    home = provider.urls[wire]
+    own = not home or blame in ("", provider.url_variable) or _is_own(base_url, home)
     return Endpoint(
         wire=wire,
         provider=name,
         base_url=base_url,
-        key_variables=_keys_for(name, provider, wire, base_url, blame, params),
-        key_required=provider.key_required and base_url == provider.urls[wire],
+        key_variables=_keys_for(name, provider, blame, params, own=own),
+        key_required=provider.key_required and base_url == home,
+        public=own,
     )
 
 
 def _keys_for(
-    name: str, provider: Provider, wire: Wire, base_url: str, blame: str, params: Mapping[str, Any]
+    name: str, provider: Provider, blame: str, params: Mapping[str, Any], *, own: bool
 ) -> tuple[str, ...]:
-    """Variables whose key may go to an address. An address other than the provider's gets only keys named for it.
+    """Variables whose key may go to an address. One that is not the provider's `own` gets only keys named for it.
 
     That is the parameter `PROVIDER_key_variable`, or the provider's variable beside the one that has the address.
     """
@@ -182,8 +195,7 @@ def _keys_for(
                 f"parameter {name}_key_variable is the name of a variable, not {str(named)[:80]!r}"
             )
         return (named,)
-    own = not provider.public or blame == provider.url_variable or _is_own(base_url, provider.urls[wire])
-    return provider.key_variables if own else ()
+    return provider.key_variables if own or not provider.public else ()
 
 
 def _is_own(base_url: str, home: str) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..sandbox.protocol import Mount
 from ..sources.documents import has_windows_line_ends
+from ..system.paths import exists, is_file, is_link
 from .snapshot import is_excluded
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def start_fault(agent: DescribedAgent) -> str | None:
     if source is None:
         return None
     name = f"agent {agent.name}"
-    if not source.exists():
+    if not exists(source):
         return f"{name}: there is no {source}; `source.path` is from the directory of the agent file"
     argv = agent.description.argv
     place = next((word for word in argv if word == _PLACE or word.startswith(f"{_PLACE}/")), None)
@@ -45,9 +46,9 @@ def start_fault(agent: DescribedAgent) -> str | None:
         return None
     inside = place.removeprefix(_PLACE).strip("/")
     file = source / inside if inside else source
-    if file.is_symlink() and not file.exists():
+    if is_link(file) and not exists(file):
         return None  # it may lead to a file of the image
-    if not file.is_file():
+    if not is_file(file):
         wrong = "is a directory" if file.is_dir() else "is not there"
         return f"{name}: it is started with {' '.join(argv)}, but {file} {wrong}; correct `argv` of the agent file"
     if inside and source.is_dir() and is_excluded(inside, agent.description.source.leave_out):

@@ -15,7 +15,7 @@ from .gate.changes import change_of
 from .gate.measure import Measured, measure
 from .gate.scenario_rules import chances
 from .pairing import Pair, Pairing, pair
-from .sides import Series, Side
+from .sides import Side
 from .statistics import benjamini_hochberg, holm
 from .trials import grouped
 
@@ -72,29 +72,49 @@ def compare(
 def _rows(
     pairs: Iterable[Pair], level: float, high_scores: Mapping[str, HighScore]
 ) -> tuple[ComparedRow, ...]:
-    """Yield a row for each benchmark and pair of agents, with the measurements of a gate's rule `mean`."""
-    groups = grouped(pairs, lambda one: (one.now.benchmark, one.now.agent))
-    rule = Rule(text="mean", metric="mean", level=level)
-    measured = [measure(rule, group) for group in groups.values()]
-    tested = [one.test() for one in measured]
-    worse = holm([found.worse for found in tested])
-    # Two-sided: twice the smaller of the one-sided p.
-    either = holm([min(1.0, 2 * min(found.worse, found.better)) for found in tested])
+    """Yield a row for each benchmark and pair of agents, with the measurements of a gate's rule `mean`.
+
+    The means of all rows, and the metrics of all rows, have half of the level each where there are both: so that of all
+    that is printed nothing differs by chance, at the level.
+    """
+    groups = grouped(pairs, lambda one: (one.now.benchmark, one.now.agent)).values()
+    measured = [measure(Rule(text="mean", metric="mean", level=level), group) for group in groups]
+    metrics = [_measured_metrics(group, level) for group in groups]
+    families = 2 if any(metrics) else 1
+    either = _adjusted(measured, families)
+    p_worse = [min(1.0, families * p) for p in holm([one.tested.worse for one in measured])]
+    of_metrics = iter(_adjusted([one for some in metrics for one in some], families))
     return tuple(
-        _row(one, len(measured), p, p_worse, high_scores)
-        for one, p, p_worse in zip(measured, either, worse, strict=True)
+        _row(one, families * len(measured), p, worse, high_scores).model_copy(
+            update={"metrics": tuple(_metric(metric, next(of_metrics)) for metric in some)}
+        )
+        for one, p, worse, some in zip(measured, either, p_worse, metrics, strict=True)
     )
 
 
+def _adjusted(measured: Sequence[Measured], families: int) -> list[float]:
+    """Return the two-sided p of each, adjusted by Holm, and by Bonferroni for the number of families."""
+    return [min(1.0, families * p) for p in holm([_two_sided(one) for one in measured])]
+
+
+def _two_sided(measured: Measured) -> float:
+    """Return twice the smaller of the one-sided p."""
+    return min(1.0, 2 * min(measured.tested.worse, measured.tested.better))
+
+
 def _row(
-    measured: Measured, rows: int, p_value: float, p_worse: float, high_scores: Mapping[str, HighScore]
+    measured: Measured, comparisons: int, p_value: float, p_worse: float, high_scores: Mapping[str, HighScore]
 ) -> ComparedRow:
     pairs = measured.pairs
     before, now = [one.before for one in pairs], [one.now for one in pairs]
     first, benchmark = pairs[0], pairs[0].now.benchmark
     a, b = mean(measured.before), mean(measured.now)
     delta = difference(a, b)
-    interval = measured.interval()
+    # So that the interval is without 0 where the adjusted p is below alpha.
+    alpha = measured.rule.alpha
+    significant = p_value < alpha
+    share = _two_sided(measured) / p_value if significant and p_value else 1 / comparisons
+    interval = measured.interval(1 - alpha * share)
     high = high_scores.get(benchmark)
     return ComparedRow(
         benchmark=benchmark,
@@ -109,9 +129,9 @@ def _row(
         p_value=p_value,
         p_worse=p_worse,
         # In either direction, so at half the level each.
-        detectable=measured.detectable(2 * rows),
+        detectable=measured.detectable(2 * comparisons),
         winner=None if not delta else "b" if delta > 0 else "a",
-        significant=p_value < measured.rule.alpha,
+        significant=significant,
         a_pass_rate=mean([one.pass_rate for one in before]),
         b_pass_rate=mean([one.pass_rate for one in now]),
         a_cost=_mean(one.costs for one in before),
@@ -125,21 +145,19 @@ def _row(
         high_score=high,
         a_to_high=None if high is None else difference(high.score, a),
         b_to_high=None if high is None else difference(high.score, b),
-        metrics=_metrics(pairs, measured.rule.level),
     )
 
 
-def _metrics(pairs: Sequence[Pair], level: float) -> tuple[ComparedMetric, ...]:
+def _measured_metrics(pairs: Sequence[Pair], level: float) -> list[Measured]:
     """Return the metrics that scenarios have on both sides, sorted by name."""
-    series = {one.name: one for pair in pairs for one in pair.now.metrics}
-    rules = [Rule(text=name, metric="metric", name=name, level=level) for name in sorted(series)]
-    found = [one for rule in rules if (one := measure(rule, pairs)).pairs]
-    tested = [one.test() for one in found]
-    either = holm([min(1.0, 2 * min(one.worse, one.better)) for one in tested])
-    return tuple(_metric(one, series[str(one.rule.name)], p) for one, p in zip(found, either, strict=True))
+    names = sorted({one.name for pair in pairs for one in pair.now.metrics})
+    rules = [Rule(text=name, metric="metric", name=name, level=level) for name in names]
+    return [one for rule in rules if (one := measure(rule, pairs)).pairs]
 
 
-def _metric(measured: Measured, series: Series, p_value: float) -> ComparedMetric:
+def _metric(measured: Measured, p_value: float) -> ComparedMetric:
+    name = str(measured.rule.name)
+    series = next(one for pair in reversed(measured.pairs) if (one := pair.now.metric(name)) is not None)
     a, b = mean(measured.before), mean(measured.now)
     delta = difference(a, b)
     ahead = delta > 0 if not measured.less else delta < 0

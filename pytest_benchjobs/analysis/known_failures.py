@@ -9,6 +9,8 @@ from ..model.known_failure import KnownMode
 from ..model.result import Outcome, TrialResult
 from .trials import grouped
 
+ENOUGH = 5
+"""Number of passes that show that a failure is gone: one that passes half of the time has as many in 3 % of cases."""
 _RAN = (Outcome.PASSED, Outcome.FAILED)
 
 
@@ -27,7 +29,9 @@ class KnownTally:
     skipped: int = 0
     """Skipped by mode `skip`."""
     obsolete: tuple[str, ...] = ()
-    """Places of entries all of whose verdicts pass now: they can be removed."""
+    """Places of entries all of whose verdicts pass now, often enough: they can be removed."""
+    passing_once: tuple[str, ...] = ()
+    """Places of entries all of whose verdicts pass now, fewer than `ENOUGH` times: it may be luck."""
     mixed: tuple[str, ...] = ()
     """Places of entries of which some verdicts pass now, and others do not."""
 
@@ -42,12 +46,17 @@ def tally_known(results: Iterable[TrialResult]) -> KnownTally:
     expected = of_mode.get(KnownMode.EXPECTED_FAIL, [])
     outcomes = [result.outcome for result in expected]
     obsolete: list[str] = []
+    once: list[str] = []
     mixed: list[str] = []
     for place, group in grouped(expected, _place).items():
         ran = {result.outcome for result in group}
-        if Outcome.PASSED in ran and place is not None:
-            # An error may hide a failure, so this entry is not known to pass.
-            (obsolete if ran == {Outcome.PASSED} else mixed).append(place)
+        if Outcome.PASSED not in ran or place is None:
+            continue
+        if ran != {Outcome.PASSED}:  # an error may hide a failure, so this entry is not known to pass
+            mixed.append(place)
+            continue
+        times = grouped(group, lambda result: (result.benchmark, result.scenario, result.agent.label))
+        (obsolete if min(map(len, times.values())) >= ENOUGH else once).append(place)
     return KnownTally(
         expected=len(expected),
         failed=outcomes.count(Outcome.FAILED),
@@ -57,6 +66,7 @@ def tally_known(results: Iterable[TrialResult]) -> KnownTally:
         quarantined=len(of_mode.get(KnownMode.QUARANTINE, [])),
         skipped=len(of_mode.get(KnownMode.SKIP, [])),
         obsolete=tuple(obsolete),
+        passing_once=tuple(once),
         mixed=tuple(mixed),
     )
 

@@ -78,6 +78,8 @@ class Cell(NamedTuple):
     """What scorers measured in the attempts in `scores`, as far as known."""
     graded_in: tuple[str, ...] = (UNKNOWN,)
     """Keys of `PLACES`, sorted: where the attempts in `scores` were graded, as far as programs of scorers ran."""
+    reused: tuple[str, ...] = ()
+    """Jobs that attempts were reused from, sorted."""
 
     def metric(self, name: str) -> Series | None:
         """Return the values of a metric; None without any."""
@@ -233,6 +235,7 @@ def _cell(key: Key, rows: Sequence[PairRow]) -> Cell:
         threshold=first.threshold if first is not None else 1.0,
         metrics=_series(metrics),
         graded_in=tuple(sorted(places)),
+        reused=tuple(sorted({row.reused for row in kept if row.reused is not None})),
     )
 
 
@@ -264,6 +267,7 @@ def _only(row: PairRow) -> Cell:
             threshold,
             _series((metrics,)) if graded and metrics is not None else (),
             _place(graded_in) if graded else (),
+            () if reused is None else (reused,),
         )
     )
 

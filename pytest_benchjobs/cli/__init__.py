@@ -8,6 +8,7 @@ but `plugin`. Start with `run.py`, or with `cancel.py` for a command without pyt
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from collections.abc import Sequence
@@ -26,6 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # A name that the terminal's encoding lacks must not fail the command.
         getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
     try:
+        _refuse_empty(sys.argv[1:] if arguments is None else arguments)
         status = benchjobs.main(args=arguments, prog_name="benchjobs", standalone_mode=False)
         # Report an error of stdout here, before the interpreter does at exit. `sys.stdout` may be None.
         print(end="", flush=True)  # noqa: T201
@@ -50,6 +52,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _close_stdout()
         _fail(f"stdout: cannot be written: {error.strerror}", 1)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _refuse_empty(words: Sequence[str]) -> None:
+    """Refuse an argument that is empty, as by a variable that is not set. What follows `--` is for pytest.
+
+    Raises:
+        UsageError: there is one; the message has its option.
+    """
+    import click
+
+    before = ""
+    for word in itertools.takewhile("--".__ne__, words):
+        option, equals, value = word.partition("=") if word.startswith("--") else (before, "=", word)
+        if equals and not value.strip():
+            name = option if option.startswith("-") else "an argument"
+            raise click.UsageError(f"{name}: it is empty; give a value, or leave it out")
+        before = word
 
 
 def _close_stdout() -> None:

@@ -25,7 +25,7 @@ from ..settings.env_file import read_env_file
 from ..settings.secret_store import find
 from ..store.bundle import JobBundle, new_job_id
 from ..store.reproducibility import redact_arguments
-from ..trial.secrets import is_unmistakable, others_of_host, together
+from ..trial.secrets import others_of_host, together, unmistakable
 from ._output import emit
 from ._pytest_call import Call
 
@@ -171,7 +171,7 @@ def _refuse_secrets(call: Call) -> None:
     secrets = _secrets_of(call)
     for before, argument in itertools.pairwise(("", *redact_arguments(call.arguments))):
         for name, secret in secrets.items():
-            if is_unmistakable(secret) and secret in argument:
+            if secret in argument:
                 option = argument.partition("=")[0] if argument.startswith("--") else before
                 blame = "an argument" if secret in option else option or "an argument"
                 raise click.UsageError(
@@ -197,6 +197,6 @@ def _secrets_of(call: Call) -> dict[str, str]:
             with contextlib.suppress(InputError):
                 if (found := find(name)) is not None:
                     given[variable] = found.value
-        return together(given, others_of_host())
+        return unmistakable(together(given, others_of_host()))
     finally:
         undo()

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
 import click
 
 from ..store.project import default_directory
 
-FILE = click.Path(dir_okay=False, path_type=Path)
-DIRECTORY = click.Path(file_okay=False, path_type=Path)
+
+class GivenPath(click.Path):
+    """A path that need not exist, but can."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return it as a `Path`."""
+        found = super().convert(value, param, ctx)
+        try:
+            os.lstat(found)
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except (OSError, ValueError) as error:
+            self.fail(f"{value[:100]!r}: {getattr(error, 'strerror', None) or error}", param, ctx)
+        return found
+
+
+FILE = GivenPath(dir_okay=False, path_type=Path)
+DIRECTORY = GivenPath(file_okay=False, path_type=Path)
 
 
 directory_option = click.option(

@@ -20,8 +20,8 @@ from ..settings.call import Said, Written, split, words
 from ..settings.setting import texts_of
 from ..settings.table import BY_NAME
 from ..store.bundle import new_job_id
-from ..store.redact import looks_secret
 from ..store.reproducibility import ini_variables
+from ..system.redact import looks_secret
 from ._output import emit
 
 _ENV = BY_NAME["env"]

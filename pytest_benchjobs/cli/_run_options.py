@@ -16,6 +16,7 @@ from ..settings.parse import parse
 from ..settings.setting import Setting, texts_of
 from ..settings.table import BY_FLAG, BY_NAME, EVERY, GROUPS, SETTINGS
 from ..store.project import default_directory, directory_of, rootdir
+from ..system.paths import exists
 from ._directory import DIRECTORY
 from ._pytest_call import Call
 
@@ -311,7 +312,7 @@ def _named_elsewhere(options: Mapping[str, Any]) -> bool:
     files = [here / options["job_file"]] if options["job_file"] is not None else []
     places = (argument.partition("::")[0] for argument in options["rest"] if not argument.startswith("-"))
     return names_benchmarks(options["profile"], files, options["rootdir"] or rootdir(), here) or any(
-        Path(place).exists() for place in places
+        exists(place) for place in places
     )
 
 

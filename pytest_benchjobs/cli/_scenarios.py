@@ -12,9 +12,10 @@ import click
 
 from ..model.environ import HOST
 from ..model.errors import InputError
-from ..sources import HOLDS_NONE, did_you_mean, find_sources, python_files
+from ..sources import HOLDS_NONE, did_you_mean, find_sources, open_source, python_files
 from ..store.project import benchmark_directories
 from ..store.text import clean, one_line
+from ..system.paths import exists, is_directory, is_file
 from ..system.units import size
 
 if TYPE_CHECKING:
@@ -72,8 +73,8 @@ def places(whats: Sequence[str]) -> list[Named]:
     if whats:
         return [Named.read(text) for text in whats]
     root, *directories = benchmark_directories()
-    own = [path for path in sorted(root.glob("*.bench.*")) if path.is_file()]
-    found = [os.path.relpath(path) for path in (*own, *directories) if path.exists()]
+    own = [path for path in sorted(root.glob("*.bench.*")) if open_source(path) is not None]
+    found = [os.path.relpath(path) for path in (*own, *filter(exists, directories))]
     if not found:
         raise click.ClickException(
             "there are no benchmarks here: name a PATH or a NAME, or write one with `benchjobs init`"
@@ -109,11 +110,11 @@ def sources(place: str) -> Sequence[Source]:
         ClickException: there is no such benchmark, or it is not on this machine.
     """
     path = Path(place)
-    if path.suffix == ".py" and path.is_file():
+    if path.suffix == ".py" and is_file(path):
         from ..sources.python_file import benchmarks_at
 
         return benchmarks_at(path.absolute())
-    if path.exists() or place.endswith((".yaml", ".yml", ".toml", ".py")) or place.startswith("."):
+    if exists(path) or place.endswith((".yaml", ".yml", ".toml", ".py")) or place.startswith("."):
         return _at(path)
     if own := [source for source in _own() if source.benchmark == place]:
         return own
@@ -135,7 +136,7 @@ def _at(path: Path) -> Sequence[Source]:
         InputError: there is none, or something in a file is wrong.
     """
     own: list[Source] = [*find_sources(path.absolute())]
-    if path.is_dir():
+    if is_directory(path):
         from ..sources.python_file import benchmarks_at
 
         for file in python_files(path.absolute()):
@@ -149,7 +150,7 @@ def _own() -> Iterator[Source]:
     """Yield the sources in the directories of benchmarks that can be read."""
     root, *directories = benchmark_directories()
     for path in (*sorted(root.glob("*.bench.*")), *directories):
-        if not path.exists():
+        if not exists(path):
             continue
         for source in find_sources(path):
             try:

@@ -70,7 +70,12 @@ def ab(*, a: str, b: str, print_command: bool, output: str, **options: Any) -> i
 def _config(options: Mapping[str, Any]) -> GateConfig:
     if options["agents"]:
         raise click.UsageError("--agent: --a and --b name the agents")
-    if options["baseline"] is not None or options["require_baseline"] or options["first_run"]:
+    if (
+        options["baseline"] is not None
+        or options["anchor"] is not None
+        or options["require_baseline"]
+        or options["first_run"]
+    ):
         raise click.UsageError("--baseline: side A is the baseline of side B")
     if options["until_decided"] or options["confirm"] is not None:
         raise click.UsageError(

@@ -9,6 +9,7 @@ import click
 
 from ..model.errors import InputError
 from ..model.job import JobRecord
+from ..system.paths import exists
 from ._earlier_job import REUSE, call_again, call_options, find_earlier, launch
 from ._pytest_call import said_of
 from ._run_options import VariadicCommand, changed_settings, setting_options
@@ -46,4 +47,4 @@ def _paths(record: JobRecord) -> list[str]:
     if record.invocation is None:
         return []
     words = (word for word in said_of(record).rest if not word.startswith("-"))
-    return [word for word in words if (record.invocation.directory / word.partition("::")[0]).exists()]
+    return [word for word in words if exists(record.invocation.directory / word.partition("::")[0])]

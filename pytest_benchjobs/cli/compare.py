@@ -214,6 +214,7 @@ def _compared(
     """Compare two sides, each given by its spec, its name and a pattern of its agents."""
     from ..analysis.comparison import compare as compare_sides
     from ..analysis.stored_sides import narrowed, stored_side
+    from ..job.changed import about_readings
     from ..store.reader import HistoryReader
 
     with HistoryReader.of(directory) as history:
@@ -224,7 +225,9 @@ def _compared(
             side, more = stored_side(history, directory, spec)
             found.append(narrowed(side, name, pattern, benchmarks))
             notes += more
-    return compare_sides(*found, notes=tuple(notes), **settings)
+    made = compare_sides(*found, notes=tuple(notes), **settings)
+    read = about_readings(directory, {row.benchmark for row in made.rows}, made.b.jobs, made.a.jobs)
+    return made.model_copy(update={"notes": (*made.notes, *read)})
 
 
 def _warn_of_death(history: HistoryReader, directory: Path, spec: str) -> None:

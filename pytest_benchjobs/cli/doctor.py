@@ -14,7 +14,7 @@ import click
 from ..model.errors import InfrastructureError, InputError
 from ..store.layout import Layout
 from ..store.text import one_line
-from ._directory import directory_option
+from ._directory import GivenPath, directory_option
 from ._output import emit, output_option
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _STEP = 1.0
 
 
 @click.command()
-@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, type=GivenPath(path_type=Path))
 @click.option(
     "--agent", "agents", multiple=True, metavar="AGENT", help="Also check the keys of this agent; repeatable."
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -132,13 +133,13 @@ def _baseline(
     """
     if config.baseline is None:
         return None
-    from ..analysis.baseline.resolve import resolve, usable
+    from ..analysis.baseline.resolve import resolve, with_anchor
 
     root = Path.cwd()
     if not here and record.invocation is not None and record.invocation.rootdir.is_dir():
         root = record.invocation.rootdir
-    found = resolve(config.baseline, history=history, directory=directory, root=root, job=record)
-    return usable(found, config, flag_of("first_run"))
+    find = functools.partial(resolve, history=history, directory=directory, root=root, job=record)
+    return with_anchor(config, find, flag_of("first_run"))
 
 
 def _judged(

@@ -9,13 +9,14 @@ from pathlib import Path
 import click
 
 from ..store.text import clean
+from ._directory import GivenPath
 from ._output import say
 
 BENCHMARKS = "benchmarks"
 
 
 @click.command()
-@click.argument("directory", type=click.Path(file_okay=False, path_type=Path), default=".")
+@click.argument("directory", type=GivenPath(file_okay=False, path_type=Path), default=".")
 @click.option(
     "--agent",
     metavar="NAME=./PATH",

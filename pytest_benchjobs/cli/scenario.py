@@ -13,6 +13,7 @@ from ..model.errors import InputError, InputErrors
 from ..report.table import Column, render, width
 from ..report.units import counted
 from ..store.text import one_line
+from ._directory import GivenPath
 from ._output import emit, output_option, say
 from ._run_options import VariadicCommand, check_attempts_option, check_directory_option
 from ._scenarios import (
@@ -42,7 +43,7 @@ def scenario() -> None:
 @click.option(
     "--in",
     "manifest",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=GivenPath(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Manifest it goes to.  [default: the only one in benchmarks/, else a new one]",
 )
@@ -251,7 +252,7 @@ def _mistakes(named: Sequence[Named]) -> tuple[list[str], int]:
 @click.argument("path", type=click.Path(exists=True, path_type=Path), metavar="FILE|DIRECTORY")
 @click.option(
     "--to",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=GivenPath(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Manifest to write.  [default: benchmarks/NAME.bench.yaml]",
 )

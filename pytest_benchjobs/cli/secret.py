@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import click
 
-from ..store.redact import Redactor
+from ..system.redact import Redactor
 from ._output import emit, output_option
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 from ..model.ending import Ending
@@ -50,6 +52,8 @@ class Spending:
         self.cost_known = True
         self.doubtful = Doubt()
         """Upper bound of what incomplete calls used beside what they reported."""
+        self._broken_off = Doubt()
+        """The part of it that is of calls which their endpoints broke off."""
         self.running = 0
         """Calls under way."""
         self.carries = False
@@ -61,10 +65,13 @@ class Spending:
         """Tokens sent and received, as far as known."""
         return (self._tokens["input"] or 0) + (self._tokens["output"] or 0)
 
-    def add(self, tokens: Tokens, cost: float | None, most: Doubt | None = None) -> None:
+    def add(
+        self, tokens: Tokens, cost: float | None, most: Doubt | None = None, *, broken_off: bool = False
+    ) -> None:
         """Add a call that is over, with the tokens it reported; `cost` is None if unknown.
 
         `most` is an upper bound of its usage, if it was not answered completely: the report is incomplete then.
+        `broken_off`: the endpoint is the reason.
         """
         self.calls += 1
         for name in _COUNTS:
@@ -75,6 +82,8 @@ class Spending:
         self.cost_known &= cost is not None and most is None
         if most is not None:
             self.doubtful = self.doubtful.plus(most, tokens.total or 0, cost or 0.0)
+            if broken_off:
+                self._broken_off = self._broken_off.plus(most, tokens.total or 0, cost or 0.0)
         cost_before, tokens_before = self._largest or (0.0, 0)
         self._largest = max(cost_before, cost or 0.0), max(tokens_before, tokens.total or 0)
 
@@ -99,6 +108,7 @@ class Spending:
             "cost": self.cost,
             "cost_known": self.cost_known,
             "doubtful": dataclasses.asdict(self.doubtful),
+            "broken_off": dataclasses.asdict(self._broken_off),
             "carries": self.carries,
         }
 
@@ -106,7 +116,7 @@ class Spending:
         """Continue an earlier try, or an earlier turn (`within_try`): a trial has one limit for all its tries."""
         self._tokens = {name: before["tokens"][name] for name in _COUNTS}
         self.calls, self.cost, self.cost_known = before["calls"], before["cost"], before["cost_known"]
-        self.doubtful = Doubt(**before["doubtful"])
+        self.doubtful, self._broken_off = Doubt(**before["doubtful"]), Doubt(**before["broken_off"])
         self.carries = before["carries"] if within_try else self.calls > 0 or self.doubtful.calls > 0
 
     def reached(self) -> str | None:
@@ -126,6 +136,19 @@ class Spending:
         if limits.max_calls is not None and self.calls >= limits.max_calls:
             return f"the {self._whose}'s limit of {limits.max_calls} calls is reached"
         return None
+
+    @property
+    def reached_by_doubt(self) -> bool:
+        """True if a limit is used up only by what calls may have used that their endpoints broke off."""
+        limits, known = self.limits, self.doubtful
+        cost = self.cost + known.cost - self._broken_off.cost
+        tokens = self.tokens + known.tokens - self._broken_off.tokens
+        return (
+            self.reached() is not None
+            and (limits.max_cost_usd is None or cost < limits.max_cost_usd)
+            and (limits.max_tokens is None or tokens < limits.max_tokens)
+            and (limits.max_calls is None or self.calls < limits.max_calls)
+        )
 
     def has_room(self, ours: int) -> bool:
         """True unless one more call now might break a limit that waiting would keep.
@@ -156,24 +179,29 @@ class Turnstile:
         self._job = job
         self._waiting: list[asyncio.Future[None]] = []
 
-    async def enter(self, trial: Spending) -> tuple[Ending, str] | None:
+    async def enter(
+        self, trial: Spending, held: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
+    ) -> tuple[Ending, str] | None:
         """Wait until the call may be made, and count it as running; or return the limit that is reached.
 
         The agent is responsible for reaching the trial's own limit, unless an earlier try, which ended in an error,
-        used part of it. Each call that entered has to `leave`.
+        used part of it, or calls that endpoints broke off may have. Each call that entered has to `leave`. `held` is
+        the context of the wait.
         """
         while True:
             if reached := self._job.reached():
                 return Ending.BUDGET, reached
             if reached := trial.reached():
-                return Ending.BUDGET if trial.carries else Ending.TRIAL_LIMIT, reached
+                excused = trial.carries or trial.reached_by_doubt
+                return Ending.BUDGET if excused else Ending.TRIAL_LIMIT, reached
             if self._job.has_room(trial.running) and trial.has_room(trial.running):
                 trial.running += 1
                 self._job.running += 1
                 return None
             change = asyncio.get_running_loop().create_future()
             self._waiting.append(change)
-            await change
+            with held():
+                await change
 
     def leave(self, trial: Spending) -> None:
         """Note that a call is over and its cost is counted."""

@@ -30,11 +30,14 @@ from ..model.environ import program_environment
 from ..model.errors import GatewayLost, InputError, ResultsUnwritable
 from ..model.quota import OnQuota
 from ..model.usage import Usage
+from ..system.cutting import end_of
+from ..system.paths import is_directory
 from .prices import load_prices
+from .scrub import Scrubber, scrubber
 
 _BACKLOG = 4096
 _LONGEST_ADDRESS = 90  # of a unix socket: 108 bytes on Linux, 104 on macOS, less what is added for a route
-_CLOSE_TIMEOUT = 20.0
+_CLOSE_TIMEOUT = 35.0  # with the gateway's own call of an endpoint
 _LOST_TIMEOUT = 1.0
 _LOOK_UP = 0.2
 _END_TIMEOUT = 5.0
@@ -143,10 +146,10 @@ class Upstream:
     endpoint: Endpoint
     key: str | None = dataclasses.field(repr=False)
 
-    def scrub(self, data: bytes) -> bytes:
-        """Copy without the key, which some endpoints quote when they refuse it, of the same length."""
-        key = (self.key or "").encode()
-        return data.replace(key, b"*" * len(key)) if key and key in data else data
+    @property
+    def scrubber(self) -> Scrubber:
+        """What keeps the key from agents."""
+        return scrubber(self.key)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -161,20 +164,26 @@ class RouteReport:
     """Message of the endpoint, or of the limit, for that ending; one line, without secrets."""
     models: Mapping[str, int]
     """Model, as its endpoint names it -> calls; in the order of their first calls."""
-    unpriced: tuple[str, ...]
-    """Called models without a price."""
+    unknown: Mapping[str, int]
+    """Reason why the cost of calls is unknown -> calls."""
     job_stopped: Ending | None
     """BUDGET or QUOTA when the whole job has to end."""
     job_message: str | None = None
     """Reason, in one line."""
     waited: float = 0.0
     """Seconds for which the endpoint was silent before the agent gave up the last call. 0: it has answered since."""
+    answered: int = 0
+    """Calls that were answered completely."""
+    answers_others: bool = False
+    """Since the last failure the endpoint has answered another trial, or the gateway's own call."""
+    held: float = 0.0
+    """Seconds for which the gateway held the agent's calls."""
     refused: tuple[str, ...] = ()
     """Models whose calls were refused."""
     taken_out: tuple[str, ...] = ()
     """Tools of the endpoint that were taken out of requests, which only offered them."""
     unfinished: int = 0
-    """Calls that were sent and not answered completely, so their cost is unknown."""
+    """Calls that were sent and did not say what they used, so their cost is unknown."""
     at_most: float | None = None
     """Upper bound in USD of all calls, incomplete ones included; None: there is no bound."""
     changed: tuple[str, ...] = ()
@@ -188,7 +197,7 @@ class RouteReport:
     def read(cls, said: Mapping[str, Any]) -> RouteReport:
         """Read the report of a gateway, which `accounting` wrote."""
         endings = {name: said[name] and Ending(said[name]) for name in ("ending", "job_stopped")}
-        names = {name: tuple(said[name]) for name in ("unpriced", "refused", "taken_out", "changed")}
+        names = {name: tuple(said[name]) for name in ("refused", "taken_out", "changed")}
         return cls(**{**said, **endings, **names, "usage": Usage.model_validate(said["usage"])})
 
 
@@ -265,6 +274,12 @@ class Route:
         self._listen()
         pid: int | None = self._said.get("pid")
         return pid
+
+    def held(self) -> float:
+        """Return the seconds so far for which the gateway has held the agent's calls. Never waits."""
+        self._listen()
+        seconds, since = self._said.get("held", (0.0, None))
+        return float(seconds + (0.0 if since is None else time.monotonic() - since))
 
     def stop_asked(self) -> bool:
         """True if the agent has to be ended: all further calls will fail, a limit is reached, or the gateway is gone.
@@ -406,7 +421,7 @@ def _check(settings: GatewaySettings) -> None:
         load_prices(settings.prices)
     if settings.record is not None and settings.replay is not None:
         raise InputError("traffic cannot be recorded while it is replayed; leave one of the two out")
-    if settings.replay is not None and not settings.replay.is_dir():
+    if settings.replay is not None and not is_directory(settings.replay):
         raise InputError("there is no recorded traffic here", path=settings.replay)
     if settings.record is not None:
         try:
@@ -462,8 +477,8 @@ def _written(value: Path | Endpoint | Usage) -> object:
 def _lost(address: str, error: Exception | None) -> GatewayLost:
     why = "" if error is None else f": {error}"
     try:
-        words = Path(address).with_name(_LOG).read_bytes()[-_LOG_TAIL:].decode("utf-8", "replace").split()
+        said = Path(address).with_name(_LOG).read_bytes()
     except OSError:
-        words = []
-    said = f"; its last output: {' '.join(words)}" if words else ""
-    return GatewayLost(f"the model gateway is not running{why}{said}")
+        said = b""
+    words = " ".join(end_of(said, _LOG_TAIL).decode("utf-8", "replace").split())
+    return GatewayLost(f"the model gateway is not running{why}{words and '; its last output: '}{words}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import functools
+import math
 import time
 from collections.abc import Callable, Mapping
 
@@ -14,23 +15,27 @@ from aiohttp.http import HttpVersion11
 from ..model.ending import Ending
 from ..model.endpoint import Wire
 from ..store.text import one_line
+from ..system.cutting import beginning_of
 from . import failures
-from .accounting import TrialState
+from .accounting import TrialState, without_limit
 from .budget import Doubt
 from .client import Upstream
 from .connections import Connections
 from .failures import Failure
 from .job import Job
+from .liveness import Line
 from .meter import Meter, Reading, UsageRemover
 from .outgoing import Outgoing, headers
-from .prices import at_rate
 from .record import NOBODY_WAITED, Recorded, Recording, Replay
+from .tiers import at_rate, rate
 from .tokens import Tokens
 from .upstream import Answer, Asking, Cut, pieces
 from .wires import Call, error_body
 
 NO_RETRY = {"x-should-retry": "false"}
 _LONGEST_MODEL = 200
+_KEPT = 5.0
+"""Seconds. An agent that gives up a call sooner does so for a reason of its own."""
 
 
 class Exchange:
@@ -53,16 +58,21 @@ class Exchange:
         self._outgoing = outgoing
         self._request = request
         self._keep: Callable[[Recorded], None] | None = None
-        self._model = outgoing.model and outgoing.model[:_LONGEST_MODEL]
+        self._model = outgoing.model and beginning_of(outgoing.model, _LONGEST_MODEL)
         self._body = outgoing.content
         self._adds_usage = outgoing.with_usage is not None
         self._asked_at: float | None = None
         """Time when the endpoint was asked, in seconds since the epoch; None: it was not."""
         sent = headers(request.headers, body=call.method != "GET")
-        self._asking = Asking(job, connections, target, call, sent)
+        self._asking = Asking(job, connections, target, call, sent, state.holding)
+        self._line = Line(target, call, outgoing.model or "")
 
     async def run(self, recording: Recording | None, replay: Replay | None) -> web.StreamResponse:
         """Answer the agent, from a recording if one is replayed, and record the call if asked to."""
+        with self._state.holding.call():
+            return await self._run(recording, replay)
+
+    async def _run(self, recording: Recording | None, replay: Replay | None) -> web.StreamResponse:
         if recording is not None:
             try:
                 number = recording.number()
@@ -89,25 +99,28 @@ class Exchange:
         """Wait until the call may be made, or return why it must not be. A call that may has to leave the turnstile."""
         if self._state.unmeterable:
             return Failure(Ending.BUDGET, self._state.unmeterable)
-        outgoing = self._outgoing
-        model = at_rate(self._model or "", outgoing.rate)
-        if self._state.limits_cost and not self._job.prices.known(self._target.endpoint.provider, model):
-            # A more expensive rate, or a model other than the trial's own, is the agent's choice.
-            chosen = outgoing.rate is not None or not outgoing.own
-            why = self._state.without_price(model or "a model without a name")
+        endpoint, model, asked = self._target.endpoint, self._model or "", rate(self._outgoing.tiers, {})
+        known = functools.partial(self._job.prices.known, endpoint.provider, model, public=endpoint.public)
+        if self._state.limits_cost and not known(asked):
+            # Another rate than the standard one, or a model other than the trial's own, is the agent's choice.
+            chosen = asked is not None or not self._outgoing.own
+            why = without_limit(f"no price for {at_rate(model, asked) or 'a model without a name'}")
             return Failure(Ending.REFUSED if chosen else Ending.BUDGET, why)
-        reached = await self._job.turnstile.enter(self._state.spending)
+        reached = await self._job.turnstile.enter(self._state.spending, self._state.holding.held)
         return None if reached is None else Failure(*reached)
 
     async def _exchange(self, replay: Replay | None) -> web.StreamResponse:
         try:
             answer = await self._answer(replay)
         except asyncio.CancelledError:
-            self._note_silence()
-            self._settle_unanswered(self._asking.unanswered + self._asking.sent)
+            self._note_given_up()
+            self._settle_unanswered(self._asking.unanswered, broken_off=True)
+            self._settle_unanswered(int(self._asking.sent), broken_off=self._asking.silent() >= _KEPT)
+            self._settle_discarded()
             self._record(NOBODY_WAITED, {}, [], cut=self._asking.sent)
             raise
-        self._settle_unanswered(self._asking.unanswered)
+        self._settle_unanswered(self._asking.unanswered, broken_off=True)
+        self._settle_discarded()
         if answer.status == NOBODY_WAITED:
             self._settle_unanswered(int(self._asking.sent))
             self._hang_up()
@@ -166,8 +179,7 @@ class Exchange:
             hint = f"no key was sent to {endpoint.base_url}; name one with {endpoint.provider}_key_variable"
             failure = dataclasses.replace(failure, message=f"{failure.message} ({hint})")
         if self._call.metered:
-            self._state.failed(failure)
-            self._note_quota(failure)
+            await self._note_failed(failure, for_good=True)
         else:
             self._state.impatient |= failure.again
         # The agent should neither retry, nor wait for as long as the endpoint asked the gateway to.
@@ -220,58 +232,106 @@ class Exchange:
             # Some agents hang up as soon as they have read the last event: that answer is complete.
             whole = cut is None and (not hung_up or (reading is not None and reading.finished))
             if hung_up and not whole:
-                self._note_silence()
+                self._note_given_up()
             if whole and not hung_up and (reading is None or reading.error is None):
                 answer.keep()
             if reading is not None:
-                self._settle(reading, whole, cut)
+                kept = hung_up and self._asking.silent() >= _KEPT
+                self._count(reading, whole, broken_off=kept or cut is not None)
+                failure = _failure(reading, whole, cut)
+                if failure is not None:
+                    await self._note_failed(failure, for_good=failure.ending is Ending.QUOTA and not hung_up)
+                elif whole:
+                    self._note_succeeded()
             self._record(answer.status, answer.headers, chunks, cut=not whole)
         return response
 
-    def _settle_unanswered(self, count: int) -> None:
-        """Count requests that reached the endpoint and got no answer."""
+    def _settle_unanswered(self, count: int, *, broken_off: bool = False) -> None:
+        """Count requests that reached the endpoint and got no answer; `broken_off`: because of the endpoint."""
         for _ in range(count if self._call.metered else 0):
-            provider = self._target.endpoint.provider
-            asked = self._model and at_rate(self._model, self._outgoing.rate)
-            self._state.answered(provider, None, asked, Tokens(), self._most())
+            self._add(Tokens(), "did not finish", broken_off=broken_off)
 
-    def _most(self) -> Doubt:
-        """Upper bound of the usage of a call that did not report it."""
-        tokens, cost = self._outgoing.most(self._target.endpoint.provider, self._job.prices)
-        return Doubt(1, tokens, cost or 0.0, bounded=cost is not None)
+    def _settle_discarded(self) -> None:
+        """Count answers that were no good, in whose place another was asked for."""
+        for seconds in self._asking.discarded:
+            self._add(Tokens(), "had an answer that was no good", seconds=seconds, broken_off=True)
 
-    def _settle(self, reading: Reading, whole: bool, cut: str | None) -> None:
+    def _add(
+        self,
+        tokens: Tokens,
+        lack: str | None,
+        reading: Reading | None = None,
+        seconds: float = math.inf,
+        *,
+        broken_off: bool = False,
+    ) -> None:
+        """Count a call with its reported usage.
+
+        `lack` and `broken_off` as of `TrialState.answered`, `seconds` of `Outgoing.most`.
+        """
+        endpoint, reading = self._target.endpoint, reading or Reading()
+        at = rate(self._outgoing.tiers, reading.told)
+        most: Doubt | None = None
+        if lack is not None or tokens.input is None or tokens.output is None:
+            bound = self._outgoing.most(
+                endpoint.provider, self._job.prices, at, public=endpoint.public, seconds=seconds
+            )
+            most = Doubt(1, bound[0], bound[1] or 0.0, bounded=bound[1] is not None)
+        self._state.answered(
+            endpoint.provider,
+            reading.model,
+            self._model,
+            tokens,
+            most,
+            lack=lack,
+            rate=at,
+            public=endpoint.public,
+            broken_off=broken_off,
+        )
+
+    def _count(self, reading: Reading, whole: bool, *, broken_off: bool) -> None:
         tokens = reading.tokens(self._call.kind)
-        most = None if whole else self._most()
-        named, asked = (name and at_rate(name, self._outgoing.rate) for name in (reading.model, self._model))
-        self._state.answered(self._target.endpoint.provider, named, asked, tokens, most)
-        if cut is not None:
-            message = f"the answer was cut off: {one_line(cut, 200)}"
-            self._state.failed(Failure(Ending.ENDPOINT_DOWN, message), for_good=False)
-        elif reading.error is not None:
-            failure = failures.of_event(reading.error, time.time())
-            self._state.failed(failure, for_good=failure.ending is Ending.QUOTA)
-            self._note_quota(failure)
-        elif reading.hollow:
-            failure = failures.of_rubbish(200, "the answer is empty")
-            self._state.failed(failure, for_good=False)
-        elif reading.refused is not None and whole:
-            message = f"the model refused to answer: {reading.refused}"
-            self._state.failed(Failure(Ending.REFUSED, message), for_good=False)
-        elif whole:
-            self._state.succeeded()
-            if self._asked_at is not None:
-                self._job.quotas.note_answered(self._target, self._asked_at)
+        if not whole:
+            self._add(tokens, "did not finish", reading, broken_off=broken_off)
+        elif reading.owing:
+            self._add(tokens, "ended with an error", reading, self._asking.took(), broken_off=True)
+        elif reading.refused is not None and tokens.total is None:
+            self._add(tokens, "were refused and did not report what they used", reading, self._asking.took())
+        else:
+            self._add(tokens, None, reading)
 
-    def _note_quota(self, failure: Failure) -> None:
-        """Note a used-up quota. That of a recording is not waited for."""
-        if failure.ending is Ending.QUOTA and (self._job.replay is None or self._job.quotas.ends_job):
+    def _note_succeeded(self) -> None:
+        self._state.succeeded(self._line)
+        if self._asked_at is not None:
+            self._job.quotas.note_answered(self._target, self._asked_at)
+
+    async def _note_failed(self, failure: Failure, *, for_good: bool) -> None:
+        """Note that the endpoint failed a call, and its quota, if that is used up for others, too.
+
+        The quota of a recording is not waited for.
+        """
+        if failure.ending is Ending.QUOTA and self._asked_at is not None:
+            if for_good and await self._state.confirm_quota(self._line):
+                self._job.quotas.note_used_up(self._target, failure)
+            else:
+                failure, for_good = dataclasses.replace(failure, ending=Ending.ENDPOINT_DOWN), False
+        elif failure.ending is Ending.QUOTA and self._job.quotas.ends_job:
             self._job.quotas.note_used_up(self._target, failure)
+        self._state.failed(failure, self._line, for_good=for_good)
 
-    def _note_silence(self) -> None:
-        """Note for how long the endpoint had been silent when the agent gave up."""
-        if self._call.metered:
-            self._state.gave_up(self._asking.silent())
+    def _note_given_up(self) -> None:
+        """Note what kept the agent waiting for the call that it gave up."""
+        asking, state = self._asking, self._state
+        if not self._call.metered:
+            return
+        if asking.failure is not None:
+            state.failed(asking.failure, self._line, for_good=False)
+        state.gave_up(asking.silent(), self._line)
+        if (kept := asking.kept()) >= _KEPT:
+            message = (
+                f"the agent gave up a call that had waited {kept:.0f} s for its turn, or the end of a pause"
+            )
+            state.failed(Failure(Ending.GATEWAY, message), for_good=False)
 
     def _hang_up(self) -> None:
         """Close the agent's connection in the middle, as the endpoint closed the gateway's."""
@@ -285,6 +345,19 @@ class Exchange:
             self._keep(Recorded(status, headers, tuple(chunks), cut))
         except OSError as problem:
             self._state.fault = f"the traffic could not be recorded: {problem}"
+
+
+def _failure(reading: Reading, whole: bool, cut: str | None) -> Failure | None:
+    """Failure of an answer that had begun well; None if it is none."""
+    if cut is not None:
+        return Failure(Ending.ENDPOINT_DOWN, f"the answer was cut off: {one_line(cut, 200)}")
+    if reading.error is not None:
+        return failures.of_event(reading.error, time.time())
+    if reading.hollow:
+        return failures.of_rubbish(200, "the answer is empty")
+    if reading.refused is not None and whole:
+        return Failure(Ending.REFUSED, f"the model refused to answer: {reading.refused}")
+    return None
 
 
 def error(

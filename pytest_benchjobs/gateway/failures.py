@@ -6,11 +6,15 @@ import dataclasses
 import json
 import math
 import re
+import socket
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from aiohttp.http_exceptions import ContentEncodingError
+
 from ..model.ending import Ending
 from ..store.text import one_line
+from ..system.cutting import beginning_of
 from ..system.http import retry_after
 from .hard_quota import back_at, is_quota
 from .wires import tables
@@ -18,6 +22,12 @@ from .wires import tables
 _MESSAGE_LENGTH = 300
 _SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
 _LONGEST_WAIT = 86_400.0
+_PASSING = (408, 409, 425, 429)
+"""Statuses below 500 after which a retry may succeed."""
+_ANSWERS = ("choices", "content", "output", "candidates")
+_STATUSES = {Ending.RATE_LIMITED: 429, Ending.QUOTA: 402, Ending.REFUSED: 400}
+_DATA = re.compile(rb"^data: ?(.*?)\r?$", re.MULTILINE)
+_EVENT_END = re.compile(rb"\n\r?\n|\r\r")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -41,11 +51,11 @@ def of_response(status: int, headers: Mapping[str, str], body: bytes, now: float
     `headers` have lower-case names; `now` is in seconds since the epoch.
     """
     error = _error(body)
-    text = body[:4096].decode("utf-8", "replace")
+    text = beginning_of(body, 4096).decode("utf-8", "replace")
     message = f"{status}: {one_line(_message(error) or text, _MESSAGE_LENGTH)}"
     if status < 400:
         return Failure(Ending.ENDPOINT_DOWN, f"{message} (a redirection; give the address it leads to)")
-    again = status in (408, 425, 429) or status >= 500
+    again = status in _PASSING or status >= 500
     if is_quota(status, headers, error, set(_words(error))):
         back = back_at(headers, error, now, _wait(headers, error, now))
         return Failure(Ending.QUOTA, message, back_at=back)
@@ -57,14 +67,34 @@ def of_event(error: Mapping[str, Any], now: float) -> Failure:
     """Failure that an answer reports after it began with 200."""
     words = set(_words(error))
     message = one_line(_message(error) or str(dict(error)), _MESSAGE_LENGTH)
-    code = error.get("code")
-    if is_quota(code if isinstance(code, int) else 200, {}, error, words):
+    status = _told_status(error)
+    if is_quota(status or 200, {}, error, words):
         return Failure(Ending.QUOTA, message, back_at=back_at({}, error, now))
     if any("rate_limit" in word or word == "RESOURCE_EXHAUSTED" for word in words):
-        return Failure(Ending.RATE_LIMITED, message)
+        return Failure(Ending.RATE_LIMITED, message, again=True)
     if any("invalid_request" in word or word in ("INVALID_ARGUMENT", "invalid_prompt") for word in words):
         return Failure(Ending.REFUSED, message)
-    return Failure(Ending.ENDPOINT_DOWN, message)
+    ending = Ending.ENDPOINT_DOWN if status is None else _ending(status, error, message)
+    return Failure(ending, message, again=ending in (Ending.ENDPOINT_DOWN, Ending.RATE_LIMITED))
+
+
+def of_content(content: bytes, now: float) -> tuple[int, Failure] | None:
+    """Failure that stands in the place of an answer with status 200, and the status it should have had."""
+    if b'"error"' not in content:
+        return None
+    said = _parsed(content)
+    error = said.get("error") if isinstance(said, dict) else None
+    if not isinstance(error, dict) or not error or any(said.get(name) for name in _ANSWERS):
+        return None
+    failure = of_event(error, now)
+    failure = dataclasses.replace(failure, message=f"200, but {failure.message}")
+    return _told_status(error) or _STATUSES.get(failure.ending, 502), failure
+
+
+def first_event(stream: bytes) -> bytes:
+    """Data of the first event of a stream, if it is whole."""
+    end = _EVENT_END.search(stream)
+    return b"" if end is None else b"\n".join(_DATA.findall(stream[: end.start()]))
 
 
 def of_rubbish(status: int, what: str) -> Failure:
@@ -75,8 +105,18 @@ def of_rubbish(status: int, what: str) -> Failure:
 def of_connection(error: BaseException) -> Failure:
     """Failure of a connection: there was no answer at all."""
     reason = one_line(str(error), _MESSAGE_LENGTH) or type(error).__name__
-    # A wrong address or certificate is wrong the next time as well.
-    return Failure(Ending.ENDPOINT_DOWN, f"no answer: {reason}", again=not isinstance(error, ValueError))
+    return Failure(Ending.ENDPOINT_DOWN, f"no answer: {reason}", again=not _stays(error))
+
+
+def _stays(error: BaseException | None) -> bool:
+    """True if it will be the same the next time: a wrong address or certificate, an unknown compression."""
+    while error is not None:
+        if isinstance(error, ValueError | ContentEncodingError):
+            return True
+        if isinstance(error, socket.gaierror) and error.errno == socket.EAI_NONAME:
+            return True
+        error = getattr(error, "os_error", None) or error.__cause__
+    return False
 
 
 def _ending(status: int, error: Mapping[str, Any], text: str) -> Ending:
@@ -86,7 +126,7 @@ def _ending(status: int, error: Mapping[str, Any], text: str) -> Ending:
     message = _message(error).lower()
     if status == 429:
         return Ending.RATE_LIMITED
-    if status >= 500 or status in (408, 425):
+    if status >= 500 or status in _PASSING:
         return Ending.ENDPOINT_DOWN
     if "model_not_found" in words:
         return Ending.UNKNOWN_MODEL
@@ -123,16 +163,26 @@ def _number(text: str | None) -> float | None:
 
 def _error(body: bytes) -> Mapping[str, Any]:
     """The error in an answer's JSON, in the format of any wire; empty if there is none."""
-    try:
-        answer = json.loads(body)
-    except (ValueError, RecursionError):
-        return {}
+    answer = _parsed(body)
     if isinstance(answer, list) and answer:
         answer = answer[0]
     if not isinstance(answer, dict):
         return {}
     error = answer.get("error", answer)
     return error if isinstance(error, dict) else {"message": str(error)}
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _told_status(error: Mapping[str, Any]) -> int | None:
+    """The status of an error, where it is told within."""
+    code = error.get("code")
+    return code if isinstance(code, int) and 400 <= code < 600 else None
 
 
 def _message(error: Mapping[str, Any]) -> str:

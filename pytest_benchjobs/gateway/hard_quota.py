@@ -18,6 +18,7 @@ import zoneinfo
 from collections.abc import Mapping
 from typing import Any
 
+from ..system.cutting import beginning_of
 from .wires import tables
 
 CODES = frozenset(
@@ -101,7 +102,7 @@ def _table(said: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def _message(error: Mapping[str, Any]) -> str:
     message = error.get("message")
-    return message[:4000] if isinstance(message, str) else ""
+    return beginning_of(message, 4000) if isinstance(message, str) else ""
 
 
 def _time(told: object) -> float | None:

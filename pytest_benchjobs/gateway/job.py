@@ -10,8 +10,10 @@ from ..model.ending import Ending
 from ..model.quota import OnQuota
 from ..model.usage import Usage
 from ..store.ledger import note
+from .bodies import Bodies
 from .budget import Spending, Turnstile
 from .client import SpendingLimits
+from .liveness import Liveness
 from .prices import load_prices
 from .quotas import Quotas
 from .rates import Rates
@@ -33,6 +35,8 @@ class Job:
         self.rates = Rates({provider: (rate[0], rate[1]) for provider, rate in settings["rates"].items()})
         self.spending = Spending("job", SpendingLimits(**settings["limits"]), Usage(**settings["spent"]))
         self.turnstile = Turnstile(self.spending)
+        self.liveness = Liveness()
+        self.bodies = Bodies()
         self.ledger = _path(settings["ledger"])
         self.quotas = Quotas(OnQuota(settings["on_quota"]), _path(settings["quotas"]))
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import codecs
 import dataclasses
 import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from ..system.cutting import beginning_of
+from .counts import merge, tokens_of
+from .tiers import tiers
 from .tokens import Tokens
 from .wires import Kind, tables
 
 LONGEST_ANSWER = 64 << 20
 """The most bytes of one event, or of an answer in one piece."""
-_MOST = 1 << 53
 _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
 
 
@@ -24,7 +27,9 @@ class Reading:
     model: str | None = None
     """Name of the model, as the endpoint gives it."""
     raw: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """Usage in the wire's own keys; later values replace earlier ones."""
+    """Usage in the wire's own keys, merged over all events."""
+    told: dict[str, str] = dataclasses.field(default_factory=dict)
+    """What the endpoint says about the rate of the call, as `tiers` reads it."""
     finished: bool = False
     """The answer said that it is complete."""
     ended: bool = False
@@ -34,7 +39,9 @@ class Reading:
     hollow: bool = False
     """It came in one piece, and contains no answer."""
     error: Mapping[str, Any] | None = None
-    """Error reported after the answer had begun well."""
+    """Error that the answer reports."""
+    owing: bool = False
+    """Usage is incomplete: none was reported with that error, or after it."""
 
     @property
     def whole(self) -> bool:
@@ -43,7 +50,7 @@ class Reading:
 
     def tokens(self, kind: Kind) -> Tokens:
         """Usage in the gateway's terms."""
-        return _FORMS[kind].tokens(self.raw)
+        return tokens_of(kind, self.raw)
 
 
 class Meter:
@@ -54,7 +61,12 @@ class Meter:
         self._streamed = streamed
         self._telling = _FORMS[kind].telling
         self._held = bytearray()
+        """The beginning of a line, or of an answer in one piece."""
+        self._data: list[bytes] = []
+        """Lines of data of an event that has not ended."""
+        self._size = 0
         self._skipping = False
+        self._after_return = False
         self.reading = Reading()
 
     def feed(self, data: bytes) -> None:
@@ -65,28 +77,28 @@ class Meter:
             else:
                 self._skipping = True
             return
-        if data.endswith(b"\n") and not (self._held or self._skipping or self._worth_parsing(data)):
+        nothing_open = not (self._held or self._skipping or self._data)
+        if nothing_open and data.endswith((b"\n\n", b"\r\n\r\n")) and not self._worth_parsing(data):
             return
-        first, *rest = data.split(b"\n")
-        if not self._skipping:
-            self._held += first
-        if not rest:
-            if len(self._held) > LONGEST_ANSWER:
-                self._held.clear()
-                self._skipping = True
-            return
-        *whole, last = rest
-        self._line(bytes(self._held))
-        self._held = bytearray(last)
-        self._skipping = False
+        *whole, last = self._in_lines(data)
         for line in whole:
-            self._line(line)
+            if not self._skipping:
+                self._held += line
+                self._line(bytes(self._held))
+            self._held.clear()
+            self._skipping = False
+        if not self._skipping:
+            self._held += last
+        if len(self._held) > LONGEST_ANSWER:
+            self._held.clear()
+            self._skipping = True
 
     def finish(self) -> Reading:
         """Note the end of the answer."""
         held, self._held = bytes(self._held), bytearray()
         if self._streamed:
             self._line(held)
+            self._line(b"")
         elif held and not self._skipping:
             answer = _parsed(held)
             for event in answer if isinstance(answer, list) else [answer]:
@@ -95,20 +107,58 @@ class Meter:
             self.reading.finished = answer is not None
         return self.reading
 
+    def _in_lines(self, data: bytes) -> list[bytes]:
+        """Lines, the last of which has not ended. They end with LF, CRLF or CR, as in any event stream."""
+        if self._after_return and data.startswith(b"\n"):
+            data = data[1:]
+        if b"\r" in data:
+            self._after_return = data.endswith(b"\r")
+            data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        elif data:
+            self._after_return = False
+        return data.split(b"\n")
+
     def _line(self, line: bytes) -> None:
-        if not line.startswith(b"data:"):
-            return
-        said = line[5:].strip()
+        line = line.removeprefix(codecs.BOM_UTF8)
+        if not line:
+            self._end_event()
+        elif line.startswith(b"data:"):
+            # Some servers leave out the empty line after an event.
+            if len(self._data) == 1 and self._read(self._data[0]):
+                self._forget_event()
+            self._data.append(line[5:].strip())
+            self._size += len(self._data[-1])
+            if self._size > LONGEST_ANSWER:
+                self._forget_event()
+
+    def _forget_event(self) -> None:
+        self._data, self._size = [], 0
+
+    def _end_event(self) -> None:
+        data = self._data
+        self._forget_event()
+        if not self._read(b"\n".join(data)):
+            for line in data if len(data) > 1 else ():
+                self._read(line)
+
+    def _read(self, said: bytes) -> bool:
+        """Read the data of an event; return False if it is none, but perhaps a part of one."""
         if said == b"[DONE]":
             self.reading.finished = True
-        elif self._worth_parsing(said):
-            self._event(_parsed(said))
+            return True
+        if not self._worth_parsing(said):
+            return said.startswith(b"{") and said.endswith(b"}")
+        event = _parsed(said)
+        self._event(event)
+        return event is not None
 
     def _worth_parsing(self, data: bytes) -> bool:
         return self.reading.model is None or any(map(data.__contains__, self._telling))
 
     def _event(self, event: Any) -> None:
         if isinstance(event, dict):
+            if "error" in (event.get("type"), event.get("object")):
+                _fail(self.reading, event.get("error") or event)
             _FORMS[self._kind].read(event, self.reading)
 
 
@@ -122,7 +172,7 @@ def flaw(kind: Kind, answer: bytes) -> str | None:
     if len(answer) > LONGEST_ANSWER:
         return f"the answer has more than {LONGEST_ANSWER >> 20} MiB"
     said = _parsed(answer)
-    start = answer[:200].decode("utf-8", "replace")
+    start = beginning_of(answer, 200).decode("utf-8", "replace")
     if said is None:
         return f"the answer is not JSON: {start}"
     for event in said if isinstance(said, list) and said else [said]:
@@ -130,6 +180,21 @@ def flaw(kind: Kind, answer: bytes) -> str | None:
         if not isinstance(event, dict) or (_hollow(kind, event) and not _part(event, form.usage)):
             return f"the answer has no `{form.answers}`: {start}"
     return None
+
+
+def repaired(answer: bytes) -> bytes:
+    """JSON without bytes that are no UTF-8: agents read strictly, and one wrong byte is no reason to ask again."""
+    if json.detect_encoding(answer) != "utf-8":
+        return answer
+    return answer.decode("utf-8", "replace").encode()
+
+
+def is_foreign(answer: bytes) -> bool:
+    """True for a flawed answer that no model made: nothing, a page, other JSON. A part of JSON may be of one."""
+    said = _parsed(answer)
+    if said is None:
+        return answer.lstrip()[:1] not in (b"{", b"[")
+    return not (isinstance(said, dict) and "error" in said)
 
 
 def _hollow(kind: Kind, answer: Mapping[str, Any]) -> bool:
@@ -143,6 +208,8 @@ def _hollow(kind: Kind, answer: Mapping[str, Any]) -> bool:
 def _parsed(text: bytes) -> Any:
     try:
         return json.loads(text)
+    except UnicodeDecodeError:
+        return _parsed(text.decode("utf-8", "replace").encode())
     except (ValueError, RecursionError):
         return None
 
@@ -156,9 +223,25 @@ def _note(reading: Reading, source: Mapping[str, Any], model: str = "model", usa
     name = source.get(model)
     if reading.model is None and isinstance(name, str) and name:
         reading.model = name
-    reading.raw |= {key: value for key, value in _part(source, usage).items() if value is not None}
-    if isinstance(source.get("error"), dict):
-        reading.error = source["error"]
+    _fail(reading, source.get("error"))
+    reading.told |= tiers(source)
+    _note_usage(reading, _part(source, usage))
+
+
+def _note_usage(reading: Reading, usage: Mapping[str, Any], choice: object = None) -> None:
+    """Merge reported usage. That of one `choice` of several is kept apart from that of the call."""
+    merge(reading.raw, usage if choice is None else {"choices": [{**usage, "choice": f"choice {choice}"}]})
+    reading.told |= tiers(usage)
+    if any(isinstance(count, int | float) and count for count in usage.values()):
+        reading.owing = False
+
+
+def _fail(reading: Reading, error: object) -> None:
+    """Note an error, in the form of any wire. What was used is unknown then, until it is said."""
+    if isinstance(error, str) and error:
+        error = {"message": error}
+    if isinstance(error, dict) and reading.error is None:
+        reading.error, reading.owing = error, True
 
 
 _REFUSALS = frozenset(
@@ -189,25 +272,30 @@ def _read_messages(event: dict[str, Any], reading: Reading) -> None:
 
 
 def _read_chat(event: dict[str, Any], reading: Reading) -> None:
-    _note(reading, event)
     for choice in tables(event, "choices"):
+        _fail(reading, choice.get("error"))
+    _note(reading, event)
+    for name in event:
+        if name.startswith("x_"):  # what a provider adds, such as `x_groq`
+            _note(reading, _part(event, name))
+    for choice in tables(event, "choices"):
+        if usage := _part(choice, "usage"):
+            _note_usage(reading, usage, choice.get("index"))
         reading.ended |= bool(choice.get("finish_reason"))
         said = _part(choice, "delta").get("refusal") or _part(choice, "message").get("refusal")
         _refuse(reading, "refusal" if said else choice.get("finish_reason"))
-    if "usage" not in event:
-        _note(reading, _part(event, "x_groq"))
 
 
 def _read_responses(event: dict[str, Any], reading: Reading) -> None:
     kind = event.get("type")
-    _note(reading, _part(event, "response") if "response" in event else event)
-    reading.finished |= kind in _ENDS
     response = _part(event, "response") or event
+    if kind == "response.failed" or (kind is None and response.get("status") == "failed"):
+        _fail(reading, response.get("error") or "the endpoint does not say why it failed")
+    _note(reading, response)
+    reading.finished |= isinstance(kind, str) and kind in _ENDS
     _refuse(reading, _part(response, "incomplete_details").get("reason"))
     if "response.refusal" in str(kind) or '"type": "refusal"' in json.dumps(response.get("output")):
         reading.refused = "refusal"
-    if kind == "error" and reading.error is None:
-        reading.error = event
 
 
 def _read_generate(event: dict[str, Any], reading: Reading) -> None:
@@ -216,57 +304,7 @@ def _read_generate(event: dict[str, Any], reading: Reading) -> None:
         reading.finished |= bool(candidate.get("finishReason"))
         _refuse(reading, candidate.get("finishReason"))
     if blocked := _part(event, "promptFeedback").get("blockReason"):
-        reading.finished, reading.refused = True, str(blocked)[:50]
-
-
-def _count(raw: Mapping[str, Any], *names: str) -> int | None:
-    """The first of these keys whose value is a number of tokens."""
-    for name in names:
-        value = raw.get(name)
-        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST:
-            return value
-    return None
-
-
-def _sum(*counts: int | None) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
-
-
-def _messages_tokens(raw: Mapping[str, Any]) -> Tokens:
-    cached = _count(raw, "cache_read_input_tokens")
-    written = _count(raw, "cache_creation_input_tokens")
-    return Tokens(
-        # This wire counts tokens from or to a cache separately; `input` has all that was sent.
-        input=_sum(_count(raw, "input_tokens"), cached, written),
-        output=_count(raw, "output_tokens"),
-        cached=cached,
-        cache_write=written,
-        cache_write_1h=_count(_part(raw, "cache_creation"), "ephemeral_1h_input_tokens"),
-        reasoning=_count(_part(raw, "output_tokens_details"), "thinking_tokens", "reasoning_tokens"),
-    )
-
-
-def _openai_tokens(raw: Mapping[str, Any]) -> Tokens:
-    sent = _part(raw, "prompt_tokens_details") or _part(raw, "input_tokens_details")
-    back = _part(raw, "completion_tokens_details") or _part(raw, "output_tokens_details")
-    return Tokens(
-        input=_count(raw, "prompt_tokens", "input_tokens"),
-        output=_count(raw, "completion_tokens", "output_tokens"),
-        cached=_count({**raw, **sent}, "cached_tokens", "prompt_cache_hit_tokens"),
-        cache_write=_count(sent, "cache_write_tokens", "cache_creation_tokens"),
-        reasoning=_count(back, "reasoning_tokens"),
-    )
-
-
-def _generate_tokens(raw: Mapping[str, Any]) -> Tokens:
-    thoughts = _count(raw, "thoughtsTokenCount")
-    return Tokens(
-        input=_sum(_count(raw, "promptTokenCount"), _count(raw, "toolUsePromptTokenCount")),
-        output=_sum(_count(raw, "candidatesTokenCount"), thoughts),
-        cached=_count(raw, "cachedContentTokenCount"),
-        reasoning=thoughts,
-    )
+        reading.finished, reading.refused = True, beginning_of(str(blocked), 50)
 
 
 class _Form(NamedTuple):
@@ -277,7 +315,6 @@ class _Form(NamedTuple):
     usage: str
     """Key of the usage, in an answer in one piece."""
     read: Callable[[dict[str, Any], Reading], None]
-    tokens: Callable[[Mapping[str, Any]], Tokens]
     telling: tuple[bytes, ...]
     """Only events that contain one of these are parsed: most events are a few words of text."""
 
@@ -285,28 +322,25 @@ class _Form(NamedTuple):
 _OF_ALL = (b"usage", b'"error"', b"[DONE]")
 _OF_RESPONSES = (b"refusal", b"incomplete", b"response.completed", b"response.failed")
 _FORMS = {
-    Kind.MESSAGES: _Form(
-        "content", "usage", _read_messages, _messages_tokens, (*_OF_ALL, b"message_st", b"refusal")
-    ),
+    Kind.MESSAGES: _Form("content", "usage", _read_messages, (*_OF_ALL, b"message_st", b"refusal")),
     Kind.CHAT: _Form(
         "choices",
         "usage",
         _read_chat,
-        _openai_tokens,
         (*_OF_ALL, b"refusal", b'finish_reason":"', b'finish_reason": "'),
     ),
-    Kind.RESPONSES: _Form("output", "usage", _read_responses, _openai_tokens, (*_OF_ALL, *_OF_RESPONSES)),
+    Kind.RESPONSES: _Form("output", "usage", _read_responses, (*_OF_ALL, *_OF_RESPONSES)),
     Kind.GENERATE: _Form(
         "candidates",
         "usageMetadata",
         _read_generate,
-        _generate_tokens,
         (*_OF_ALL, b"finishReason", b"blockReason"),
     ),
 }
 
 
-_EVENT_END = re.compile(rb"\n\n|\r\n\r\n")
+# A CR at the end of what has come may be half of a line end.
+_EVENT_END = re.compile(rb"(?>\r\n|\n|\r(?!\Z)){2}")
 
 
 class UsageRemover:
@@ -339,8 +373,7 @@ class UsageRemover:
 
 
 def _only_usage(event: bytes) -> bool:
-    said = event.strip()
-    if b'"usage"' not in said or not said.startswith(b"data:"):
+    if b'"usage"' not in event:
         return False
-    chunk = _parsed(said[5:])
+    chunk = _parsed(b"\n".join(line[5:] for line in event.splitlines() if line.startswith(b"data:")))
     return isinstance(chunk, dict) and chunk.get("choices") == [] and isinstance(chunk.get("usage"), dict)

@@ -9,15 +9,18 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
+from ..system.cutting import beginning_of
 from .allowed import Allowed
-from .prices import Prices, at_rate
+from .prices import Prices
 from .provider_tools import EVERY_TOOL, ProviderTools
-from .tokens import Tokens
+from .tiers import tiers
+from .tokens import Tokens, Unpriced
 from .wires import Call, Kind, Unsendable, tables
 
 _HEADERS = frozenset(
@@ -42,13 +45,14 @@ _FREE = frozenset(
     ]
 )
 """Keys below which names are free: content, tools that the agent runs itself, and metadata."""
-_DEARER = ("priority", "fast")
 _MOST_MODELS = 100
 _MOST_VALUES = 1_000_000
 """The most values in a body. Each takes up to two hundred bytes when parsed, however short it is in JSON."""
 _LIMITS_OF_OUTPUT = ("max_completion_tokens", "max_tokens", "max_output_tokens", "maxOutputTokens")
 _LONGEST_OUTPUT = 128_000
 """Tokens assumed for an answer without a limit."""
+_FASTEST = 50_000
+"""Tokens a second that no endpoint reaches, whatever it makes at once."""
 _LONGEST_PROMPT = 1_000_000
 """Tokens assumed for a prompt of which a part is stored elsewhere."""
 _ELSEWHERE = ("previous_response_id", "conversation", "prompt", "cachedContent", "container")
@@ -82,45 +86,51 @@ class Outgoing:
         self.model: str | None = named if isinstance(named, str) else None
         self.own = allowed.is_asked(self.model)
         """It names the trial's own model, not another one that the agent chose."""
-        self.rate = _rate(asked)
-        """Name of the rate it is charged at, if that is more expensive than the standard one."""
+        self.tiers = tiers(asked)
+        """What it asks for other than the standard rate."""
         self.content = b"" if call.method == "GET" else _written(asked, body.isascii())
         """The bytes to send."""
+        self._known: tuple[bool, int] | None = None
         self.with_usage = _with_usage(asked, self.content) if call.kind is Kind.CHAT else None
         """The same with a request for usage, for answers that would not report it."""
 
     def refers_elsewhere(self) -> bool:
         """True if the prompt is longer than the body: the endpoint has a part of it, or fetches one."""
-        return _refers_elsewhere(self._asked())
+        return self._facts()[0]
 
-    def most(self, provider: str, prices: Prices) -> tuple[int, float | None]:
+    def most(
+        self,
+        provider: str,
+        prices: Prices,
+        rate: str | None = None,
+        *,
+        public: bool = True,
+        seconds: float = math.inf,
+    ) -> tuple[int, float | None]:
         """Upper bound of its tokens and cost in USD, where its usage is unknown; None: no price is known.
 
-        No token is shorter than a byte.
+        No token is shorter than a byte. `seconds` is how long the endpoint worked on it, where it has surely ended.
         """
-        asked, sent = self._asked(), len(self.content)
-        if _refers_elsewhere(asked):
+        sent, (elsewhere, back) = len(self.content), self._facts()
+        if elsewhere:
             sent = max(sent, _LONGEST_PROMPT)
-        back = _longest_answer(asked)
-        costs = [
-            prices.cost(provider, at_rate(self.model or "", self.rate), tokens)
-            for tokens in (
-                Tokens(input=sent, output=back),
-                Tokens(input=sent, output=back, cache_write=sent),
-                Tokens(input=sent, output=back, cache_write=sent, cache_write_1h=sent),
-            )
-        ]
-        return sent + back, max((cost for cost in costs if cost is not None), default=None)
+        back = int(min(back, seconds * _FASTEST))
+        costs = []
+        for tokens in (
+            Tokens(input=sent, output=back),
+            Tokens(input=sent, output=back, cache_write=sent),
+            Tokens(input=sent, output=back, cache_write=sent, cache_write_1h=sent),
+        ):
+            with contextlib.suppress(Unpriced):
+                costs.append(prices.cost(provider, self.model or "", tokens, rate, public=public))
+        return sent + back, max(costs, default=None)
 
-    def _asked(self) -> dict[str, Any]:
+    def _facts(self) -> tuple[bool, int]:
         # Few calls fail, so parsing their bodies again is cheaper than checking all of them.
-        asked: dict[str, Any] = json.loads(self.content or b"{}")
-        return asked
-
-
-def _rate(asked: Mapping[str, Any]) -> str | None:
-    said = [asked.get(name) for name in ("service_tier", "serviceTier", "speed")]
-    return next((one.lower() for one in said if isinstance(one, str) and one.lower() in _DEARER), None)
+        if self._known is None:
+            asked = json.loads(self.content or b"{}")
+            self._known = _refers_elsewhere(asked), _longest_answer(asked)
+        return self._known
 
 
 def _refers_elsewhere(asked: Mapping[str, Any]) -> bool:
@@ -210,7 +220,9 @@ def _parsed(body: bytes) -> dict[str, Any]:
     for part in (asked, *tables(asked, "tools")):
         for key in part:
             if key not in _LOOKED_AT and (meant := key.casefold()) in _LOOKED_AT:
-                raise Unsendable(f"{key[:20]!r} can be read as `{meant}`; write it in lower case")
+                raise Unsendable(
+                    f"{beginning_of(key, 20)!r} can be read as `{meant}`; write it in lower case"
+                )
     return asked
 
 

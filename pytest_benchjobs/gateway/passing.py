@@ -16,17 +16,16 @@ from ..model.endpoint import Wire
 from ..store.text import one_line
 from .accounting import TrialState
 from .allowed import Allowed
+from .bodies import LARGEST_REQUEST
 from .client import Upstream
 from .connections import Connections
 from .exchange import NO_RETRY, Exchange, error
 from .failures import Failure
 from .job import Job
-from .outgoing import Outgoing
 from .provider_tools import ProviderTools
 from .record import Recording, Replay
-from .wires import Call, Unsendable, recognise, wire_of
+from .wires import Call, TooLarge, Unsendable, recognise, wire_of
 
-LARGEST_REQUEST = 32 << 20
 _LARGE = 1 << 20
 _LARGE_AT_ONCE = 4
 
@@ -43,6 +42,8 @@ class Passing:
     tools: ProviderTools
     recording: Recording | None
     replay: Replay | None
+    _parsing: asyncio.Lock = dataclasses.field(default_factory=asyncio.Lock)
+    """One body at a time, so that those of other trials have their turns."""
     # A request is held in memory until it is answered, for retries.
     _large: asyncio.Semaphore = dataclasses.field(
         default_factory=functools.partial(asyncio.Semaphore, _LARGE_AT_ONCE)
@@ -59,9 +60,11 @@ class Passing:
         async with self._large if _may_be_large(request) else contextlib.nullcontext():
             try:
                 body = await request.read()
-                outgoing = Outgoing(call, body, self.allowed, self.tools)
+                encoding = request.headers.get("Content-Encoding", "").strip().lower()
+                async with self._parsing:
+                    outgoing = await self.job.bodies.outgoing(call, body, encoding, self.allowed, self.tools)
                 others = [model for model in outgoing.models if not self.allowed.permits(model)]
-            except web.HTTPRequestEntityTooLarge:
+            except (web.HTTPRequestEntityTooLarge, TooLarge):
                 return error(call.wire, 413, f"the request is larger than {LARGEST_REQUEST >> 20} MiB")
             except Unsendable as problem:
                 return self._refused(call, 400, f"request refused: {problem}")

@@ -3,22 +3,64 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import fnmatch
 import functools
-import math
-import tomllib
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-from ..model.errors import InputError
-from ..sources.toml_data import load_toml, toml_lines
+from pydantic import Field
+
+from ..sources.complaints import Complaints, Written
+from ..sources.documents import SETTINGS_BYTES, Document, parse_document, read_document
+from ..sources.written import Count, Day, Number, Text
 from . import public_prices
-from .tokens import Price, Tokens
+from .tiers import at_rate
+from .tokens import SEARCHES, NoSuchPrice, Price, Tokens, Unpriced
 
-_RATES = (" (priority)", " (fast)")
 _AMOUNTS = ("input", "output", "cached", "cache_write", "cache_write_1h")
+_APART = (
+    SEARCHES,
+    *(f"{part}_{medium}" for part in ("input", "output", "cached") for medium in ("audio", "image", "video")),
+)
+"""Amounts of `Tokens.apart`. That of searches is for a thousand, all others are for a million."""
+_PACKAGED, _KEYS = "prices.toml", "gateway.md"
+_Amount = Annotated[Number, Field(ge=0)]
+
+
+class WrittenPrice(Written):
+    """Price of some models, in USD per million tokens."""
+
+    names: Annotated[list[Text], Field(min_length=1)]
+    """The models it is for, such as `gpt-5`, `gpt-5-2*`."""
+    providers: list[Text] = []
+    """Who serves them; default: anybody."""
+    up_to: Annotated[Count, Field(ge=1)] | None = None
+    """The most input tokens of a call for which it holds."""
+    input: _Amount
+    output: _Amount
+    cached: _Amount | None = None
+    cache_write: _Amount | None = None
+    cache_write_1h: _Amount | None = None
+    input_audio: _Amount | None = None
+    input_image: _Amount | None = None
+    input_video: _Amount | None = None
+    output_audio: _Amount | None = None
+    output_image: _Amount | None = None
+    output_video: _Amount | None = None
+    cached_audio: _Amount | None = None
+    cached_image: _Amount | None = None
+    cached_video: _Amount | None = None
+    web_searches: _Amount | None = None
+    """Of a thousand."""
+
+
+class WrittenPrices(Written):
+    """A price table."""
+
+    date: Day
+    """When these prices held."""
+    model: list[WrittenPrice] = []
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,112 +84,91 @@ class Prices:
         """The table, with the entries of `others` for models that it does not have."""
         return Prices((*self._entries, *others._entries))
 
-    def known(self, provider: str, model: str) -> bool:
-        """True if the model has a price."""
-        return self.cost(provider, model, Tokens(input=1, output=1)) is not None
+    def known(self, provider: str, model: str, rate: str | None = None, *, public: bool = True) -> bool:
+        """True if the model has a price at this rate."""
+        try:
+            self.cost(provider, model, Tokens(input=1, output=1), rate, public=public)
+        except Unpriced:
+            return False
+        return True
 
-    def cost(self, provider: str, model: str, tokens: Tokens) -> float | None:
-        """USD of a call; None: it has no price, or reported no usage."""
+    def cost(
+        self, provider: str, model: str, tokens: Tokens, rate: str | None = None, *, public: bool = True
+    ) -> float:
+        """USD of a call.
+
+        Args:
+            provider: Who serves the model.
+            model: Name of the model.
+            tokens: Reported usage.
+            rate: Name of its rate, if that is not the standard one.
+            public: Public prices hold: it is no server of the user's.
+
+        Raises:
+            Unpriced: the cost is unknown; the message says why.
+        """
         if tokens.total is None:
-            return None
-        if not (entries := self._find(provider, model)):
-            return None if model.endswith(_RATES) else public_prices.cost(provider, model, tokens)
+            raise Unpriced(f"{model or 'the model'} did not report what it used")
+        if tokens.steps:
+            steps = ((other or model, step) for other, step in tokens.steps)
+            return sum(self.cost(provider, name, step, rate, public=public) for name, step in steps)
+        name = at_rate(model, rate)
+        if not (entries := self._find(provider, model, rate)):
+            if not public:
+                raise NoSuchPrice(f"no price for {name}")
+            return public_prices.cost(provider, model, tokens, rate)
         for entry in entries:
             if entry.up_to is None or (tokens.input or 0) <= entry.up_to:
-                return entry.price.cost(tokens)
-        return None
+                try:
+                    return entry.price.cost(tokens)
+                except Unpriced as problem:
+                    raise Unpriced(f"{problem} of {name}") from None
+        raise Unpriced(f"no price for a call of {name} with so many tokens")
 
-    def _search(self, provider: str, model: str) -> tuple[_Entry, ...]:
+    def _search(self, provider: str, model: str, rate: str | None) -> tuple[_Entry, ...]:
+        name = at_rate(model, rate)
         return tuple(
             entry
             for entry in self._entries
             if (not entry.providers or provider in entry.providers)
-            and any(fnmatch.fnmatchcase(model, pattern) for pattern in entry.names)
+            and any(
+                fnmatch.fnmatchcase(name, pattern)
+                for pattern in entry.names
+                if rate is None or "(" in pattern  # `gpt-5*` is not meant for a rate of another price
+            )
         )
-
-
-def at_rate(model: str, rate: str | None) -> str:
-    """Name of a model in price tables when it is called at another rate than the standard one."""
-    return model if rate is None else f"{model} ({rate})"
 
 
 def load_prices(path: Path | None = None) -> Prices:
     """The table at `path`, if any, over the packaged one.
 
     Raises:
-        InputError: a mistake in the file, with its line.
+        InputErrors: every mistake in the file, with its line.
     """
     if path is None:
-        packaged = (resources.files(__package__) / "prices.toml").read_text("utf-8")
-        return _Table(Path("prices.toml"), packaged).read()
-    try:
-        table = _Table(path, path.read_text("utf-8")).read()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise InputError(f"the price table cannot be read: {reason}", path=path) from None
-    return table.over(load_prices())
+        packaged = resources.files(__package__) / _PACKAGED
+        return _prices(parse_document(Path(_PACKAGED), packaged.read_text("utf-8"), keys=_KEYS))
+    return _prices(read_document(path, keys=_KEYS, limit=SETTINGS_BYTES)).over(load_prices())
 
 
-class _Table:
-    def __init__(self, path: Path, text: str) -> None:
-        self._path = path
-        try:
-            self._data = load_toml(text)
-        except tomllib.TOMLDecodeError as error:
-            raise InputError(f"not TOML: {error}", path=path) from None
-        self._lines = toml_lines(text)
-
-    def read(self) -> Prices:
-        self._only(self._data, (), {"date", "model"})
-        if type(self._data.get("date")) is not datetime.date:
-            raise self._wrong("`date` is when these prices held, such as date = 2026-11-21", ("date",))
-        entries = self._data.get("model", [])
-        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-            raise self._wrong("write each model as a table [[model]]", ("model",))
-        return Prices(tuple(self._entry(entry, ("model", at)) for at, entry in enumerate(entries)))
-
-    def _entry(self, entry: dict[str, Any], place: tuple[str | int, ...]) -> _Entry:
-        self._only(entry, place, {"names", "providers", "up_to", *_AMOUNTS})
-        names = self._texts(entry, place, "names")
-        if not names:
-            raise self._wrong(
-                '`names` lists the models it is for, such as names = ["gpt-5", "gpt-5-2*"]', place
+def _prices(document: Document) -> Prices:
+    table = Complaints(document).whole(WrittenPrices)
+    return Prices(
+        tuple(
+            _Entry(
+                tuple(entry.names),
+                tuple(entry.providers),
+                entry.up_to,
+                _price(entry),
             )
-        up_to = entry.get("up_to")
-        if up_to is not None and (type(up_to) is not int or up_to < 1):
-            raise self._wrong("`up_to` is a number of input tokens", (*place, "up_to"))
-        return _Entry(names, self._texts(entry, place, "providers"), up_to, self._price(entry, place))
-
-    def _price(self, table: dict[str, Any], place: tuple[str | int, ...]) -> Price:
-        amounts: dict[str, float] = {}
-        for name in _AMOUNTS:
-            value = table.get(name)
-            if value is None:
-                if name in ("input", "output"):
-                    raise self._wrong(f"`{name}` is missing: USD for a million tokens", place)
-            elif isinstance(value, bool) or not isinstance(value, int | float):
-                raise self._wrong(f"`{name}` is a number: USD for a million tokens", (*place, name))
-            elif not math.isfinite(value) or value < 0:
-                raise self._wrong(f"`{name}` cannot be {value}", (*place, name))
-            else:
-                amounts[name] = float(value)
-        return Price(**amounts)
-
-    def _texts(self, table: dict[str, Any], place: tuple[str | int, ...], name: str) -> tuple[str, ...]:
-        value = table.get(name, [])
-        if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
-            raise self._wrong(f"`{name}` is a list of names", (*place, name))
-        return tuple(value)
-
-    def _only(self, table: dict[str, Any], place: tuple[str | int, ...], known: set[str]) -> None:
-        for name in table:
-            if name not in known:
-                raise self._wrong(
-                    f"`{name}` is not known; it may have {', '.join(sorted(known))}", (*place, name)
-                )
-
-    def _wrong(self, message: str, place: tuple[str | int, ...]) -> InputError:
-        line = next(
-            (self._lines[place[:size]] for size in range(len(place), 0, -1) if place[:size] in self._lines), 1
+            for entry in table.model
         )
-        return InputError(message, path=self._path, line=line)
+    )
+
+
+def _price(entry: WrittenPrice) -> Price:
+    amounts = entry.model_dump(include=set(_AMOUNTS), exclude_none=True)
+    apart = entry.model_dump(include=set(_APART), exclude_none=True)
+    if SEARCHES in apart:
+        apart[SEARCHES] *= 1000
+    return Price(**amounts, apart=apart)

@@ -11,9 +11,10 @@ import datetime
 import functools
 import math
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from .tokens import MILLION, Price, Tokens
+from .tiers import at_rate
+from .tokens import LIKE_TEXT, MILLION, SEARCHES, NoSuchPrice, Price, Tokens, Unpriced, in_words
 
 if TYPE_CHECKING:
     from genai_prices.data_snapshot import DataSnapshot
@@ -31,21 +32,47 @@ def warm_up(provider: str) -> None:
         threading.Thread(target=_providers, name="prices", daemon=True).start()
 
 
-def cost(provider: str, model: str, tokens: Tokens) -> float | None:
-    """USD of a call at today's standard rates; None: the provider or its model is not in the table."""
-    if not model or provider in _OWN_SERVERS or provider not in _providers():
-        return None
+def cost(provider: str, model: str, tokens: Tokens, rate: str | None = None) -> float:
+    """USD of a call at today's prices.
+
+    Raises:
+        Unpriced: the table has no price for it, or its counts contradict each other.
+    """
+    prices = _prices(provider, model, rate)
+    for name, count in tokens.apart.items():
+        if count and name not in LIKE_TEXT and vars(prices).get(_price_key(name)) is None:
+            raise Unpriced(f"no price for {in_words(name)} of {model}")
+    sent, written = tokens.input or 0, tokens.cache_write or 0
+    plain = rate is None and not tokens.apart
+    if plain and 0 < sent >= (tokens.cached or 0) + written and written >= (tokens.cache_write_1h or 0):
+        for most, price in _ranges(prices):
+            if sent <= most:
+                return price.cost(tokens)
     try:
-        _, found = _snapshot().find_provider_model(model, None, provider, None)
-        prices = found.get_prices(datetime.datetime.now(datetime.UTC))
-        sent, written = tokens.input or 0, tokens.cache_write or 0
-        if 0 < sent >= (tokens.cached or 0) + written and written >= (tokens.cache_write_1h or 0):
-            for most, price in _ranges(prices):
-                if sent <= most:
-                    return price.cost(tokens)
         return _worked_out(prices, tokens)
-    except (LookupError, ValueError):  # no such model; or more tokens came from a cache than were sent
-        return None
+    except ValueError as problem:  # such as more tokens from a cache than were sent
+        raise Unpriced(f"no price for these counts of {model}: {problem}") from None
+
+
+def _prices(provider: str, model: str, rate: str | None) -> ModelPrice:
+    """Prices of a model, which last as long as this process at the standard rate."""
+    unheard = f"no price for {at_rate(model, rate) or 'a model without a name'}"
+    if not model or provider in _OWN_SERVERS or provider not in _providers():
+        raise NoSuchPrice(unheard)
+    try:
+        by, found = _snapshot().find_provider_model(model, None, provider, None)
+    except LookupError:
+        raise NoSuchPrice(unheard) from None
+    now = datetime.datetime.now(datetime.UTC)
+    if rate is None:
+        return found.get_prices(now)
+    # Rates of a model of another provider are not those of this one.
+    variants = (found.price_variants or ()) if any(found is one for one in by.models) else ()
+    for variant in variants:
+        in_force = variant.constraint is None or variant.constraint.active(now)
+        if in_force and variant.when in ({"service_tier": rate}, {"speed": rate}):
+            return found.get_prices(now, variant.when)
+    raise NoSuchPrice(unheard)
 
 
 _RANGES: dict[int, _Ranges] = {}
@@ -73,7 +100,7 @@ def _price(prices: ModelPrice, sent: float) -> Price:
     """
     count = 1 << 40 if sent == math.inf else int(sent)
 
-    def for_million(**counts: int) -> float:
+    def for_million(**counts: Any) -> float:
         return _worked_out(prices, Tokens(input=count, **counts)) / count * MILLION
 
     given = for_million()
@@ -85,9 +112,9 @@ def _price(prices: ModelPrice, sent: float) -> Price:
         cache_write_1h=for_million(cache_write=count, cache_write_1h=count),
     )
     half = count // 2
-    mixed = Tokens(count, half, half // 2, half, half // 2)
+    mixed = Tokens(count, half, half // 2, half, half // 2, half)
     nothing, cost = (_worked_out(prices, tokens) for tokens in (Tokens(), mixed))
-    if nothing or not math.isclose(price.cost(mixed) or 0.0, cost):
+    if nothing or not math.isclose(price.cost(mixed), cost):
         raise ValueError("something else is charged for")
     return price
 
@@ -102,8 +129,22 @@ def _worked_out(prices: ModelPrice, tokens: Tokens) -> float:
         "cache_read_tokens": tokens.cached,
         "cache_write_tokens": tokens.cache_write,
         "cache_write_1h_tokens": tokens.cache_write_1h,
+        "output_reasoning_tokens": tokens.reasoning,
+        **{_usage_key(name): count for name, count in tokens.apart.items()},
     }
     return float(prices.calc_price(Usage(**used))["total_price"])
+
+
+def _usage_key(medium: str) -> str:
+    """Name that the package has for a count of `Tokens.apart`."""
+    if medium == SEARCHES:
+        return SEARCHES
+    part, _, what = medium.partition("_")
+    return f"cache_{what}_read_tokens" if part == "cached" else f"{medium}_tokens"
+
+
+def _price_key(medium: str) -> str:
+    return f"{SEARCHES}_kcount" if medium == SEARCHES else _usage_key(medium).replace("_tokens", "_mtok")
 
 
 @functools.cache

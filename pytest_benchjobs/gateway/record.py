@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..store.redact import Redactor
+from ..system.redact import Redactor
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+=@-]")
 _LONGEST_NAME = 120
@@ -49,7 +49,7 @@ class Recording:
 
     def __init__(self, directory: Path, trial: str, secrets: Mapping[str, str]) -> None:
         self._directory = directory / safe_name(trial)
-        self._redactor = Redactor(secrets, patterns=())
+        self._redactor = Redactor(secrets, patterns=(), escapes=True)
         self._count = 0
 
     def number(self) -> int:
@@ -106,7 +106,7 @@ class Replay:
 
     def __init__(self, directory: Path, trial: str, secrets: Mapping[str, str]) -> None:
         self._directory = directory / safe_name(trial)
-        self._redactor = Redactor(secrets, patterns=())
+        self._redactor = Redactor(secrets, patterns=(), escapes=True)
         self._files: dict[tuple[str, str], list[Path]] | None = None
         self._next: dict[tuple[str, str], int] = {}
 

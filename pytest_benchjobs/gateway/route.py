@@ -12,14 +12,20 @@ from typing import Any, Self
 
 from aiohttp import web
 
+from ..model.ending import Ending
 from ..model.endpoint import Endpoint, Wire
 from ..sandbox.handoff import take
+from ..store.text import one_line
+from ..system.cutting import know_secrets
+from ..system.redact import is_placeholder
 from .accounting import TrialState
 from .allowed import Allowed
+from .bodies import LARGEST_REQUEST
 from .client import SpendingLimits, Upstream
 from .connections import Connections
+from .failures import Failure
 from .job import Job
-from .passing import LARGEST_REQUEST, Passing
+from .passing import Passing
 from .provider_tools import ProviderTools
 from .public_prices import warm_up
 from .record import Recording, Replay
@@ -67,16 +73,22 @@ class ServedRoute:
         self._say = say
         self._doors = doors
         self._state = TrialState(
-            job, SpendingLimits(**request["limits"]), lambda: say({"stop": True}), request["carried"]
+            job,
+            SpendingLimits(**request["limits"]),
+            lambda: say({"stop": True}),
+            request["carried"],
+            lambda seconds, since: say({"held": [seconds, since]}),
         )
         targets: dict[Wire, Upstream] = {}
         for one in request["upstreams"]:
             endpoint = Endpoint(**one["endpoint"])
             warm_up(endpoint.provider)
             targets.setdefault(endpoint.wire, Upstream(endpoint, (one["key"] or "").strip() or None))
-        keys = {target.endpoint.provider: target.key for target in targets.values() if target.key}
+        keys = {one.endpoint.provider: one.key for one in targets.values() if one.key}
+        keys = {name: key for name, key in keys.items() if not is_placeholder(key)}
         trial = request["trial"]
         secrets = {**job.secrets, **request["secrets"], **keys}
+        know_secrets(secrets.values())
         recording = None if job.record is None else Recording(job.record, trial, secrets)
         replay = None if job.replay is None else Replay(job.replay, trial, secrets)
         allowed = Allowed(request["models"])
@@ -91,6 +103,7 @@ class ServedRoute:
             handler_cancellation=True,
             access_log=None,
             tcp_keepalive=False,
+            auto_decompress=False,
         )
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -137,8 +150,10 @@ class ServedRoute:
             return await self._passing.handle(request)
         except (ConnectionError, asyncio.CancelledError, web.RequestPayloadError):
             raise
-        except Exception:
+        except Exception as error:
             logging.getLogger(__name__).exception("a call failed within the gateway")
+            why = one_line(f"a call failed within the gateway: {type(error).__name__}: {error}", 300)
+            self._state.failed(Failure(Ending.GATEWAY, why), for_good=False)
             raise
 
     async def close(self) -> Mapping[str, Any]:
@@ -147,6 +162,7 @@ class ServedRoute:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._server.shutdown(_SHUTDOWN)
+        await self._state.find_out()
         await self._connections.close()
         return self._state.report()
 

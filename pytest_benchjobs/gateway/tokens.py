@@ -3,8 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
 
 MILLION = 1_000_000
+_COUNTS = ("input", "output", "cached", "cache_write", "cache_write_1h", "reasoning")
+SEARCHES = "web_searches"
+LIKE_TEXT = frozenset({"input_image", "input_video", "cached_image", "cached_video"})
+"""Media at the price of text where a list has no price of their own. Sound and made pictures are always dearer."""
+
+
+class Unpriced(LookupError):
+    """The cost of a call is unknown; the message says why."""
+
+
+class NoSuchPrice(Unpriced):
+    """No list of prices has the model, at this rate."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -23,6 +37,11 @@ class Tokens:
     """Of `cache_write`, kept for an hour, which costs more."""
     reasoning: int | None = None
     """Of `output`."""
+    apart: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """Those that are no text: `input_audio`, `output_image`, `cached_audio` (of `cached` and `input_audio`) ..., and
+    `web_searches`, which are no tokens."""
+    steps: tuple[tuple[str | None, Tokens], ...] = ()
+    """What it adds up, with the model of each step if it is another, where an endpoint charges for each by itself."""
 
     @property
     def total(self) -> int | None:
@@ -30,6 +49,43 @@ class Tokens:
         if self.input is None and self.output is None:
             return None
         return (self.input or 0) + (self.output or 0)
+
+    def with_each(self, other: Tokens, combine: Callable[[int, int], int]) -> Tokens:
+        """Combine each count with that of `other`, where both have it."""
+        counts: dict[str, Any] = {
+            name: _combined(getattr(self, name), getattr(other, name), combine) for name in _COUNTS
+        }
+        apart = {
+            name: _combined(self.apart.get(name), other.apart.get(name), combine) or 0
+            for name in {**self.apart, **other.apart}
+        }
+        return Tokens(**counts, apart=apart)
+
+    def charged(self) -> dict[str, int]:
+        """Number of tokens for each price, each token in one of them."""
+        left = {name: getattr(self, name) or 0 for name in _COUNTS if name != "reasoning"}
+        left["cache_write"] -= left["cache_write_1h"]
+        left["input"] -= left["cached"] + (self.cache_write or 0)
+        apart = dict(self.apart)
+        for name, count in self.apart.items():
+            part, _, medium = name.partition("_")
+            if part in left:
+                left[part] -= count
+            if part == "cached" and (sent := f"input_{medium}") in apart:
+                apart[sent] -= count
+                left["input"] += count
+        return {name: count for name, count in (left | apart).items() if count > 0}
+
+
+def in_words(name: str) -> str:
+    """Return what one of the counts of `Tokens` counts."""
+    return name.replace("_", " ") if name == SEARCHES else f"{name} tokens"
+
+
+def _combined(one: int | None, other: int | None, combine: Callable[[int, int], int]) -> int | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return combine(one, other)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -41,20 +97,21 @@ class Price:
     cached: float | None = None
     cache_write: float | None = None
     cache_write_1h: float | None = None
+    apart: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """Of `Tokens.apart`."""
 
-    def cost(self, tokens: Tokens) -> float | None:
-        """USD for the reported tokens; None if some of them have no price."""
-        cached, written, hour = tokens.cached or 0, tokens.cache_write or 0, tokens.cache_write_1h or 0
-        parts = (
-            (max((tokens.input or 0) - cached - written, 0), self.input),
-            (tokens.output or 0, self.output),
-            (cached, self.cached),
-            (max(written - hour, 0), self.cache_write),
-            (hour, self.cache_write_1h),
-        )
+    def cost(self, tokens: Tokens) -> float:
+        """USD for the reported tokens.
+
+        Raises:
+            Unpriced: some of them have no price.
+        """
         total = 0.0
-        for count, price in parts:
-            if count and price is None:
-                return None
-            total += count * (price or 0.0)
+        for name, count in tokens.charged().items():
+            price = self.apart.get(name) if name in tokens.apart else getattr(self, name)
+            if price is None and name in LIKE_TEXT:
+                price = self.input if name.startswith("input") else self.cached
+            if price is None:
+                raise Unpriced(f"no price for {in_words(name)}")
+            total += count * price
         return total / MILLION

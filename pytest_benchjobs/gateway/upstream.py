@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import functools
 import itertools
 import random
 import time
 import urllib.request
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 from typing import TypeVar
 
 import aiohttp
 import yarl
 from multidict import CIMultiDict
 
+from ..system.cutting import margin
 from . import failures
 from .client import Upstream
 from .connections import AT_WORK, BrokenOff, Connections, Response
 from .failures import Failure
+from .holding import Holding
 from .job import Job
-from .meter import LONGEST_ANSWER, flaw
+from .meter import LONGEST_ANSWER, flaw, is_foreign, repaired
+from .rates import Rate
+from .scrub import Scrubber
 from .wires import Call, credentials
 
 _ERROR_LENGTH = 1 << 20
@@ -31,7 +36,7 @@ _EVENT_STREAM = "text/event-stream"
 _BROKEN = (aiohttp.ClientError, TimeoutError, OSError)
 # Beginnings of an event stream. Some servers give it another content type.
 _EVENTS = (b"data:", b"event:", b"id:", b"retry:", b": ", b":\n")
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 8.0
+_FIRST_PAUSE, _LEAST_PAUSE, _LONGEST_PAUSE = 0.25, 1.0, 8.0
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 # Headers of an answer that are hop by hop, or that the gateway decides.
 _DROPPED = frozenset(
@@ -159,6 +164,8 @@ class Answer:
     """With lower-case names, ready to be passed on."""
     chunks: AsyncIterator[bytes]
     failure: Failure | None = None
+    foreign: bool = False
+    """Though its status is good, no model can have made it, so nobody charges for it."""
     length: int | None = None
     response: Response | None = None
     pulse: Pulse | None = None
@@ -166,7 +173,7 @@ class Answer:
     @property
     def streamed(self) -> bool:
         """True for an event stream."""
-        return self.headers.get("content-type", "").startswith(_EVENT_STREAM)
+        return self.headers.get("content-type", "").lower().startswith(_EVENT_STREAM)
 
     def keep(self) -> None:
         """Allow reuse of the connection, after an answer that ended well."""
@@ -185,9 +192,16 @@ class Asking:
     """One call of an endpoint, with its retries. `headers` are sent, with the key added."""
 
     def __init__(
-        self, job: Job, connections: Connections, target: Upstream, call: Call, headers: CIMultiDict[str]
+        self,
+        job: Job,
+        connections: Connections,
+        target: Upstream,
+        call: Call,
+        headers: CIMultiDict[str],
+        holding: Holding | None = None,
     ) -> None:
         self._job = job
+        self._holding = holding or Holding()
         self._connections = connections
         self._target = target
         self._call = call
@@ -197,40 +211,78 @@ class Asking:
             self._headers[name] = ",".join([*self._headers.getall(name, ()), value])
         self._proxy = _proxy_for(self._url.scheme, self._url.host or "")
         self._pulse: Pulse | None = None
+        self.failure: Failure | None = None
+        """Failure of the last try."""
+        self._kept_since: float | None = None
         self.sent = False
         """The endpoint has the request and has not refused it, so it may charge for it."""
         self.unanswered = 0
         """Requests that the endpoint accepted without an answer, until a timeout or a late disconnection."""
+        self.discarded: list[float] = []
+        """Seconds that each answer took in whose place another was asked for, though the endpoint may charge for it."""
         self._sent_at = 0.0
+
+    def took(self) -> float:
+        """Seconds since the request was sent."""
+        return time.monotonic() - self._sent_at
 
     def silent(self) -> float:
         """Seconds for which the endpoint has been silent; 0 while no call is under way."""
         return 0.0 if self._pulse is None else self._pulse.silent()
 
+    def kept(self) -> float:
+        """Seconds for which the gateway has kept the call back, for a turn or a pause; 0 if it does not."""
+        return 0.0 if self._kept_since is None else time.monotonic() - self._kept_since
+
     async def answer(self, body: bytes, patient: bool) -> Answer:
-        """Answer for the agent, after all retries; if not `patient`, there are none."""
+        """Answer for the agent, after all retries; if not `patient`, there are none.
+
+        Only the call's own tries and pauses use up its patience.
+        """
         loop = asyncio.get_running_loop()
         rate = self._job.rates.of(self._target.endpoint.provider)
-        deadline: float | None = None
+        patience = self._job.patience if patient else 0.0
         for attempt in itertools.count():
-            if self._call.metered and (turn := rate.reserve()):
-                await asyncio.sleep(turn)
-            if deadline is None:  # waiting for a turn is no failure of the endpoint
-                deadline = loop.time() + (self._job.patience if patient else 0.0)
-            if paused := min(rate.paused(), deadline - loop.time()):
-                await asyncio.sleep(max(paused, 0.0))
-            answer = await self._try(body)
-            failure = answer.failure
-            left = deadline - loop.time()
-            if failure is None or not failure.again or left <= 0:
+            await self._wait_for_others(rate)
+            begun = loop.time()
+            with self._trying(patience if attempt else 0.0):
+                answer = await self._try(body)
+            patience -= loop.time() - begun
+            self.failure = answer.failure
+            if answer.failure is None or not answer.failure.again or patience <= 0:
                 return answer
-            if failure.wait is None:
-                pause = min(_FIRST_PAUSE * 2**attempt, _LONGEST_PAUSE) * random.uniform(0.5, 1.0)  # noqa: S311
-            else:
-                pause = min(failure.wait, left)
+            pause = min(_pause(attempt, answer.failure.wait), patience)
+            if answer.failure.wait is not None:
                 rate.pause(pause)
-            await asyncio.sleep(min(pause, left))
+            with self._holding.held():
+                await asyncio.sleep(pause)
+            patience -= pause
         raise AssertionError("unreachable")
+
+    async def _wait_for_others(self, rate: Rate) -> None:
+        """Wait for the call's turn, and for the end of a pause that another call was asked for."""
+        turn = rate.reserve() if self._call.metered else 0.0
+        if not turn and not rate.paused():
+            return
+        self._kept_since = time.monotonic()
+        with self._holding.held():
+            if turn:
+                await asyncio.sleep(turn)
+            if paused := rate.paused():
+                await asyncio.sleep(paused)
+        self._kept_since = None
+
+    @contextlib.contextmanager
+    def _trying(self, patience: float) -> Iterator[None]:
+        """Hold the call while it is tried again, for as long as its patience lasts: then the endpoint is just slow."""
+        with contextlib.ExitStack() as held:
+            if patience > 0:
+                held.enter_context(self._holding.held())
+            timer = asyncio.get_running_loop().call_later(max(patience, 0.0), held.close)
+            try:
+                yield
+            finally:
+                timer.cancel()
 
     async def _try(self, body: bytes) -> Answer:
         pulse = self._pulse = Pulse(self._job.silence, self._job.longest)
@@ -245,6 +297,8 @@ class Asking:
             self.sent = response.status < 300
             pulse.watch(response.content)
             answer = await (self._refusal if response.status >= 300 else self._begun)(response, pulse)
+            if answer.failure is not None and response.status < 300:
+                self.discarded += [] if answer.foreign else [self.took()]
         except (*_BROKEN, ValueError) as error:
             worked = isinstance(error, TimeoutError | BrokenOff) or time.monotonic() - self._sent_at > AT_WORK
             self.unanswered += self.sent and worked
@@ -269,6 +323,8 @@ class Asking:
         headers = self._incoming(response)
         encoded = response.headers.get("Content-Encoding", "identity") != "identity"
         first = await pulse.read()
+        while first and _may_be_events(first) and (more := await pulse.read()):
+            first += more
         chunks = _chunks(first, self._target, pulse)
         answer = Answer(response.status, headers, chunks, response=response, pulse=pulse)
         if not self._call.metered:
@@ -277,37 +333,69 @@ class Asking:
         if not answer.streamed and first.lstrip().startswith(_EVENTS):
             headers["content-type"] = _EVENT_STREAM
         if answer.streamed and first:
-            return answer
+            return _unless_error(answer, failures.first_event(first), self._target.scrubber)
         whole = bytearray(first)
         try:
             while first and len(whole) <= LONGEST_ANSWER and (more := await pulse.read()):
                 whole += more
         except _BROKEN as error:
-            answer.chunks = pieces(self._target.scrub(bytes(whole)), cut=str(error) or type(error).__name__)
+            answer.chunks = pieces(
+                self._target.scrubber.said(bytes(whole)), cut=str(error) or type(error).__name__
+            )
             return answer
-        content = self._target.scrub(bytes(whole))
-        answer.chunks, answer.length = pieces(content), len(content)
+        content = repaired(self._target.scrubber.said(bytes(whole)))
         if (what := flaw(self._call.kind, content)) is not None:
-            answer.failure = failures.of_rubbish(response.status, what)
-        return answer
+            # No model said this.
+            answer.foreign = is_foreign(content)
+            content = self._target.scrubber.error(content)
+            answer.failure = failures.of_rubbish(response.status, flaw(self._call.kind, content) or what)
+        answer.chunks, answer.length = pieces(content), len(content)
+        return answer if answer.failure is not None else _unless_error(answer, content, self._target.scrubber)
 
     async def _refusal(self, response: Response, pulse: Pulse) -> Answer:
         content = bytearray()
-        while len(content) < _ERROR_LENGTH and (chunk := await pulse.read()):
+        while len(content) < _ERROR_LENGTH + margin() and (chunk := await pulse.read()):
             content += chunk
-        body = self._target.scrub(bytes(content[:_ERROR_LENGTH]))
+        body = self._target.scrubber.error(bytes(content))[:_ERROR_LENGTH]
         headers = self._incoming(response)
         failure = failures.of_response(response.status, headers, body, time.time())
         return Answer(response.status, headers, pieces(body), failure, length=len(body))
 
     def _incoming(self, response: Response) -> dict[str, str]:
         named = {word.strip().lower() for word in response.headers.get("Connection", "").split(",")}
-        dropped, key = _DROPPED | named, self._target.key
+        dropped, holds_key = _DROPPED | named, self._target.scrubber.is_in
         return {
             lower: value
             for name, value in response.headers.items()
-            if (lower := name.lower()) not in dropped and not (key and key in value)
+            if (lower := name.lower()) not in dropped and not holds_key(value)
         }
+
+
+def _may_be_events(first: bytes) -> bool:
+    """Return True if an answer is too short to tell whether it is an event stream."""
+    begun = first.lstrip()
+    return any(len(begun) < len(mark) and mark.startswith(begun) for mark in _EVENTS)
+
+
+def _unless_error(answer: Answer, content: bytes, scrubber: Scrubber) -> Answer:
+    """Return an answer with a good status, as a failure if its content is an error."""
+    if failures.of_content(content, time.time()) is None:
+        return answer
+    content = scrubber.error(content)  # no model said this
+    found = failures.of_content(content, time.time())
+    status, failure = found or (502, failures.of_rubbish(answer.status, "it is an error"))
+    headers = {**answer.headers, "content-type": "application/json"}
+    return dataclasses.replace(
+        answer, status=status, headers=headers, chunks=pieces(content), length=len(content), failure=failure
+    )
+
+
+def _pause(attempt: int, told: float | None) -> float:
+    """Return the seconds until the next try: what the endpoint tells, but 0 does not allow a flood of calls."""
+    pause = min(_FIRST_PAUSE * 2 ** min(attempt, 9), _LONGEST_PAUSE)
+    if told is not None:
+        return float(max(told, min(pause, _LEAST_PAUSE)))
+    return float(pause * random.uniform(0.5, 1.0))  # noqa: S311
 
 
 @functools.lru_cache(maxsize=64)
@@ -326,10 +414,14 @@ async def pieces(*chunks: bytes, cut: str | None = None) -> AsyncIterator[bytes]
 
 
 async def _chunks(first: bytes, target: Upstream, pulse: Pulse) -> AsyncIterator[bytes]:
-    chunk = first
+    chunk, held = first, b""
     while chunk:
-        yield target.scrub(chunk)
+        certain, held = target.scrubber.split(held + chunk)
+        if certain:
+            yield certain
         try:
             chunk = await pulse.read()
         except _BROKEN as error:
             raise Cut(str(error) or type(error).__name__) from None
+    if held:
+        yield held

@@ -18,6 +18,10 @@ class Unsendable(ValueError):
     """A request that is not passed on: servers could read it in two ways, or it asks for what its trial may not use."""
 
 
+class TooLarge(Unsendable):
+    """A request that is larger than any that is passed on."""
+
+
 class Kind(enum.Enum):
     """Kind of a call; decides the place of usage in its answer."""
 

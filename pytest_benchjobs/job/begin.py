@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+import functools
 import os
 import shutil
 import time
@@ -180,21 +181,21 @@ def _baseline(request: Request, gate: GateConfig, history: History, job: JobReco
     """
     if gate.baseline is None:
         return None
-    from ..analysis.baseline.resolve import resolve, usable
+    from ..analysis.baseline.resolve import resolve, with_anchor
 
+    find = functools.partial(
+        resolve,
+        history=history,
+        directory=request.wanted.job.directory,
+        root=request.root,
+        job=job,
+        benchmarks=request.benchmarks,
+    )
     try:
-        found = resolve(
-            gate.baseline,
-            history=history,
-            directory=request.wanted.job.directory,
-            root=request.root,
-            job=job,
-            benchmarks=request.benchmarks,
-        )
-        return usable(found, gate)
+        return with_anchor(gate, find)
     except InputError as error:
         said = gate.baseline == request.wanted.job.gate.baseline
-        blame = request.wanted.baseline_origin if said else f"the baseline of job {job.id}"
+        blame = request.wanted.origin("baseline") if said else f"the baseline of job {job.id}"
         raise InputError(f"{blame}: {error}") from None
 
 

@@ -1,23 +1,34 @@
-"""Parts in which scenarios that a gate did not compare differ from the baseline: `limits`, `scorers`, ..."""
+"""Differences between jobs that only their files tell.
+
+For scenarios that a gate did not compare they are parts such as `limits` and `scorers`; for those that it did, the rule
+by which answers are read.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ..model.errors import InputError
 from ..model.gate import GateReport, GateVerdict
+from ..model.result import COMPARED, TrialResult
 from ..store.bundle import JobBundle
 
-_AGENT = ("agent", "parameters")
-"""Parts that a comparison is about."""
+_LOOKED_AT = 500
+"""The most results of each side that are looked at for a rule of reading."""
 _Task = tuple[str, str]
 """Benchmark and scenario."""
 
 
 def with_changed_parts(report: GateReport, directory: Path) -> GateReport:
-    """Return the report with the parts that differ, as far as the files of both jobs are in `directory`."""
+    """Return the report with what differs, as far as the files of both jobs are in `directory`."""
+    read = about_readings(
+        directory, (rule.benchmark for rule in report.rules), [report.job], report.baseline_jobs
+    )
+    report = report.model_copy(update={"notes": (*report.notes, *read)})
     changed = {(ref.benchmark, ref.scenario) for ref in report.changed}
     if not changed:
         return report
@@ -44,23 +55,50 @@ def with_changed_parts(report: GateReport, directory: Path) -> GateReport:
 
 
 def _differing(before: Mapping[str, str], now: Mapping[str, str]) -> str:
-    return ", ".join(name for name in now if name not in _AGENT and before.get(name) != now[name])
+    return ", ".join(name for name in now if name not in COMPARED and before.get(name) != now[name])
+
+
+def about_readings(
+    directory: Path, benchmarks: Iterable[str | None], now: Sequence[str], before: Sequence[str]
+) -> Iterator[str]:
+    """Note benchmarks whose answers the jobs `now` read by another rule than the jobs `before`."""
+    by_now = _readings(directory, now, {name for name in benchmarks if name is not None})
+    by_then = _readings(directory, before, {name for name, rule in by_now.items() if rule is not None})
+    for benchmark, rule in sorted(by_then.items()):
+        if rule != by_now[benchmark]:
+            yield (
+                f"answers to {benchmark} are read by different rules: {by_now[benchmark]} now, "
+                f"{rule or 'that of an earlier version'} before"
+            )
+
+
+def _readings(directory: Path, jobs: Iterable[str], benchmarks: set[str]) -> dict[str, str | None]:
+    """Return the rule by which answers to each benchmark are read, by the first result of it."""
+    found: dict[str, str | None] = {}
+    for result in itertools.islice(_results(directory, jobs if benchmarks else ()), _LOOKED_AT):
+        if result.benchmark in benchmarks and result.signature is not None:
+            found.setdefault(result.benchmark, result.signature.parts.get("reading"))
+        if len(found) == len(benchmarks):
+            break
+    return found
 
 
 def _parts(directory: Path, jobs: Iterable[str], wanted: set[_Task]) -> dict[_Task, Mapping[str, str]]:
     """Return the parts of the signature of each task, by the first job that has it."""
     found: dict[_Task, Mapping[str, str]] = {}
+    for result in _results(directory, jobs):
+        task = result.benchmark, result.scenario
+        if result.signature is not None and task in wanted:
+            found.setdefault(task, result.signature.parts)
+        if len(found) == len(wanted):
+            break
+    return found
+
+
+def _results(directory: Path, jobs: Iterable[str]) -> Iterator[TrialResult]:
+    """Yield the results of jobs, as far as they can be read."""
     for job in jobs:
         bundle = JobBundle(directory, job)
-        if not bundle.root.is_dir():
-            continue
-        try:
-            for result in bundle.results():
-                task = result.benchmark, result.scenario
-                if result.signature is not None and task in wanted:
-                    found.setdefault(task, result.signature.parts)
-                if len(found) == len(wanted):
-                    return found
-        except (InputError, OSError):
-            continue
-    return found
+        with contextlib.suppress(InputError, OSError):
+            if bundle.root.is_dir():
+                yield from bundle.results()

@@ -23,7 +23,7 @@ from ..report.write import write_reports
 from ..store import ledger
 from ..store.bundle import BundleWarning, JobBundle, stored
 from ..store.checksum import checksum_of
-from ..store.files import is_file, remove_leftovers, remove_tree, writing
+from ..store.files import remove_leftovers, remove_tree, writing
 from ..store.history import History
 from ..store.index import index_job
 from ..store.layout import JobLayout
@@ -31,6 +31,7 @@ from ..store.liveness import clear_heartbeat, has_beaten
 from ..store.outline import whole
 from ..store.rows import pair_row
 from ..store.totals import most, spent_by, totals
+from ..system.paths import is_file
 from .judge import keep, last_verdict
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from ..model.owner import current_owner
 from ..model.result import Origin, TrialResult
 from ..store.bundle import BundleWarning, JobBundle
 from ..store.copying import Copied, copy_tree
-from ..store.files import is_file, remove_tree, write_error, writing
+from ..store.files import remove_tree, write_error, writing
 from ..store.history import History
 from ..store.incoming import Action, FoundTrial, IncomingJob, MergeResult, ended_at, read_job, read_model
 from ..store.layout import RESULT, JobLayout, Layout, hidden
@@ -25,6 +25,7 @@ from ..store.liveness import hold, is_dead
 from ..store.rows import as_text
 from ..store.text import one_line
 from ..store.trials import move_in, read_result, sound
+from ..system.paths import is_file
 from .end import end
 
 if TYPE_CHECKING:

@@ -53,9 +53,12 @@ def make_ready(
     """Fetch every agent, and check its key, before anything is spent. `tell` shows a line of progress.
 
     Raises:
-        BenchError: an agent cannot be fetched, or lacks a key.
+        BenchError: an agent cannot be fetched, lacks a key, or has an address of a model that is none.
     """
+    from ..agents.given_keys import with_given_keys
+    from ..agents.protocol import AgentCommand
     from ..agents.readiness import ensure, missing_keys
+    from ..model.environ import HOST
     from ..model.errors import InputError
     from ..settings.secret_store import lookup
 
@@ -68,6 +71,8 @@ def make_ready(
         )
         if lacks is not None:
             raise InputError(lacks)
+        if not hasattr(agents[spec.name], "endpoints") and not agents[spec.name].trusted:
+            with_given_keys(AgentCommand(()), secrets, HOST)
     ensure(agents, job.agents, tell)
 
 

@@ -16,12 +16,13 @@ from ..model.errors import BenchError, InputError
 from ..model.job import JobRecord, JobStatus
 from ..model.owner import current_owner
 from ..store.bundle import JobBundle
-from ..store.files import is_file, remove_tree, writing
+from ..store.files import remove_tree, writing
 from ..store.history import History
 from ..store.index import index_job
 from ..store.layout import Layout
 from ..store.liveness import STALE_SECONDS, hold, is_dead, last_beat
 from ..store.text import clean
+from ..system.paths import is_file
 from .end import Ending, Noting, end, is_complete
 
 DIED = "died while it ran"

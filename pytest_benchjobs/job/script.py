@@ -31,6 +31,7 @@ from ..settings.setting import KINDS, Setting
 from ..settings.table import BY_NAME, SETTINGS
 from ..sources import did_you_mean, find_sources
 from ..store.project import benchmark_directories, ini_value, rootdir
+from ..system.paths import exists, is_file
 from . import models, rounds
 from .begin import Request, begin
 from .interactive import AsyncTrial, DrivenTicket, InteractiveTrial
@@ -264,7 +265,7 @@ def _wanted(spec: AgentSpec, settings: Mapping[str, Any]) -> Wanted:
         if value is None or value is False:
             continue
         if setting.apart:
-            line[name] = str(value)
+            line[name] = parse(setting, str(value), name, here)
         else:
             values[name] = parse(setting, _written(setting, value), name, here)
     ini = {"benchmarks": (), "dir": ini_value(root, "bench_dir"), "known": ini_value(root, "bench_known")}
@@ -308,11 +309,11 @@ def _source(benchmark: str | Path | Source, scenario: str) -> Source:
 
 def _sources(benchmark: str | Path) -> list[Source]:
     path = Path(benchmark)
-    if path.suffix == ".py" and path.is_file():
+    if path.suffix == ".py" and is_file(path):
         from ..sources.python_file import benchmarks_at
 
         return [*benchmarks_at(path.absolute())]
-    if path.exists() or "/" in str(benchmark) or str(benchmark).endswith((".yaml", ".yml", ".toml")):
+    if exists(path) or "/" in str(benchmark) or str(benchmark).endswith((".yaml", ".yml", ".toml")):
         return find_sources(path.absolute())
     from ..sources.catalogue.fetching import fetch
     from ..sources.catalogue.kept import opened

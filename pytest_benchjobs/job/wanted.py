@@ -27,7 +27,8 @@ from ..settings.matrix import Matrix
 from ..settings.table import BY_NAME
 from ..sources import did_you_mean
 from ..store.text import clean
-from ..trial.secrets import is_unmistakable, others_of_host, together
+from ..system.paths import exists, is_directory, is_file
+from ..trial.secrets import others_of_host, together, unmistakable
 
 if TYPE_CHECKING:
     from ..model.result import Outcome
@@ -122,8 +123,8 @@ class Wanted:
     """Job whose kept trials are graded again."""
     parent: str | None = None
     """The job this one was made from."""
-    baseline_origin: str = "--bench-baseline"
-    """Place that names the baseline, for messages."""
+    origin: Callable[[str], str] = str
+    """Returns the place of a setting, for messages."""
     seen: set[str] = dataclasses.field(default_factory=set)
     """Ids of all collected scenarios, selected or not; for suggestions."""
     _benchmarks: dict[str, ForBenchmark] = dataclasses.field(default_factory=dict)
@@ -229,7 +230,7 @@ def wanted(said: Said) -> Wanted:
         resume=jobs["resume"],
         rescore=jobs["rescore"],
         parent=jobs["parent"],
-        baseline_origin=merged.origin("baseline"),
+        origin=merged.origin,
     )
 
 
@@ -272,8 +273,6 @@ def _configuration(
 
 def _job_named(said: Said, name: str) -> str | None:
     text: str | None = said.line.get(name)
-    if text is not None and not text.strip():
-        raise InputError(f"{_flag(name)}: it is empty; name a job, or leave it out")
     if name == "job_id" and text is not None:
         from ..store.bundle import JobBundle
 
@@ -320,9 +319,7 @@ def _secrets(merged: Merged) -> dict[str, Variable]:
 
 def _refuse_secrets(job: JobConfig, secrets: Mapping[str, str], merged: Merged) -> None:
     """Refuse secrets in the stored parts of a job. `_agents` has refused those in agents and parameters."""
-    hidden = {
-        name: value for name, value in together(secrets, others_of_host()).items() if is_unmistakable(value)
-    }
+    hidden = unmistakable(together(secrets, others_of_host()))
     if not hidden:
         return
     from ..store.bundle import stored_config
@@ -344,7 +341,7 @@ def _agents(merged: Merged, secrets: Mapping[str, str]) -> tuple[AgentSpec, ...]
         merged.values.get("params"),
         *(changes.get("params") for changes in merged.per_benchmark.values()),
     ]
-    for variable, value in together(secrets, others_of_host()).items():
+    for variable, value in unmistakable(together(secrets, others_of_host())).items():
         if any(json.dumps(value, ensure_ascii=False)[1:-1] in agent.model_dump_json() for agent in agents):
             instead = f"write ${variable} instead" if variable in secrets else "leave it out"
             raise InputError(
@@ -418,7 +415,7 @@ def _paths(said: Said, merged: Merged, names: Iterable[str]) -> dict[str, Path]:
         text = merged.values.get(name)
         if text is not None:
             found[name] = _path(said, name, text)
-    for name, is_there in (("prices", Path.is_file), ("replay", Path.is_dir)):
+    for name, is_there in (("prices", is_file), ("replay", is_directory)):
         if name in found and not is_there(found[name]):
             raise InputError(f"{merged.origin(name)}: {found[name]} is not there")
     if "prices" in found:
@@ -437,17 +434,22 @@ def _path(said: Said, name: str, text: str) -> Path:
     return Path(os.path.abspath(base / os.path.expanduser(text)))  # noqa: PTH100, PTH111
 
 
+_BASELINES = ("baseline", "anchor")
+
+
 def _gate(said: Said, merged: Merged) -> GateConfig:
     """Return the gates. A baseline's path is relative to the working directory, in files to the rootdir."""
     values = {key: merged.values[key] for key in GATE_KEYS if key in merged.values}
-    kind, _, path = str(values.get("baseline", "")).partition(":")
-    if kind == "file" and path.strip() and "baseline" in said.line:
-        place = str(_path(said, "baseline", path))
-        values["baseline"] = "file:" + place.removeprefix(f"{said.root}{os.sep}")
+    for name in _BASELINES:
+        kind, _, path = str(values.get(name, "")).partition(":")
+        if kind == "file" and path.strip() and name in said.line:
+            place = str(_path(said, name, path))
+            values[name] = "file:" + place.removeprefix(f"{said.root}{os.sep}")
     try:
         gate = gate_config(values, merged.origin)
-        if gate.baseline is not None and not said.worker:
-            _look_at_baseline(gate.baseline, said.root, merged.origin("baseline"))
+        for name, spec in zip(_BASELINES, (gate.baseline, gate.anchor), strict=True):
+            if spec is not None and not said.worker:
+                _look_at_baseline(spec, said.root, merged.origin(name))
     except InputError as error:
         raise InputError(clean(str(error))) from None
     return gate
@@ -465,7 +467,7 @@ def _look_at_baseline(spec: str, root: Path, blame: str) -> None:
     try:
         asked = parse_spec(spec)
         path = root / os.path.expanduser(asked.value)  # noqa: PTH111
-        if asked.kind == "file" and path.exists():
+        if asked.kind == "file" and exists(path):
             side_of_file(spec, path, None)
     except InputError as error:
         raise InputError(f"{blame}: {error}") from None
@@ -477,12 +479,10 @@ def _known(said: Said) -> KnownFailures | None:
     path = said.root / KNOWN_FILE
     if text is not None:
         blame = _flag("known") if "known" in said.line else said.place("known")
-        if not text.strip():
-            raise InputError(f"{blame}: it is empty; name a file, or leave it out")
         if text == "none":
             return None
         path = _path(said, "known", text)
-        if not path.is_file():
+        if not is_file(path):
             raise InputError(f"{blame}: {path} is not there")
     elif not os.path.lexists(path):
         return None
@@ -497,8 +497,6 @@ def _known(said: Said) -> KnownFailures | None:
 
 def _directory(said: Said) -> Path:
     flag, from_line = _flag("dir"), said.line.get("dir")
-    if from_line is not None and not from_line.strip():
-        raise InputError(f"{flag}: it is empty; name a directory, or leave the option out")
     if from_line is not None:
         directory: Path = said.directory / os.path.expanduser(from_line)  # noqa: PTH111  a string until here
         blame = flag
@@ -506,7 +504,7 @@ def _directory(said: Said) -> Path:
         directory = said.root / (said.ini["dir"] or "reports")
         blame = said.place("dir") if said.ini["dir"] else "reports"
     there = next((path for path in (directory, *directory.parents) if os.path.lexists(path)), directory)
-    if os.path.lexists(there) and not there.is_dir():
+    if os.path.lexists(there) and not is_directory(there):
         raise InputError(f"{blame}: {there} is not a directory; name another one with {flag}")
     return directory
 

@@ -51,7 +51,7 @@ class ComparedMetric(Model):
     winner: Literal["a", "b"] | None = None
     """Side with the better mean. None: the means are the same."""
     p_value: float | None = None
-    """Two-sided, of no difference, adjusted for the number of metrics of the row (Holm)."""
+    """Two-sided, of no difference, adjusted for all metrics of all rows (Holm), and for the rows."""
 
 
 class ComparedRow(Model):
@@ -68,10 +68,10 @@ class ComparedRow(Model):
     delta: float | None = None
     """`b - a`."""
     low: float | None = None
-    """Of the interval of the delta."""
+    """Of the interval of the delta, adjusted as p is."""
     high: float | None = None
     p_value: float | None = None
-    """Two-sided, of no difference, adjusted for the number of rows (Holm)."""
+    """Two-sided, of no difference, adjusted for the number of rows (Holm), and for the metrics if there are any."""
     p_worse: float | None = None
     """One-sided, of side B being worse, adjusted alike: what the rule `mean` of a gate finds of B beside A."""
     detectable: float | None = None

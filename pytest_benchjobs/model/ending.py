@@ -16,6 +16,7 @@
     unknown_model    error                    model_unknown
     rate_limited     error, worth a new try   rate_limited
     endpoint_down    error, worth a new try   endpoint_down
+    gateway          error, worth a new try   gateway           a call failed within the gateway, or was held there
 
 What is graded passes or fails by its score. `graded, else failed`: it passes by its score when the exit status is 0,
 and has the class when it does not pass.
@@ -44,3 +45,4 @@ class Ending(enum.StrEnum):
     UNKNOWN_MODEL = "unknown_model"
     RATE_LIMITED = "rate_limited"
     ENDPOINT_DOWN = "endpoint_down"
+    GATEWAY = "gateway"

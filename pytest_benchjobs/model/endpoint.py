@@ -42,3 +42,5 @@ class Endpoint(Model):
     """Variables that may hold the key; the first that is set counts."""
     key_required: bool = True
     """Of at least one of the variables."""
+    public: bool = True
+    """Public prices of the provider hold. They do not at an address of the user's that is not the provider's."""

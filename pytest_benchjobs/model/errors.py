@@ -25,7 +25,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
-from .escape import escaped
+from .escape import escaped, legible, squeezed
 
 
 class BenchError(Exception):
@@ -35,7 +35,7 @@ class BenchError(Exception):
 class InputError(BenchError):
     """A manifest, task directory or option is wrong.
 
-    `str()` gives one clear message: ``file:line: what is wrong. what to do``.
+    `str()` gives one clear message: ``file:line: what is wrong. what to do``. It may quote any value, and is `legible`.
     """
 
     def __init__(
@@ -47,8 +47,8 @@ class InputError(BenchError):
         column: int | None = None,
         width: int = 1,
     ) -> None:
-        super().__init__(message)
-        self.message = message
+        self.message = legible(message)
+        super().__init__(self.message)
         self.path = path
         self.line = line
         self.column = column
@@ -59,7 +59,7 @@ class InputError(BenchError):
     def __str__(self) -> str:
         if self.path is None:
             return self.message
-        path = escaped(str(self.path))
+        path = squeezed(escaped(str(self.path)), 1000)
         where = f"{path}:{self.line}" if self.line else path
         return f"{where}: {self.message}"
 

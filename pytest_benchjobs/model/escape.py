@@ -1,4 +1,4 @@
-"""Names of files as they are shown: a directory may be called whatever its maker likes, and its name is printed."""
+"""Names of files and messages as they are shown: a directory may be called whatever its maker likes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ _ODD = re.compile(
     r"|(?<![^/]):(?=:)|#(?=#\w*\[)"
 )
 _SEPARATOR = re.compile(r":(?=:)")
+_UNPRINTABLE = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
+_LINE, _LINES = 1000, 100
+"""The most characters of a line of a message, and the most lines."""
 
 
 def escaped(path: str) -> str:
@@ -21,6 +26,24 @@ def escaped(path: str) -> str:
 def address(path: str) -> str:
     """A path as the first part of a node id, which ends at the first `::`."""
     return _SEPARATOR.sub(_code, escaped(path))
+
+
+def legible(message: str) -> str:
+    """Escape and shorten a message to people, which may quote anything: orders to a terminal, a text of 10 MB."""
+    lines = message.split("\n", _LINES)
+    if len(lines) > _LINES:
+        lines[_LINES] = "..."
+    return "\n".join(squeezed(_UNPRINTABLE.sub(_code, line), _LINE) for line in lines)
+
+
+def squeezed(text: str, limit: int) -> str:
+    """Shorten a text to `limit` characters: its beginning, three points, its end."""
+    if len(text) <= limit:
+        return text
+    if limit < 5:
+        return text[: max(limit, 0)]
+    head = (limit - 3 + 1) // 2
+    return f"{text[:head]}...{text[len(text) - (limit - 3 - head) :]}"
 
 
 def _plain(path: str) -> bool:

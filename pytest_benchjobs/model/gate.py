@@ -41,6 +41,8 @@ class GatePolicy(enum.StrEnum):
 
     EVIDENCE = "evidence"
     """A drop of more than the tolerance that chance does not explain."""
+    SHOWN = "shown"
+    """A drop of which it is shown that it is more than the tolerance."""
     STRICT = "strict"
     """Anything but evidence that the drop is within the tolerance."""
     POINT = "point"
@@ -146,6 +148,8 @@ class GateConfig(Model):
 
     baseline: str | None = None
     """`NAME`, `job:ID`, `last`, `branch:NAME[~M]`, `file:PATH` or `none`."""
+    anchor: str | None = None
+    """Another baseline, in the same forms, by which the job is judged too: many small drops are one against it."""
     require_baseline: bool = False
     """Overrides `first_run`: also what the baseline has nothing of makes the verdict `invalid`."""
     first_run: bool = False
@@ -277,16 +281,17 @@ class RuleReport(Model, defer_build=True):
     change: float | None = None
     """`now - before`, in the unit of the metric; whether up is good depends on the metric."""
     low: float | None = None
-    """Of the interval of the change, at the rule's level, two-sided."""
+    """Least change that is not excluded at the rule's level. None: the test is one-sided, the other way."""
     high: float | None = None
+    """Greatest change that is not excluded. Floors, which have no test, give both ends of their interval."""
     tolerance: float | None = None
     """In the unit of the metric."""
     p_value: float | None = None
-    """One-sided, adjusted for all comparisons of the gate, or of a rule that stands alone."""
+    """One-sided, of the test that decides, adjusted for all comparisons of the gate, or of a rule that stands alone."""
     test: str | None = None
     """`permutation`, `sign-flip`, `mcnemar`, `fisher`, `rule`, ..."""
     detectable: float | None = None
-    """The smallest drop it would have seen four times of five."""
+    """The smallest drop that the rule, with its tolerance, would have found four times of five."""
     scenarios: int = 0
     """Pairs it looked at."""
     clusters: int | None = None

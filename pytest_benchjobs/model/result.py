@@ -16,8 +16,8 @@ from .metric import Metric
 from .scenario import GradeIn, Scenario
 from .usage import Usage
 
-_COMPARED = ("agent", "parameters", "place")
-"""Parts of a signature that a comparison is about."""
+COMPARED = ("agent", "parameters", "place", "reading")
+"""Parts of a signature that a comparison is about, or notes."""
 
 
 class Outcome(enum.StrEnum):
@@ -171,15 +171,18 @@ class Signature(Model):
     value: str
     """Of all parts together."""
     parts: dict[str, str]
-    """`scenario`, `environment`, `scorers`, `agent`, `parameters`, `limits`, `place`, `image` -> digest."""
+    """`scenario`, `environment`, `scorers`, `agent`, `parameters`, `limits`, `place`, `image` -> digest.
+
+    `reading` -> name of the rule by which the answer is read, if the scenario wants one.
+    """
 
     @property
     def comparable(self) -> str:
         """Digest of what both sides of a comparison must have in common.
 
-        That is all parts but the agent, its parameters, and where it was graded.
+        That is all parts but the agent, its parameters, where it was graded, and how its answer was read.
         """
-        common = sorted((name, digest) for name, digest in self.parts.items() if name not in _COMPARED)
+        common = sorted((name, digest) for name, digest in self.parts.items() if name not in COMPARED)
         return hashlib.sha256(repr(common).encode()).hexdigest()[:16]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -11,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from .base import Capability, Model, Name, ScenarioName, Score, Seconds, Size
 from .metric import MOST, OWN_SCORE, MetricName, MetricSpec
+from .pattern import pattern_fault
 
 DEFAULT_AGENT_TIMEOUT = 7200.0
 DEFAULT_PIDS = 2048
@@ -335,10 +335,8 @@ class Feedback(Model):
     @classmethod
     def _compiles(cls, replace: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
         for pattern, text in replace:
-            try:
-                re.sub(pattern, text, "")
-            except re.error as error:
-                raise ValueError(f"{pattern!r} is not a valid regular expression: {error}") from None
+            if (fault := pattern_fault(pattern, text)) is not None:
+                raise ValueError(f"{pattern!r} {fault}")
         return replace
 
 

@@ -149,7 +149,7 @@ def _outside_tasks(start: Path, arguments: list[str]) -> list[str]:
         # os.path returns False instead of raising for values of options, which may not be valid paths.
         path = Path(os.path.abspath(start / argument.partition("::")[0]))  # noqa: PTH100
         places = (path, *path.parents)
-        task = next((place for place in places if os.path.isfile(place / "task.toml")), None)  # noqa: PTH113
+        task = next((place for place in places if os.path.lexists(place / "task.toml")), None)
         if task is None:
             found.append(argument)
             continue
@@ -200,6 +200,25 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     return BenchFile.from_parent(parent, path=file_path)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Add collectors, which report an error, for manifests that pytest passes over: links to nothing, pipes."""
+    report = yield
+    if isinstance(collector, pytest.Directory) and report.passed:
+        hook, config = collector.ihook, collector.config
+        for path in _odd_manifests(collector.path):
+            if not hook.pytest_ignore_collect(collection_path=path, config=config):
+                report.result += filter(None, [pytest_collect_file(path, collector)])
+    return report
+
+
+def _odd_manifests(directory: Path) -> list[Path]:
+    named = (path for path in directory.iterdir() if path.name.endswith(MANIFESTS) and path.name[0] != ".")
+    return sorted(path for path in named if not (path.is_file() or path.is_dir()))
+
+
 def _conftest(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Return a collector for a conftest.py with benchmarks. One that was named is a test module to pytest."""
     from .python_benchmarks import PythonFile
@@ -227,7 +246,7 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
 @pytest.hookimpl(tryfirst=True)
 def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Return a collector for a Harbor task directory: nothing inside it is an ordinary test."""
-    task = (path / "task.toml").is_file()
+    task = os.path.lexists(path / "task.toml")
     odd = _is_odd(path.name)
     if not task and (not odd or (path / "__init__.py").is_file()):
         return None

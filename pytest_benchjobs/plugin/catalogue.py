@@ -14,8 +14,10 @@ import pytest
 from ..model.errors import BenchError, InputError
 from ..settings.table import EVERY
 from ..sources import ENTRY_SUFFIX, HOLDS_NONE, did_you_mean, find_sources, open_source, python_files
+from ..system.paths import exists, is_directory, is_file
 from . import options
 from .mistakes import in_words, shown
+from .options import usage_error
 from .progress import show
 from .python_files import AUTHORED, benchmarks_in, conftests, module_at
 from .registry import is_path, named
@@ -79,7 +81,7 @@ def fetch_named(config: pytest.Config, benchmarks: Sequence[str]) -> None:
         for meant in given.values() if text == EVERY else filter(None, [given.get(name)]):
             if meant.entry is not None:
                 _place(config, meant.entry)
-        if text == EVERY or (config.invocation_params.dir / text).exists():
+        if text == EVERY or exists(config.invocation_params.dir / text):
             continue
         entry = _entry(config, text)
         if entry is not None and name not in registered(config)[0]:
@@ -106,10 +108,10 @@ def find(config: pytest.Config, text: str) -> tuple[str | None, list[Source]]:
     """
     known, broken = registered(config)
     if not text.strip():
-        raise pytest.UsageError("--bench: a name or a path is missing")
+        raise usage_error("--bench: a name or a path is missing")
     if text == EVERY:
         if not known and not broken:
-            raise pytest.UsageError(
+            raise usage_error(
                 "--bench: no benchmark is registered; give a PATH, or see ini key bench_benchmarks"
             )
         # The collector reports the errors of broken ones.
@@ -119,20 +121,20 @@ def find(config: pytest.Config, text: str) -> tuple[str | None, list[Source]]:
     if name in known:
         return name, _of_version(known[name], known[name].sources(config), name, version if at else None)
     path = config.invocation_params.dir / text
-    if path.suffix == ".py" and path.is_file():
+    if path.suffix == ".py" and is_file(path):
         return None, _in_python(config, path)
-    if path.exists():
+    if exists(path):
         sources = _sources(path)
-        for file in python_files(path) if path.is_dir() else ():
+        for file in python_files(path) if is_directory(path) else ():
             sources += _in_python(config, file, optional=True)
         if not sources:
-            raise pytest.UsageError(f"--bench: {text} {HOLDS_NONE}")
+            raise usage_error(f"--bench: {text} {HOLDS_NONE}")
         return None, sources
     try:
         return _in_catalogue(config, text)
     except _NoSuch as missing:
         if "/" in text or text.endswith((".yaml", ".yml", ".toml")):
-            raise pytest.UsageError(f"--bench: no such file or directory: {text}") from None
+            raise usage_error(f"--bench: no such file or directory: {text}") from None
         hint = did_you_mean(name, known).strip() or missing.lookup.near(text)
     if not hint:
         hint = (
@@ -141,7 +143,7 @@ def find(config: pytest.Config, text: str) -> tuple[str | None, list[Source]]:
             else "`benchjobs benchmarks list` shows known names; your own is a PATH, a manifest in benchmarks/, or "
             "listed in the ini key bench_benchmarks"
         )
-    raise pytest.UsageError(f"--bench: there is no benchmark {name!r}; {hint}{_unread(config, broken)}")
+    raise usage_error(f"--bench: there is no benchmark {name!r}; {hint}{_unread(config, broken)}")
 
 
 def is_known(config: pytest.Config, name: str) -> bool:
@@ -175,7 +177,7 @@ def _in_catalogue(config: pytest.Config, text: str) -> tuple[str, list[Source]]:
         lookup = _lookup(config)
         found = lookup.find(text)
     except InputError as error:
-        raise pytest.UsageError(f"--bench: {error}") from None
+        raise usage_error(f"--bench: {error}") from None
     if found is None:
         raise _NoSuch(lookup)
     if isinstance(found, tuple):
@@ -210,7 +212,7 @@ def _of_version(entry: _Named, sources: list[Source], name: str, version: str | 
         check_version(name, version, have)
         return sources if len(set(have)) == 1 else [one for one in sources if version_of(one) == version]
     except InputError as error:
-        raise pytest.UsageError(f"--bench: {error}") from None
+        raise usage_error(f"--bench: {error}") from None
 
 
 def registered(config: pytest.Config) -> tuple[dict[str, _Named], _Broken]:
@@ -226,7 +228,7 @@ def registered(config: pytest.Config) -> tuple[dict[str, _Named], _Broken]:
             _add_manifest(known, broken, source)
     for directory in options.ini(config, "bench_paths"):
         root = config.rootpath / directory
-        if root.is_dir():
+        if is_directory(root):
             for source in _sources(root):
                 _add_manifest(known, broken, source)
     _add_conftests(known, broken, config)
@@ -256,11 +258,9 @@ def _in_python(config: pytest.Config, path: Path, *, optional: bool = False) -> 
     try:
         found: list[Source] = [source for _, source in benchmarks_in(module_at(config, path))]
     except InputError as error:
-        raise pytest.UsageError(f"--bench: {error}") from None
+        raise usage_error(f"--bench: {error}") from None
     if not found and not optional:
-        raise pytest.UsageError(
-            f"--bench: {shown(config, path)} has no Benchmark in a variable of the module"
-        )
+        raise usage_error(f"--bench: {shown(config, path)} has no Benchmark in a variable of the module")
     return found
 
 
@@ -285,9 +285,7 @@ def _given(config: pytest.Config) -> dict[str, _Named]:
     for line in options.ini(config, "bench_benchmarks"):
         name, equals, path = line.partition("=")
         if not equals or not name.strip() or not path.strip():
-            raise pytest.UsageError(
-                f"ini key bench_benchmarks: {line!r} is not of the form NAME[@VERSION] = PATH"
-            )
+            raise usage_error(f"ini key bench_benchmarks: {line!r} is not of the form NAME[@VERSION] = PATH")
         name, _, version = name.strip().partition("@")
         known[name] = _at(config.rootpath / path.strip(), version or None, name)
     return known
@@ -302,7 +300,7 @@ def _at(path: Path, version: str | None, name: str) -> _Named:
     try:
         entry = entry_at(path)
     except InputError as error:
-        raise pytest.UsageError(str(error)) from None
+        raise usage_error(str(error)) from None
     return _Named((), version or entry.version, name, entry=entry)
 
 
@@ -365,7 +363,11 @@ def _fetched(config: pytest.Config, entry: Entry) -> list[Source]:
     try:
         return list(entry.sources(place, _parameters(config, entry)))
     except InputError as error:
-        raise pytest.UsageError(f"--bench: {error}") from None
+        wanted = asked(config)
+        changes = wanted.job.per_benchmark.get(entry.name)
+        own = error.path is None and changes is not None and changes.params
+        blame = wanted.origin(f"per_benchmark.{entry.name}") if own else "--bench"
+        raise usage_error(f"{blame}: {error}") from None
 
 
 def _parameters(config: pytest.Config, entry: Entry) -> Parameters:
@@ -413,11 +415,11 @@ def _place(config: pytest.Config, entry: Entry) -> Path:
     try:
         return opened(entry, None if is_worker(config) else bring)
     except BenchError as error:
-        raise pytest.UsageError(f"--bench: {error}") from None
+        raise usage_error(f"--bench: {error}") from None
 
 
 def _sources(path: Path, benchmark: str | None = None) -> list[Source]:
     try:
         return find_sources(path, benchmark)
     except InputError as error:
-        raise pytest.UsageError(f"--bench: {error}") from None
+        raise usage_error(f"--bench: {error}") from None

@@ -22,6 +22,7 @@ from . import selection
 from .filters import Filters
 from .items import BenchWarning, TrialItem
 from .mistakes import in_words, shown
+from .options import usage_error
 from .registry import add_scorers
 from .requirements import missing
 from .state import is_worker, state_of
@@ -149,7 +150,7 @@ def refuse_to_start_inside_a_task(config: pytest.Config) -> None:
     for parent in below.parents:
         inside = below.name in ("tests", "solution") and (parent / "task.toml").is_file()
         if inside and open_source(parent):
-            raise pytest.UsageError(
+            raise usage_error(
                 f"{escaped(str(below))} belongs to the task {escaped(str(parent))}: its files are put into a container "
                 f"and graded there. Run: pytest {escaped(str(parent))}"
             )
@@ -249,7 +250,7 @@ def check(session: pytest.Session) -> None:
         known_failures.note_unmatched(session)
         return
     if not is_worker(session.config):
-        raise pytest.UsageError(found)
+        raise usage_error(found)
     session.items.clear()
     _tell_controller(session.config, found)
 
@@ -365,13 +366,14 @@ def _check_agents(config: pytest.Config, asked: Wanted) -> None:
     from .registry import agents_of
 
     known = agents_of(config)
+    place = asked.origin("agents").replace(f"{config.rootpath}{os.sep}", "")
     for spec in asked.job.agents:
         if spec.name not in known:
             hint = did_you_mean(spec.name, known).strip() or f"available: {', '.join(sorted(known))}"
-            raise pytest.UsageError(f"--bench-agent: there is no agent {spec.name!r}; {hint}")
+            raise usage_error(f"{place}: there is no agent {spec.name!r}; {hint}")
         if known[spec.name].needs_model and spec.model is None:
-            raise pytest.UsageError(
-                f"--bench-agent: {spec.name} needs a model. Use format: {spec.name}:model, or --bench-model"
+            raise usage_error(
+                f"{place}: {spec.name} needs a model. Use format: {spec.name}:model, or --bench-model"
             )
     state_of(config).are_agents_checked = True
 

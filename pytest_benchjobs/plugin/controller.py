@@ -12,6 +12,7 @@ import pytest
 
 from ..system.temporary import hold, temporary_path
 from .distribution import INPUT, Node, write
+from .options import usage_error
 from .state import interrupts_of, state_of
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class Controller:
         """Take a contradiction that a worker found."""
         usage = getattr(report, "bench_usage", None)
         if usage is not None:
-            raise pytest.UsageError(usage)
+            raise usage_error(usage)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_xdist_node_collection_finished(self, node: Node) -> None:
@@ -199,7 +200,7 @@ class Controller:
     def _take_over(self, dist: str, *, ordinary: int) -> None:
         """Replace the scheduler: xdist's expects one running test per worker, and blames one when the worker dies."""
         if dist == "each" and ordinary:
-            raise pytest.UsageError(
+            raise usage_error(
                 "--dist each runs every test in every worker, and a trial runs once: run trials and ordinary "
                 "tests separately, or use another --dist"
             )

@@ -30,6 +30,7 @@ from ..store.bundle import new_job_id
 from ..store.text import clean
 from .interrupts import Interrupts
 from .items import TrialItem
+from .options import usage_error
 from .planning import Look, looking, planned_items, trial_of
 
 OUT = "BENCHJOBS_IMAGES_OUT"
@@ -101,7 +102,7 @@ def list_images(session: pytest.Session) -> bool:
                         [need for need in needs if need.size is not None and need.size.state != "here"]
                     )
             except BenchError as error:
-                raise pytest.UsageError(str(error)) from None
+                raise usage_error(str(error)) from None
         every = {(item.source.benchmark, item.ref.id) for item in items}
         needing = set[Scenario]().union(*(need.scenarios for need in needs))
         work.tell(

@@ -10,6 +10,7 @@ from ..model.errors import InputError
 from ..settings.layers import Layer
 from ..settings.table import BY_NAME
 from ..store.layout import Layout
+from ..system.paths import is_file
 from . import options
 
 if TYPE_CHECKING:
@@ -75,10 +76,11 @@ def _remembered(config: pytest.Config, argument: str) -> _Implied | None:
 
 def _earlier(config: pytest.Config, argument: str) -> tuple[list[TrialRow], JobRecord | None] | None:
     """Return the trials with an id, and the newest job that has them."""
-    text = config.getoption(BY_NAME["dir"].option) or options.ini(config, BY_NAME["dir"].option)
-    base = config.invocation_params.dir if config.getoption(BY_NAME["dir"].option) else config.rootpath
+    on_line = options.on_line(config, "dir")
+    text = on_line or options.ini(config, BY_NAME["dir"].option)
+    base = config.invocation_params.dir if on_line else config.rootpath
     directory = base / (text or "reports")
-    if not Layout(directory).history.is_file():
+    if not is_file(Layout(directory).history):
         return None
     from ..store.reader import HistoryReader
     from ..store.trial_ids import trials_named

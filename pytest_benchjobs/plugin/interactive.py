@@ -25,8 +25,10 @@ from ..model.known_failure import Known, KnownMode
 from ..settings.sampling import in_shard
 from ..sources import find_sources, open_source
 from ..store.text import one_line
+from ..system.paths import exists, is_file
 from .items import Unsolved
 from .mistakes import in_words
+from .options import usage_error
 from .python_files import benchmarks_in, module_at
 from .registry import add_scorers, agents_of
 from .state import state_of
@@ -121,9 +123,9 @@ def _sources(metafunc: pytest.Metafunc, benchmark: object) -> Sequence[Source]:
     known = state_of(config).marked
     for directory in (metafunc.definition.path.parent, config.rootpath):
         path = directory / text
-        if path.suffix == ".py" and path.is_file():
+        if path.suffix == ".py" and is_file(path):
             return known.setdefault(path, [source for _, source in benchmarks_in(module_at(config, path))])
-        if path.exists():
+        if exists(path):
             if path not in known:
                 known[path] = find_sources(path) if open_source(path) is None else [_opened(config, path)]
             return known[path]
@@ -231,7 +233,7 @@ def prepare(session: pytest.Session, *, others: bool) -> None:
         assert case is not None  # noqa: S101  chosen by it
         key = (ticket.benchmark, ticket.scenario, ticket.agent.label, ticket.attempt)
         if (first := seen.setdefault(key, item)) is not item:
-            raise pytest.UsageError(
+            raise usage_error(
                 f"{first.nodeid} and {item.nodeid} are the same trial of agent {ticket.agent.label}: give one of them "
                 f"another name, with @pytest.mark.{MARK}(..., agent=NAME)"
             )
@@ -260,7 +262,7 @@ def register(
     agents = agents_of(config)
     for name in {spec.name: None for spec in specs}:
         if name in agents and not isinstance(agents[name], InteractiveAgent):
-            raise pytest.UsageError(
+            raise usage_error(
                 f"@pytest.mark.{MARK}: there is an agent {name!r} already; give this one another name with agent=NAME"
             )
         agents[name] = InteractiveAgent(

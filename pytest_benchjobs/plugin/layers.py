@@ -15,7 +15,7 @@ from ..model.errors import InputError
 from ..settings.layers import Layer, as_one
 from ..settings.setting import Setting
 from ..settings.table import BY_NAME, LOCAL, SETTINGS
-from .options import flag, ini, origin
+from .options import flag, ini, on_line, origin, usage_error
 from .state import is_worker
 
 
@@ -25,7 +25,7 @@ def said(config: pytest.Config) -> Said:
     Raises:
         pytest.UsageError: a setting is wrong.
     """
-    line = {setting.name: config.getoption(setting.option) for setting in SETTINGS if setting.on_line}
+    line = {setting.name: on_line(config, setting.name) for setting in SETTINGS if setting.on_line}
     return Said(
         layers=_layers(config),
         line={name: written for name, written in line.items() if written is not None},
@@ -45,17 +45,17 @@ def _layers(config: pytest.Config) -> list[Layer]:
     """
     here, root = config.invocation_params.dir, config.rootpath
     # Paths on the command line are relative to the working directory, those in the ini file to the rootdir.
-    named = [(name, here) for name in config.getoption("bench_profile") or ()]
+    named = [(name, here) for name in on_line(config, "profile") or ()]
     profiles = named or [(name, root) for name in ini(config, "bench_profile")]
     files = [
         place / text
         for place, text in (
-            (here, config.getoption("bench_job_file")),
+            (here, on_line(config, "job_file")),
             (root, ini(config, "bench_job_file")),
         )
         if text
     ][:1]
-    lines, extra = ini(config, "bench_extra"), config.getoption("bench_extra") or ()
+    lines, extra = ini(config, "bench_extra"), on_line(config, "extra") or ()
     between: list[Layer] = []
     try:
         if profiles or files or lines or extra:
@@ -76,7 +76,7 @@ def _layers(config: pytest.Config) -> list[Layer]:
                 between.append(implied)
         return [_layer(config, from_line=False), *between, _layer(config, from_line=True)]
     except InputError as error:
-        raise pytest.UsageError(str(error).replace(f"{root}/", "")) from None
+        raise usage_error(str(error).replace(f"{root}/", "")) from None
 
 
 def env_files(config: pytest.Config) -> dict[str, Variable]:
@@ -87,17 +87,15 @@ def env_files(config: pytest.Config) -> dict[str, Variable]:
     """
     here, root = config.invocation_params.dir, config.rootpath
     written = [(origin(config, "bench_env_file"), root, name) for name in ini(config, "bench_env_file")]
-    written += [(flag("env_file"), here, name) for name in config.getoption("bench_env_file") or ()]
+    written += [(flag("env_file"), here, name) for name in on_line(config, "env_file") or ()]
     found: dict[str, Variable] = {}
     for blame, directory, name in written:
-        if not name.strip():
-            raise pytest.UsageError(f"{blame}: it is empty; give a value, or leave it out")
         from ..settings.env_file import read_env_file
 
         try:
             found |= read_env_file(directory / Path(name).expanduser(), name)
         except InputError as error:
-            raise pytest.UsageError(f"{blame}: {error}") from None
+            raise usage_error(f"{blame}: {error}") from None
     return found
 
 
@@ -115,17 +113,17 @@ def _layer(config: pytest.Config, *, from_line: bool) -> Layer:
     for setting in SETTINGS:
         if setting.apart or not (setting.on_line if from_line else setting.has_ini):
             continue
-        written = config.getoption(setting.option) if from_line else ini(config, setting.option)
+        written = on_line(config, setting.name) if from_line else ini(config, setting.option)
         if written is None or written is False or written == []:
             continue
         directory = config.invocation_params.dir if from_line else config.rootpath
         value = _read(setting, written, _place(config, setting, from_line=from_line), directory)
         values[setting.name] = {**values.get(setting.name, {}), **value} if isinstance(value, dict) else value
     without, sandbox = BY_NAME["no_docker"], BY_NAME["sandbox"]
-    says_so = config.getoption(without.option) if from_line else ini(config, without.option)
+    says_so = on_line(config, without.name) if from_line else ini(config, without.option)
     if says_so and values.setdefault("sandbox", LOCAL) != LOCAL:
         one, other = (_place(config, setting, from_line=from_line) for setting in (without, sandbox))
-        raise pytest.UsageError(f"{one} and {other} contradict each other: it means the sandbox {LOCAL}")
+        raise usage_error(f"{one} and {other} contradict each other: it means the sandbox {LOCAL}")
     return Layer(values, origin=lambda key: _place(config, BY_NAME[key], from_line=from_line))
 
 
@@ -140,7 +138,7 @@ def _read(setting: Setting, written: Any, blame: str, directory: Path) -> Any:
     try:
         return parse(setting, written, blame, directory)
     except InputError as error:
-        raise pytest.UsageError(str(error)) from None
+        raise usage_error(str(error)) from None
 
 
 def _from_environment() -> dict[str, str]:
@@ -155,5 +153,5 @@ def _from_environment() -> dict[str, str]:
     try:
         table: dict[str, str] = validated(setting, json.loads(text))
     except ValueError:
-        raise pytest.UsageError(f"{name}: must be a JSON object of variables; unset it") from None
+        raise usage_error(f"{name}: must be a JSON object of variables; unset it") from None
     return table

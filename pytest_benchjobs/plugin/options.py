@@ -8,12 +8,13 @@ from __future__ import annotations
 import argparse
 import itertools
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import pytest
 
-from ..settings.setting import Setting
+from ..settings.setting import Setting, check_given
 from ..settings.table import BY_FLAG, BY_NAME, BY_OPTION, EVERY, SETTINGS
 
 _ALONE = "benchmarks to run when --bench is not given"
@@ -81,12 +82,16 @@ def how(setting: Setting) -> dict[str, Any]:
 
 
 def refuse_misspelt(parser: pytest.Parser, args: Sequence[str]) -> None:
-    """Refuse an unknown option that looks like one of ours.
+    """Refuse an unknown option that looks like one of ours, and one of ours with `--` for a value.
 
     Raises:
         pytest.UsageError: there is one; the message suggests a similar option.
     """
-    ours = [arg for arg in itertools.takewhile("--".__ne__, args) if arg.startswith("--bench-")]
+    ours = [arg for arg in itertools.takewhile("--".__ne__, args) if arg.startswith("--bench")]
+    for name in (arg.removesuffix("=--") for arg in ours if arg.endswith("=--")):
+        # Python 3.11 takes it for no value at all, or for the value of the option alone.
+        raise usage_error(f"{name}: it is empty; give a value, or leave it out")
+    ours = [arg for arg in ours if arg.startswith("--bench-")]
     if all(arg.partition("=")[0] in BY_FLAG for arg in ours):
         return
     import difflib
@@ -96,7 +101,7 @@ def refuse_misspelt(parser: pytest.Parser, args: Sequence[str]) -> None:
         name = arg.partition("=")[0]
         near = difflib.get_close_matches(name, [*BY_FLAG, ALL_HELP], n=1)
         if near and arg in ours and name not in BY_FLAG:
-            raise pytest.UsageError(f"unknown option {name}; did you mean {near[0]}? --bench-help lists all")
+            raise usage_error(f"unknown option {name}; did you mean {near[0]}? --bench-help lists all")
 
 
 def refuse_misspelt_keys(config: pytest.Config) -> None:
@@ -105,9 +110,7 @@ def refuse_misspelt_keys(config: pytest.Config) -> None:
     Raises:
         pytest.UsageError: there is one; the message has the key or option that is meant.
     """
-    # The table of the ini file and of `-o`. pytest 9 has it under another name.
-    written = vars(config).get("_inicfg") or vars(config).get("inicfg") or ()
-    odd = [key for key in written if key.lower().startswith(("bench_", "bench-"))]
+    odd = [key for key in _written(config) if key.lower().startswith(("bench_", "bench-"))]
     known = [*(setting.option for setting in SETTINGS if setting.has_ini), *INI_ALONE] if odd else []
     if config.option.help:
         return
@@ -117,7 +120,7 @@ def refuse_misspelt_keys(config: pytest.Config) -> None:
         try:
             config.getini(key)
         except ValueError:
-            raise pytest.UsageError(f"{origin(config, key)}: unknown ini key{_meant(key, known)}") from None
+            raise usage_error(f"{origin(config, key)}: unknown ini key{_meant(key, known)}") from None
 
 
 def _meant(key: str, known: Sequence[str]) -> str:
@@ -143,23 +146,72 @@ def given(config: pytest.Config) -> bool:
     return any(config.getoption(setting.option) is not None for setting in SETTINGS if setting.on_line)
 
 
-def ini(config: pytest.Config, key: str) -> Any:
-    """Return an ini value.
+def on_line(config: pytest.Config, name: str) -> Any:
+    """Return what the command line gives for a setting; None: nothing.
 
     Raises:
-        pytest.UsageError: it has the wrong type.
+        pytest.UsageError: it is empty.
+    """
+    setting = BY_NAME[name]
+    written = config.getoption(setting.option)
+    if written is not None:
+        _check(written, setting.flag, many=setting.many)
+    return written
+
+
+def ini(config: pytest.Config, key: str) -> Any:
+    """Return an ini value; None, False or no texts if there is none.
+
+    Raises:
+        pytest.UsageError: it has the wrong type, or is empty.
     """
     try:
-        return config.getini(key)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # pytest's, of a list in place of a text, which is an error below
+            written = config.getini(key)
     except (TypeError, ValueError, pytest.UsageError) as error:  # the exception depends on pytest's version
-        expected = BY_OPTION[key].expected if key in BY_OPTION else "a list"
+        form = BY_OPTION[key].expected if key in BY_OPTION else "a list"
         found = str(error).rpartition(": ")[2].removeprefix("invalid truth value ")
-        raise pytest.UsageError(f"{origin(config, key)}: {expected} is expected, not {found}") from None
+        raise usage_error(f"{origin(config, key)}: {form} is expected, not {found}") from None
+    setting = BY_OPTION.get(key)
+    many = isinstance(written, list) if setting is None else setting.many
+    if written is not None:
+        # A list of no texts is also what is there when nothing was written. `bench_paths` may be one.
+        is_written = key in _written(config) or _is_overridden(config, key)
+        is_empty = written == [] and setting is not None and is_written
+        expected = "a text" if setting is None else setting.expected
+        _check([""] if is_empty else written, origin(config, key), many=many, expected=expected)
+    return written
+
+
+def _check(written: Any, blame: str, **how: Any) -> None:
+    try:
+        check_given(written, blame, **how)
+    except ValueError as error:
+        raise usage_error(str(error)) from None
 
 
 def origin(config: pytest.Config, key: str) -> str:
     """Return the place of an ini value, for messages: `pytest.ini: bench_attempts`."""
-    overridden = any(text.startswith(f"{key}=") for text in config.getoption("override_ini") or ())
-    if overridden or config.inipath is None:
+    if _is_overridden(config, key) or config.inipath is None:
         return f"-o {key}"
     return f"{config.inipath.name}: {key}"
+
+
+def _written(config: pytest.Config) -> Collection[str]:
+    """Return the keys of the ini file and, in most versions of pytest, of `-o`."""
+    found: Collection[str] = (
+        vars(config).get("_inicfg") or vars(config).get("inicfg") or ()
+    )  # pytest 9; earlier ones
+    return found
+
+
+def _is_overridden(config: pytest.Config, key: str) -> bool:
+    return any(text.startswith(f"{key}=") for text in config.getoption("override_ini") or ())
+
+
+def usage_error(message: str) -> pytest.UsageError:
+    """Return the error of a call that is wrong. The message may quote anything; see `model.escape.legible`."""
+    from ..model.escape import legible
+
+    return pytest.UsageError(legible(message))

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from ..sources import open_source
+from ..system.paths import exists, is_directory
 from .catalogue import find, is_known
 from .collect import is_task, node_path
 from .state import state_of
@@ -67,9 +68,9 @@ def _kept(config: pytest.Config, argument: str) -> str | None:
             state.chosen.setdefault(place.text, set()).add(place.name)
             return None
     first = _Place(*argument.split("::", 1))
-    if (here / first.text).exists():
+    if exists(here / first.text):
         path = here / first.text
-        task = path.is_dir() and is_task(path)
+        task = is_directory(path) and is_task(path)
         if task or (path.name.endswith(_MANIFESTS) and "::" in first.name):
             state.chosen.setdefault(node_path(config, path), set()).add(first.name)
             return first.text
@@ -94,7 +95,7 @@ def benchmarks_of(config: pytest.Config) -> list[str]:
     """Return the benchmarks that ids among the arguments name."""
     found = []
     for argument in config.args:
-        if "::" not in argument or (config.invocation_params.dir / argument.partition("::")[0]).exists():
+        if "::" not in argument or exists(config.invocation_params.dir / argument.partition("::")[0]):
             continue
         found += [place.text for place in _splits(argument) if _is_benchmark(config, place.text)][:1]
     return found
@@ -112,6 +113,6 @@ def _path(here: Path, text: str) -> Path | None:
 
     for name in (text, _ESCAPES.sub(meant, text)):
         path = here / name
-        if path.exists():
+        if exists(path):
             return path
     return None

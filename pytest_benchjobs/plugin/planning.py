@@ -33,6 +33,7 @@ from ..trial.limits import Limits
 from ..trial.prepare import Services, prepare
 from . import interactive
 from .items import TrialItem
+from .options import usage_error
 from .registry import agents_of, provider_of, scorers_of
 from .state import is_worker
 from .wanted import asked as read
@@ -83,7 +84,7 @@ def planned_items(session: pytest.Session) -> list[TrialItem]:
         pytest.UsageError: under xdist; there is no such sandbox.
     """
     if is_worker(session.config):
-        raise pytest.UsageError("--bench-plan runs nothing, so it takes no workers; leave out -n")
+        raise usage_error("--bench-plan runs nothing, so it takes no workers; leave out -n")
     return [item for item in session.items if isinstance(item, TrialItem)]
 
 
@@ -109,7 +110,7 @@ def trial_of(ticket: Ticket, job: JobConfig) -> Trial:
     except Unsupported:
         raise
     except InputError as error:
-        raise pytest.UsageError(f"--bench-plan: {error}") from None
+        raise usage_error(f"--bench-plan: {error}") from None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -197,7 +198,7 @@ def looking(config: pytest.Config) -> Iterator[Look]:
             reuse = Reuse(job.directory, bundle.id, job)
         yield Look(job, provider, services, Fates(job, bundle, agents, services=services, reuse=reuse))
     except InputError as error:
-        raise pytest.UsageError(str(error)) from None
+        raise usage_error(str(error)) from None
     finally:
         if reuse is not None:
             reuse.close()

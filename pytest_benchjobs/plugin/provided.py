@@ -8,7 +8,8 @@ from pathlib import Path
 
 from ..job.ticket import Provided
 from ..model.environ import HOST, Variable
-from ..store.redact import looks_secret
+from ..system.paths import exists
+from ..system.redact import looks_secret
 from ..system.temporary import temporary_directory
 
 ENV, FILES = "bench_env", "bench_files"
@@ -58,7 +59,7 @@ class Providing:
 
     def _file(self, path: str, content: object) -> Path:
         if isinstance(content, Path):
-            if not content.exists():
+            if not exists(content):
                 raise FileNotFoundError(
                     f"fixture {FILES}: there is no {content}, which trials need as {path}"
                 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ..model.errors import InputError
-from .options import ini
+from .options import ini, usage_error
 from .state import state_of
 from .wanted import asked
 
@@ -42,7 +42,7 @@ def agents_of(config: pytest.Config) -> dict[str, Agent]:
                 agents.update(_agents(added))
             agents.update(given_agents(asked(config).job.agents))
         except InputError as error:
-            raise pytest.UsageError(str(error)) from None
+            raise usage_error(str(error)) from None
         state.agents = agents
     return state.agents
 
@@ -61,7 +61,7 @@ def scorers_of(config: pytest.Config) -> dict[str, Scorer]:
         try:
             scorers = {**builtin_scorers(), **installed_scorers(), **_marked(config)}
         except InputError as error:
-            raise pytest.UsageError(str(error)) from None
+            raise usage_error(str(error)) from None
         for added in config.hook.pytest_benchjobs_scorers(config=config):
             scorers.update(_scorers(added))
         state.scorers = scorers
@@ -99,7 +99,7 @@ def sandbox_of(config: pytest.Config, name: str) -> Callable[[Owner], SandboxPro
         kinds.update(named("pytest_benchjobs_sandboxes", added, callable, "classes"))
     if name not in kinds:
         hint = did_you_mean(name, kinds).strip() or f"available: {', '.join(sorted(kinds))}"
-        raise pytest.UsageError(f"--bench-sandbox: there is no sandbox {name!r}; {hint}")
+        raise usage_error(f"--bench-sandbox: there is no sandbox {name!r}; {hint}")
     return kinds[name]
 
 
@@ -124,12 +124,10 @@ def named(hook: str, added: object, fits: Callable[[object], bool], what: str) -
     if added is None:
         return {}
     if not isinstance(added, Mapping):
-        raise pytest.UsageError(
-            f"hook {hook} returned {_kind(added)}; return a dict of names to {what}, or None"
-        )
+        raise usage_error(f"hook {hook} returned {_kind(added)}; return a dict of names to {what}, or None")
     for name, value in added.items():
         if not isinstance(name, str) or not fits(value):
-            raise pytest.UsageError(
+            raise usage_error(
                 f"hook {hook} returned a dict with {_kind(name)}: {_kind(value)}; return names to {what}"
             )
     return added
@@ -163,7 +161,7 @@ def _scorers(added: object) -> Mapping[str, Any]:
     scorers = named(hook, added, lambda _: True, "functions")
     for name, scorer in scorers.items():
         if (fault := scorer_fault(scorer)) is not None:
-            raise pytest.UsageError(f"hook {hook} returned a dict with {name!r}: {fault}")
+            raise usage_error(f"hook {hook} returned a dict with {name!r}: {fault}")
     return scorers
 
 
@@ -174,11 +172,11 @@ def _agents(added: object) -> dict[str, Agent]:
     if added is None:
         return {}
     if not isinstance(added, Iterable) or isinstance(added, str | bytes | Mapping):
-        raise pytest.UsageError(f"{hook} returned {_kind(added)}; return a list of agents, or None")
+        raise usage_error(f"{hook} returned {_kind(added)}; return a list of agents, or None")
     agents: dict[str, Agent] = {}
     for agent in added:
         if (fault := agent_fault(agent)) is not None:
-            raise pytest.UsageError(f"{hook} returned a list with {fault}")
+            raise usage_error(f"{hook} returned a list with {fault}")
         agents[agent.name] = agent
     return agents
 

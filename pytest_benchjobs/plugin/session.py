@@ -19,6 +19,7 @@ from ..store.bundle import JobBundle
 from . import reports
 from .items import ItemTicket, TrialItem
 from .layers import call_arguments
+from .options import usage_error
 from .progress import show
 from .registry import agents_of, provider_of, sandbox_of, scorers_of
 from .selection import is_named, is_narrowed, is_partial
@@ -65,7 +66,7 @@ def begin_job(
             job = _enter(config, begun.bundle, supplies, begun)
         job.start(planned, sandboxes=sandboxes, models_for_scorers=models_for_scorers)
     except BenchError as error:
-        raise pytest.UsageError(str(error)) from None
+        raise usage_error(str(error)) from None
     return job
 
 

@@ -63,7 +63,9 @@ def announce_counts(config: pytest.Config, job: Job, *, trials: int, scenarios: 
         f"{policy}), {job.config.concurrency} at a time, "
         f"job {job.bundle.id}{' (resumed)' if job.resumed else ''}"
     )
-    if names := unread(job.config.params, job.config.agents, agents_of(config)):
+    names = unread(job.config.params, job.config.agents, agents_of(config))
+    read_by_benchmarks = _of_benchmarks(config) & job.config.params.keys() if names else ()
+    if names := tuple(name for name in names if name not in read_by_benchmarks):
         many = "parameters" if len(names) > 1 else "parameter"
         terminal.write_line(
             f"warning: no agent of this job reads the {many} {one_line(', '.join(names), 300)} (--bench-param); "
@@ -74,6 +76,14 @@ def announce_counts(config: pytest.Config, job: Job, *, trials: int, scenarios: 
         terminal.write_line(
             "secrets: " + ", ".join(f"{name} from {one_line(place, 200)}" for name, place in places.items())
         )
+
+
+def _of_benchmarks(config: pytest.Config) -> set[str]:
+    """Return the names of parameters that the named benchmarks read."""
+    from ..sources.catalogue import find
+
+    entries = (find(name.partition("@")[0]) for name in read(config).benchmarks)
+    return {name for entry in entries if entry is not None for name in entry.parameters}
 
 
 def say(config: pytest.Config, line: str, *, least: int = 0) -> None:

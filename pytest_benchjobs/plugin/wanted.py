@@ -8,6 +8,7 @@ from ..job.wanted import Wanted, wanted
 from ..model.environ import HOST
 from ..model.errors import InputError
 from .layers import env_files, said
+from .options import usage_error
 from .state import state_of
 
 
@@ -23,5 +24,5 @@ def asked(config: pytest.Config) -> Wanted:
         try:
             state.wanted = wanted(said(config))
         except InputError as error:
-            raise pytest.UsageError(str(error)) from None
+            raise usage_error(str(error)) from None
     return state.wanted

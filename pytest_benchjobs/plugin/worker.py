@@ -27,6 +27,7 @@ from .loop import (
     need_sandboxes,
     quiet_trial_threads,
 )
+from .options import usage_error
 from .selection import is_narrowed, is_partial
 from .session import join_job, submit
 from .state import state_of
@@ -86,7 +87,7 @@ def run_worker(session: pytest.Session) -> bool:
     try:
         word = json.loads((Path(given["meeting"]) / "job.json").read_text("utf-8"))
     except OSError as error:
-        raise pytest.UsageError(f"this worker shares no directory with the controller: {error}") from None
+        raise usage_error(f"this worker shares no directory with the controller: {error}") from None
     job = join_job(
         session.config, word["job"], word["engine_problem"], word["gateway"], sandboxes=word["sandboxes"]
     )

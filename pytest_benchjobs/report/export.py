@@ -20,12 +20,12 @@ from ..model.errors import InputError
 from ..model.job import JobRecord
 from ..store.bundle import JobBundle
 from ..store.copying import inside
-from ..store.files import is_file
 from ..store.layout import AGENT_FILES
 from ..store.reader import HistoryReader
 from ..store.results import origins
 from ..store.rows import TrialRow, metrics_of
 from ..store.trials import read_result
+from ..system.paths import is_file
 from .documents import Document
 
 

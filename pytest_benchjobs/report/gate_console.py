@@ -7,7 +7,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from ..model.gate import Change, GateReport, GateVerdict, RuleReport
 from ..model.known_failure import KnownMode
 from ..store.text import one_line
-from .gate_markdown import fresh, gravest_first, shown_change, shown_clusters, shown_value, worst_first
+from .gate_markdown import (
+    fresh,
+    gravest_first,
+    shown_bounds,
+    shown_change,
+    shown_clusters,
+    shown_value,
+    worst_first,
+)
 
 COLOURS = {
     GateVerdict.OK: "green",
@@ -71,9 +79,8 @@ def _rule(found: RuleReport) -> Iterator[Line]:
         figures.append(shown_value(metric, found.now))
     if found.change is not None:
         change = shown_change(metric, found.change)
-        if found.low is not None and found.high is not None:
-            level = f"{100 * found.rule.level:g} %"
-            change += f" ({level}: {shown_change(metric, found.low)} to {shown_change(metric, found.high)})"
+        if bounds := shown_bounds(found):
+            change += f" ({100 * found.rule.level:g} %: {bounds})"
         figures.append(change)
     figures.append(
         f"n={found.scenarios}" + ("" if found.clusters is None else f" in {found.clusters} clusters")

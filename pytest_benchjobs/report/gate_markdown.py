@@ -143,7 +143,7 @@ def _rules(report: GateReport) -> Iterator[str]:
         of = ", ".join(code(name, 100) for name in (rule.benchmark, rule.agent) if name)
         yield (
             f"| {code(rule.rule.text, 100)} | {of} | {rule.scenarios} | {shown_value(metric, rule.before)} "
-            f"| {shown_value(metric, rule.now)} | {shown_change(metric, rule.change)} | {_interval(rule)} "
+            f"| {shown_value(metric, rule.now)} | {shown_change(metric, rule.change)} | {shown_bounds(rule) or _NONE} "
             f"| {_p(rule.p_value)} | {shown_change(metric, rule.detectable).removeprefix('+')} | {rule.verdict.value} |"
         )
     yield ""
@@ -161,11 +161,14 @@ def _rules(report: GateReport) -> Iterator[str]:
         yield ""
 
 
-def _interval(rule: RuleReport) -> str:
+def shown_bounds(rule: RuleReport) -> str:
+    """Format the bounds of a change: `-11.0 to -3.0 pp`, or `at most -3.0 pp` of a one-sided test, or nothing."""
     metric, low, high = rule.rule.metric, rule.low, rule.high
-    if low is None or high is None:
-        return _NONE
-    return f"{shown_change(metric, low).removesuffix(' pp')} to {shown_change(metric, high)}"
+    if low is not None and high is not None:
+        return f"{shown_change(metric, low).removesuffix(' pp')} to {shown_change(metric, high)}"
+    if high is not None:
+        return f"at most {shown_change(metric, high)}"
+    return "" if low is None else f"at least {shown_change(metric, low)}"
 
 
 def _p(value: float | None) -> str:

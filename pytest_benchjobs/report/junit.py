@@ -18,7 +18,7 @@ from junitparser.junitparser import FinalResult
 from junitparser.xunit2 import JUnitXml, TestCase, TestSuite
 
 from ..analysis.known_failures import is_xfail, surprising, waived
-from ..analysis.statistics.intervals import mean_interval
+from ..analysis.statistics import mean_interval
 from ..analysis.trials import grouped
 from ..analysis.verdict import verdicts
 from ..model.gate import GateReport
@@ -164,8 +164,8 @@ def _of_suite(
             yield f"bench_mean{whose}", number(sum(scores) / len(scores))
         interval = mean_interval(scores, clusters=clusters)
         if interval is not None:
-            yield f"bench_ci_low{whose}", number(max(0.0, interval.low))
-            yield f"bench_ci_high{whose}", number(min(1.0, interval.high))
+            yield f"bench_ci_low{whose}", number(interval.low)
+            yield f"bench_ci_high{whose}", number(interval.high)
     if gate is not None:
         yield "bench_gate", gate.verdict.value
         yield "bench_gate_why", one_line(gate.why, 500)

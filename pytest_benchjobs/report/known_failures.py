@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..analysis.known_failures import KnownTally
+from ..analysis.known_failures import ENOUGH, KnownTally
 from ..model.result import TrialResult
 from ..store.text import one_line
 
@@ -13,7 +13,7 @@ _PLACES = 5
 
 
 def known_line(tally: KnownTally) -> str:
-    """`known failures: 3 expected to fail (2 did, 1 passes now: remove it from bench-known.toml:12), 1 quarantined`."""
+    """`known failures: 3 expected to fail (2 did, 5 pass now: remove them from bench-known.toml:12), 1 quarantined`."""
     parts = []
     if tally.expected:
         details = [f"{tally.failed} did"] if tally.failed else []
@@ -46,6 +46,10 @@ def known_records(results: Iterable[TrialResult]) -> list[dict[str, Any]]:
 def _passing(tally: KnownTally) -> str:
     one = tally.passing == 1
     hints = [f"remove {'it' if one else 'them'} from {_listed(tally.obsolete)}"] if tally.obsolete else []
+    if tally.passing_once:
+        hints.append(
+            f"with {ENOUGH} passes {'it' if one else 'they'} can be removed from {_listed(tally.passing_once)}"
+        )
     hints += [f"others that {_listed(tally.mixed)} lists still fail"] if tally.mixed else []
     return f"{tally.passing} {'passes' if one else 'pass'} now" + (f": {'; '.join(hints)}" if hints else "")
 

@@ -20,13 +20,13 @@ from ..model.job import JobRecord
 from ..model.result import Outcome, TrialResult
 from ..store.bundle import JobBundle
 from ..store.copying import inside
-from ..store.files import is_file
 from ..store.layout import TrialLayout
 from ..store.reader import HistoryReader
 from ..store.results import places_of
 from ..store.rows import TrialRow
 from ..store.text import clean
 from ..store.trials import read_result
+from ..system.paths import is_file
 from ..trial.signature import task_digest
 from .documents import Document
 from .export import group_of

@@ -18,16 +18,19 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Self
 
+from ..system.cutting import beginning_of
 from .protocol import BYTECODE, Fetched, File
 
 MAX_FILES = 10_000
+"""Most files and directories of one archive, up to twice as many with those beside what has too many."""
 _SPOOL = 8 * 1024 * 1024
 _CHUNK = 256 * 1024
 _NAME_BYTES = 200
 _PATH_BYTES = 1000
 _MAX_NOTES = 100
-# How far past the limit a stream is read to reach the small files behind a big one.
-_SKIP_FACTOR = 4
+# How much is read through to reach the small files behind big ones, which may be sparse, and how much any of them
+# counts at least.
+_MOST_SKIPPED, _LEAST_SKIPPED = 16 << 30, 64 << 10
 
 
 def pack(files: Iterable[File], workdir: str) -> IO[bytes]:
@@ -144,8 +147,12 @@ class _Member(tarfile.TarInfo):
 
 def open_stream(chunks: Iterator[bytes]) -> tarfile.TarFile:
     """The archive in a stream of chunks, to be read once from front to back. One that is cut is a `TarError`."""
-    reader = io.BufferedReader(_ChunkReader(chunks), _CHUNK)
-    return tarfile.open(fileobj=reader, mode="r|", bufsize=_CHUNK, tarinfo=_Member)
+    return tarfile.open(fileobj=reader_of(chunks), mode="r|", bufsize=_CHUNK, tarinfo=_Member)
+
+
+def reader_of(chunks: Iterator[bytes]) -> io.BufferedReader:
+    """A stream of chunks as a file."""
+    return io.BufferedReader(_ChunkReader(chunks), _CHUNK)
 
 
 def unpack(tar: tarfile.TarFile, destination: Path, *, limit: int, exclude: tuple[str, ...] = ()) -> Fetched:
@@ -165,6 +172,9 @@ class _Unpacking:
         self.exclude = exclude
         self.bytes = 0
         self.skipped = 0
+        self.room = self.most = MAX_FILES
+        self.full: str | None = None
+        """Name below the top of what has too many files."""
         self.files: list[str] = []
         self.owners: dict[str, int] = {}
         self.notes: list[str] = []
@@ -172,13 +182,14 @@ class _Unpacking:
         self.written: dict[str, str] = {}
 
     def run(self, tar: tarfile.TarFile) -> Fetched:
-        for count, member in enumerate(tar):
-            if count >= MAX_FILES:
-                self._note(f"more than {MAX_FILES} files: the rest is left out")
-                break
+        is_empty = True
+        for member in tar:
+            is_empty = False
             with self._one_name(member.name):
                 if not self._take(tar, member):
                     break
+        if is_empty:
+            self._note(f"{safe_name(self.destination.name)}: neither a file nor a directory")
         for kind, name, target in self.links:
             with self._one_name(name):
                 self._link(kind, name, target)
@@ -194,15 +205,15 @@ class _Unpacking:
 
     def _take(self, tar: tarfile.TarFile, member: tarfile.TarInfo) -> bool:
         """Deal with one member; False: stop reading."""
-        relative = _below_root(member.name)
-        shown = safe_name(relative or member.name)
+        relative = _below_top(member.name)
+        shown = self._shown(member.name if relative is None else relative)
         if relative is None:
             self._note(f"{shown}: its name points outside")
             return self._may_skip(member.size)
+        if excluded(relative, self.exclude) or not self._has_room(relative):
+            return self._may_skip(member.size)
         self.owners[relative] = member.uid
-        if excluded(relative, self.exclude):
-            pass
-        elif member.isdir():
+        if member.isdir():
             if (path := self._path(relative)) is not None:
                 path.mkdir(parents=True, exist_ok=True)
         elif member.isreg():
@@ -213,11 +224,25 @@ class _Unpacking:
             self._note(f"{shown}: neither a file nor a directory")
         return self._may_skip(member.size)
 
+    def _has_room(self, relative: str) -> bool:
+        """Return False for what is too many; what is beside that has half as much room again."""
+        name = relative.partition("/")[0]
+        if name == self.full:
+            return False
+        if self.room == 0:
+            self._note(
+                f"{self._shown(name)}: more than {self.most} files: it, or the rest of it, is left out"
+            )
+            self.full, self.most = name, self.most // 2
+            self.room = self.most
+            return False
+        self.room -= 1
+        return True
+
     def _file(self, tar: tarfile.TarFile, member: tarfile.TarInfo, relative: str) -> bool:
         if self.bytes + member.size > self.limit:
-            self._note(
-                f"{safe_name(relative)}: {member.size} bytes would exceed the limit of {self.limit} bytes"
-            )
+            shown = self._shown(relative)
+            self._note(f"{shown}: {member.size} bytes would exceed the limit of {self.limit} bytes")
             return self._may_skip(member.size)
         path = self._path(relative)
         source = tar.extractfile(member)
@@ -236,7 +261,7 @@ class _Unpacking:
         if path is None:
             return
         if kind == "hard":
-            inside = _below_root(target)
+            inside = _below_top(target)
             original = self.written.get(inside) if inside is not None else None
             if original is None:
                 self._note(f"{safe_name(relative)}: a link to something that was left out")
@@ -268,7 +293,7 @@ class _Unpacking:
         if len(relative.encode("utf-8", "surrogateescape")) > _PATH_BYTES or any(
             len(part.encode()) > _NAME_BYTES for part in parts
         ):
-            self._note(f"{safe_name(relative)[:100]}...: the name is too long")
+            self._note(f"{beginning_of(safe_name(relative), 100)}...: the name is too long")
             return None
         return self.destination.joinpath(*parts)
 
@@ -278,11 +303,14 @@ class _Unpacking:
         return os.fdopen(os.open(path, flags, 0o600 | mode & 0o155), "wb")
 
     def _may_skip(self, size: int) -> bool:
-        self.skipped += size
-        if self.skipped <= _SKIP_FACTOR * self.limit:
+        self.skipped += max(size, _LEAST_SKIPPED)
+        if self.skipped <= _MOST_SKIPPED:
             return True
         self._note("too much to read through: the rest is left out")
         return False
+
+    def _shown(self, relative: str) -> str:
+        return safe_name(relative or self.destination.name)
 
     def _note(self, note: str) -> None:
         if len(self.notes) < _MAX_NOTES:
@@ -305,9 +333,8 @@ def safe_name(name: str) -> str:
     return "".join(char if char.isprintable() and not "\ud800" <= char <= "\udfff" else "_" for char in name)
 
 
-def _below_root(name: str) -> str | None:
-    """The path below the archive's one top entry ('' for that itself); None if it is not below it."""
-    parts = [part for part in name.split("/") if part not in ("", ".")]
-    if name.startswith("/") or ".." in parts or "\0" in name:
-        return None
-    return "/".join(parts[1:])
+def _below_top(name: str) -> str | None:
+    """The path below the archive's one top entry, which may be "." ('' for that itself); None if it is not below it."""
+    top, _, inside = name.partition("/")
+    parts = [part for part in inside.split("/") if part not in ("", ".")]
+    return None if not top or ".." in (top, *parts) or "\0" in name else "/".join(parts)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from .protocol import ExecResult, Sink, Stopping
-from .stream import LOOK, Drained
+from .stream import LOOK, Drained, wait_fairly
 
 _CHUNK = 65536
 _LAST_WORDS = 1.0
@@ -74,7 +74,13 @@ class LocalCommand:
 
     def run(self, timeout: float, silent: float | None, stopping: Stopping | None) -> ExecResult:
         """To its end, whatever that takes: unlike in a real sandbox it is killed when its time is up."""
-        why = self._wait(self._started + timeout, silent, None if stopping is None else stopping.asked)
+        asked = None if stopping is None else stopping.asked
+        why = wait_fairly(
+            lambda seconds, quiet: self._wait(self._started + seconds, quiet, asked),
+            timeout,
+            silent,
+            stopping,
+        )
         if why is not Drained.ENDED and stopping is not None:
             for name, grace in stopping.graces:
                 stopping.signal(name)

@@ -63,6 +63,8 @@ class Stopping:
     """Sends `INT` or `TERM` to the command and all its children. Never raises."""
     graces: tuple[tuple[str, float], ...] = (("INT", 5.0), ("TERM", 2.0))
     """Signals in their order, and how many seconds each is given."""
+    held: Callable[[], float] = lambda: 0.0
+    """Seconds so far that do not count as the command's time, because others kept it waiting."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -88,6 +90,8 @@ class SandboxSpec:
     """Of the network `allowlist`."""
     limited: bool = False
     """Its network is an allowlist, now or later."""
+    trusted: bool = False
+    """Whoever works in it may remove what is ours, and would not replace it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -248,7 +252,7 @@ class Sandbox(Protocol):
         """Remove it and all that came with it, without waiting. Never raises."""
 
     def limit_hit(self) -> str | None:
-        """The limit (`storage`) for which the provider killed the processes, if it did."""
+        """The limit (`storage`) that was exceeded up to now, for which the provider killed the processes."""
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -10,18 +10,20 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from contextlib import AbstractContextManager
+from typing import Literal, Protocol, runtime_checkable
 
-from ..model.errors import EnvironmentFailed
+from ..model.errors import EnvironmentFailed, OutputLost
+from ..system.cutting import HeadSink
 from .program import PROGRAM
 from .protocol import ExecResult, Sandbox, Sink, Stopping
 
 _FRAME = struct.Struct("<BxHI")
-HELLO, RUN, INPUT, CLOSE, KILL, OUTPUT, ERRORS, EXIT = b"hrickoex"
+HELLO, RUN, UNFED, INPUT, CLOSE, KILL, OUTPUT, ERRORS, EXIT = b"hruickoex"
 """Kinds of frames."""
 _BEGINNING = _FRAME.pack(HELLO, 0, 0)
-_MOST = 1 << 16
-"""Most bytes of a frame."""
+MOST = 1 << 16
+"""Most bytes of a frame, and so of a command with its variables."""
 _ASKED = 0x8000
 """Numbers from here on are of calls that `bench-run` asks for."""
 _WAITING = 64
@@ -30,6 +32,8 @@ _LOOK = 0.2
 _LONGEST = 30 * 86_400.0
 """Seconds: its sandbox ends before."""
 _START = 60.0
+_PATIENCE = 20.0
+"""Seconds without an answer where what an agent left running may have stopped it."""
 _END = (("TERM", 5.0),)
 
 
@@ -53,6 +57,14 @@ class Serves(Protocol):
         """
 
 
+@runtime_checkable
+class ActsInside(Protocol):
+    """A sandbox whose calls are expensive, as each is one of an engine. Others do not have the method."""
+
+    def inside(self) -> AbstractContextManager[None]:
+        """Meanwhile, have one `serve` inside do what it can: run commands of root, list, put and fetch files."""
+
+
 def can_serve(sandbox: Sandbox) -> bool:
     """Return True if programs of ours can run in a sandbox; our program is there then.
 
@@ -62,10 +74,11 @@ def can_serve(sandbox: Sandbox) -> bool:
     return isinstance(sandbox, Serves) and sandbox.ready_to_serve()
 
 
-def serving(sandbox: Sandbox, *, alone: bool = False) -> Runner:
+def serving(sandbox: Sandbox, mode: Literal["alone", "open"] | None = None) -> Runner:
     """Start what runs programs in a sandbox; close it after use.
 
-    `alone`: nothing else is to run there, and whatever does is ended after each program.
+    `alone`: nothing else is to run there, and whatever does is ended after each program. `open`: what outlives its
+    program lives on.
 
     Raises:
         EnvironmentFailed: they cannot run there.
@@ -73,7 +86,7 @@ def serving(sandbox: Sandbox, *, alone: bool = False) -> Runner:
     """
     if not can_serve(sandbox):
         raise EnvironmentFailed("no program of ours can run in this sandbox")
-    return Runner(sandbox, alone=alone).open()
+    return Runner(sandbox, mode).open()
 
 
 class Frames:
@@ -99,7 +112,7 @@ class Frames:
             return  # an engine says so why it cannot start it
         while len(self._buffer) >= _FRAME.size:
             kind, number, size = _FRAME.unpack_from(self._buffer)
-            if size > _MOST:
+            if size > MOST:
                 raise EnvironmentFailed("the program in the sandbox says something that it cannot say")
             end = _FRAME.size + size
             if len(self._buffer) < end:
@@ -114,8 +127,8 @@ class Frames:
     def write(self, kind: int, number: int, content: bytes = b"") -> None:
         """Write a frame, or several where the content is long."""
         assert self._send is not None  # noqa: S101  it said hello
-        for at in range(0, max(1, len(content)), _MOST):
-            part = content[at : at + _MOST]
+        for at in range(0, max(1, len(content)), MOST):
+            part = content[at : at + MOST]
             with self._lock:
                 self._send(_FRAME.pack(kind, number, len(part)) + part)
 
@@ -123,9 +136,10 @@ class Frames:
 class Runner:
     """One `serve` in a sandbox, as root, from `open` to `close`."""
 
-    def __init__(self, sandbox: Sandbox, *, alone: bool) -> None:
+    def __init__(self, sandbox: Sandbox, mode: str | None) -> None:
         self._sandbox = sandbox
-        self._command = (PROGRAM, "serve", *(("alone",) if alone else ()))
+        self._command = (PROGRAM, "serve", *(() if mode is None else (mode,)))
+        self._patience = _PATIENCE if mode == "open" else math.inf
         self._frames = Frames(self._take)
         self._calls: dict[int, queue.Queue[tuple[int, bytes]]] = {}
         self._lock = threading.Lock()
@@ -155,7 +169,7 @@ class Runner:
     @property
     def has_ended(self) -> bool:
         """True if it runs nothing any more."""
-        return self._ended.is_set()
+        return self._ended.is_set() or self._stopping.is_set()
 
     def close(self) -> None:
         """End it. Never raises."""
@@ -174,24 +188,27 @@ class Runner:
         stdin: Iterable[bytes] = (),
         workdir: str = "/",
         ids: tuple[int, int] = (0, 0),
+        env: Mapping[str, str] | None = None,
         timeout: float | None = None,
         stopped: Callable[[], bool] = lambda: False,
     ) -> int | None:
         """Run a program to its end; returns its exit status, None if its time was up or somebody stopped it.
 
+        `env`: variables beside those that each command has. Without `stdin` that is /dev/null.
+
         Raises:
             EnvironmentFailed, InfrastructureError: the sandbox failed.
         """
-        number, waiting = self._begin(argv, stdin, [], workdir, ids)
+        number, waiting = self._begin(argv, stdin, [], workdir, ids, env)
         sinks = {OUTPUT: stdout, ERRORS: stderr}
         deadline = math.inf if timeout is None else time.monotonic() + timeout
-        killed = False
+        killed, late = False, math.inf
         try:
             while True:
                 if not killed and (stopped() or time.monotonic() > deadline):
-                    killed = True
+                    killed, late = True, time.monotonic() + self._patience
                     self._frames.write(KILL, number)
-                kind, content = self._next(waiting)
+                kind, content = self._next(waiting, late)
                 if kind == EXIT:
                     return None if killed else content[0]
                 if kind in sinks and not killed:
@@ -208,19 +225,21 @@ class Runner:
         """
         broken: list[BaseException] = []
         number, waiting = self._begin((PROGRAM, *arguments), stdin, broken)
-        said, ended = b"", False
+        said, ended, late = HeadSink(500), False, time.monotonic() + self._patience
         try:
             while not ended:
-                kind, content = self._next(waiting)
+                kind, content = self._next(waiting, late)
                 ended = kind == EXIT
+                if kind:
+                    late = time.monotonic() + self._patience
                 if kind == OUTPUT:
                     yield content
                 elif kind == ERRORS:
-                    said = (said + content)[:500]
+                    said(content)
             if broken:
                 raise broken[0]
             if content != b"\0":
-                why = said.decode("utf-8", "replace").strip() or f"status {content[0]}"
+                why = said.text() or f"status {content[0]}"
                 raise EnvironmentFailed(f"files cannot be carried: {why}")
         finally:
             del self._calls[number]
@@ -235,24 +254,32 @@ class Runner:
         broken: list[BaseException],
         workdir: str = "/",
         ids: tuple[int, int] = (0, 0),
+        env: Mapping[str, str] | None = None,
     ) -> tuple[int, queue.Queue[tuple[int, bytes]]]:
         with self._lock:
             number = next(number for number in self._numbers if number not in self._calls)
             waiting = self._calls[number] = queue.Queue(_WAITING)
         uid, gid = (str(one) if any(ids) else "" for one in ids)
-        request = b"".join(_bytes(text) + b"\0" for text in (uid, gid, workdir, "", *argv))
-        if len(request) > _MOST:
+        variables = (f"{name}={value}" for name, value in (env or {}).items())
+        request = b"".join(_bytes(text) + b"\0" for text in (uid, gid, workdir, *variables, "", *argv))
+        if len(request) > MOST:
             raise EnvironmentFailed("a command is too long")
+        if stdin == ():
+            self._frames.write(UNFED, number, request)
+            return number, waiting
         self._frames.write(RUN, number, request)
         threading.Thread(
             target=self._feed, args=(number, stdin, broken), name="bench-stdin", daemon=True
         ).start()
         return number, waiting
 
-    def _next(self, waiting: queue.Queue[tuple[int, bytes]]) -> tuple[int, bytes]:
+    def _next(self, waiting: queue.Queue[tuple[int, bytes]], late: float) -> tuple[int, bytes]:
         """Return the next frame of a call; (0, b"") now and then, so that whoever waits can look around."""
         with contextlib.suppress(queue.Empty):
             return waiting.get(timeout=_LOOK)
+        if time.monotonic() > late:
+            self._stopping.set()
+            raise EnvironmentFailed("our program in the sandbox does not answer")
         if self._ended.is_set() and waiting.empty():
             raise self._error or EnvironmentFailed("our program in the sandbox has ended")
         return 0, b""
@@ -289,9 +316,9 @@ class Runner:
                 stopping=Stopping(self._stopping.is_set, lambda _: None, _END),
             )
             if not self._stopping.is_set():
-                self._error = EnvironmentFailed(
-                    f"our program in the sandbox ended early, with status {ended.exit_status}"
-                )
+                what = f"our program in the sandbox ended early, with status {ended.exit_status}"
+                # It ends by itself where it hears no more of us.
+                self._error = EnvironmentFailed(what) if ended.exit_status else OutputLost(what)
         except BaseException as error:
             self._error = error
         finally:

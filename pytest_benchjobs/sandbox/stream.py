@@ -10,7 +10,7 @@ import socket
 import time
 from collections.abc import Callable
 
-from .protocol import Sink
+from .protocol import Sink, Stopping
 
 _HEADER = 8
 _STDOUT = 1
@@ -69,6 +69,25 @@ class Demultiplexer:
                 self._is_stdout = self._header[0] == _STDOUT
                 self._left = int.from_bytes(self._header[4:], "big")
                 self._header.clear()
+
+
+def wait_fairly(
+    wait: Callable[[float, float | None], Drained],
+    timeout: float,
+    silent: float | None,
+    stopping: Stopping | None,
+) -> Drained:
+    """Wait for a command, for as much longer than its times allow as others have kept it waiting.
+
+    `wait` is called with both times in seconds, the first of them since the command began.
+    """
+    more = 0.0
+    while True:
+        why = wait(timeout + more, None if silent is None else silent + more)
+        held = 0.0 if stopping is None else stopping.held()
+        if why not in (Drained.LATE, Drained.SILENT) or held <= more:
+            return why
+        more = max(held, more + LOOK)
 
 
 def drain(

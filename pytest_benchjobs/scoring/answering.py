@@ -5,12 +5,22 @@ from __future__ import annotations
 import posixpath
 
 from ..model.errors import ScorerCrashed
+from ..model.scenario import ScorerSpec
 from .answers import grader
 from .protocol import Graded, ScoringContext
 from .replies import Wrong
 
 ANSWER_LIMIT = 4 * 1024 * 1024
 """The most bytes of an answer. A longer one is wrong."""
+
+_LENIENT = "lenient 1"
+"""Our own rule for replies, and its version: a higher one prevents the reuse of results that were read before."""
+
+
+def reading_of(spec: ScorerSpec) -> str:
+    """Return the rule by which replies are read: that of a published program, or our own."""
+    official = spec.params.get("official")
+    return official if isinstance(official, str) else _LENIENT
 
 
 def score_answer(context: ScoringContext) -> Graded:
@@ -40,5 +50,6 @@ def score_answer(context: ScoringContext) -> Graded:
     except ValueError:  # raised by `read`
         return Graded(0.0, details={"answer": f"the answer is longer than {ANSWER_LIMIT >> 20} MiB"})
     except Wrong as wrong:
-        return Graded(0.0, details={"answer": str(wrong)})
-    return Graded(score, details={"answer": about})
+        score, about = 0.0, str(wrong)
+    read = {"reading": reading_of(context.spec)} if context.is_reply else {}
+    return Graded(score, details={"answer": about, **read})

@@ -1,4 +1,4 @@
-r"""Comparing a short answer with the right one. Pure functions: no files, no clock, nothing is run.
+r"""Comparing a short answer with the right one. Pure functions: no files, no clock; `patterns` runs those of `regex`.
 
     exact     a text, without spaces around it
     integer   a whole number within a range
@@ -22,7 +22,22 @@ from typing import Annotated, Any, Literal, Protocol
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, TypeAdapter, ValidationError
 
 from ..model.errors import ScoreInvalid
-from .replies import SEARCHED, Wrong, integer_in, last_array, last_mark, parsed, value_in
+from ..model.pattern import pattern_fault
+from .grids import answer_grid, is_grid
+from .patterns import search
+from .replies import (
+    SEARCHED,
+    Wrong,
+    answer_in,
+    is_second,
+    last_array,
+    number_in,
+    parsed,
+    places,
+    says_something,
+    value_in,
+)
+from .values import bare, integer, letter, number, plain
 
 _TRIES = 50
 """The most tries of an answer that are read."""
@@ -32,6 +47,14 @@ class _Match(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
 
+Units = tuple[Annotated[StrictStr, Field(min_length=1, max_length=50)], ...]
+"""Units that may follow a number in a reply, as they are written; degrees may always."""
+
+
+def _alternatives(units: Units) -> str:
+    return "|".join(map(re.escape, units))
+
+
 class Exact(_Match):
     """A text."""
 
@@ -39,13 +62,18 @@ class Exact(_Match):
     expected: StrictStr
 
     def grade(self, text: str, *, is_reply: bool) -> float:
-        """Compare it with the whole text, or with the rest of a reply's last `ANSWER:` line."""
+        """Compare it with the whole text, or with what stands at a reply's final answer."""
         wanted = self.expected.strip()
         if text.strip() == wanted:
             return 1.0
-        if is_reply and (mark := last_mark(text)) is not None:
-            line = text[mark:].lstrip().partition("\n")[0]
-            return _equal(wanted in (line.strip(), line.strip(" \t*_`$.")))
+        for place in places(text) if is_reply else ():
+            inside = place.inside or ""
+            if is_second(text, place):
+                break
+            if wanted in (inside.strip(), inside.strip(" \t*_`$."), bare(inside), bare(plain(inside))):
+                return 1.0
+            if place.is_weak or says_something(place):
+                break
         raise Wrong("it is not equal")
 
 
@@ -56,10 +84,16 @@ class Integer(_Match):
     expected: StrictInt
     least: StrictInt | None = None
     most: StrictInt | None = None
+    units: Units = ()
 
     def grade(self, text: str, *, is_reply: bool) -> float:
         """Compare it as a number: `+25` and `025` are 25."""
-        found = integer_in(text, is_reply=is_reply)
+        if re.fullmatch(r"[+-]?[0-9]{1,400}", text.strip(), re.ASCII):
+            found: int | None = int(text)
+        else:
+            found = answer_in(text, self._read) if is_reply else None
+        if found is None:
+            raise Wrong("it has no integer after ANSWER:" if is_reply else "it is not an integer")
         if not self._allows(found):
             raise Wrong("it is out of range")
         return _equal(found == self.expected)
@@ -68,6 +102,9 @@ class Integer(_Match):
         """Check that the right answer is a number in range."""
         if not self._allows(self.expected):
             raise ValueError("the expected integer is out of range")
+
+    def _read(self, text: str) -> int | None:
+        return integer(text, _alternatives(self.units))
 
     def _allows(self, number: int) -> bool:
         return (self.least is None or number >= self.least) and (self.most is None or number <= self.most)
@@ -82,12 +119,11 @@ class Number(_Match):
     """Absolute: one for all, or of the shape of `expected`."""
     key: StrictStr | None = None
     """The answer may be an object with its value at this key."""
+    units: Units = ()
 
     def grade(self, text: str, *, is_reply: bool) -> float:
         """Compare it element by element. Further keys of a table do not matter."""
-        given = value_in(text, is_reply=is_reply)
-        if self.key is not None and isinstance(given, dict) and self.key in given:
-            given = given[self.key]
+        given = self._given(text, is_reply=is_reply)
         compared = list(_within(given, self.expected, self.tolerance))
         right = sum(compared)
         if right < len(compared):
@@ -99,6 +135,24 @@ class Number(_Match):
         if not all(_within(self.expected, self.expected, self.tolerance)):
             raise ValueError("the expected value is not within its own tolerance")
 
+    def _given(self, text: str, *, is_reply: bool) -> Any:
+        """Return the value to compare: JSON, or a single number of a reply in any form."""
+        is_one = is_reply and _is_number(self.expected)
+        try:
+            given = value_in(text, is_reply=is_reply)
+        except Wrong:
+            if not is_one:
+                raise
+            given = None
+        if isinstance(given, dict) and self.key is not None and self.key in given:
+            return given[self.key]
+        return number_in(text, self._read) if is_one else given
+
+    def _read(self, text: str) -> float | None:
+        if self.tolerance:
+            text = re.sub(r"^(?:approximately|approx\.?|about|roughly|around)\s+", "", text)
+        return number(text, _alternatives(self.units))
+
 
 class Choice(_Match):
     """A letter."""
@@ -106,24 +160,35 @@ class Choice(_Match):
     match: Literal["choice"]
     expected: Annotated[StrictStr, Field(pattern=r"^[A-Z]$")]
     letters: Annotated[StrictStr, Field(pattern=r"^[A-Z]{2,26}$")] = "ABCD"
+    official: Literal["simple-evals"] | None = None
+    """Read replies as this published program does."""
 
     def grade(self, text: str, *, is_reply: bool) -> float:
-        """Compare the letter of the file, in either case; in a reply the first `Answer: X`, as simple-evals does."""
-        whole = "".join(text.split()) if len(text) <= SEARCHED else text
-        if len(whole) == 1 and whole.upper() in self.letters:
-            return _equal(whole.upper() == self.expected)
-        found = re.search(rf"(?i)Answer[ \t]*:[ \t]*\$?([{self.letters}])\$?", text) if is_reply else None
+        """Compare the letter of the file or of the reply, in either case."""
+        if is_reply and self.official is not None:
+            found = _simple_evals(text, self.letters)
+        elif is_reply:
+            found = answer_in(text, self._read, equation="")
+        else:
+            whole = "".join(text.split()).upper() if len(text) <= SEARCHED else ""
+            found = whole if len(whole) == 1 and whole in self.letters else None
         if found is None:
             raise Wrong(f"it has none of the letters {self.letters}")
-        return _equal(found[1] == self.expected)
+        return _equal(found == self.expected)
 
     def model_post_init(self, _: Any) -> None:
         """Check that the right answer is one of the letters."""
         if self.expected not in self.letters:
             raise ValueError("the expected letter is none of the letters")
 
+    def _read(self, text: str) -> str | None:
+        return letter(text, self.letters)
 
-Grid = list[list[int]]
+
+def _simple_evals(text: str, letters: str) -> str | None:
+    """Return the letter that OpenAI's simple-evals takes from a reply: the first match, with its case."""
+    found = re.search(rf"(?i)Answer[ \t]*:[ \t]*\$?([{letters}])\$?", text)
+    return found[1] if found else None
 
 
 class Grids(_Match):
@@ -137,7 +202,7 @@ class Grids(_Match):
         """Return the share of test inputs for which one of the first tries is exactly the grid."""
         given = self._given(text, is_reply=is_reply)
         right = sum(
-            any(_is_grid(grid) and grid == wanted for grid in grids[: self.tries])
+            any(is_grid(grid) and grid == wanted for grid in grids[: self.tries])
             for grids, wanted in zip(given, self.expected, strict=False)
         )
         if not right:
@@ -153,11 +218,14 @@ class Grids(_Match):
             else None
         )
         if is_reply and replies is not None:
-            grids = [last_array(reply, _is_grid) for reply in replies]
+            asked = [grid for grid in self.expected for _ in range(self.tries)]
+            grids = [answer_grid(reply, grid) for reply, grid in zip(replies, asked, strict=False)]
             return [grids[at : at + self.tries] for at in range(0, len(grids), self.tries)]
-        if given is None:
-            given = last_array(text, _is_nested) if is_reply else None
-        if len(self.expected) == 1 and (_is_grid(given) or isinstance(given, dict)):
+        if given is None and is_reply:
+            given = last_array(text, _is_nested)
+            if len(self.expected) == 1 and (given is None or is_grid(given)):
+                given = answer_grid(text, self.expected[0])
+        if len(self.expected) == 1 and (is_grid(given) or isinstance(given, dict)):
             given = [given]
         if not isinstance(given, list):
             raise Wrong("it is not a JSON array with an entry for each test input")
@@ -176,21 +244,19 @@ class Json(_Match):
 
 
 class Regex(_Match):
-    """A text in which a pattern is found. A pattern that takes exponential time is its author's mistake."""
+    """A text in which a pattern is found."""
 
     match: Literal["regex"]
     pattern: StrictStr
 
     def grade(self, text: str, *, is_reply: bool) -> float:  # noqa: ARG002
         """Look for the pattern in the first 100,000 characters."""
-        return _equal(re.search(self.pattern, text[:SEARCHED].strip()) is not None)
+        return _equal(search(self.pattern, text[:SEARCHED].strip()))
 
     def model_post_init(self, _: Any) -> None:
         """Check that the pattern is valid."""
-        try:
-            re.compile(self.pattern)
-        except (re.error, OverflowError, RecursionError) as error:
-            raise ValueError(f"`pattern` is not a valid regular expression: {error}") from None
+        if (fault := pattern_fault(self.pattern)) is not None:
+            raise ValueError(f"`pattern` {fault}")
 
 
 class Grade(Protocol):
@@ -298,19 +364,9 @@ def _tries(given: Any) -> list[Any]:
     if isinstance(given, dict):
         numbered = [given.get(f"attempt_{number}") for number in range(1, _TRIES + 1)]
         return [grid for grid in numbered if grid is not None]
-    if _is_grid(given):
+    if is_grid(given):
         return [given]
     return given if isinstance(given, list) else []
-
-
-def _is_grid(value: Any) -> bool:
-    """Return True for rows of whole numbers."""
-    return (
-        isinstance(value, list)
-        and bool(value)
-        and all(isinstance(row, list) and row for row in value)
-        and all(type(cell) is int for row in value for cell in row)
-    )
 
 
 def _is_nested(value: Any) -> bool:

@@ -7,6 +7,7 @@ program. They are data of an agent that may want to hide code:
     a project file, sgconfig.yml        ast-grep is given another one, without native libraries
     comments that silence a rule        are taken out of the copies
     links to files, invalid UTF-8       the copies are plain files of valid UTF-8
+    names written otherwise             the copies have them as the language reads them (`source_text`)
     more than can be searched           a pattern counts as forbidden code wherever not everything was searched
 """
 
@@ -36,6 +37,7 @@ from ..store.text import clean
 from ..system.temporary import temporary_directory
 from .params import parsed
 from .protocol import Graded, ScoringContext
+from .source_text import Unreadable, source_text
 
 PROGRAM = "ast-grep"
 _FILES_LIMIT = 64 * 1024 * 1024
@@ -219,7 +221,11 @@ def _make_plain(top: Path) -> list[str]:
                 gaps.append("links lead to more than can be searched")
                 break
             path.unlink()
-        plain = content.decode("utf-8", "replace").encode("utf-8").replace(*_SILENCERS)
+        try:
+            plain = source_text(content, path.suffix).encode("utf-8", "replace").replace(*_SILENCERS)
+        except Unreadable:
+            gaps.append(f"{path.relative_to(top.parent)}: its encoding is not read")
+            plain = b""
         if is_link or plain != content:
             path.write_bytes(plain)
     return gaps

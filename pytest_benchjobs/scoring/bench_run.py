@@ -25,6 +25,7 @@ from ..sandbox.program import PROGRAM
 from ..sandbox.protocol import ExecResult, Sandbox, Sink
 from ..sandbox.runner import CLOSE, ERRORS, EXIT, INPUT, KILL, OUTPUT, RUN, Frames, Runner
 from ..sandbox.shell import by_shell
+from ..system.cutting import HeadSink, TailSink
 
 BENCH_RUN = "/bench/bench-run"
 """The client: our program under another name. Its directory is the first on a scorer's PATH."""
@@ -123,11 +124,11 @@ class BenchRun:
                 stdout(content)
 
         self._sinks = {OUTPUT: both, ERRORS: sink}
-        head = bytearray()
+        head = HeadSink(_HEAD)
 
         def hear(content: bytes) -> None:
-            if not frames.ready.is_set() and len(head) < _HEAD:
-                head.extend(content[:_HEAD])
+            if not frames.ready.is_set():
+                head(content)
 
         result = self._place.exec(
             (PROGRAM, "serve", "scorer"),
@@ -139,22 +140,22 @@ class BenchRun:
             env=env,
         )
         if not frames.ready.is_set():
-            sink(bytes(head))  # why it did not start
+            sink(head.raw())  # why it did not start
         return result
 
     def run(self, command: Sequence[str], stdin: bytes, timeout: float) -> tuple[int | None, bytes]:
         """Run one program of the agent; returns its exit status, None if its time was up, and what it printed."""
-        printed = bytearray()
+        printed = TailSink(_MOST)
         status = self._agent().run(
             _found(command),
-            stdout=printed.extend,
-            stderr=printed.extend,
+            stdout=printed,
+            stderr=printed,
             stdin=(stdin,) if stdin else (),
             workdir=self._workdir,
             ids=self._ids(None),
             timeout=timeout,
         )
-        return status, bytes(printed[-_MOST:])
+        return status, printed.raw()
 
     def _take(self, kind: int, number: int, content: bytes) -> None:
         if number == 0:

@@ -12,6 +12,7 @@ from ..model.errors import ScoreInvalid, ScoreMissing, ScorerCrashed
 from ..model.scenario import MAIN, TURN, ScorerSpec
 from ..sandbox.protocol import File
 from ..sources.documents import has_windows_line_ends
+from ..system.cutting import end_of
 from .metrics import has_own_score, numbers_among, reported, take_metrics
 from .needs import Collect, Needs, needing
 from .output import Statements
@@ -25,6 +26,7 @@ TEST_SCRIPT = "test.sh"
 _REPORT_LIMIT = 8 * 1024 * 1024
 _LOGS_LIMIT = 64 * 1024 * 1024
 _REWARD_LIMIT = 1024 * 1024
+_CHMOD_TIMEOUT = 30.0
 _SIGKILL = 137
 _NOT_EXECUTABLE = 126
 _PYTEST_STATUS = {
@@ -43,7 +45,7 @@ def score_bash(context: ScoringContext) -> Graded:
     if result.exit_status != 0:
         raise ScorerCrashed(
             f"scorer {context.spec.name!r} exited with status {result.exit_status}; "
-            f"a bash scorer prints its score and exits 0. Output: {output[-300:].strip() or 'none'}"
+            f"a bash scorer prints its score and exits 0. Output: {end_of(output, 300).strip() or 'none'}"
         )
     printed, metrics = reported(context, stdout.text())
     score = parse_score(printed, f"scorer {context.spec.name!r}") if has_own_score(context.spec) else None
@@ -95,14 +97,14 @@ def score_tests(context: ScoringContext) -> Graded:
         if passed == total and result.exit_status != 0:
             raise ScorerCrashed(
                 f"scorer {spec.name!r}: all {total} tests of its report passed, but the run exited with status "
-                f"{result.exit_status}: {output[-300:].strip() or 'it printed nothing'}"
+                f"{result.exit_status}: {end_of(output, 300).strip() or 'it printed nothing'}"
             )
         details = {"passed": passed, "total": total, **(ours.details if ours is not None else {})}
         return Graded(passed / total, output, details, reported(context)[1])
     if ours is not None:
         why = _PYTEST_STATUS.get(result.exit_status or 0, f"exited with status {result.exit_status}")
         raise ScorerCrashed(
-            f"{ours.name} {why} and left no report: {output[-300:].strip() or 'it printed nothing'}"
+            f"{ours.name} {why} and left no report: {end_of(output, 300).strip() or 'it printed nothing'}"
         )
     details, (_, metrics) = {"exit_status": result.exit_status}, reported(context)
     return Graded(1.0 if result.exit_status == 0 else 0.0, output, details, metrics)
@@ -134,7 +136,12 @@ def score_harbor(context: ScoringContext) -> Graded:
         over = _tests_directory(spec.overlay)
         files += over if spec.path is None else [dataclasses.replace(over[0], clean=False), *over[1:]]
     context.sandbox.put(files)
-    result, output = context.run(f"{TESTS_DIRECTORY}/{TEST_SCRIPT}", signals_matter=False)
+    script = f"{TESTS_DIRECTORY}/{TEST_SCRIPT}"
+    if not any((place / TEST_SCRIPT).is_file() for place in (spec.path, spec.overlay) if place is not None):
+        # It is in the image, with the mode that it was copied with.
+        chmod = ("chmod", "+x", script)
+        context.sandbox.exec(chmod, timeout=_CHMOD_TIMEOUT, sink=lambda _: None, user="root")
+    result, output = context.run(script, signals_matter=False)
     if result.exit_status == _SIGKILL:
         raise ScorerCrashed(f"scorer {spec.name!r} was killed, so its output may be incomplete")
     kept = context.directory / "verifier"
@@ -176,7 +183,11 @@ def _none(_spec: ScorerSpec) -> bool:
 
 
 _KINDS: Mapping[str, Scorer] = {
-    "answer": _Elsewhere(".answering", "score_answer", Needs(container=False, tells_params=False)),
+    "answer": _Elsewhere(
+        ".answering",
+        "score_answer",
+        Needs(container=False, tells_params=False, reading=_later(".answering", "reading_of")),
+    ),
     "bash": score_bash,
     "command": score_command,
     "tests": score_tests,
@@ -276,7 +287,7 @@ def _refuse_unrunnable(context: ScoringContext, status: int | None, output: str,
     if status in (_NOT_EXECUTABLE, _NOT_EXECUTABLE + 1):
         raise ScorerCrashed(
             f"scorer {context.spec.name!r} could not be run (exit status {status}): "
-            f"{output[-300:].strip() or 'it printed nothing'}{hint}"
+            f"{end_of(output, 300).strip() or 'it printed nothing'}{hint}"
         )
 
 

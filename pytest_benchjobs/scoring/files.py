@@ -20,10 +20,12 @@ from pydantic import (
     model_validator,
 )
 
+from ..model.pattern import pattern_fault
 from ..model.scenario import ScorerSpec
 from ..store.text import clean
 from .answers import same_json
 from .params import parsed
+from .patterns import search
 from .protocol import Graded, ScoringContext
 
 _FILE_LIMIT = 64 * 1024 * 1024
@@ -55,10 +57,8 @@ class Expected(BaseModel):
     @field_validator("matches")
     @classmethod
     def _compiles(cls, pattern: str | None) -> str | None:
-        try:
-            re.compile(pattern or "")
-        except (re.error, OverflowError, RecursionError) as error:
-            raise ValueError(f"is not a valid regular expression: {error}") from None
+        if (fault := pattern_fault(pattern or "")) is not None:
+            raise ValueError(fault)
         return pattern
 
     @model_validator(mode="after")
@@ -77,7 +77,7 @@ class Expected(BaseModel):
             yield f"it lacks {missing} of {len(self.contains)} texts"
         if any(part in text for part in self.lacks):
             yield "it contains what it must not"
-        if self.matches is not None and re.search(self.matches, text[:_SEARCHED], re.MULTILINE) is None:
+        if self.matches is not None and not search(self.matches, text[:_SEARCHED], re.MULTILINE):
             yield "it does not match"
         if self.json_ is not None and not self._is_json(text):
             yield "it is not the same JSON"

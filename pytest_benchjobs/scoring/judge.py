@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, field_v
 from ..model.errors import ScoreInvalid, ScorerCrashed
 from ..model.scenario import ScorerSpec
 from ..store.text import clean
+from ..system.cutting import beginning_of
 from .needs import ModelNeed
 from .params import parsed
 from .parse import checked, without_repeats
@@ -124,7 +125,7 @@ def prompt_of(criteria: Criteria, problem: str | None, work: Mapping[str, str | 
         if text is None:
             parts.append(f"{path}: there is no such file")
             continue
-        shown = text[: criteria.characters]
+        shown = beginning_of(text, criteria.characters)
         cut = (
             f"\n{mark} {len(text) - len(shown)} more characters are left out"
             if len(shown) < len(text)

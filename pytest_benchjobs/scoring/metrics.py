@@ -21,6 +21,7 @@ from ..model.metric import Unit as _Unit
 from ..model.result import ScorerResult
 from ..model.scenario import ScorerSpec
 from ..sandbox.protocol import Sandbox
+from ..system.cutting import beginning_of
 from .parse import NUMBER, checked, without_repeats
 from .protocol import VERIFIER_DIRECTORY, ScoringContext
 
@@ -98,7 +99,9 @@ def read_metrics_file(sandbox: Sandbox, who: str) -> dict[str, Any]:
     try:
         found = json.loads(content.decode("utf-8", "replace"), object_pairs_hook=without_repeats)
     except (ValueError, RecursionError) as error:
-        raise ScoreInvalid(f"{who}: its file of metrics is not JSON: {str(error)[:200]}") from None
+        raise ScoreInvalid(
+            f"{who}: its file of metrics is not JSON: {beginning_of(str(error), 200)}"
+        ) from None
     if not isinstance(found, dict):
         raise ScoreInvalid(f"{who}: its file of metrics is no JSON object of names and values")
     return found

@@ -74,6 +74,9 @@ class Needs:
     """Looks at a container that no agent has been in, before anything is spent."""
     network: Network | None = None
     """Network while it grades, if the scorer names none."""
+    reading: Callable[[ScorerSpec], str] | None = None
+    """Rule by which the type reads what was answered. It is a part of its own in signatures, so results of another rule
+    are not reused but compared; of `params`, `official` counts there alone."""
     model: Callable[[ScorerSpec], ModelNeed] | None = None
     """The model that a scorer of the type asks; None: it asks none. An error of such a scorer is never the agent's."""
 
@@ -164,6 +167,12 @@ def model_needed(spec: ScorerSpec, kinds: Mapping[str, Scorer]) -> ModelNeed | N
     """
     model = _of(spec.type, kinds).model
     return None if model is None else model(spec)
+
+
+def reading_of(spec: ScorerSpec, kinds: Mapping[str, Scorer]) -> str | None:
+    """Return the rule by which a scorer reads answers; None: it reads none."""
+    reading = _of(spec.type, kinds).reading
+    return None if reading is None else reading(spec)
 
 
 def asks_model(types: Iterable[str], kinds: Mapping[str, Scorer]) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from ..model.errors import ScoreInvalid
 from ..store.text import clean
+from ..system.cutting import TailSink, end_of, margin
 
 OUTPUT_LIMIT = 64 * 1024
 _STATEMENT = re.compile(rb"\s*(?:score\s*=|metric\s)", re.IGNORECASE)
@@ -15,28 +16,15 @@ _LONGEST_STATEMENT = 500
 _STATEMENTS = 1000
 
 
-class Tail:
+class Tail(TailSink):
     """A sink that keeps the last `limit` bytes."""
 
     def __init__(self, limit: int = OUTPUT_LIMIT) -> None:
-        self._limit = limit
-        self._chunks: deque[bytes] = deque()
-        self._size = 0
-
-    def __call__(self, chunk: bytes) -> None:
-        """Take a chunk."""
-        self._chunks.append(chunk)
-        self._size += len(chunk)
-        while self._size - len(self._chunks[0]) >= self._limit:
-            self._size -= len(self._chunks.popleft())
+        super().__init__(limit)
 
     def text(self) -> str:
         """Return the kept output, safe to show."""
-        return clean(self.raw().decode("utf-8", "replace"), self._limit)
-
-    def raw(self) -> bytes:
-        """Return the kept output, unchanged."""
-        return b"".join(self._chunks)[-self._limit :]
+        return clean(self.raw().decode("utf-8", "replace"), self.limit)
 
 
 class Lines:
@@ -79,18 +67,21 @@ class Statements:
         self._lines: deque[bytes] = deque()
         self._size = 0
         self._rest = b""
+        self._gone = b""
+        """The end of what is left out, in which a secret of several lines may begin."""
 
     def __call__(self, chunk: bytes) -> None:
         """Take a chunk."""
         *lines, self._rest = (self._rest + chunk).split(b"\n")
         if len(self._rest) > self._limit:
-            self._rest = b"..." + self._rest[-self._limit // 2 :]
+            self._rest = b"..." + end_of(self._rest, self._limit // 2)
         for line in lines:
             self._lines.append(line)
             self._size += len(line) + 1
         while self._size > self._limit:
             line = self._lines.popleft()
             self._size -= len(line) + 1
+            self._gone = (self._gone + line + b"\n")[-margin() :]
             if (
                 len(line) <= _LONGEST_STATEMENT
                 and _STATEMENT.match(line)
@@ -106,4 +97,6 @@ class Statements:
         """
         if len(self._stated) > _STATEMENTS:
             raise ScoreInvalid(f"its output has more than {_STATEMENTS} lines with scores or metrics")
-        return clean(b"\n".join([*self._stated, *self._lines, self._rest]).decode("utf-8", "replace"))
+        end = b"\n".join([*self._lines, self._rest])
+        shown = b"\n".join([*self._stated, end_of(self._gone + end, len(end))])
+        return clean(shown.decode("utf-8", "replace"))

@@ -16,6 +16,7 @@ from typing import Any
 
 from ..model.errors import ScoreContradicted
 from ..model.scenario import ScorerSpec
+from ..system.cutting import beginning_of
 from .output import Lines
 
 _NOTHING = "/dev/null"
@@ -77,7 +78,7 @@ class OwnRunner:
     def details(self) -> dict[str, Any]:
         """Modules of the agent that ran in the process of the tests."""
         ends = self._told["end"]
-        names = [str(name)[:_NAME] for name in ends[0][1][:_NAMES]] if ends else []
+        names = [beginning_of(str(name), _NAME) for name in ends[0][1][:_NAMES]] if ends else []
         return {"agent_modules": names} if names else {}
 
     def counts(self, report: tuple[int, int] | None) -> tuple[int, int] | None:
@@ -120,7 +121,7 @@ class OwnRunner:
         if unknown := [
             name for name, outcome in outcomes.items() if outcome == "passed" and name not in collected
         ]:
-            return f"{unknown[0][:_NAME]!r} passed, which is none of the tests"
+            return f"{beginning_of(unknown[0], _NAME)!r} passed, which is none of the tests"
         if report is not None and report[0] > passed + len(told["subtests"]):
             return f"{report[0]} passed by the report, and {passed} by what ran"
         return self._sentinels_problem() if passed or (report and report[0]) else None

@@ -12,30 +12,37 @@ from typing import Any
 from xml.etree import ElementTree
 
 from ..model.errors import ScoreContradicted, ScoreInvalid, ScoreMissing
+from ..system.cutting import beginning_of, last_line
 from .protocol import Graded
 
 _BYTE_ORDER_MARK = "\ufeff"
 _REWARDS_SHOWN = 100
 _HUGE = 1e300
-NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf(?:inity)?)"
+_HAIR = 1e-12
+# Possessive: a million digits before a letter would take hours.
+NUMBER = r"[-+]?(?:\d++\.?\d*+|\.\d++)(?:[eE][-+]?\d++)?|[-+]?(?:nan|inf(?:inity)?)"
 _SCORE_LINE = re.compile(rf"^\s*score\s*=\s*({NUMBER})\s*$", re.IGNORECASE)
 _NUMBER_LINE = re.compile(rf"^\s*({NUMBER})\s*$", re.IGNORECASE)
 
 
 def checked(value: object, who: str) -> float:
-    """The value as a score.
+    """The value as a score. A hair beside 0 or 1, as a mean of floats may be, is 0 or 1.
 
     Raises:
         ScoreInvalid: not a number within [0, 1].
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
         raise ScoreInvalid(f"{who} gave {reprlib.repr(value)}, which is not a number within [0, 1]")
-    if not 0 <= value <= 1:
+    if not -_HAIR <= value <= 1 + _HAIR:
         shown = (
-            "infinity" if abs(value) == math.inf else f"{value:g}" if abs(value) < _HUGE else "a huge number"
+            "infinity"
+            if abs(value) == math.inf
+            else f"{value:.9g}"
+            if abs(value) < _HUGE
+            else "a huge number"
         )
         raise ScoreInvalid(f"{who} gave {shown}, which is outside [0, 1]")
-    return float(value)
+    return 1.0 if value >= 1 - _HAIR else max(0.0, float(value))
 
 
 def parse_score(output: str, who: str) -> float:
@@ -48,13 +55,17 @@ def parse_score(output: str, who: str) -> float:
     """
     lines = [line for line in output.splitlines() if line.strip()]
     said = [match for line in lines if (match := _SCORE_LINE.match(line))]
-    if lines and (match := _NUMBER_LINE.match(lines[-1])) and (not said or 0 <= float(match[1]) <= 1):
+    if (
+        lines
+        and (match := _NUMBER_LINE.match(lines[-1]))
+        and (not said or -_HAIR <= float(match[1]) <= 1 + _HAIR)
+    ):
         said.append(match)
     if said:
         scores = [checked(float(match[1]), who) for match in said]
         _check_same(f"{who} printed", scores)
         return scores[-1]
-    last = f"its last line is {lines[-1][:200]!r}" if lines else "it printed nothing"
+    last = f"its last line is {last_line(output, 200)!r}" if lines else "it printed nothing"
     raise ScoreMissing(f"{who} printed no score: {last}. Print `score=X`, or a number on the last line")
 
 
@@ -88,16 +99,17 @@ def parse_reward(reward_json: str | None, reward_text: str | None, output: str =
             _check_same("reward.json and reward.txt give", (graded.score or 0.0, other))
         return graded
     if reward_text is None:
-        last = output.strip().splitlines()[-1:] or ["nothing"]
         raise ScoreMissing(
             "the tests left neither /logs/verifier/reward.json nor reward.txt; "
-            f"the last thing they printed: {last[0][:200]}"
+            f"the last thing they printed: {last_line(output, 200) or 'nothing'}"
         )
     if not reward_text.removeprefix(_BYTE_ORDER_MARK).strip():
         raise ScoreMissing("reward.txt is empty")
     number = _reward_of_text(reward_text)
     if number is None:
-        raise ScoreInvalid(f"reward.txt holds {reward_text.strip()[:100]!r}, which is not a number")
+        raise ScoreInvalid(
+            f"reward.txt holds {beginning_of(reward_text.strip(), 100)!r}, which is not a number"
+        )
     return Graded(checked(number, "reward.txt"), output)
 
 
@@ -139,8 +151,10 @@ def _reward_of_json(text: str, output: str) -> Graded:
         raise ScoreMissing("reward.json is empty")
     try:
         value = json.loads(text, object_pairs_hook=without_repeats)
-    except (ValueError, RecursionError) as error:
-        raise ScoreInvalid(f"reward.json is not JSON: {str(error)[:200]}") from None
+    except RecursionError:
+        raise ScoreInvalid("reward.json is nested too deeply") from None
+    except ValueError as error:
+        raise ScoreInvalid(f"reward.json is not JSON: {beginning_of(str(error), 200)}") from None
     if not isinstance(value, dict):
         return Graded(checked(value, "reward.json"), output)
     if not value:
@@ -149,9 +163,11 @@ def _reward_of_json(text: str, output: str) -> Graded:
         # Other keys are for people to read.
         score = checked(value["reward"], "reward.json, key 'reward',")
     else:
-        numbers = [checked(number, f"reward.json, key {key[:100]!r},") for key, number in value.items()]
+        numbers = [
+            checked(number, f"reward.json, key {beginning_of(key, 100)!r},") for key, number in value.items()
+        ]
         score = min(math.fsum(numbers) / len(numbers), 1.0)
-    shown = {key[:100]: kept for key, kept in itertools.islice(value.items(), _REWARDS_SHOWN)}
+    shown = {beginning_of(key, 100): kept for key, kept in itertools.islice(value.items(), _REWARDS_SHOWN)}
     return Graded(score, output, {"rewards": shown}, {k: v for k, v in value.items() if k != "reward"})
 
 
@@ -186,11 +202,18 @@ def junit_outcomes(text: str) -> list[tuple[str, bool]] | None:
         return None
     if root.tag not in ("testsuites", "testsuite"):
         return None
-    return [
-        (case.get("name", ""), case.find("failure") is None and case.find("error") is None)
-        for case in root.iter("testcase")
-        if case.find("skipped") is None
-    ]
+    outcomes: list[tuple[str, bool]] = []
+    before: tuple[str | None, str | None] | None = None
+    for case in root.iter("testcase"):
+        if case.find("skipped") is not None:
+            continue
+        passed = case.find("failure") is None and case.find("error") is None
+        this = None if passed or not case.get("name") else (case.get("classname"), case.get("name"))
+        # pytest repeats a test that failed if its teardown breaks, too.
+        if this is None or this != before or case.find("error") is None:
+            outcomes.append((case.get("name", ""), passed))
+        before = this
+    return outcomes
 
 
 def ctrf_outcomes(text: str) -> list[tuple[str, bool]] | None:

@@ -13,6 +13,7 @@ from ..model.scenario import Scenario, ScorerSpec
 from ..model.usage import Usage
 from ..sandbox.protocol import ExecResult, File, Sandbox, Sink
 from ..sandbox.shell import shell
+from ..system.cutting import last_line
 from .bench_run import BenchRun
 from .output import Lines, Tail
 
@@ -160,8 +161,7 @@ class ScoringContext:
 
 
 def _last(output: str) -> str:
-    lines = output.strip().splitlines()
-    return f"Its last line: {lines[-1][:200]}" if lines else "It printed nothing"
+    return f"Its last line: {last_line(output, 200)}" if output.strip() else "It printed nothing"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

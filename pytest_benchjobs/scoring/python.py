@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from ..model.errors import InputError, ScorerCrashed, ScorerTimeout
 from ..model.scenario import ScorerSpec
 from ..sandbox.protocol import File, Sandbox
+from ..system.cutting import end_of
 from .metrics import has_own_score, reported, take_metrics
 from .output import Statements, Tail
 from .parse import parse_score
@@ -152,7 +153,7 @@ def score_python(context: ScoringContext) -> Graded:
     if result.exit_status != 0:
         raise ScorerCrashed(
             f"scorer {spec.name!r} exited with status {result.exit_status}; a python scorer prints its score, or is an "
-            f"expression. Output: {output[-600:].strip() or 'none'}"
+            f"expression. Output: {end_of(output, 600).strip() or 'none'}"
         )
     printed, metrics = reported(context, stdout.text())
     score = parse_score(printed, f"scorer {spec.name!r}") if has_own_score(spec) else None

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from ..model.errors import InputError
 from ..sources.callables import name_scorer, scorer_name
+from ..system.cutting import beginning_of
 from .builtin import builtin_scorers
 from .checking import scorer_fault
 from .protocol import Scorer
@@ -69,7 +70,7 @@ def installed_scorers() -> Mapping[str, Scorer]:
         try:
             loaded = point.load()
         except Exception as error:
-            why = f"{type(error).__name__}: {str(error)[:300]}"
+            why = f"{type(error).__name__}: {beginning_of(str(error), 300)}"
             raise InputError(f"{blame} cannot be loaded: {why}; fix or remove the package") from None
         if (fault := scorer_fault(loaded)) is not None:
             raise InputError(f"{blame} gives {fault}")

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictStr, model_validator
 from ..model.errors import InputError, ScoreInvalid, ScoreMissing, ScorerCrashed
 from ..model.scenario import ScorerSpec
 from ..store.text import clean
+from ..system.cutting import end_of
 from .metrics import has_own_score
 from .params import parsed
 from .parse import checked, without_repeats
@@ -90,7 +91,7 @@ def score_result_file(context: ScoringContext) -> Graded:
     if result.exit_status != 0:
         raise ScorerCrashed(
             f"scorer {spec.name!r} exited with status {result.exit_status}; the command of a result_file exits 0. "
-            f"Output: {output[-300:].strip() or 'none'}"
+            f"Output: {end_of(output, 300).strip() or 'none'}"
         )
     try:
         content = context.sandbox.read(path, limit=_FILE_LIMIT)

@@ -20,6 +20,7 @@ from ..model.errors import InputError
 from ..model.scenario import ScorerSpec
 from ..sources.checks import check_fault, check_kind
 from ..store.text import one_line
+from .patterns import search
 from .protocol import Graded, ScoringContext
 
 _BLANKS = re.compile(r"\s+")
@@ -103,7 +104,7 @@ def _look(context: ScoringContext, kind: str, check: Mapping[str, Any]) -> _Foun
 
 def _is_said(reply: str, how: str, wanted: str) -> bool:
     if how == "matches":
-        return re.search(wanted, reply, re.IGNORECASE | re.MULTILINE) is not None
+        return search(wanted, reply, re.IGNORECASE | re.MULTILINE)
     said, text = (_BLANKS.sub(" ", one).strip().casefold() for one in (reply, wanted))
     return text in said
 

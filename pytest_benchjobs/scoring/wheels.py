@@ -23,6 +23,7 @@ from ..model.errors import DiskFull, InputError, ScorerCrashed
 from ..store.files import DISK_ERRORS, remove_tree, write_error
 from ..store.text import clean, one_line
 from ..system.cache import cache_directory
+from ..system.cutting import beginning_of, end_of
 from ..system.keeping import beside, locked, put_in_place, replace_file
 
 FILES = "files"
@@ -73,7 +74,7 @@ class Interpreter:
     @classmethod
     def of(cls, told: Mapping[str, object]) -> Interpreter | None:
         """Return the interpreter that describes itself so; None if that is no CPython that can be used."""
-        markers = {name: str(told.get(name, ""))[:200] for name in _MARKERS}
+        markers = {name: beginning_of(str(told.get(name, "")), 200) for name in _MARKERS}
         version, executable = markers["python_full_version"], str(told.get("executable", ""))
         libc = re.fullmatch(r"glibc (\d{1,3})\.(\d{1,4}).{0,20}", str(told.get("libc") or ""))
         if (
@@ -211,7 +212,7 @@ def _wait(process: subprocess.Popen[bytes], check: Callable[[], object]) -> int 
 
 def _why(said: str, requirements: Sequence[str], python: Interpreter) -> str:
     errors = [line.removeprefix("ERROR: ") for line in said.splitlines() if line.startswith("ERROR: ")]
-    why = one_line(clean(" ".join(errors) or said[-_SHOWN:] or "pip says nothing", _SHOWN))
+    why = one_line(clean(" ".join(errors) or end_of(said, _SHOWN) or "pip says nothing", _SHOWN))
     return (
         f"{', '.join(requirements)} cannot be had as wheels for Python {python.version} on {python.platforms[0]}: "
         f"{why}. "

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..model.errors import InputError
 from ..sources.complaints import Complaints, Written
-from ..sources.documents import Document, read_document, read_text
+from ..sources.documents import SETTINGS_BYTES, Document, read_document
 from ..sources.plain import Place
 from .layers import Layer
 from .table import ALIASES
@@ -42,28 +42,7 @@ def read_file(path: Path) -> Document:
     Raises:
         InputError: it cannot be read, or is not a table of keys.
     """
-    if path.suffix != ".json":
-        return read_document(path, keys="profiles.md")
-    text = read_text(path)
-    try:
-        data = read_json(text)
-    except ValueError as error:
-        message = f"is not valid JSON: {getattr(error, 'msg', None) or error}"
-        raise InputError(message, path=path, line=getattr(error, "lineno", None)) from None
-    if not isinstance(data, dict):
-        raise InputError("an object of keys is expected, not a list or a single value", path=path, line=1)
-    known: list[Document] = []
-
-    def line(place: Place) -> int | None:
-        if not known:
-            # JSON is YAML, whose reader keeps lines, except for tabs.
-            try:
-                known.append(read_document(path, keys="profiles.md"))
-            except InputError:
-                known.append(Document(path, data, lambda _place: None, []))
-        return known[0].line(place)
-
-    return Document(path, data, line, [])
+    return read_document(path, keys="profiles.md", limit=SETTINGS_BYTES)
 
 
 def read_extra(

@@ -12,10 +12,11 @@ from ..model.errors import InputError
 from ..sources.complaints import Complaints, Written, did_you_mean
 from ..sources.documents import Document, read_document
 from ..sources.plain import Place
+from ..system.paths import exists
 from .agents import read_agent
 from .extra import PER_BENCHMARK, canonical, read_extra, read_file, read_per_benchmark
 from .layers import Layer
-from .table import ALIASES, IN_FILES
+from .table import ALIASES, BY_NAME, IN_FILES
 from .types import WrittenAgent, WrittenMatrix
 from .values import overlay
 from .written import Settings
@@ -112,7 +113,8 @@ def _layer(document: Document, place: Place) -> Layer:
     values = {} if found is None else _values(complaints, found, known, written, document.path.parent, place)
     complaints.raise_errors()
 
-    def origin(key: str) -> str:
+    def origin(name: str) -> str:
+        key = BY_NAME[name].key if name in BY_NAME else name
         line = document.line((*place, written[key])) if key in written else None
         return f"{document.path.name}:{line}: {key}" if line else f"{document.path.name}: {key}"
 
@@ -181,4 +183,4 @@ def _agents(
 def _from(directory: Path, text: str) -> str:
     """Make a path relative to the file absolute; return a name as it is."""
     looks_like_a_path = "/" in text or text.endswith((".yaml", ".yml", ".toml"))
-    return str(directory / text) if looks_like_a_path and (directory / text).exists() else text
+    return str(directory / text) if looks_like_a_path and exists(directory / text) else text

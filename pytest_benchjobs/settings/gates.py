@@ -40,7 +40,7 @@ def gate_config(
     asked = asked or GateConfig()
     said = _read(values, blame)
     baseline = said.get("baseline", asked.baseline)
-    needy = ("fail_on_regression", "require_baseline", "first_run")
+    needy = ("fail_on_regression", "require_baseline", "first_run", "anchor")
     needs = next((key for key in needy if said.get(key)), None)
     if baseline is None and needs is not None:
         name = _sibling(blame, needs, "baseline")
@@ -66,7 +66,9 @@ def gate_config(
     if baseline == NO_BASELINE:
         # From an ini file, for every call: not for this one in particular.
         fields |= {"require_baseline": False, "first_run": False}
-    return asked.model_copy(update={"baseline": baseline, "rules": tuple(rules), **fields})
+    anchor = None if baseline == NO_BASELINE else said.get("anchor", asked.anchor)
+    update = {"baseline": baseline, "anchor": anchor, "rules": tuple(rules), **fields}
+    return asked.model_copy(update=update)
 
 
 def _read(values: Mapping[str, Any], blame: Callable[[str], str]) -> dict[str, Any]:

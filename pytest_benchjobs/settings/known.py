@@ -10,29 +10,17 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, StringConstraints, ValidationError, WithJsonSchema
+from pydantic import Field, StringConstraints, ValidationError
 
 from ..model.agent import AgentSpec
 from ..model.errors import InputError
 from ..model.known_failure import Known, KnownMode
 from ..sources.complaints import Complaints, Written, did_you_mean, in_words
-from ..sources.documents import read_document
+from ..sources.documents import SETTINGS_BYTES, read_document
 from ..sources.plain import Place
+from ..sources.written import Day
 
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _WILD = frozenset("*?[")
-
-
-def _date(value: object) -> object:
-    """Parse a day. Dates of TOML arrive as text; a date with a time is refused."""
-    if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
-        return value
-    if isinstance(value, str) and _DATE.fullmatch(value):
-        try:
-            return datetime.date.fromisoformat(value)
-        except ValueError:
-            raise ValueError(f"there is no day {value}") from None
-    raise ValueError("a day such as 2027-01-31 is expected")
 
 
 def _text(limit: int) -> Any:
@@ -40,7 +28,6 @@ def _text(limit: int) -> Any:
 
 
 _Pattern = Annotated[str, _text(300)]
-_Day = Annotated[datetime.date, BeforeValidator(_date), WithJsonSchema({"type": "string", "format": "date"})]
 
 
 class WrittenReason(Written):
@@ -48,7 +35,7 @@ class WrittenReason(Written):
 
     reason: Annotated[str, _text(1000)]
     """Reason of the failure."""
-    until: _Day
+    until: Day
     """Last day of the entry. After that the entry is an error, so that it is reviewed."""
     issue: Annotated[str, _text(500)] | None = None
     """A link to where it is worked on."""
@@ -153,7 +140,7 @@ def read_known(path: Path, shown: str, today: datetime.date) -> KnownFailures:
     Raises:
         InputErrors: every mistake in it, with file and line; an entry whose last day was before `today` is one.
     """
-    document = read_document(path, keys="known-failures.md")
+    document = read_document(path, keys="known-failures.md", limit=SETTINGS_BYTES)
     complaints = Complaints(document)
     complaints.refuse_unknown(WrittenKnownFile, document.data, (), _there_are(WrittenKnownFile))
     written = document.data.get("known", [])

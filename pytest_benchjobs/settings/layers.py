@@ -35,7 +35,7 @@ class Merged:
     values: dict[str, Any]
     per_benchmark: dict[str, dict[str, Any]]
     origins: dict[str, str]
-    """Key -> place of its value."""
+    """Key, or `per_benchmark.NAME` -> place of its value."""
 
     def origin(self, key: str) -> str:
         """Return the name of the place a value is from."""
@@ -52,6 +52,7 @@ def merge(layers: Iterable[Layer]) -> Merged:
             _forget(entry, layer.values)
         values = _all_laid_over(values, layer.values)
         origins |= {key: layer.origin(key) for key in layer.values}
+        origins |= {f"per_benchmark.{name}": layer.origin("per_benchmark") for name in layer.per_benchmark}
         for name, changes in layer.per_benchmark.items():
             benchmarks[name] = _all_laid_over(benchmarks.get(name, {}), changes)
     return Merged(values, benchmarks, origins)

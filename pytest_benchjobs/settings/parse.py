@@ -9,7 +9,7 @@ from typing import Any
 from ..model.errors import InputError
 from .agents import read_agent
 from .matrix import parse_parameters
-from .setting import Setting, texts_of
+from .setting import Setting, check_given
 from .table import ALL
 from .types import validated
 from .values import read_number, read_value
@@ -23,8 +23,10 @@ def parse(setting: Setting, written: Any, blame: str, directory: Path | None = N
     Raises:
         InputError: it is wrong; the message begins with `blame`.
     """
-    if any(not str(one).strip() for one in texts_of(written)):
-        raise InputError(f"{blame}: it is empty; give a value, or leave it out")
+    try:
+        check_given(written, blame, many=setting.many)
+    except ValueError as error:
+        raise InputError(str(error)) from None
     if setting.kind == "extra":
         from .extra import extra_layer  # imports the models of whole files
 

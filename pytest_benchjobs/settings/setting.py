@@ -135,6 +135,22 @@ class Setting:
         return _INI_EXPECTED[self.written.ini]
 
 
+def check_given(written: Any, blame: str, *, many: bool, expected: str = "a text") -> None:
+    """Check a value as it was given, before anything reads it: it is not empty, and a list is one of texts.
+
+    Raises:
+        ValueError: the message begins with `blame`, the name of its place.
+    """
+    for one in texts_of(written) if many else [written]:
+        if isinstance(one, str):
+            if not one.strip():
+                raise ValueError(f"{blame}: it is empty; give a value, or leave it out")
+        elif many:
+            raise ValueError(f"{blame}: a list of texts is expected; put {one!r:.40} in quotes")
+        elif isinstance(one, list):
+            raise ValueError(f"{blame}: {expected} is expected, not a list")
+
+
 def texts_of(written: Any) -> list[Any]:
     """Return the texts as a list: a setting that may not be repeated has one."""
     return list(written) if isinstance(written, list | tuple) else [written]

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from ..sources.plain import MAX_DEPTH, dotted, unfit
+from ..sources.json_data import load_json
+from ..sources.plain import dotted, faults_of_plain
 
 _SHARE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*%")
 _SHARD = re.compile(r"(?P<part>\d{1,5})/(?P<parts>\d{1,5})")
@@ -125,19 +126,7 @@ def read_json(text: str) -> Any:
     Raises:
         ValueError: it is not JSON, or has a key twice, NaN, a number too large, or is nested too deeply.
     """
-
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        table = dict(pairs)
-        if len(table) < len(pairs):
-            keys = [key for key, _ in pairs]
-            twice = next(key for key in keys if keys.count(key) > 1)
-            raise ValueError(f"the key {twice!r} is given twice")
-        return table
-
-    try:
-        data = json.loads(text, object_pairs_hook=unique)
-    except RecursionError:
-        raise ValueError("is nested too deeply") from None
+    data = load_json(text)
     check_plain(data)
     return data
 
@@ -148,18 +137,8 @@ def check_plain(data: object) -> None:
     Raises:
         ValueError: it has NaN, a number too large or NUL, or is nested too deeply.
     """
-    left: list[tuple[tuple[str | int, ...], object]] = [((), data)]
-    while left:
-        place, value = left.pop()
-        if len(place) > MAX_DEPTH:
-            raise ValueError("is nested too deeply")
-        if isinstance(value, dict):
-            left.extend(((*place, key), item) for key, item in value.items())
-            left.extend(((*place, key), key) for key in value if unfit(key))
-        elif isinstance(value, list):
-            left.extend(((*place, index), item) for index, item in enumerate(value))
-        elif problem := unfit(value):
-            raise ValueError(f"{dotted(place)}: {problem}" if place else problem)
+    for place, problem in faults_of_plain(data):
+        raise ValueError(f"{dotted(place)}: {problem}" if place else problem)
 
 
 def same(one: object, other: object) -> bool:

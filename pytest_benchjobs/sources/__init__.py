@@ -33,15 +33,18 @@ def open_source(path: Path, benchmark: str | None = None) -> Source | None:
 
     `benchmark` is the benchmark of a task directory; default: the name of the directory above it.
     """
-    if path.name == "task.toml" and path.is_file():
+    from ..system.paths import exists, is_directory, is_file, is_link
+
+    if path.name == "task.toml" and is_file(path):
         path = path.parent
-    if path.is_dir():
+    if is_directory(path):
         from .harbor import HarborTask, is_task_directory
 
         return HarborTask(path, benchmark) if is_task_directory(path) else None
     from .manifest import Manifest, is_manifest
 
-    return Manifest(path) if is_manifest(path) and path.is_file() else None
+    # By its name alone: a link to nothing is a broken manifest.
+    return Manifest(path) if is_manifest(path) and (exists(path) or is_link(path)) else None
 
 
 def find_sources(path: Path, benchmark: str | None = None) -> list[Source]:
@@ -53,13 +56,14 @@ def find_sources(path: Path, benchmark: str | None = None) -> list[Source]:
         InputError: `path` does not exist, a directory cannot be read, or a file is not a source.
     """
     from ..model.errors import InputError
+    from ..system.paths import exists, is_directory
 
     source = open_source(path, benchmark)
     if source is not None:
         return [source]
-    if path.is_dir():
+    if is_directory(path):
         return list(_sources_under(path, MAX_DEPTH, benchmark))
-    if not path.exists():
+    if not exists(path):
         raise InputError("no such file or directory", path=path)
     raise InputError("is not a benchmark: neither *.bench.yaml, *.bench.toml nor a task directory", path=path)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os.path
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from pydantic import ValidationError
 
 from ..model.errors import InputError
 from ..model.metric import MOST, OWN_SCORE, MetricSpec
+from ..model.pattern import pattern_fault
 from ..model.scenario import (
     MAIN,
     TURN,
@@ -223,10 +223,8 @@ def _faults_of_feedback(written: WrittenScenario) -> Iterator[_Fault]:
     if feedback.scorer is not None and feedback.scorer not in names:
         yield ("feedback", "scorer"), f"no scorer {feedback.scorer!r}; available: {', '.join(names)}"
     for pattern, text in feedback.replace.items():
-        try:
-            re.sub(pattern, text, "")
-        except re.error as error:
-            yield ("feedback", "replace", pattern), f"is not a valid regular expression: {error}"
+        if (fault := pattern_fault(pattern, text)) is not None:
+            yield ("feedback", "replace", pattern), fault
 
 
 def _faults_of_reference(reference: WrittenReference | None) -> Iterator[_Fault]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
+
+from ..model.pattern import pattern_fault
 
 KINDS = ("contains", "matches", "command")
 _LONGEST = 20_000
@@ -25,9 +26,6 @@ def check_fault(check: object) -> str | None:
         return f"{given[0]} is empty, so it would check nothing"
     if len(text) > _LONGEST:
         return f"{given[0]} has more than {_LONGEST} characters"
-    if given[0] == "matches":
-        try:
-            re.compile(text)
-        except re.error as error:
-            return f"matches: {text!r} is not a valid regular expression: {error}"
+    if given[0] == "matches" and (fault := pattern_fault(text)) is not None:
+        return f"matches: {text!r} {fault}"
     return None

@@ -9,7 +9,6 @@ import inspect
 import itertools
 import json
 import textwrap
-import types
 import typing
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, TypeVar
@@ -113,6 +112,8 @@ class Complaints:
         }
         # Unreadable lines have a placeholder for a value. Its problems are not reported again.
         self._unreadable = {error.line for error in document.errors} - {None}
+        self._unknown_at: set[Place] = set()
+        """Places of unknown keys that were noted."""
         self._misspelt: set[Place] = set()
         """Places that are missing under their names, because a misspelt key was reported for them."""
         self.warnings: dict[SourceWarning, None] = {}
@@ -187,6 +188,7 @@ class Complaints:
         otherwise: str = "",
         meant: str | None = None,
     ) -> None:
+        self._unknown_at.add((*place, key))
         near = meant or _usual(key, known) or _nearest(key, known)
         hint = otherwise if near is None else f" did you mean {near!r}?"
         self.wrong((*place, key), f"unknown key;{hint}".rstrip(";"), at_key=True)
@@ -216,41 +218,72 @@ class Complaints:
             else:
                 self._unknown(key, known, data, place)
         for key in [key for key in data if key in tables]:
-            items = data[key] if isinstance(data[key], list) else [data[key]]
-            for index, item in enumerate(items):
-                within = (*place, key, index) if isinstance(data[key], list) else (*place, key)
-                self.unknown_keys(tables[key], item, within, ignored=ignored)
+            self._unknown_within(tables[key], data[key], (*place, key), ignored=ignored)
+
+    def _unknown_within(self, kind: Any, data: object, place: Place, *, ignored: bool) -> None:
+        """Note unknown keys in the tables that a type consists of: itself, its items, or its values by name."""
+        if isinstance(kind, type):
+            self.unknown_keys(kind, data, place, ignored=ignored)
+            return
+        inner = _inner(kind)
+        if typing.get_origin(kind) is dict:
+            for name, item in data.items() if isinstance(data, dict) else ():
+                self._unknown_within(inner, item, (*place, name), ignored=ignored)
+        elif typing.get_origin(kind) in (list, tuple) and isinstance(data, list):
+            for index, item in enumerate(data):
+                self._unknown_within(inner, item, (*place, index), ignored=ignored)
+        else:  # one of several types, or short for a list of one
+            self._unknown_within(inner, data, place, ignored=ignored)
+
+    def whole(self, model: type[_M]) -> _M:
+        """The document as a `model`.
+
+        Raises:
+            InputErrors: every mistake in it, unknown keys among them.
+        """
+        self.unknown_keys(model, self._document.data)
+        found = self.check(model, self._document.data)
+        self.raise_errors()
+        assert found is not None  # noqa: S101  its mistakes were raised
+        return found
 
     def check(
         self, model: type[_M], data: Mapping[str, Any], where: Callable[[Place], Place] = lambda place: place
     ) -> _M | None:
-        """`data` as a `model`, or None with its mistakes noted. `where` maps a place in `data` to one in the file."""
+        """`data` as a `model`, or None with its mistakes noted. `where` maps a place in `data` to one in the file.
+
+        A validator of the model adds faults within it, with their places, to the context.
+        """
+        found: _M | None = None
+        faults: list[tuple[Place, str]] = []
         try:
-            return model.model_validate(data)
+            found = model.model_validate(data, context=faults)
         except ValidationError as error:
             for problem in error.errors(include_url=False):
                 place = tuple(part for part in problem["loc"] if part != "[key]")
-                self.wrong(where(place), in_words(problem))
-            return None
+                if problem["type"] != "extra_forbidden" or where(place) not in self._unknown_at:
+                    self.wrong(where(place), in_words(problem))
+        for place, message in faults:
+            self.wrong(where(place), message)
+        return None if faults else found
 
 
 @functools.cache
-def _shape(model: type[BaseModel]) -> tuple[frozenset[str], dict[str, type[BaseModel]]]:
-    """The keys of a model, and the models of keys that hold tables or lists of tables."""
-    fields = {field.alias or name: field for name, field in model.model_fields.items()}
-    inner = {name: _inner_model(field.annotation) for name, field in fields.items()}
-    return frozenset(fields), {name: found for name, found in inner.items() if found is not None}
+def _shape(model: type[BaseModel]) -> tuple[frozenset[str], dict[str, Any]]:
+    """The keys of a model, and the types of keys that hold tables of other models, at any depth."""
+    fields = {field.alias or name: field.annotation for name, field in model.model_fields.items()}
+    return frozenset(fields), {name: kind for name, kind in fields.items() if _has_model(kind)}
 
 
-def _inner_model(annotation: Any) -> type[BaseModel] | None:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    if typing.get_origin(annotation) in (typing.Annotated, typing.Union, types.UnionType, list):
-        for argument in typing.get_args(annotation):
-            inner = _inner_model(argument)
-            if inner is not None:
-                return inner
-    return None
+def _has_model(kind: Any) -> bool:
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return True
+    return any(map(_has_model, typing.get_args(kind)))
+
+
+def _inner(kind: Any) -> Any:
+    """The first type that a type is made of and that holds tables."""
+    return next(filter(_has_model, typing.get_args(kind)))
 
 
 _BOUNDS = {

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..model.scenario import MAIN, Compose, Environment, HealthCheck, ServiceImage
+from ..system.paths import exists
 from .complaints import Complaints
 from .compose_rules import UNKNOWN_HERE, bind_source, faults, file_of, listed
 from .documents import Document, read_document
@@ -192,7 +193,7 @@ def read_paths(file: Path) -> Iterator[Path]:
         for one in found.values() if isinstance(found, dict) else ():
             written.append(one.get("file") if isinstance(one, dict) else None)
     for path in dict.fromkeys(written):
-        if path is not None and (there := file.parent / path).exists():
+        if path is not None and exists(there := file.parent / path):
             yield there
 
 

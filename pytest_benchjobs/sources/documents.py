@@ -1,8 +1,9 @@
-"""Reading a YAML or TOML file into plain data, with the line of each value."""
+"""Reading a YAML, TOML or JSON file into plain data, with the line of each value."""
 
 from __future__ import annotations
 
 import datetime
+import itertools
 import re
 import stat
 from collections.abc import Callable
@@ -11,10 +12,13 @@ from typing import Any
 
 from ..model.errors import InputError
 from .columns import Columns, Span
-from .plain import MAX_DEPTH, Place, dotted, unfit
-from .yaml_data import YamlBuilder
+from .plain import MAX_DEPTH, Place, dotted, faults_of_plain, unfit
+from .yaml_data import MAX_VALUES, YamlBuilder
 
 MAX_BYTES = 16 << 20
+"""The most bytes of a file of scenarios."""
+SETTINGS_BYTES = 1 << 20
+"""The most bytes of a file of settings: agents, prices, known failures, a job."""
 
 
 class Document:
@@ -57,13 +61,13 @@ class Document:
         return self._columns.find(place, line, at_key=at_key)
 
 
-def read_document(path: Path, *, keys: str) -> Document:
-    """Read a file; `.toml` is TOML, anything else YAML. `keys` is the page of docs/ that lists its keys.
+def read_document(path: Path, *, keys: str, limit: int = MAX_BYTES) -> Document:
+    """Read a file; `.toml` is TOML, `.json` JSON, anything else YAML. `keys` is the page of docs/ that lists its keys.
 
     Raises:
-        InputError: it cannot be read, or is not a document with a table at the top.
+        InputError: it cannot be read, is over `limit` bytes, or is not a document with a table at the top.
     """
-    return parse_document(path, read_text(path), keys=keys)
+    return parse_document(path, read_text(path, limit=limit), keys=keys)
 
 
 def parse_document(path: Path, text: str, *, keys: str) -> Document:
@@ -72,6 +76,8 @@ def parse_document(path: Path, text: str, *, keys: str) -> Document:
     Raises:
         InputError: it is not a document with a table at the top.
     """
+    if path.suffix == ".json":
+        return _read_json(path, text)
     return _read_toml(path, text) if path.suffix == ".toml" else _read_yaml(path, text, keys)
 
 
@@ -132,8 +138,11 @@ def _read_toml(path: Path, text: str) -> Document:
         return lines.get(place)
 
     document = Document(path, data, line_of, [])
+    values = itertools.count()
 
     def plain(value: Any, place: Place) -> Any:
+        if next(values) > MAX_VALUES:
+            raise InputError(f"has more than {MAX_VALUES} values", path=path)
         if len(place) > MAX_DEPTH:
             raise InputError("is nested too deeply", path=path, line=document.line(place))
         if isinstance(value, dict):
@@ -151,6 +160,39 @@ def _read_toml(path: Path, text: str) -> Document:
         return value
 
     document.data = plain(data, ())
+    return document
+
+
+# --- JSON
+
+
+def _read_json(path: Path, text: str) -> Document:
+    from .json_data import load_json  # most manifests are YAML
+
+    try:
+        data = load_json(text)
+    except ValueError as error:
+        message = f"is not valid JSON: {getattr(error, 'msg', None) or error}"
+        line, column = getattr(error, "lineno", None), getattr(error, "colno", None)
+        raise InputError(message, path=path, line=line, column=column) from None
+    if not isinstance(data, dict):
+        raise InputError("an object of keys is expected, not a list or a single value", path=path, line=1)
+    known: list[Callable[[Place], int | None]] = []
+
+    def line_of(place: Place) -> int | None:
+        if not known:
+            # JSON is YAML, whose reader keeps lines, except for tabs.
+            try:
+                known.append(_read_yaml(path, text, "").line)
+            except InputError:
+                known.append(lambda _place: None)
+        return known[0](place)
+
+    document = Document(path, data, line_of, [])
+    document.errors += (
+        InputError(f"{dotted(place)}: {problem}", path=path, line=document.line(place))
+        for place, problem in faults_of_plain(data)
+    )
     return document
 
 

@@ -60,7 +60,8 @@ _name: TypeAdapter[str] = TypeAdapter(ScenarioName)
 def is_task_directory(path: Path) -> bool:
     """Return True if a directory has a Harbor task, however broken. Another tool's `task.toml` does not count."""
     task = path / TASK_FILE
-    if not os.path.isfile(task):  # noqa: PTH113  asked of every directory that pytest walks
+    # A link to nothing is a broken task.
+    if not os.path.lexists(task) or os.path.isdir(task):  # noqa: PTH112  asked of every directory that pytest walks
         return False
     environment = (path / "environment").is_dir()
     if (path / "instruction.md").is_file() or (path / "tests" / "test.sh").is_file():

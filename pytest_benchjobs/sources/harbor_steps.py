@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from ..model.base import Name
 from ..model.errors import InputError
 from ..model.scenario import ArtifactSpec, HealthCheck, Network, Reference, ScorerSpec, Step
+from ..system.paths import is_file
 from .complaints import Complaints, Written
 from .documents import has_windows_line_ends, read_text
 from .harbor_keys import HealthCheckTable, TaskFile, hosts_of
@@ -77,7 +78,7 @@ def check_steps(directory: Path, task: TaskFile, complaints: Complaints) -> None
         _check_files(directory, task_of(task, step), index, complaints)
         _check_artifacts(index, step, complaints)
         _check_hosts(task, index, complaints)
-    solved = [(step_directory(directory, step) / "solution" / "solve.sh").is_file() for step in task.steps]
+    solved = [is_file(step_directory(directory, step) / "solution" / "solve.sh") for step in task.steps]
     if any(solved) and not all(solved):
         missing = ", ".join(step.name for step, has in zip(task.steps, solved, strict=True) if not has)
         complaints.odd(("steps",), f"no solution/solve.sh for {missing}: the oracle cannot solve this task")
@@ -86,9 +87,9 @@ def check_steps(directory: Path, task: TaskFile, complaints: Complaints) -> None
 def _check_files(directory: Path, task: TaskFile, index: int, complaints: Complaints) -> None:
     step = task.steps[index]
     own = step_directory(directory, step)
-    if not (own / "instruction.md").is_file():
+    if not is_file(own / "instruction.md"):
         complaints.wrong(("steps", index), f"steps/{step.name}/instruction.md is missing")
-    tested = any((place / "tests" / "test.sh").is_file() for place in (own, directory))
+    tested = any(is_file(place / "tests" / "test.sh") for place in (own, directory))
     if not tested and not brings_tests(verifier_directory(directory, task, step), task):
         complaints.wrong(
             ("steps", index), f"steps/{step.name}/tests/test.sh is missing, and so is tests/test.sh"

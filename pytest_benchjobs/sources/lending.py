@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..model.errors import InputError
+from ..system.paths import exists
 from . import find_sources
 from .catalogue.entry import Entry
 from .catalogue.kept import trouble
@@ -25,7 +26,7 @@ def open_benchmark(place: str, directory: Path) -> tuple[Sequence[Source], str |
         InputError: there is none, it is wrong, or it is not on this machine.
     """
     path = directory / place
-    if path.exists() or place.endswith(_FILES) or place.startswith("."):
+    if exists(path) or place.endswith(_FILES) or place.startswith("."):
         return find_sources(path), None
     lookup = Lookup([directory])
     found = lookup.find(place)

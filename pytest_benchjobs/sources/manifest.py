@@ -251,11 +251,22 @@ class Reading:
             if not isinstance(variant, dict):
                 self.complaints.wrong(at, "a table of keys is expected; start it with `id:`")
                 continue
-            if "id" not in variant:
-                self.complaints.wrong((*at, "id"), MISSING)
-                continue
-            scenario_id = f"{scenario.get('id')}.{variant['id']}"
-            self._add(((place, base), (at, {**variant, "id": scenario_id})), at, scenario_id)
+            # Each alone, before they are put together: an id may be of any type, or missing.
+            ids = [self._id(table, start) for table, start in ((scenario, place), (variant, at))]
+            if None not in ids:
+                scenario_id = ".".join(map(str, ids))
+                self._add(((place, base), (at, {**variant, "id": scenario_id})), at, scenario_id)
+
+    def _id(self, table: _Table, place: Place) -> str | None:
+        """The id in a table; None if it is wrong, which is noted."""
+        if "id" not in table:
+            self.complaints.wrong((*place, "id"), MISSING)
+            return None
+        try:
+            return _name.validate_python(table["id"])
+        except ValidationError as error:
+            self.complaints.wrong((*place, "id"), in_words(error.errors(include_url=False)[0]))
+            return None
 
     def _add(self, layers: _Layers, place: Place, written_id: object) -> None:
         """Add a scenario: a table, and tables that override it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 Place = tuple[str | int, ...]
 """Path of a value in a document: keys and indexes, from the top."""
@@ -26,3 +27,19 @@ def unfit(value: object) -> str | None:
     if isinstance(value, int) and abs(value) >= 10**MAX_DIGITS:
         return "the number is too large"
     return None
+
+
+def faults_of_plain(data: object) -> Iterator[tuple[Place, str]]:
+    """Places whose value no file can have, and why: a NaN, a number too large, a NUL, anything nested too deeply."""
+    left: list[tuple[Place, object]] = [((), data)]
+    while left:
+        place, value = left.pop()
+        if len(place) > MAX_DEPTH:
+            yield place[:MAX_DEPTH], "is nested too deeply"
+        elif isinstance(value, dict):
+            left.extend(((*place, key), item) for key, item in value.items())
+            yield from (((*place, key), problem) for key in value if (problem := unfit(key)))
+        elif isinstance(value, list):
+            left.extend(((*place, index), item) for index, item in enumerate(value))
+        elif problem := unfit(value):
+            yield place, problem

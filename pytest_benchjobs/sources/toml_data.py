@@ -12,9 +12,10 @@ from .plain import MAX_DEPTH, Place
 _PART = r"""(?>[A-Za-z0-9_-]++|"(?>[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
 _DEEP_KEY = re.compile(rf"(?<![A-Za-z0-9_-])(?>{_PART}[ \t]*+\.[ \t]*+){{{MAX_DEPTH}}}")
 _TOKEN = re.compile(
-    r'"""(?:\\.|[^\\])*?"{3,5}'
-    r"|'''.*?'{3,5}"
-    r'|"(?:\\.|[^"\\\n])*"'
+    # Possessive, as a text of 10 MB would take a gigabyte.
+    r'"""(?>[^"\\]++|\\.|"{1,2}(?!"))*+"{3,5}'
+    r"|'''(?>[^']++|'{1,2}(?!'))*+'{3,5}"
+    r'|"(?>[^"\\\n]++|\\.)*+"'
     r"|'[^'\n]*'"
     r"|(?P<comment>\#[^\n]*)"
     r"|(?P<space>[^\S\n]+)"

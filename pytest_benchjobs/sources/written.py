@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, Strict
+from pydantic import AfterValidator, BeforeValidator, Field, Strict, WithJsonSchema
 
 from ..model.base import Capability, Name, ScenarioName, parse_size
 from ..model.hosts import parsed_host
@@ -21,6 +22,22 @@ Duration = Annotated[Number, Field(gt=0, le=31_536_000)]
 """Seconds, at most a year."""
 ByteSize = Annotated[int, BeforeValidator(parse_size, json_schema_input_type=int | str)]
 Variables = dict[EnvName, str]
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+
+def _day(value: object) -> object:
+    """Parse a day. Dates of TOML arrive as text; a date with a time is refused."""
+    if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
+        return value
+    if isinstance(value, str) and _DATE.fullmatch(value):
+        try:
+            return datetime.date.fromisoformat(value)
+        except ValueError:
+            raise ValueError(f"there is no day {value}") from None
+    raise ValueError("a day such as 2027-01-31 is expected")
+
+
+Day = Annotated[datetime.date, BeforeValidator(_day), WithJsonSchema({"type": "string", "format": "date"})]
 
 
 def _uid_as_text(value: object) -> object:

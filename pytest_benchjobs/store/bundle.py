@@ -21,7 +21,8 @@ from pydantic import ValidationError
 from ..model.errors import InfrastructureError, InputError
 from ..model.job import JobConfig, JobRecord
 from ..model.result import Trial, TrialResult
-from .files import is_file, remove_tree, sync_directory, write_atomically, writing
+from ..system.paths import is_file
+from .files import remove_tree, sync_directory, write_atomically, writing
 from .layout import HIDDEN_TRIAL, RESULT, JobLayout, Layout, hidden, hidden_name, namesakes, trial_path
 from .outline import outlined
 from .text import one_line

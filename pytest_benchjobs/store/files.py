@@ -13,13 +13,12 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ..model.errors import DiskFull, InfrastructureError, InputError, ResultsUnwritable
+from ..model.errors import DiskFull, InfrastructureError, ResultsUnwritable
 from ..system.keeping import replace_file
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _LEVELS = 8
 """Levels of directories whose paths are never too long for the system."""
-_ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 DISK_ERRORS = frozenset({*_FULL, errno.EROFS})
 """`errno` values that mean a problem of the disk, whatever was being written."""
 
@@ -50,22 +49,6 @@ def check_room(directory: Path) -> None:
         return
     if room.f_bavail * room.f_frsize < _LEAST_ROOM or (room.f_files and not room.f_favail):
         raise write_error(directory, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
-
-
-def is_file(path: Path | str) -> bool:
-    """Return whether a file exists. `Path.is_file` returns False, or raises `OSError`, where that is unknown.
-
-    Raises:
-        InputError: it is unknown, as a directory above it is not accessible.
-    """
-    try:
-        return stat.S_ISREG(os.stat(path).st_mode)  # noqa: PTH116  of each row of an export
-    except ValueError:
-        return False
-    except OSError as error:
-        if error.errno in _ABSENT:
-            return False
-        raise InputError(f"cannot be read: {error.strerror}", path=Path(path)) from error
 
 
 @contextlib.contextmanager

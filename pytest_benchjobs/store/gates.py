@@ -11,7 +11,8 @@ from pydantic import TypeAdapter, ValidationError
 from ..model.errors import InputError
 from ..model.gate import GateReport, Rule
 from ..sources.documents import read_text
-from .files import is_file, write_atomically
+from ..system.paths import is_file
+from .files import write_atomically
 from .layout import JobLayout
 from .rows import as_text
 from .text import clean, one_line

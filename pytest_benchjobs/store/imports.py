@@ -6,6 +6,7 @@ import contextlib
 import tempfile
 from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -68,6 +69,11 @@ _MISSING = """
 _PAIRS = (
     f"SELECT {', '.join(name.rstrip('_') for name in PairRow._fields)} FROM incoming.trials WHERE job = ?"  # noqa: S608
 )
+_ALL = (
+    "SELECT * FROM incoming.trials WHERE job = ?",
+    "SELECT scores.* FROM incoming.scores JOIN incoming.trials ON scores.trial = trials.id WHERE job = ?",
+    "SELECT * FROM incoming.events WHERE job = ?",
+)
 _COPY_RUN = f"""
     INSERT INTO main.trials ({", ".join(TRIAL_COLUMNS)}, run) SELECT {", ".join(TRIAL_COLUMNS)}, ?2
     {_MISSING} AND other.benchmark = ?3 AND other.agent = ?4 ORDER BY other.id
@@ -110,10 +116,8 @@ def take_in(history: History, source: Path, leave: Collection[str] = ()) -> Iter
         DiskFull, ResultsUnwritable: the directory cannot be written.
     """
     with _attached(history, source):
-        with explained(source):
-            query = "SELECT id, record FROM incoming.jobs ORDER BY created_at, id"
-            jobs = [row for row in history.connection.execute(query) if row[0] not in leave]
-        for job_id, text in jobs:
+        jobs = _rows(history, source, "SELECT id, record FROM incoming.jobs ORDER BY created_at, id")
+        for job_id, text in (row for row in jobs if row[0] not in leave):
             try:
                 record = JobRecord.model_validate_json(text)
                 JobBundle(source, record.id)
@@ -148,14 +152,20 @@ def _attached(history: History, source: Path) -> Iterator[None]:
             history.connection.execute("DETACH incoming")
 
 
+def _rows(history: History, source: Path, query: str, *values: object) -> list[Any]:
+    """Return the rows of a query. Its cursor ends even if one cannot be read: `incoming` is locked until then."""
+    with explained(source), contextlib.closing(history.connection.execute(query, values)) as cursor:
+        return cursor.fetchall()
+
+
 def _take_in(history: History, record: JobRecord, source: Path) -> MergeResult:
-    with explained(source):
-        count = "SELECT count(*) FROM incoming.trials WHERE job = ?"
-        (trials,) = history.connection.execute(count, (record.id,)).fetchone()
-        unsound = history.connection.execute(_ANY_UNSOUND, (record.id,)).fetchone()
-        rows = map(PairRow._make, history.connection.execute(_PAIRS, (record.id,)))
-        changed = unsound is None and differs(record, list(rows))
-    if unsound is not None:
+    for query in _ALL:  # bytes that are no text would be copied unread
+        _rows(history, source, query, record.id)
+    ((trials,),) = _rows(history, source, "SELECT count(*) FROM incoming.trials WHERE job = ?", record.id)
+    unsound = _rows(history, source, _ANY_UNSOUND, record.id)
+    rows = _rows(history, source, _PAIRS, record.id)
+    changed = not unsound and differs(record, [PairRow._make(row) for row in rows])
+    if unsound:
         return MergeResult(record.id, record.name, "refused", trials, "its trials are damaged")
     if changed:
         why = "its results are not those it ended with; run `benchjobs db rebuild` in its own directory"

@@ -8,8 +8,8 @@ import stat
 from pathlib import Path
 from typing import BinaryIO, Self
 
+from ..system.redact import Redactor
 from .files import write_error, writing
-from .redact import Redactor
 
 LIMIT = 8 << 20
 _CHUNK = 64 << 10

@@ -9,6 +9,8 @@ import re
 from pathlib import PurePath
 from typing import Any
 
+from ..system.cutting import beginning_of, end_of
+
 # Whole terminal sequences first (CSI; OSC, DCS, SOS, PM, APC with their payload; two-character ones), so that no
 # `[31m` stays behind. Every class stops at the next beginning, which keeps hostile input linear.
 _ESCAPES = re.compile(
@@ -71,18 +73,17 @@ def cut(text: str, limit: int) -> str:
     room = limit - len(f"\n[... {len(text)} characters left out ...]\n")
     if room < 2:
         return _squeeze(text, limit)
-    head = room - room // 2
-    tail = text[len(text) - room // 2 :]
-    return f"{text[:head]}\n[... {len(text) - room} characters left out ...]\n{tail}"
+    head, tail = beginning_of(text, room - room // 2), end_of(text, room // 2)
+    return f"{head}\n[... {len(text) - len(head) - len(tail)} characters left out ...]\n{tail}"
 
 
 def _squeeze(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     if limit < 5:
-        return text[: max(limit, 0)]
+        return beginning_of(text, max(limit, 0))
     head = (limit - 3 + 1) // 2
-    return f"{text[:head]}...{text[len(text) - (limit - 3 - head) :]}"
+    return f"{beginning_of(text, head)}...{end_of(text, limit - 3 - head)}"
 
 
 def plain(value: Any, limit: int = 10_000) -> Any:

@@ -71,20 +71,36 @@ def one_of(names: Sequence[str], check: Callable[[], object]) -> Iterator[None]:
     `check` is called while it waits; what that raises breaks off the wait. Where no directory can hold locks, nobody
     waits: whoever uses them has to bear with two holders.
     """
-    directory = cache_directory("locks")
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        directory = Path(tempfile.gettempdir()) / f"benchjobs-locks-{os.getuid()}"
-        directory.mkdir(mode=0o700, exist_ok=True)
     with contextlib.ExitStack() as stack:
-        files = [stack.enter_context((directory / f"{name[:200]}.lock").open("w")) for name in names]
+        files = [stack.enter_context(_lock_file(name)) for name in names]
         pause = _SOON
         while not any(_is_ours(file) for file in files):
             check()
             time.sleep(pause)
             pause = min(2 * pause, _LOOK)
         yield
+
+
+@contextlib.contextmanager
+def side_by_side(name: str, *, alone: bool) -> Iterator[None]:
+    """Hold a lock of the machine together with others; or `alone`, once they have released it, while new ones wait."""
+    with _lock_file(f"{name}-gate") as gate, _lock_file(name) as room:
+        with contextlib.suppress(OSError):  # a file system without locks: nobody waits
+            fcntl.flock(gate, fcntl.LOCK_EX)
+            fcntl.flock(room, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+            if not alone:
+                fcntl.flock(gate, fcntl.LOCK_UN)
+        yield
+
+
+def _lock_file(name: str) -> IO[str]:
+    directory = cache_directory("locks")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        directory = Path(tempfile.gettempdir()) / f"benchjobs-locks-{os.getuid()}"
+        directory.mkdir(mode=0o700, exist_ok=True)
+    return (directory / f"{name[:200]}.lock").open("w")
 
 
 def _is_ours(file: IO[str]) -> bool:

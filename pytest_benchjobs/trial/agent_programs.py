@@ -14,6 +14,7 @@ from ..sandbox.runner import Runner, Serves, can_serve, serving
 from ..scoring.bench_run import BenchRun
 from ..scoring.needs import has_bench_run
 from ..scoring.output import Tail
+from ..system.cutting import end_of
 from .context import TrialContext
 from .fresh import Carried, Trees, deliver
 from .untouched import make
@@ -96,7 +97,7 @@ def ids_of(sandbox: Sandbox, user: str | None) -> tuple[int, int]:
     )
     found = printed.text().split()
     if result.exit_status != 0 or len(found) != 2 or not all(map(str.isdecimal, found)):
-        raise EnvironmentFailed(f"the ids of user {user!r} are unknown: {said.text().strip()[-200:]}")
+        raise EnvironmentFailed(f"the ids of user {user!r} are unknown: {end_of(said.text().strip(), 200)}")
     return int(found[0]), int(found[1])
 
 

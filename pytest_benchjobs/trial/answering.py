@@ -24,7 +24,8 @@ from ..scoring.protocol import Scorer
 from ..store.bundle import JobBundle
 from ..store.files import writing
 from ..store.layout import TrialLayout
-from ..store.redact import Redactor
+from ..system.cutting import beginning_of
+from ..system.redact import Redactor
 
 KEPT = "answer"
 """`TrialResult.kept` of a trial whose answer is among its files."""
@@ -57,7 +58,7 @@ def keep_answer(scenario: Scenario, sandbox: Sandbox, layout: TrialLayout, redac
     if content is None:
         return None
     # One byte more shows that it was too long.
-    text = content[: ANSWER_LIMIT + 1].decode("utf-8", "replace")
+    text = beginning_of(content, ANSWER_LIMIT + 1).decode("utf-8", "replace")
     with writing(layout.answer):
         layout.answer.write_text(redactor.redact_text(text), "utf-8", "replace")
     return KEPT

@@ -29,8 +29,8 @@ ARTIFACT_LIMIT = 256 * 1024 * 1024
 MATCH_LIMIT = 200
 """Most paths of one pattern."""
 FILE_LIMIT = 10_000
-"""Files and directories of all patterns of a trial from which on no further path is fetched. The total is at most twice
-as many, as one path has at most as many itself.
+"""Files and directories of all patterns of a trial from which on no further path is fetched. The total is at most three
+times as many, as one path has at most twice as many itself.
 """
 _LIST_LIMIT = 256 * 1024
 _LIST_TIMEOUT = 60.0
@@ -117,6 +117,8 @@ class _Keeping:
                 self.entries += _entries(self.directory / relative)
             said += [clean(note, 300) for note in fetched.notes]
         self.notes += said[:_NOTES]
+        if (more := len(said) - _NOTES) > 0:
+            self.notes.append(f"artifact {spec.source}: {more} more notes")
         if not found:
             self.notes.append(f"artifact {spec.source} does not exist")
 

@@ -112,12 +112,9 @@ def connected(
 
 def usage_notes(report: RouteReport) -> list[str]:
     """Return notes for readers of a result on how its usage was counted."""
-    notes = []
-    if report.unpriced:
-        notes.append(f"cost unknown: no price for {_names(report.unpriced)}; give one with --bench-prices")
-    if report.unfinished:
-        most = "" if report.at_most is None else f"; all calls together cost at most {report.at_most:.4f} USD"
-        notes.append(f"cost unknown: {report.unfinished} call(s) did not finish{most}")
+    notes = [_cost_note(reason, calls) for reason, calls in report.unknown.items()]
+    if notes and report.at_most is not None:
+        notes[-1] += f"; all calls together cost at most {report.at_most:.4f} USD"
     if report.refused:
         notes.append(
             f"refused, since this trial may not call it: {_names(report.refused)}; allow it with --bench-allow-model"
@@ -133,6 +130,13 @@ def usage_notes(report: RouteReport) -> list[str]:
             + _names(report.changed)
         )
     return notes
+
+
+def _cost_note(reason: str, calls: int) -> str:
+    reason = clean(reason, 300)
+    if reason.startswith("no price"):
+        return f"cost unknown: {reason}; give one with --bench-prices"
+    return f"cost unknown: {calls} call(s) {reason}"
 
 
 def _names(models: Sequence[str]) -> str:

@@ -10,9 +10,10 @@ from ..model.result import FailureClass, Trial, TrialResult
 from ..model.scenario import Environment, Network, NetworkAccess, Scenario, Step
 from ..sandbox.protocol import Sandbox
 from ..store.layout import TrialLayout
-from ..store.redact import Redactor
 from ..store.text import clean, one_line
 from ..store.trials import TrialDirectory
+from ..system.cutting import know_secrets
+from ..system.redact import Redactor
 from .ahead import Ahead
 from .answering import is_question, was_question
 from .cancellation import Cancellation
@@ -163,6 +164,7 @@ class TrialContext:
         """Also redact these values wherever anything is written."""
         self.secrets = together(self.secrets, *tables)
         self.redactor = Redactor(self.secrets)
+        know_secrets(self.secrets.values())
 
     def note(self, text: str, error: Exception | None = None) -> None:
         """Add a note to the result, with the message of an error."""

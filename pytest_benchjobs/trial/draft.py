@@ -27,7 +27,7 @@ from ..model.result import (
 )
 from ..model.scenario import GradeIn
 from ..model.usage import Usage
-from ..store.redact import Redactor
+from ..system.redact import Redactor
 from .confidential import held_back
 from .limits import Limits
 from .secrets import redacted

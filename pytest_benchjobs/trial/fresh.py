@@ -23,6 +23,7 @@ from ..sandbox.protocol import File, Sandbox, Service
 from ..sandbox.runner import Runner, Serves, can_serve, serving
 from ..scoring.output import Tail
 from ..sources.place import WHOLE_CONTAINER
+from ..system.cutting import end_of
 from .beside import service_of
 from .ignored import ignored_by_git
 
@@ -65,7 +66,7 @@ class Trees:
     def _serving(self) -> Runner:
         if self._runner is None or self._runner.has_ended:
             self.close()
-            self._runner = serving(self.sandbox, alone=True)
+            self._runner = serving(self.sandbox, "alone")
         return self._runner
 
     def close(self) -> None:
@@ -81,31 +82,33 @@ class Trees:
             EnvironmentFailed: the other sandbox cannot be written to.
             InfrastructureError: the engine failed.
         """
+        listings = list[bytes]()
         for left in reversed(range(_TRIES)):
             try:
-                self._deliver(sandbox)
+                self._deliver(sandbox, listings)
             except EngineLost:  # a stream was cut: nothing is lost by that
                 if not left:
                     raise
             else:
                 return
 
-    def _deliver(self, sandbox: Sandbox) -> None:
+    def _deliver(self, sandbox: Sandbox, listings: list[bytes]) -> None:
         with contextlib.closing(serving(sandbox)) as fresh:
             ignored = None
             if self.repository is not None:
                 ignored = functools.partial(ignored_by_git, fresh, self.repository)
-            listing = list_fresh(fresh.program, self.roots)
+            listings.append(list_fresh(fresh.program, self.roots))
             named, programs = (tuple(map(os.fsencode, paths)) for paths in (self.named, _programs(sandbox)))
             self.notes = carry(
                 self._serving().program,
                 fresh.program,
-                listing,
+                listings[-1],
                 named=named,
                 programs=programs,
                 apart=self.apart,
                 ignored=ignored,
                 known=self._known,
+                before=listings[0] if len(listings) > 1 else None,
             ).notes
 
 
@@ -138,12 +141,12 @@ class Copies:
             InfrastructureError: the engine failed.
         """
         if self.gone:
-            tail = Tail()
+            said = Tail()
             command = ("rm", "-rf", "--", *self.gone)
-            result = sandbox.exec(command, timeout=_REMOVAL_TIMEOUT, sink=tail, user="root")
+            result = sandbox.exec(command, timeout=_REMOVAL_TIMEOUT, sink=said, user="root")
             if result.exit_status != 0:
                 raise EnvironmentFailed(
-                    f"files cannot be removed in the container for grading: {tail.text()[-500:]}"
+                    f"files cannot be removed in the container for grading: {end_of(said.text(), 500)}"
                 )
         if self._files:
             sandbox.put(self._files)

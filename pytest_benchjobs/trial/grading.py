@@ -35,6 +35,7 @@ from ..scoring.bench_run import BENCH_RUN, BenchRun
 from ..scoring.grade import SCORER_VARIABLE, combine, make_context, run_scorer
 from ..scoring.metrics import all_metrics
 from ..scoring.needs import asks_model, context_variables, has_bench_run, network_of, runs_programs
+from ..scoring.patterns import limited
 from ..sources.template import fill
 from ..store.text import clean, one_line
 from .agent_programs import bench_run_for, bench_run_in, ids_of
@@ -204,7 +205,7 @@ def _run_scorer(
             },
             directory=directory,
             params=context.params,
-            is_reply=context.is_question,
+            is_reply=context.is_question and not _is_reference(context),
             ask=ask,
             reply=context.progress.reply,
             probed=context.probed.get(spec.name),
@@ -212,13 +213,22 @@ def _run_scorer(
             bench_run=bench_run,
             owner=functools.cache(lambda: _owner(context, sandbox, spec)),
         )
-        graded = run_scorer(scoring, context.services.scorers[spec.type], context.redactor.redact_text)
+        with (
+            limited(f"scorer {spec.name!r}", scoring.timeout) as end_pattern,
+            context.cancellation.interrupting(end_pattern),
+        ):
+            graded = run_scorer(scoring, context.services.scorers[spec.type], context.redactor.redact_text)
     context.note_refused(sandbox, f"scorer {spec.name}")
     if ask is not None:
         graded = graded.model_copy(update={"usage": ask.usage})
         _check_quota(context, ask)
     context.cancellation.check()
     return graded
+
+
+def _is_reference(context: TrialContext) -> bool:
+    """Return True for an agent that knows the answer: it writes that as an agent in a container writes its file."""
+    return getattr(context.services.agents.get(context.trial.agent.name), "trusted", False)
 
 
 def _path(context: TrialContext, spec: ScorerSpec, sandbox: Sandbox) -> dict[str, str]:

@@ -14,6 +14,7 @@ from ..model.errors import EnvironmentFailed
 from ..sandbox.paths import directories_above
 from ..sandbox.runner import Runner
 from ..scoring.output import Tail
+from ..system.cutting import end_of
 
 _TIMEOUT = 300.0
 _OUTPUT = 64 * 1024 * 1024
@@ -51,7 +52,7 @@ def ignored_by_git(place: Runner, workdir: str, paths: Collection[bytes]) -> fro
     if status not in _TOLD:
         raise EnvironmentFailed(
             f"git cannot tell what it ignores in {workdir} of the container for grading: "
-            f"{said[-300:].strip() or 'it said nothing'}"
+            f"{end_of(said, 300).strip() or 'it said nothing'}"
         )
     return frozenset(os.fsencode(name.rstrip("/")) for name in found)
 

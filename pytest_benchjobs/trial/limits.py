@@ -11,6 +11,8 @@ from ..scoring.needs import collecting
 from ..scoring.protocol import Scorer
 
 _GRACE = 300.0
+LONGEST_HELD = 3600.0
+"""The most by which the gateway, which holds calls, extends the time of an agent, in each step or turn."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,6 +78,12 @@ class Limits:
         feedback = self.scenario.feedback
         turns = 1 if feedback is None else feedback.turns
         return steps + turns * (waiting + pauses + self.agent_timeout + collects + scoring) + _GRACE
+
+    @property
+    def held(self) -> float:
+        """Return the most by which the gateway can extend a trial."""
+        feedback = self.scenario.feedback
+        return LONGEST_HELD * max(len(self.scenario.steps), 1 if feedback is None else feedback.turns)
 
     def _of_step(self, number: int, kinds: Mapping[str, Scorer]) -> float:
         """Return the deadline of one step, whose set-up may run twice."""

@@ -11,6 +11,7 @@ from ..model.ending import Ending
 from ..model.errors import (
     BudgetSpent,
     EndpointDown,
+    GatewayLost,
     InfrastructureError,
     ModelAuthFailed,
     ModelUnknown,
@@ -27,10 +28,10 @@ from ..store.log import log_end
 from ..store.text import clean
 from .context import TrialContext
 from .ending import some
+from .fault import Evidence, Fault, fault
 from .limits import Limits
 
 _KILLED = 137
-_LEAST_SILENCE, _LONG_SILENCE = 10.0, 120.0
 _SPENT = (Ending.BUDGET, Ending.QUOTA, Ending.TRIAL_LIMIT)
 ERRORS: dict[Ending, type[InfrastructureError]] = {
     Ending.BUDGET: BudgetSpent,
@@ -39,6 +40,7 @@ ERRORS: dict[Ending, type[InfrastructureError]] = {
     Ending.UNKNOWN_MODEL: ModelUnknown,
     Ending.RATE_LIMITED: RateLimited,
     Ending.ENDPOINT_DOWN: EndpointDown,
+    Ending.GATEWAY: GatewayLost,
 }
 """Endings that the agent did not cause. The trial has no score then."""
 _FAILURES: dict[Ending, tuple[FailureClass, str]] = {
@@ -69,25 +71,37 @@ def ending_of(
 ) -> tuple[Ending | None, str | None]:
     """Return the ending of an agent, and details in a line. None: only its exit status is known, and it is 0.
 
-    The gateway's observations are certain; of the agent's own reports, success outweighs a failed call.
+    The gateway's observations are certain. Where no call is to blame, the agent's own word counts, then its status.
     """
     seen = None if report is None else report.ending
     said = None if reading is None else reading.ending
     about = None if report is None else report.message
-    if seen is not None and (seen in _SPENT or result.stopped or (result.timed_out and seen in ERRORS)):
+    if seen in _SPENT:
         return seen, about
-    if said is not Ending.SUCCESS and report is not None and _kept_waiting(result, report, agent_timeout):
-        waited = f"the model's endpoint had been silent for {report.waited:.0f} s when the agent gave up or was ended"
-        return Ending.ENDPOINT_DOWN, waited
+    if report is not None:
+        whose = fault(_evidence(result, said, report, agent_timeout))
+        if whose is Fault.ENDPOINT:
+            return (seen, about) if seen in ERRORS else (Ending.ENDPOINT_DOWN, _waited(report))
+        if whose is Fault.GATEWAY:
+            return Ending.GATEWAY, about if seen is Ending.GATEWAY else _held(report)
+    if result.stopped and seen is not None:
+        return seen, about
     if result.timed_out:
         return Ending.TIMED_OUT, None
-    if seen is not None and (said is not Ending.SUCCESS or seen is Ending.REFUSED):
+    if seen is Ending.REFUSED:
         return seen, about
     if result.exit_status == _KILLED:
         return Ending.KILLED, None
+    return _own_ending(result, reading, said, report)
+
+
+def _own_ending(
+    result: ExecResult, reading: AgentReading | None, said: Ending | None, report: RouteReport | None
+) -> tuple[Ending | None, str | None]:
+    """Return the ending of an agent by its own word, else by its exit status."""
     if said in ERRORS and report is not None:
         # Otherwise an agent could avoid a failure by blaming the endpoint: without the gateway's evidence it failed.
-        return Ending.CRASHED, f"it reported {said}, which the gateway did not see"
+        return Ending.CRASHED, f"it reported {said}, for which the gateway saw no reason"
     if said is Ending.NO_LAST_WORD and reading is not None and result.exit_status:
         return Ending.CRASHED, reading.message
     if said is not None and reading is not None:
@@ -97,20 +111,54 @@ def ending_of(
     return None, None
 
 
+def graded_in_spite_of(report: RouteReport, ending: Ending | None) -> str | None:
+    """Return a note on the failure of the agent's last call, if that is not how its trial ended."""
+    if ending in ERRORS or ending in _SPENT:
+        return None
+    if report.ending in ERRORS:
+        what = f"failed ({report.message})"
+    elif report.answers_others:
+        what = f"got no answer for {report.waited:.0f} s"
+    else:
+        return None
+    others = "the endpoint answers others" if report.answers_others else "the agent went on without it"
+    return f"the last call of the model {what}; {others}, so the work is graded"
+
+
+def _evidence(result: ExecResult, said: Ending | None, report: RouteReport, agent_timeout: float) -> Evidence:
+    """Return what is known about the calls of an agent."""
+    given = agent_timeout + report.held
+    ending = max(result.seconds - given, 0.0)  # seconds needed to end the agent
+    return Evidence(
+        answered=report.answered,
+        failed=report.ending in ERRORS and report.ending is not Ending.GATEWAY,
+        broke=report.ending is Ending.GATEWAY,
+        unanswered=report.waited - ending,
+        answers_others=report.answers_others,
+        seconds=result.seconds - report.held - ending,
+        timeout=0.0 if result.silent or math.isinf(agent_timeout) else agent_timeout,
+        timed_out=result.timed_out,
+        stopped=result.stopped,
+        succeeded=said is Ending.SUCCESS,
+    )
+
+
+def _waited(report: RouteReport) -> str:
+    return (
+        f"the model's endpoint had been silent for {report.waited:.0f} s when the agent gave up or was ended"
+    )
+
+
+def _held(report: RouteReport) -> str:
+    return (
+        f"the gateway held the agent's calls for {report.held:.0f} s, longer than an agent's time is extended"
+    )
+
+
 def _status(exit_status: int) -> str:
     """Return an exit status, with its meaning where it has one."""
     why = _STATUSES.get(exit_status)
     return f"{exit_status}{f' ({why})' if why else ''}"
-
-
-def _kept_waiting(result: ExecResult, report: RouteReport, agent_timeout: float) -> bool:
-    """Return True if the endpoint left the agent's last call unanswered for at least half of its time.
-
-    An agent that gives up early must have waited for minutes, so that it cannot blame the endpoint at will.
-    """
-    least = _LEAST_SILENCE if result.timed_out else _LONG_SILENCE
-    ending = max(result.seconds - agent_timeout, 0.0)  # seconds needed to end the agent
-    return report.waited - ending >= max(least, (result.seconds - ending) / 2)
 
 
 def infrastructure_error(ending: Ending | None, message: str | None) -> InfrastructureError | None:
@@ -188,6 +236,14 @@ def _forbidden(scorers: Sequence[ScorerResult]) -> tuple[FailureClass, str] | No
     return None
 
 
+def _below(score: float, threshold: float) -> str:
+    """Return that a score is below the threshold, in as many digits as show it."""
+    digits = next(
+        (digits for digits in range(6, 17) if f"{score:.{digits}g}" != f"{threshold:.{digits}g}"), 17
+    )
+    return f"score {score:.{digits}g} is below the threshold {threshold:.{digits}g}"
+
+
 def _reference_failed(context: TrialContext) -> Failure | None:
     """Return the error of a reference solution; None: it ended normally, and is merely wrong."""
     failed = ((step, end.exit_status) for step, end, _ in _ends(context) if end.exit_status)
@@ -237,7 +293,7 @@ def decide(context: TrialContext, agent: Agent) -> Outcome:
     if verdict is None and not context.scenario.diagnostic:
         verdict = _forbidden(findings.scorers)
     if verdict is None and score < threshold:
-        verdict = FailureClass.BELOW_THRESHOLD, f"score {score:g} is below the threshold {threshold:g}"
+        verdict = FailureClass.BELOW_THRESHOLD, _below(score, threshold)
     if verdict is None:
         return Outcome.PASSED
     loss = None if context.ended is None else context.ended.loss

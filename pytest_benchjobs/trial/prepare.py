@@ -19,7 +19,7 @@ from ..model.job import JobConfig
 from ..model.result import Trial
 from ..model.scenario import Scenario
 from ..sandbox.protocol import SandboxProvider
-from ..scoring.needs import check_scorers
+from ..scoring.needs import check_scorers, runs_programs
 from ..scoring.protocol import Scorer
 from ..sources.template import fill
 from ..store.bundle import JobBundle
@@ -79,7 +79,8 @@ def prepare(trial: Trial, services: Services) -> Prepared:
     """Check everything a trial needs, and get the agent's command.
 
     Raises:
-        InputError: the agent or a scorer's type is unknown, or a variable of the host is missing.
+        InputError: the agent or a scorer's type is unknown, a variable of the host is missing, or the gate refuses the
+            place of grading.
         AgentSetupFailed: a requirement of the scenario, or of the agent, is missing.
         AgentLacks: the agent does not take the scenario's MCP servers or skills.
         OSError: a file of the scenario cannot be read.
@@ -96,6 +97,7 @@ def prepare(trial: Trial, services: Services) -> Prepared:
     _check_scorers(trial, services)
     _check_keys(trial, config)
     _check_requirements(trial, services)
+    _check_places(trial, services, config)
     tables = {**scenario.agent_env, **config.env}
     known = model_keys(config)
     env, keys = split(without_keys(tables, known), known)
@@ -257,6 +259,21 @@ def _check_keys(trial: Trial, config: JobConfig) -> None:
                 path=scenario.source,
                 line=scenario.line,
             )
+
+
+def _check_places(trial: Trial, services: Services, config: JobConfig) -> None:
+    scenario = trial.scenario
+    if (
+        config.gate.require_fresh
+        and None in scenario.places
+        and runs_programs(scenario.scorers, services.scorers)
+    ):
+        raise InputError(
+            "it is graded in the agent's container, which --bench-require-fresh refuses; leave it out of the job, or "
+            "give --bench-grade-in fresh",
+            path=scenario.source,
+            line=scenario.line,
+        )
 
 
 def _check_requirements(trial: Trial, services: Services) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..store.files import remove_tree
-from ..store.redact import Redactor
+from ..system.redact import Redactor
 from .context import TrialContext
 from .secrets import redact_files
 

@@ -21,7 +21,7 @@ from ..model.job import JobConfig
 from ..model.scenario import Scenario
 from ..settings.secret_store import find
 from ..sources.template import fill, reference
-from ..store.redact import Redactor, looks_secret
+from ..system.redact import UNMISTAKABLE, Redactor, looks_secret
 
 _ALIASES = ("ANTHROPIC_AUTH_TOKEN", "CODEX_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY")
 JUDGE = "JUDGE_"
@@ -39,7 +39,6 @@ MODEL_KEYS = frozenset(
     )
 )
 """Variables with keys of known model providers, and other names that agents use for them."""
-_UNMISTAKABLE = 16
 _CHUNK = 256 * 1024
 
 
@@ -107,14 +106,12 @@ def known_keys(given: Mapping[str, str] | None = None) -> dict[str, str]:
 def others_of_host() -> dict[str, str]:
     """Return keys and other secrets of this machine that are unmistakable."""
     keys = {name: HOST[name] for name in MODEL_KEYS if name in HOST}
-    return {
-        name: value for name, value in together(keys, env_file_secrets()).items() if is_unmistakable(value)
-    }
+    return unmistakable(together(keys, env_file_secrets()))
 
 
-def is_unmistakable(value: str) -> bool:
-    """Return True for a value too long to be an ordinary word that is also a password."""
-    return len(value) >= _UNMISTAKABLE
+def unmistakable(table: Mapping[str, str]) -> dict[str, str]:
+    """Return those values that are too long to be an ordinary word that is also a password."""
+    return {name: value for name, value in table.items() if len(value) >= UNMISTAKABLE}
 
 
 def env_file_secrets() -> dict[str, str]:

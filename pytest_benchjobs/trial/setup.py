@@ -18,6 +18,7 @@ from ..model.scenario import Environment, HealthCheck, Scenario, Step
 from ..sandbox.protocol import File, Sandbox
 from ..sandbox.shell import shell
 from ..scoring.output import Tail
+from ..system.cutting import beginning_of, end_of
 from .context import TrialContext
 
 STEP_SCRIPT = "setup.sh"
@@ -110,19 +111,21 @@ class Setup:
         """
         self._enter("setup")
         self._context.cancellation.check()
-        tail = Tail()
+        said = Tail()
         timeout = self._context.limits.setup_timeout
-        result = self._sandbox.exec(shell(step), timeout=timeout, sink=tail, user=user)
+        result = self._sandbox.exec(shell(step), timeout=timeout, sink=said, user=user)
         refused = "".join(
             f"\n{line}"
             for line in self._context.note_refused(self._sandbox, "set-up", self.environment.access)
         )
         if result.timed_out:
-            raise EnvironmentFailed(f"set-up step did not end within {timeout:g} s: {step[:_SHOWN]}{refused}")
+            raise EnvironmentFailed(
+                f"set-up step did not end within {timeout:g} s: {beginning_of(step, _SHOWN)}{refused}"
+            )
         if result.exit_status != 0:
             raise EnvironmentFailed(
-                f"set-up step exited with status {result.exit_status}: {step[:_SHOWN]}\n"
-                f"{tail.text()[-_OUTPUT:]}{refused}"
+                f"set-up step exited with status {result.exit_status}: {beginning_of(step, _SHOWN)}\n"
+                f"{end_of(said.text(), _OUTPUT)}{refused}"
             )
 
     def wait_until_healthy(self, check: HealthCheck | None) -> None:
@@ -139,15 +142,16 @@ class Setup:
         multiplier = self._context.config.timeout_multiplier
         while True:
             self._context.cancellation.check()
-            tail = Tail()
+            said = Tail()
             timeout = check.timeout * multiplier
-            result = self._sandbox.exec(shell(check.command), timeout=timeout, sink=tail)
+            result = self._sandbox.exec(shell(check.command), timeout=timeout, sink=said)
             if result.exit_status == 0:
                 return
             starting = time.monotonic() - started < check.start_period * multiplier
             failures += not starting
             if failures >= check.retries:
                 raise EnvironmentFailed(
-                    f"health check failed {failures} times: {check.command[:_SHOWN]}\n{tail.text()[-_OUTPUT:]}"
+                    f"health check failed {failures} times: {beginning_of(check.command, _SHOWN)}\n"
+                    f"{end_of(said.text(), _OUTPUT)}"
                 )
             self._context.cancellation.wait(check.start_interval if starting else check.interval)

@@ -37,12 +37,12 @@ from ..model.scenario import (
 )
 from ..sandbox.protocol import BYTECODE, File
 from ..scoring.builtin import builtin_scorers
-from ..scoring.needs import model_needed
+from ..scoring.needs import model_needed, reading_of
 from ..scoring.protocol import Scorer
 from ..settings.table import MODELS
 from ..sources.compose import read_paths
 from ..sources.template import fill
-from ..store.redact import looks_secret
+from ..system.redact import looks_secret
 from .limits import Limits
 from .scorer_models import judging_model
 
@@ -72,7 +72,7 @@ _OF_STEP = ("continues", "setup", "healthcheck", "agent_user", "agent_network", 
 """Keys of a step that decide the agent's work."""
 _LATER_KEYS = ("metrics", "requirements", "python_version", "runner")
 """Keys of scorers that count only where they are given."""
-_OF_SCORERS = ("scorers", "place")
+_OF_SCORERS = ("scorers", "place", "reading")
 _OF_BOTH = ("environment", "parameters", "limits")
 """Parts that decide the agent's work, and the scorers' work as well."""
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str).encode
@@ -112,7 +112,11 @@ def parts_of(
             *(("on_tamper",) if config.on_tamper is OnTamper.FAIL else ()),
         ],
     }
-    return {name: _digest(part) for name, part in parts.items()}
+    readings = sorted({one for spec in scenario.scorers if (one := reading_of(spec, scorers)) is not None})
+    return {
+        **{name: _digest(part) for name, part in parts.items()},
+        **({"reading": ", ".join(readings)} if readings else {}),
+    }
 
 
 def task_digest(scenario: Scenario) -> str:
@@ -143,7 +147,8 @@ def graded_anew(before: Signature | None, now: Signature) -> Signature | None:
     """
     if before is None:
         return None
-    parts = {**before.parts, **{part: now.parts[part] for part in _OF_SCORERS}}
+    kept = {part: digest for part, digest in before.parts.items() if part not in _OF_SCORERS}
+    parts = {**kept, **{part: now.parts[part] for part in _OF_SCORERS if part in now.parts}}
     for part in _OF_BOTH:
         if parts.get(part) != now.parts[part]:
             # The agent had the old part, scorers the new one: unlike any trial in one piece.
@@ -292,6 +297,8 @@ def _scorer(
             del written[name]  # keeps the signatures of earlier results
     if spec.allowed_hosts is None:
         del written["allowed_hosts"]
+    if reading_of(spec, scorers) is not None:
+        written["params"] = {name: value for name, value in spec.params.items() if name != "official"}
     kind = scorers.get(spec.type)
     # A hook may override a built-in type.
     source = None if kind is None or kind is builtin_scorers().get(spec.type) else _source(kind)

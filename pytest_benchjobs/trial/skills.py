@@ -6,6 +6,7 @@ from ..model.errors import EnvironmentFailed
 from ..model.scenario import Environment
 from ..sandbox.protocol import Sandbox
 from ..scoring.output import Tail
+from ..system.cutting import end_of
 
 _TIMEOUT = 300.0
 _NO_SUCH_DIRECTORY = 3
@@ -25,13 +26,13 @@ def copy_skills(sandbox: Sandbox, environment: Environment, target: str, user: s
     source = environment.skills_dir or environment.skills_if_there
     if source is None:
         return
-    tail = Tail()
+    said = Tail()
     result = sandbox.exec(
-        ("/bin/sh", "-c", _COPY, "sh", source, target), timeout=_TIMEOUT, sink=tail, user=user
+        ("/bin/sh", "-c", _COPY, "sh", source, target), timeout=_TIMEOUT, sink=said, user=user
     )
     if result.exit_status == _NO_SUCH_DIRECTORY and environment.skills_dir is None:
         return
     if result.exit_status == _NO_SUCH_DIRECTORY:
         raise EnvironmentFailed(f"skills_dir: there is no directory {source} in the container")
     if result.exit_status != 0:
-        raise EnvironmentFailed(f"the skills in {source} cannot be copied: {tail.text()[-_OUTPUT:]}")
+        raise EnvironmentFailed(f"the skills in {source} cannot be copied: {end_of(said.text(), _OUTPUT)}")

@@ -44,9 +44,11 @@ def agent_sandbox(
         spec_of(context, environment, without_keys(environment.env, model_keys(context.config)), files),
         mounts=_mounts(command, connection),
         kept=None if original is None else kept or original.kept,
+        trusted=original is None and not context.suspects_agent,
     )
     if command is not None:
-        spec = dataclasses.replace(spec, deadline=spec.deadline + command.patience)
+        longer = command.patience + (_limits(context).held if command.endpoints else 0.0)
+        spec = dataclasses.replace(spec, deadline=spec.deadline + longer)
     context.cancellation.check()
     sandbox = context.services.provider.start(spec, context.phases.enter_unless_cancelled)
     try:
@@ -129,8 +131,13 @@ def spec_of(
         network=environment.network,
         allowed_hosts=environment.access.allowed_hosts,
         limited=context.trial.scenario.is_limited(environment),
-        deadline=Limits(context.trial.scenario, context.config).deadline(services.scorers),
+        deadline=_limits(context).deadline(services.scorers),
         files=tuple(files),
         image_map=context.config.image_map,
         build_args=context.config.build_args,
     )
+
+
+def _limits(context: TrialContext) -> Limits:
+    """Return the limits of the whole trial, not of one of its steps."""
+    return Limits(context.trial.scenario, context.config)

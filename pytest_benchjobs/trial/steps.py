@@ -43,11 +43,13 @@ from ..model.job import Keep
 from ..model.result import Outcome
 from ..model.scenario import GradeIn, ScorerSpec
 from ..sandbox.protocol import Sandbox, Watches
+from ..sandbox.runner import ActsInside
 from ..sandbox.shell import shell
 from ..scoring.needs import Probe, collecting, probes, runs_programs
 from ..scoring.output import Tail
 from ..store.kept_names import kept_name
 from ..store.text import clean
+from ..system.cutting import beginning_of
 from .answering import keep_answer
 from .artifacts import keep_artifacts
 from .beside import service_of
@@ -261,7 +263,10 @@ def _probe_in(context: TrialContext, sandbox: Sandbox, found: Mapping[str, tuple
 
 def _grade(context: TrialContext, sandbox: Sandbox) -> None:
     """End the agent, and grade its work, here or in fresh sandboxes."""
-    carried = _or_again(context, lambda: _end_and_grade(context, sandbox))
+    with contextlib.ExitStack() as inside:
+        if context.scenario.fresh_container is None and isinstance(sandbox, ActsInside):
+            inside.enter_context(sandbox.inside())
+        carried = _or_again(context, lambda: _end_and_grade(context, sandbox))
     if carried is not None:
         with contextlib.closing(carried):
             _or_again(context, lambda: grade(context, Afresh(context, sandbox, carried)))
@@ -384,8 +389,10 @@ def _end(context: TrialContext, sandbox: Sandbox) -> None:
     in_place = scenario.fresh_container is None
     context.ended = end_agent(sandbox, in_place=in_place, most=scenario.environment.pids)
     findings.notes += context.ended.notes
-    if findings.agent_end is not None:
-        findings.agent_end = findings.agent_end.model_copy(update=dataclasses.asdict(context.ended))
+    if (end := findings.agent_end) is not None:
+        # What it left running may have gone on.
+        limit = sandbox.limit_hit() if context.ended.leftovers and end.limit is None else end.limit
+        findings.agent_end = end.model_copy(update={**dataclasses.asdict(context.ended), "limit": limit})
 
 
 def _keep(context: TrialContext, sandbox: Sandbox) -> None:
@@ -421,11 +428,12 @@ def _collect(context: TrialContext, sandbox: Sandbox) -> None:
                 raise
             # Such as of a service that has ended.
             context.note(
-                f"collect command of service {command.service} failed: {command.command[:200]}", error
+                f"collect command of service {command.service} failed: {beginning_of(command.command, 200)}",
+                error,
             )
             continue
         if result.exit_status != 0:
-            context.note(f"collect command failed: {command.command[:200]}")
+            context.note(f"collect command failed: {beginning_of(command.command, 200)}")
         if result.timed_out and container is sandbox and context.scenario.fresh_container is not None:
             sandbox.end_processes()
     kept, notes = keep_artifacts(

@@ -17,13 +17,23 @@ from collections.abc import Sequence
 from ..agents.protocol import PROBLEM_FILE
 from ..agents.usage import USAGE_DIRECTORY
 from ..model.ending import Ending
-from ..model.errors import EngineError, EngineLost, EnvironmentFailed, FilesRefused, Ungradable
+from ..model.errors import (
+    EngineError,
+    EngineLost,
+    EnvironmentFailed,
+    FilesRefused,
+    ScorerCrashed,
+    ScorerTimeout,
+    Ungradable,
+)
 from ..model.result import AgentEnd
-from ..model.scenario import Feedback
+from ..model.scenario import Feedback, ScorerSpec
 from ..sandbox.door import door_file
 from ..sandbox.protocol import File, Sandbox
+from ..scoring.patterns import limited, substitute
 from ..scoring.told import told
 from ..store.text import clean, one_line
+from ..system.cutting import end_of
 from .connection import Connection
 from .context import TrialContext
 from .prepare import Prepared, prepare_turn
@@ -51,7 +61,20 @@ def next_turn(context: TrialContext, prepared: Prepared) -> Prepared | None:
         or _is_cut_short(findings.agent_end)
     ):
         return None
-    statement = statement_of(feedback, context.scenario.problem_statement, _told(context, feedback))
+    spec = _graded_by(context, feedback)
+    try:
+        with (
+            limited("feedback.replace", context.limits.scorer_timeout(spec)) as end_pattern,
+            context.cancellation.interrupting(end_pattern),
+        ):
+            statement = statement_of(
+                feedback, context.scenario.problem_statement, _told(context, feedback, spec)
+            )
+    except (ScorerTimeout, ScorerCrashed) as error:
+        context.cancellation.check()
+        # What was to be replaced may be secret, so nothing is told. The score of this turn is one.
+        findings.notes.append(f"{error}: no further turn")
+        return None
     return prepare_turn(context.trial, context.services, prepared, statement)
 
 
@@ -138,16 +161,20 @@ def put_for_turn(
 def statement_of(feedback: Feedback, problem: str, output: str) -> str:
     """Return the problem statement of another turn, from the first one and what is told of the scorer."""
     for pattern, text in feedback.replace:
-        output = re.sub(pattern, text, output)
-    shown = output.strip("\n")[-feedback.characters :] or _NOTHING
+        output = substitute(pattern, text, output)
+    shown = end_of(output.strip("\n"), feedback.characters) or _NOTHING
     texts = {"problem": problem, "output": shown}
     return _PLACEHOLDER.sub(lambda match: texts[match[1]], feedback.statement)
 
 
-def _told(context: TrialContext, feedback: Feedback) -> str:
-    """Return what is told of the scorer."""
+def _graded_by(context: TrialContext, feedback: Feedback) -> ScorerSpec:
+    """Return the scorer that is told of."""
     scorers = context.scenario.scorers
-    spec = next((one for one in scorers if one.name == feedback.scorer), scorers[0])
+    return next((one for one in scorers if one.name == feedback.scorer), scorers[0])
+
+
+def _told(context: TrialContext, feedback: Feedback, spec: ScorerSpec) -> str:
+    """Return what is told of the scorer."""
     directory = context.layout.scorer(spec.name)
     if not feedback.shows_output:
         return told(

@@ -47,7 +47,8 @@ from ..store.totals import added
 from .confidential import failure_held_back
 from .connection import Connection, connected, usage_notes
 from .context import TrialContext
-from .outcome import ending_of, infrastructure_error
+from .limits import LONGEST_HELD
+from .outcome import ending_of, graded_in_spite_of, infrastructure_error
 from .prepare import Prepared
 from .replies import REPLY_LIMIT, keep_reply
 from .secrets import model_keys, redact_file, redacted, split
@@ -232,6 +233,10 @@ class _Work:
         limits = self.context.limits
         return limits.answer_timeout if self.context.is_question else limits.agent_timeout
 
+    def held(self) -> float:
+        """Return the seconds by which the agent's time is extended, since the gateway held its calls."""
+        return 0.0 if self.route is None else min(self.route.held(), LONGEST_HELD)
+
     def in_sandbox(self) -> ExecResult:
         """Run the command of an agent."""
         route, limits = self.route, self.context.limits
@@ -246,7 +251,7 @@ class _Work:
             self.command.argv if route is None else through_door(self.command.argv),
             timeout=self.timeout,
             silent=limits.silent_timeout,
-            stopping=None if route is None else Stopping(route.stop_asked, signal),
+            stopping=None if route is None else Stopping(route.stop_asked, signal, held=self.held),
             sink=self.log.write,
             stdout=printed,
             user=self.user,
@@ -285,6 +290,8 @@ class _Work:
             printed = "" if self.log is None else self.log.tail(500).strip()
             raise GatewayLost(printed or "the agent could not reach the gateway")
         ending, message = ending_of(result, reading, report, self.timeout)
+        if report is not None and (excused := graded_in_spite_of(report, ending)):
+            self.context.note(excused)
         if ending is Ending.CRASHED and self.log is not None:
             command = self.command
             message = not_started(command.argv, command.mounts, result.exit_status, self.log.path) or message
@@ -415,7 +422,7 @@ class _HostShell:
             self._work.log.write(line.encode("utf-8", "replace") + b"\n")
 
     def _left(self) -> float:
-        return math.inf if self._paused is not None else self._deadline - time.monotonic()
+        return math.inf if self._paused is not None else self._deadline + self._work.held() - time.monotonic()
 
 
 def _read(context: TrialContext, command: AgentCommand) -> AgentReading | None:

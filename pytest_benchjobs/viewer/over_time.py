@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
 from ..analysis.sides import Cell, side
-from ..analysis.statistics import mean_interval, wilson
+from ..analysis.statistics import clopper_pearson, mean_interval
 from ..analysis.trials import grouped
 from ..model.result import Outcome
 from ..report.documents.viewer import AgentHistory, ScenarioResult, TrendPoint, ViewerScenario, ViewerTrend
@@ -123,8 +123,8 @@ def _point(history: HistoryReader, key: str, runs: Sequence[RunRow]) -> TrendPoi
         scenarios=len(scored),
         attempts=attempts,
         mean=sum(means) / len(means) if means else None,
-        low=None if interval is None else max(0.0, interval.low),
-        high=None if interval is None else min(1.0, interval.high),
+        low=None if interval is None else interval.low,
+        high=None if interval is None else interval.high,
         passed=passed,
         failed=attempts - passed,
         errors=sum(cell.errors for cell in pooled.cells.values()),
@@ -144,7 +144,7 @@ def _agent(label: str, rows: Sequence[ScenarioRow]) -> AgentHistory:
         for same in by_content.values()
         for one, other in itertools.pairwise(same)
     )
-    low, high = wilson(passed, passed + failed)
+    low, high = clopper_pearson(passed, passed + failed)
     return AgentHistory(
         agent=label,
         attempts=len(rows),

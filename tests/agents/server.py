@@ -25,6 +25,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
 
+from pytest_benchjobs.gateway.own_call import PROMPT
+
 from .script import Asked, Fault, Turn, UnknownMarker, turn
 from .wires import CACHE_READ, CACHE_WRITE, INPUT_ALL, JSON, OUTPUT, REASONING, WIRES, Chat, Wire
 
@@ -78,6 +80,8 @@ class ModelServer:
         self._calls: list[Call] = []
         self._faults: collections.Counter[str] = collections.Counter()
         self.closing = threading.Event()
+        self.used_up: Fault | None = None
+        """The last error of a quota, until the gateway has confirmed it by its own call."""
         self._http = _Server(("127.0.0.1", 0), self)
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
@@ -228,7 +232,7 @@ class _Handler(BaseHTTPRequestHandler):
             stream = matched.get("method") == "streamGenerateContent" or bool(body.get("stream"))
             model = urllib.parse.unquote(matched.get("model") or str(body.get("model")))
             asked = call.asked = wire.asked(body, model, stream)
-            answer = turn(asked, owner.given)
+            answer = self._in_quota(turn(asked, owner.given), asked)
         except (UnknownMarker, AttributeError, KeyError, TypeError, ValueError) as error:
             self._send(400, wire.error(Fault(400), f"{type(error).__name__}: {error}"))
             return
@@ -254,6 +258,15 @@ class _Handler(BaseHTTPRequestHandler):
             cut = answer.cut or answer.no_end
             call.counted = not cut
             self._send(200, wire.answer(answer, asked), cut=cut)
+
+    def _in_quota(self, answer: Turn, asked: Asked) -> Turn:
+        """The same error for the gateway's own call as for the call before it, which had used up the quota."""
+        owner = self.server.owner
+        if PROMPT in asked.texts and owner.used_up is not None:
+            answer, owner.used_up = dataclasses.replace(answer, fault=owner.used_up), None
+        elif answer.fault is not None and answer.fault.quota:
+            owner.used_up = answer.fault
+        return answer
 
     def _call(self, wire: str) -> Call:
         headers = {name.lower(): value for name, value in self.headers.items()}

@@ -24,7 +24,8 @@ FAULTS: dict[str, tuple[str, str, str | None, str | None]] = {
     "down": (f"<<<ERR: 500>>> {_RUN}", "error", "endpoint_down", "endpoint_down"),
     "cut-once": (f"<<<CUT: times=1>>> {_RUN}", "passed", None, "success"),
     "cut": (f"<<<CUT>>> {_RUN}", "error", "endpoint_down", "endpoint_down"),
-    "slow": (f"<<<SLEEP: 300>>> {_RUN}", "failed", "agent_timeout", "timed_out"),
+    "silent": (f"<<<SLEEP: 300>>> {_RUN}", "error", "endpoint_down", "endpoint_down"),
+    "slow": (f"{_RUN} <<<SLEEP: 7>>>", "failed", "agent_timeout", "timed_out"),
     "killed": (f"<<<RUN: {_KILL}>>>", "failed", "agent_crashed", "killed"),
     "quota": (f"<<<ERR: quota>>> {_RUN}", "error", "budget", "quota"),
 }
@@ -47,7 +48,7 @@ def test_each_fault_has_the_outcome_and_class_of_the_table(job: Job, agent: str)
     job.scenarios(
         {name: prompt for name, (prompt, *_) in FAULTS.items() if name != "quota"},
         timeout=120,
-        timeouts={"slow": 10},
+        timeouts={"silent": 15, "slow": 10},
     )
     found = job.run(
         "--bench-agent", job.spec(agent), "--bench-model-patience", "3", "--bench-concurrency", "4"

@@ -22,6 +22,7 @@ def spec(
     kept: str | None = None,
     allowed_hosts: tuple[str, ...] = (),
     limited: bool = False,
+    trusted: bool = False,
     **environment: object,
 ) -> SandboxSpec:
     """Describe a container of these files, with the keys of a scenario's environment; without network by default."""
@@ -36,6 +37,7 @@ def spec(
         kept=kept,
         allowed_hosts=allowed_hosts,
         limited=limited,
+        trusted=trusted,
     )
 
 
@@ -52,7 +54,7 @@ def started(provider: DockerProvider, *files: File, **more: Any) -> Iterator[Doc
 def sh(sandbox: DockerSandbox, script: str, *, timeout: float = 30, **how: Any) -> tuple[ExecResult, str]:
     """Run a script in it; returns what came of it, and what it printed."""
     output = bytearray()
-    result = sandbox.exec(["sh", "-c", script], timeout=timeout, sink=output.extend, **how)
+    result = sandbox.exec(["/bin/sh", "-c", script], timeout=timeout, sink=output.extend, **how)
     return result, output.decode()
 
 

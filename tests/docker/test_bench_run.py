@@ -23,7 +23,7 @@ cat /tmp/given/new
 bench-run --timeout 1 -- sleep 500; echo "late $?"
 bench-run --fresh -- cat program | head -1
 bench-run -- nosuch 2>/dev/null; echo "missing $?"
-bench-run --in / ; echo "wrong $?"
+bench-run --in / 2>&1; echo "wrong $?"
 bench-run -- sh -c 'for one in /proc/[0-9]*/comm; do cat $one; done' > /tmp/seen; sort /tmp/seen | uniq -c
 n=0; while [ $n -lt CALLS ]; do bench-run -- /bin/true || echo failed $?; n=$((n+1)); done
 echo score=1
@@ -42,7 +42,7 @@ wrong 125
       1 sh
 score=1
 """
-SEEN = "1 bash\n      1 bench-0\n      1 bench-run\n      3 program"
+SEEN = "1 bash\n      1 bench-0\n      1 bench-run\n      4 program"
 PLACES = {
     "grade_in: fresh": PRINTED,
     "fresh_container: {patch: true}": PRINTED,

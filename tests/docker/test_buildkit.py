@@ -32,18 +32,19 @@ seen = pathlib.Path({seen!r})
 directory = pathlib.Path.cwd()
 written = json.loads(pathlib.Path(sys.argv[sys.argv.index("--file") + 1]).read_text())
 (target,) = written["target"].values()
-files = sorted(str(path.relative_to(directory / "context")) for path in (directory / "context").rglob("*"))
+context = directory / target["context"]
+files = sorted(str(path.relative_to(context)) for path in context.rglob("*"))
 seen.write_text(json.dumps({{"argv": sys.argv[1:], "env": dict(os.environ), "target": target, "files": files,
                             "pid": os.getpid(), "directory": str(directory)}}))
 print("#1 building with", *target["args"].values(), flush=True)
-if (directory / "context" / "hangs").exists():
+if (context / "hangs").exists():
     if os.fork() == 0:
         time.sleep(4711)
     os._exit(0)
 import docker
 buffer = io.BytesIO()
 with tarfile.open(fileobj=buffer, mode="w") as tar:
-    tar.add(directory / target["context"], ".")
+    tar.add(context, ".")
 buffer.seek(0)
 arguments = {{name: value.replace("$${{", "${{").replace("%%{{", "%{{") for name, value in target["args"].items()}}
 for line in docker.APIClient(version="auto").build(

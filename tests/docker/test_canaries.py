@@ -13,7 +13,7 @@ import docker
 import pytest
 
 from pytest_benchjobs.model.endpoint import PLACEHOLDER_KEY
-from pytest_benchjobs.store.redact import PATTERNS, Redactor
+from pytest_benchjobs.system.redact import PATTERNS, Redactor
 from tests.console import COMMAND
 from tests.support import IMAGE, results, start, until
 

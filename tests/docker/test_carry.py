@@ -94,22 +94,27 @@ echo x >> /etc/profile; mv /tree/one /tree/1; chmod 700 /tree/deep; cat /etc/pas
 echo > /usr/local/bin/beside; chmod +x /usr/local/bin/beside; echo > /etc/profile.d/no-suffix; echo > /root/.gitconfig
 mkdir -p /root/.local/lib/python3/site-packages /root/.cache/x; echo > /root/.local/lib/python3/site-packages/a.py
 echo > /root/.cache/x/data; echo > /root/notes; echo > /tmp/a.py; mkdir /app/bin; echo > /app/bin/x.py
+echo more >> /opt/made/deep/tool
 """
 
 
 def test_what_is_done_outside_of_the_workdir_is_told(provider: DockerProvider, image: str) -> None:
+    made = "mkdir -p /opt/made/deep; touch /opt/made/deep/tool"
     for set_up in ("touch /etc/hostname.d /etc/profile.d/x.sh", "touch /etc/profile.d/x.sh /etc/hostname.d"):
         with started(provider, image=image) as sandbox:
-            out(sandbox, set_up)
+            out(sandbox, f"{set_up}; {made}")
             sandbox.watch()
             assert sandbox.tampered() == ()
             out(sandbox, AGENT)
             sandbox.watch()
             changed = {
-                "/etc/hostname.d", "/etc/profile", "/tree/a", "/tree/deep", "/tree/gone", "/tree/one", "/usr/bin/true",
+                "/etc/hostname.d", "/etc/profile", "/opt/made/deep/tool", "/tree/a", "/tree/deep", "/tree/gone", "/tree/one",
+                "/usr/bin/true",
             }  # fmt: skip
             added = {"/etc/profile.d/no-suffix", "/root/.gitconfig", "/root/.local", "/usr/local/bin/beside"}
             assert set(sandbox.tampered()) == changed | added
+            with sandbox.inside():
+                assert set(sandbox.tampered()) == changed | added
 
 
 def test_what_is_kept_of_a_container_is_an_image_as_well(

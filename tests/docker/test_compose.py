@@ -273,6 +273,54 @@ def test_a_service_that_does_not_come_up_is_an_error_that_says_why(
     assert left(client, tmp_path) == NOTHING
 
 
+READY = {
+    "image": IMAGE,
+    "command": ["sh", "-c", "sleep 2; echo ready > /shared/f"],
+    "volumes": ["shared:/shared"],
+}
+FAILS = {"image": IMAGE, "command": ["sh", "-c", "sleep 2; echo no table; exit 3"]}
+AT_ONCE = {"image": IMAGE, "command": ["true"]}
+SERVES = {"image": IMAGE, "command": ["sleep", "infinity"]}
+HEALTHY = {**SERVES, "command": ["sh", "-c", "sleep 2; echo ready > /shared/f; sleep infinity"], "volumes": ["shared:/shared"],
+           "healthcheck": {"test": "test -s /shared/f", "interval": "0.2s", "retries": 100}}  # fmt: skip
+ENDED = {"condition": "service_completed_successfully"}
+HEALTH_OF, START_OF = {"condition": "service_healthy"}, {"condition": "service_started"}
+ORDERS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "main-waits-for-its-end": ({"init": ENDED}, {"init": READY}, ""),
+    "main-waits-for-its-health": ({"db": HEALTH_OF}, {"db": HEALTHY}, ""),
+    "one-that-main-waits-for-waits": ({"web": START_OF}, {"init": READY, "web": {**SERVES, "depends_on": {"init": ENDED}}}, ""),
+    "its-end-is-an-error": ({"init": ENDED}, {"init": FAILS}, "init ended with status 3: no table"),
+    "ended-at-once": ({"init": ENDED, "ready": ENDED}, {"init": AT_ONCE, "ready": READY}, ""),
+    "nobody-waits-for-its-health": ({"ready": ENDED}, {"ready": READY, "once": {**HEALTHY, "command": ["true"]}}, ""),
+    "nobody-waits-for-its-end": ({"db": HEALTH_OF}, {"once": AT_ONCE, "db": HEALTHY, "web": {**SERVES, "depends_on": ["once"]}}, ""),
+    "ended-in-place-of-being-healthy": ({"db": HEALTH_OF}, {"db": {**HEALTHY, "command": ["true"]}}, "exited (0)"),
+    "all-ended": ({}, {"once": AT_ONCE, "ready": READY, "main-waits": {**AT_ONCE, "depends_on": {"ready": ENDED}}}, ""),
+    "waits-for-main": ({"ready": ENDED}, {"ready": READY, "late": {**SERVES, "depends_on": {"main": START_OF, "ready": ENDED}}}, ""),
+}  # fmt: skip
+
+
+def test_main_starts_when_what_it_waits_for_is_there_and_what_ends_without_an_error_has_done_its_part(
+    tmp_path: Path, client: docker.APIClient
+) -> None:
+    for name, (waits, services, _) in ORDERS.items():
+        main = {"volumes": ["shared:/shared"], "depends_on": waits}
+        task(
+            tmp_path / "tasks" / name,
+            {"main": main, **services},
+            top={"volumes": {"shared": {}}},
+            solve="cat /shared/f > /app/seen",
+            test="grep -x ready /app/seen",
+        )
+    run(tmp_path, "tasks", "--bench-agent=oracle", "--bench-retry-errors=0", "--bench-concurrency=4")
+    found = {one["scenario"]: one for one in results(tmp_path)}
+    assert {name: one["outcome"] for name, one in found.items()} == {
+        name: "error" if why else "passed" for name, (_, _, why) in ORDERS.items()
+    }
+    for name, (_, _, why) in ORDERS.items():
+        assert why in (found[name]["failure"] or {"message": ""})["message"]
+    assert left(client, tmp_path) == NOTHING
+
+
 def test_a_service_that_dies_while_the_agent_works_is_noted(tmp_path: Path) -> None:
     ends = "echo started > /mark; until test -e /shared/go; do sleep 0.1; done; echo broken; exit 9"
     services = {
@@ -365,7 +413,7 @@ class TestVerifiers:
             solve="echo 42 > /app/answer; touch /app/hidden",
             toml=toml,
             files={
-                "tests/Dockerfile": f"FROM {IMAGE}\nCOPY test.sh /tests/test.sh\nRUN chmod +x /tests/test.sh\n",
+                "tests/Dockerfile": f"FROM {IMAGE}\nCOPY test.sh /tests/test.sh\n",
                 "tests/docker-compose.yaml": json.dumps({"services": verifier}),
                 "tests/server.pl": SERVER,
             },

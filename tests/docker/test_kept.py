@@ -10,7 +10,7 @@ from pathlib import Path
 import docker
 import pytest
 
-from pytest_benchjobs.model.errors import ImageMissing
+from pytest_benchjobs.model.errors import EngineError, ImageMissing
 from pytest_benchjobs.model.scenario import Environment
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from pytest_benchjobs.sandbox.protocol import File
@@ -50,6 +50,36 @@ def test_what_an_agent_left_is_there_again(provider: DockerProvider, name: str) 
         assert out(again, "test -e /etc/debian_version && echo there || echo gone") == "gone\n"
         # It is still the image the trial began with that decides how its result compares.
         assert again.image == began_with
+
+
+def test_files_with_holes_keep_them_and_those_that_cannot_are_not_kept(
+    provider: DockerProvider, name: str
+) -> None:
+    look = "for one in big core; do stat -c '%n %s %a %U %Y' $one; du -k $one; md5sum < $one; done; stat -c '%a %Y' ."
+    with _start(provider, storage=64 << 20) as sandbox:
+        out(
+            sandbox,
+            "truncate -s 99M big; truncate -s 64M core; printf end >> core; chmod 640 core; chown daemon core",
+        )
+        out(
+            sandbox,
+            "dd if=/dev/urandom of=core bs=1M count=2 seek=5 conv=notrunc 2>/dev/null; touch -d 2001-01-01 core .",
+        )
+        before = out(sandbox, look)
+        reference = sandbox.keep(name)
+        assert out(sandbox, look) == before
+        assert sandbox.limit_hit() is None
+    assert {one.reference: one for one in provider.kept()}[reference].bytes < 20 << 20
+    with _start(provider, kept=reference) as again:
+        assert out(again, look) == before
+        assert out(again, "ls /bench") == "program\n"
+        out(again, "truncate -s 1T huge; (exec sleep 300 >/dev/null 2>&1 3< huge) &")
+        with pytest.raises(EngineError, match="or may be in use"):
+            again.keep(name)
+        again.end_processes()
+        out(again, "ln huge other")
+        with pytest.raises(EngineError, match="would write out the holes of files that have several names"):
+            again.keep(name)
 
 
 def test_what_is_kept_has_no_value_of_a_variable(

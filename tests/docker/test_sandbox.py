@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+import contextlib
 import resource
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from unittest import mock
 
 import docker
 import pytest
 
-from pytest_benchjobs.model.errors import ContainerLost, ImageMissing
+from pytest_benchjobs.model.errors import ContainerLost, EnvironmentFailed, ImageMissing
+from pytest_benchjobs.sandbox import runner
 from pytest_benchjobs.sandbox.docker.container import DockerSandbox
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
-from pytest_benchjobs.sandbox.docker.watch import StorageGuard
+from pytest_benchjobs.sandbox.program import PROGRAM
 from pytest_benchjobs.sandbox.protocol import File
-from tests.support import PATIENCE
 
 from .sandboxes import out, sh, spec, started
 
 pytestmark = pytest.mark.docker
+ENGINE = "by the engine"
+by_engine = pytest.mark.parametrize("sandbox", [ENGINE], indirect=True)
+
+
+@pytest.fixture(scope="module", params=[ENGINE, "by our program inside"])
+def sandbox(provider: DockerProvider, request: pytest.FixtureRequest) -> Iterator[DockerSandbox]:
+    """A container that does the same in both ways."""
+    with started(provider) as sandbox, contextlib.ExitStack() as inside:
+        if request.param != ENGINE:
+            inside.enter_context(sandbox.inside())
+        yield sandbox
 
 
 def test_a_command_gives_its_output_and_exit_status(sandbox: DockerSandbox) -> None:
@@ -33,17 +44,20 @@ def test_a_command_runs_where_as_whom_and_with_what_it_is_told(sandbox: DockerSa
     assert sandbox.workdir == "/app"
     assert out(sandbox, "pwd; id -un; echo ${A:-unset}") == "/app\nroot\nunset\n"
     assert (
+        out(sandbox, "pwd; echo $A $HOME", workdir="/tmp", env={"A": "1 2", "HOME": "/x"}) == "/tmp\n1 2 /x\n"
+    )
+    assert (
         out(sandbox, "pwd; id -un; echo $A", user="nobody", workdir="/tmp", env={"A": "1 2"})
         == "/tmp\nnobody\n1 2\n"
     )
 
 
 def test_standard_input_is_closed(sandbox: DockerSandbox) -> None:
-    assert out(sandbox, "cat; echo end") == "end\n"
+    assert out(sandbox, "cat; readlink /proc/self/fd/0") == "/dev/null\n"
 
 
 def test_a_program_that_is_not_there_is_no_fault_of_the_engine(sandbox: DockerSandbox) -> None:
-    result = sandbox.exec(["no-such-program"], timeout=30, sink=lambda data: None)
+    result = sandbox.exec(["/no-such-program"], timeout=30, sink=lambda data: None)
     assert result.exit_status in (126, 127)
 
 
@@ -59,6 +73,7 @@ def test_a_command_that_closes_its_output_is_still_waited_for(sandbox: DockerSan
     assert time.monotonic() - began > 0.5
 
 
+@by_engine
 def test_a_timeout_leaves_the_command_running_until_everything_is_ended(sandbox: DockerSandbox) -> None:
     sandbox.put([File("/app/keep.txt", content=b"kept")])
     result, output = sh(sandbox, "echo first; sleep 60", timeout=3)
@@ -87,6 +102,7 @@ def test_a_fork_bomb_is_ended(provider: DockerProvider) -> None:
         assert out(sandbox, "echo alive") == "alive\n"
 
 
+@by_engine
 def test_killing_everybody_does_not_end_the_container(sandbox: DockerSandbox) -> None:
     sh(sandbox, "kill -9 -1; kill -9 1; kill -TERM 1", timeout=10)
     assert out(sandbox, "echo alive") == "alive\n"
@@ -101,6 +117,37 @@ def test_a_container_that_ended_can_be_used_again(provider: DockerProvider) -> N
         assert out(sandbox, "echo alive") == "alive\n"
 
 
+def test_our_program_cannot_be_stopped_to_stop_everything(
+    provider: DockerProvider, client: docker.APIClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "_PATIENCE", 0.5)
+    monkeypatch.setattr(runner, "_END", (("TERM", 0.1),))
+    stop = r"for one in /proc/[0-9]*; do tr '\0' ' ' < $one/cmdline | grep -q 'm [s]erve' && kill -STOP ${one#/proc/}; done"
+
+    def with_it_stopped(call: Callable[[], object]) -> object:
+        out(sandbox, "true")
+        client.exec_start(client.exec_create(sandbox.id, ["/bin/sh", "-c", stop])["Id"])
+        return call()
+
+    with started(provider) as sandbox, sandbox.inside():
+        assert with_it_stopped(lambda: sandbox.put([File("/app/a", content=b"a")])) is None
+        assert with_it_stopped(lambda: sandbox.fetch("/app/a", tmp_path / "a", limit=9)) is not None
+        with pytest.raises(EnvironmentFailed, match="does not answer"):
+            with_it_stopped(lambda: sh(sandbox, "true", timeout=0.5))
+        assert out(sandbox, "cat /app/a") == "a"
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+@pytest.mark.parametrize("how", ["true", "rm -r /bench", "cp --remove-destination /bin/true /bench/program"])
+def test_our_program_is_put_in_again_where_it_may_not_be_what_it_was(
+    provider: DockerProvider, how: str, trusted: bool
+) -> None:
+    with started(provider, trusted=trusted) as sandbox:
+        out(sandbox, how)
+        with sandbox.inside():
+            assert out(sandbox, "echo $PPID; cat /proc/$PPID/cmdline").split("\n")[1].startswith(PROGRAM)
+
+
 def test_a_flood_of_output_is_counted_and_costs_no_memory(sandbox: DockerSandbox) -> None:
     count = 0
 
@@ -109,8 +156,8 @@ def test_a_flood_of_output_is_counted_and_costs_no_memory(sandbox: DockerSandbox
         count += len(data)
 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    result = sandbox.exec(["head", "-c", "200000000", "/dev/zero"], timeout=60, sink=sink)
-    assert (result.exit_status, count) == (0, 200_000_000)
+    result = sandbox.exec(["/usr/bin/head", "-c", "50000000", "/dev/zero"], timeout=60, sink=sink)
+    assert (result.exit_status, count) == (0, 50_000_000)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000
 
 
@@ -174,7 +221,7 @@ def test_fetching_copies_what_is_harmless_and_says_what_it_left_out(
         sandbox,
         "rm -rf o; mkdir -p o/sub o/skip; echo 1 > o/a.txt; echo 2 > o/sub/b.txt; echo 3 > o/skip/c.txt; "
         "ln -s a.txt o/inside; ln -s /etc/passwd o/outside; ln -s ../../.. o/up; mkfifo o/pipe; "
-        "ln o/a.txt o/hard; truncate -s 1G o/zeros; printf x > \"o/$(printf 'bad\\033[2Jname')\"",
+        "ln -sf /proc/self/environ direct; ln -sfn o led; ln o/a.txt o/hard; truncate -s 99M o/zeros; printf x > \"o/$(printf 'bad\\033[2Jname')\"",
     )
     fetched = sandbox.fetch("/app/o", tmp_path / "out", limit=1000, exclude=("skip",))
     assert fetched is not None
@@ -190,11 +237,18 @@ def test_fetching_copies_what_is_harmless_and_says_what_it_left_out(
     assert sorted(fetched.notes) == [
         "outside: a link that points outside, or to nothing",
         "pipe: neither a file nor a directory",
-        "too much to read through: the rest is left out",
         "up: a link that points outside, or to nothing",
-        "zeros: 1073741824 bytes would exceed the limit of 1000 bytes",
+        "zeros: 103809024 bytes would exceed the limit of 1000 bytes",
     ]
-    assert sandbox.fetch("/app/nothing", tmp_path / "none", limit=10) is None
+    for path in ("/app/nothing", "/app/direct"):
+        assert sandbox.fetch(path, tmp_path / "none", limit=10) is None
+    led = sandbox.fetch("/app/led", tmp_path / "led", limit=1000, exclude=("skip",))
+    assert led is not None
+    assert sorted(led.files) == sorted(fetched.files)
+    for number, path in enumerate(("/app/o/sub", "/app/o/sub/.", "/app/o/sub/./", "/app/o/skip/../sub")):
+        again = sandbox.fetch(path, tmp_path / str(number), limit=10)
+        assert again is not None
+        assert again.files == ("b.txt",)
     single = sandbox.fetch("/app/o/a.txt", tmp_path / "single.txt", limit=10)
     assert single is not None
     assert ((tmp_path / "single.txt").read_text(), single.bytes) == ("1\n", 2)
@@ -216,6 +270,26 @@ def test_networks_can_be_switched(provider: DockerProvider) -> None:
         assert "eth0" not in out(sandbox, interfaces)
 
 
+def test_a_storage_limit_is_of_blocks_and_holds_at_the_end_of_an_agent(provider: DockerProvider) -> None:
+    def hit(script: str) -> str | None:
+        with started(provider, storage=16 << 20) as sandbox:
+            out(sandbox, script)
+            return sandbox.limit_hit()
+
+    assert [hit("fallocate -l 64M big") for _ in range(4)] == ["storage"] * 4
+    within = (
+        "truncate -s 64M core",
+        "fallocate -l 4M a; truncate -s 1G a; ln a b; ln a c",
+        "truncate -s 64M /opt/x",
+    )
+    assert [hit(script) for script in within] == [None] * 3
+    # What an agent put in the place of our program is not believed.
+    forged = (
+        "rm /bench/program; printf '#!/bin/sh\nprintf 12345678' > /bench/program; chmod +x /bench/program"
+    )
+    assert hit(f"fallocate -l 64M big; {forged}") == "storage"
+
+
 def test_a_storage_limit_ends_whoever_exceeds_it(provider: DockerProvider) -> None:
     with started(provider, storage=16 << 20) as sandbox:
         assert out(sandbox, "dd if=/dev/zero of=small bs=1M count=2 2>/dev/null; echo ok") == "ok\n"
@@ -226,24 +300,6 @@ def test_a_storage_limit_ends_whoever_exceeds_it(provider: DockerProvider) -> No
         assert time.monotonic() - began < 150
         sandbox.end_processes()
         assert sandbox.processes() == ()
-
-
-def test_a_measurement_of_storage_that_fails_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_benchjobs.sandbox.docker.watch._POLL", 0.01)
-    sizes = [docker.errors.DockerException("busy"), OSError("gone"), "garbage", None, 10, 11]
-
-    def size(*_: object, **__: object) -> mock.Mock:
-        found = sizes.pop(0)
-        if isinstance(found, Exception):
-            raise found
-        return mock.Mock(json=lambda: {"SizeRw": found})
-
-    guard = StorageGuard(mock.Mock(client=mock.Mock(get=size)))
-    exceeded = threading.Event()
-    guard.add("container", 10, exceeded.set)
-    assert exceeded.wait(PATIENCE)
-    guard.close()
-    assert sizes == []  # and what has written just as much as it may was left alone
 
 
 def _then(sandbox: DockerSandbox, what: Callable[[], object]) -> None:

@@ -287,10 +287,10 @@ def test_files_in_and_out(start: Start, tmp_path: Path) -> None:
     assert sandbox.read("/app", limit=10) is None
     with pytest.raises(ValueError, match="more than 0"):
         sandbox.read("/app/run.sh", limit=0)
-    sh(sandbox, "mkdir -p o/a; echo 1 > o/a/b; ln -s a/b o/in; ln -s /etc/passwd o/out; mkfifo o/p; ln -s o link; "
+    sh(sandbox, "mkdir -p o/a; echo 1 > o/a/b; ln -s a/b o/in; ln -s /etc/passwd o/out; mkfifo o/p; ln -s o link; cp -a o ./-o; "
                 "mkdir locked; echo s > locked/x; chmod 0 locked/x locked; ln -s nowhere broken")  # fmt: skip
-    for path in ("/app/o", "/app/link"):
-        fetched = sandbox.fetch(path, tmp_path / Path(path).name, limit=1000)
+    for number, path in enumerate(("/app/o", "/app/link", "/app/o/.", "/app/./o/", "/app/-o")):
+        fetched = sandbox.fetch(path, tmp_path / str(number), limit=1000)
         assert fetched is not None
         assert fetched.files == ("a/b", "in")
         assert len(fetched.notes) == 2

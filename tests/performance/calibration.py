@@ -20,19 +20,19 @@ from typing import Literal
 from pytest_benchjobs.analysis.gate.judge import judge
 from pytest_benchjobs.analysis.sides import Cell, Side
 from pytest_benchjobs.analysis.statistics import (
+    Units,
     benjamini_hochberg,
+    bounds,
+    clopper_pearson,
     clustered_error,
     detectable_drop,
     fisher,
     holm,
     look,
     mcnemar,
-    mean_interval,
-    non_inferiority,
     permutation,
-    sign_flip,
-    wilson,
 )
+from pytest_benchjobs.analysis.statistics.shuffling import flipped, tails
 from pytest_benchjobs.model.gate import GateConfig, GateVerdict
 from pytest_benchjobs.settings.rules import parse_rule
 
@@ -169,7 +169,7 @@ def by_signs(before: Sequence[Sequence[float]], now: Sequence[Sequence[float]]) 
     better = sum(one > 0 for one in differences)
     if worse + better <= FEW:
         return mcnemar(worse, better)
-    return sign_flip(differences, resamples=4000).p_value
+    return tails([part for one in differences if (part := flipped(one)) is not None], resamples=4000).p_value
 
 
 def alarms(
@@ -289,7 +289,7 @@ def found_at_printed(
     for _ in range(repetitions):
         rates = [half(chance) for _ in range(scenarios)]
         before = made(chance, rates, attempts)
-        drop = detectable_drop(before, made(chance, rates, attempts), alpha=ALPHA)
+        drop = detectable_drop(before, made(chance, rates, attempts))
         if drop is None:
             continue
         drops.append(drop)
@@ -307,15 +307,14 @@ def everything(scenarios: int, attempts: int) -> Callable[[], None]:
 
     def compute() -> None:
         permutation(before, now)
-        non_inferiority(differences, 0.05)
-        mean_interval(differences)
+        bounds(Units.of(differences, ends=(-1.0, 1.0)))
         clustered_error(differences, clusters)
         detectable_drop(before, now)
         p_values = [fisher(attempts, attempts, round(mean * attempts), attempts) for mean in means[1]]
         holm(p_values)
         benjamini_hochberg(p_values)
         for _ in range(scenarios):
-            wilson(1, attempts)
+            clopper_pearson(1, attempts)
 
     return compute
 

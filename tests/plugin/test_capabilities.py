@@ -86,6 +86,18 @@ def test_with_strict_capabilities_it_is_an_error(needy: Bench) -> None:
     assert sorted(needy.outcomes().values()) == ["error", "error", "passed"]
 
 
+def test_a_place_that_the_gate_refuses_is_an_error_before_anything_is_spent(needy: Bench) -> None:
+    arguments = ("needy.bench.yaml", "-k", "any", "--bench-agent=able", "--bench-require-fresh")
+    assert needy.run(*arguments, "--bench-grade-in=agent_container").ret == 12
+    [result] = needy.results()
+    assert (result["failure"]["class"], result["failure"]["phase"], result["agent_end"]) == (
+        "input",
+        "prepare",
+        None,
+    )
+    assert needy.run(*arguments).ret == 0
+
+
 def test_a_result_of_before_the_agent_said_so_is_not_reused(needy: Bench) -> None:
     needy.write("blind.agent.yaml", AGENT.format(name="blind", more=""))
     arguments = ("needy.bench.yaml", "--bench-agent", "blind", "--bench-reuse")

@@ -218,3 +218,16 @@ def test_finished_trials_become_captures_and_are_scored_again(bench: Bench) -> N
     extra = json.dumps({"per_benchmark": {"replay-scoring": rules}})
     assert bench.run("--bench", "replay-scoring", "--bench-extra", extra).ret == 0
     assert len(bench.results()) == 2
+
+
+def test_a_mistake_names_the_file_that_it_is_in(bench: Bench) -> None:
+    captures(bench, one=True)
+    rules = {"capture_path": "captures", "checks": [{"knid": "tool"}]}
+    bench.write(
+        "job.json", json.dumps({"benchmark": "replay-scoring", "per_benchmark": {"replay-scoring": rules}})
+    )
+    assert bench.refused("--bench-job-file=job.json").startswith("job.json:1: per_benchmark: ")
+    bench.toy()
+    bench.write("pyproject.toml", '[tool.benchjobs.profiles.ci]\nagents = ["zzz"]\n')
+    said = bench.refused("toy.bench.yaml", "--bench-profile=ci")
+    assert said.startswith("pyproject.toml:2: agents: there is no agent 'zzz'; ")

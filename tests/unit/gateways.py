@@ -32,7 +32,7 @@ from pytest_benchjobs.model.endpoint import Endpoint
 
 from .. import forking
 
-KEY = "sk-real-0123456789"
+KEY = "sk-real-0123456789-A"
 PRICES = """
 date = 2026-11-21
 [[model]]

@@ -49,6 +49,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "keep_processes": ("co*",),
     "known": ("none",),
     "baseline": ("main",),
+    "anchor": ("release",),
     "fail_on_regression": ("mean:5pp", "cost:20%"),
     "allow_missing": ("scenario=old-*",),
     "min_score": ("0.5", "toy=60%"),

@@ -219,7 +219,7 @@ def test_what_is_in_the_image_has_no_version(tmp_path: Path) -> None:
         ('name = "x"\nargv = ["x"]\ncapabilities = ["Vision"]', "'Vision' is not a capability: lower-case letters"),
         ('name = "x"\nargv = ["{server}"]', "unknown placeholder {server}"),
         ('name = "x"\nargv = ["x"]\nskills = "{server}"', "skills: unknown placeholder {server}"),
-        ('name = "x"\nargv = ["x"]\n[mcp.stdio]\nargv = ["{value}"]', "mcp.stdio: unknown placeholder {value}"),
+        ('name = "x"\nargv = ["x"]\n[mcp.stdio]\nargv = ["{value}"]', "mcp.stdio.argv[0]: unknown placeholder {value}"),
         ('name = "x"\nargv = ["x"]\n[mcp.stdio]\nargv = ["{server_urll}"]', "did you mean 'server_url'?"),
         ('name = "x"\nargv = ["x"]\n[mcp.ftp]\nargv = ["x"]', "ftp"),
     ],

@@ -183,6 +183,25 @@ def test_a_key_goes_to_its_provider_or_where_it_was_named_for(
     assert _endpoint(_spec(text, provider), ALL, None, environ, params).key_variables == keys
 
 
+@pytest.mark.parametrize(
+    ("text", "provider", "params", "environ", "public"),
+    [
+        ("a:gpt-5", None, {}, {}, True),
+        ("a:gpt-5", None, {}, {"OPENAI_BASE_URL": "http://proxy/v1"}, True),  # the way to the provider
+        ("a:gpt-5@https://eu.api.openai.com/v1", None, {}, {}, True),
+        ("a:deepseek-chat@https://api.deepseek.com", "deepseek", {}, {}, True),  # whose name was given
+        ("a:gpt-5@http://127.0.0.1:8000/v1", None, {}, {}, False),
+        ("a:gpt-oss-120b@http://gpu-box/v1", "openai", {}, {}, False),
+        ("a:claude-x@http://[fd00::1]:8000", None, {}, {}, False),
+        ("a:gpt-5", None, {"openai_base_url": "http://gpu-box/v1"}, {}, False),
+    ],
+)
+def test_public_prices_hold_at_the_providers_address_only(
+    text: str, provider: str | None, params: dict[str, Any], environ: dict[str, str], public: bool
+) -> None:
+    assert _endpoint(_spec(text, provider), ALL, None, environ, params).public is public
+
+
 def test_a_variable_that_is_none_is_refused() -> None:
     with pytest.raises(
         InputError, match="parameter openai_key_variable is the name of a variable, not 'sk-1'"

@@ -16,7 +16,7 @@ from pytest_benchjobs.model.scenario import Scenario
 from pytest_benchjobs.scoring.answers import grader
 from pytest_benchjobs.scoring.replies import Wrong
 from pytest_benchjobs.sources.catalogue import find
-from pytest_benchjobs.sources.catalogue.entry import Entry, load
+from pytest_benchjobs.sources.catalogue.entry import Entry, Parameters, load
 from pytest_benchjobs.sources.datasets.gpqa_diamond import shuffled
 from pytest_benchjobs.sources.protocol import Source
 
@@ -29,13 +29,13 @@ def entry(name: str) -> Entry:
     return found
 
 
-def opened(name: str, fetched: Path, filled: Path) -> Sequence[Source]:
+def opened(name: str, fetched: Path, filled: Path, **params: object) -> Sequence[Source]:
     """The sources of what was fetched."""
     of = entry(name)
     if of.prepare is not None:
         filled.mkdir(exist_ok=True)
         load(of.prepare)(fetched, filled)
-    return of.sources(filled if of.prepare is not None else fetched)
+    return of.sources(filled if of.prepare is not None else fetched, Parameters(params))
 
 
 def refused(name: str, fetched: Path, why: str) -> None:
@@ -183,10 +183,24 @@ def test_gpqa_is_shuffled_as_by_simple_evals_and_confidential(tmp_path: Path) ->
         assert (scenario.confidential, scenario.is_question) == (True, True)
         assert f"\n{letter}) right of {number}" in scenario.problem_statement
         assert f"\n\nWhich, {number}?\nSay.\n\nA) " in scenario.problem_statement
-        assert oracle(scenario) == (1, 1)
+        assert oracle(scenario) == (
+            0,
+            1,
+        )  # it gives a file, whoever asks; a reply that is a letter alone is wrong
         scores = [score(scenario, f"Hm.\nAnswer: {one}") for one in "ABCD"]
         assert (sum(scores), scores["ABCD".index(letter)]) == (1, 1)
     assert {scenario.scorers[0].params["expected"] for scenario in found} == set("ABCD")
+
+
+def test_replies_to_gpqa_are_read_as_the_job_says(tmp_path: Path) -> None:
+    write_table(tmp_path / "gpqa_diamond.csv", [gpqa(0)])
+    for reading, expected in (("official", 0), ("lenient", 1)):
+        (scenario,) = scenarios(opened("gpqa-diamond", tmp_path, tmp_path / "filled", reading=reading))
+        assert score(scenario, f"**Answer:** ({scenario.scorers[0].params['expected']})") == expected
+    with pytest.raises(
+        InputError, match="gpqa-diamond: reading: official or lenient is expected, not 'loose'"
+    ):
+        opened("gpqa-diamond", tmp_path, tmp_path / "filled", reading="loose")
 
 
 def test_equal_options_have_the_first_of_their_letters() -> None:
@@ -325,3 +339,13 @@ def test_references_of_real_rows_are_right_and_nothing_is_not(
     assert len(found) == count
     assert [oracle(scenario) for scenario in found] == [(1, 1)] * count
     assert {score(scenario, "") for scenario in found} == {0}
+
+
+def test_solutions_that_people_wrote_are_read(tmp_path: Path) -> None:
+    rows = SHARED / "aime" / "test2024.jsonl"
+    if not rows.is_file():
+        pytest.skip(f"real rows are not here: {rows}")
+    (tmp_path / rows.name).write_bytes(rows.read_bytes())
+    solutions = [json.loads(line)["solution"] for line in rows.read_text("utf-8").splitlines()]
+    found = scenarios(opened("aime", tmp_path, tmp_path))
+    assert [score(one, solution) for one, solution in zip(found, solutions, strict=True)] == [1] * 30

@@ -154,6 +154,32 @@ def test_neither_the_answer_nor_the_reference_is_in_a_result(bench: Bench, text:
     assert "713" not in json.dumps([one.model_dump(exclude={"seconds"}) for one in result.scorers])
 
 
+@pytest.mark.parametrize("official", [None, "simple-evals"])
+def test_the_rule_by_which_a_reply_is_read_counts_for_reuse_and_not_in_comparisons(
+    bench: Bench, official: str | None
+) -> None:
+    params = {"match": "choice", "expected": "C"}
+    choice = ScorerSpec(
+        name="answer", type="answer", params=params | ({"official": official} if official else {})
+    )
+    lenient = RIGHT.model_copy(update={"params": params})
+    result = bench.run(Says(b"**Answer:** C"), scorers=(choice,), answer=Answer(reference="C"))
+    assert (result.score, result.scorers[0].details["reading"]) == (
+        (0, official) if official else (1, "lenient 1")
+    )
+    again = bench.run(Says(b"**Answer:** C"), scorers=(lenient,), answer=Answer(reference="C"))
+    assert result.signature is not None
+    assert again.signature is not None
+    assert result.signature.parts["reading"] == (official or "lenient 1")
+    assert result.signature.comparable == again.signature.comparable
+    assert (result.signature.value == again.signature.value) == (official is None)
+    # Of an earlier version.
+    parts = {name: digest for name, digest in again.signature.parts.items() if name != "reading"}
+    assert again.signature.model_copy(update={"parts": parts}).comparable == again.signature.comparable
+    # The reference is a file, and so is read as one.
+    assert bench.run("oracle", scorers=(choice,), answer=Answer(reference="C")).score == 1
+
+
 def test_a_broken_reference_is_an_error_with_and_without_an_answer(bench: Bench) -> None:
     broken = RIGHT.model_copy(update={"params": {"match": "integer", "expected": "many"}})
     for agent in ("nop", "oracle", Says(b"42")):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_benchjobs.model.errors import ScoreInvalid
 from pytest_benchjobs.scoring.answers import _Any, grader
-from pytest_benchjobs.scoring.replies import SEARCHED, Wrong, last_mark, parsed, value_in
+from pytest_benchjobs.scoring.replies import SEARCHED, Wrong, parsed, value_in
 
 pytestmark = pytest.mark.when_changed
 
@@ -51,22 +51,8 @@ def test_an_integer_alone_is_a_file_and_a_reply(text: str, reply: bool) -> None:
     assert score(AIME, text, reply=reply) == 1
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "So it is 3 + 22.\n\nANSWER: 25", "ANSWER: 25.", "**ANSWER: 25**",
-        "**Answer:** 25\n\nI hope that helps, whatever your answer is.", "answer : $25$",
-        r"ANSWER: $\boxed{025}$", r"Hence \boxed{25}.", r"\[\boxed{ 25 }\]", r"The angle is \boxed{25^\circ}",
-        "ANSWER: 24\nNo, I was wrong.\nANSWER: 25", r"\boxed{24} is what I first had. ANSWER: 25",
-        "The answer is 25.", "The answer is **25**", "ANSWER: m + n = 25", "ANSWER: 25 = 5^2", "ANSWER:\n25",
-        r"ANSWER: \textbf{25}", r"ANSWER: $\mathrm{25}$", r"ANSWER: \boxed{\mathbf{25}}",
-        r"ANSWER: \boxed{\,25}", r"ANSWER: \boxed{\;\boldsymbol{25}\,}", r"ANSWER: \(\displaystyle 25\)",
-        r"ANSWER: $\left( 25 \right)$", "ANSWER: ~25",
-    ],
-)  # fmt: skip
-def test_an_integer_is_what_is_behind_the_last_mark_of_a_reply(text: str) -> None:
-    assert score(AIME, text) == 1
-    assert score(AIME, text, reply=False) == 0
+def test_an_integer_of_a_reply_is_no_file() -> None:
+    assert (score(AIME, "ANSWER: 25"), score(AIME, "ANSWER: 25", reply=False)) == (1, 0)
 
 
 @pytest.mark.parametrize(
@@ -81,13 +67,8 @@ def test_another_number_or_none_is_wrong_in_a_file(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "25 is near, but no", "ANSWER: 25\nANSWER: unknown", "ANSWER: 25.5", "ANSWER: 25/2", "ANSWER: 25^2",
-        "ANSWER: 25,5", "ANSWER: -25", "ANSWER: 25,000", "ANSWER: \u0662\u0665", "ANSWER: " + "9" * 100_000,
-        r"ANSWER: \frac{25}{1}", r"ANSWER: \textsubscript25", r"ANSWER: \mathcal{25}", r"ANSWER: \sqrt{25}",
-    ],
-)  # fmt: skip
+    "text", ["ANSWER: \u0662\u0665", "ANSWER: " + "9" * 100_000, r"ANSWER: \textsubscript25"]
+)
 def test_another_number_or_none_is_wrong_in_a_reply(text: str) -> None:
     assert score(AIME, text) == 0
 
@@ -103,23 +84,22 @@ def test_a_letter_alone_is_a_choice(text: str, reply: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("text", "official", "ours"),
     [
-        ("Thinking ...\nAnswer: C", 1),
-        ("answer: $C$", 1),
-        ("ANSWER :\tC", 1),
-        ("Answer: C\nAnswer: B", 1),  # the first counts, as in simple-evals
-        ("Answer: B\nAnswer: C", 0),
-        ("Answer: c", 0),  # found, and not equal to C there either
-        ("Answer: **C**", 0),
-        ("Answer:\nC", 0),
-        ("It is C.", 0),
-        ("Answer: E", 0),
+        ("Thinking ...\nAnswer: C", 1, 1),
+        ("ANSWER :\tC", 1, 1),
+        ("Answer: C\nAnswer: B", 1, 0),  # the first counts there, and the last here
+        ("Answer: c", 0, 1),  # found, and not equal to C there
+        ("Answer: **C**", 0, 1),
+        ("C", 0, 1),
+        ("Answer: C or A", 1, 0),
     ],
 )
-def test_the_choice_of_a_reply_is_that_of_simple_evals(text: str, expected: float) -> None:
-    assert score(LETTER, text) == expected
-    assert score(LETTER, text, reply=False) == 0
+def test_the_choice_of_a_reply_is_read_by_our_rule_or_that_of_simple_evals(
+    text: str, official: float, ours: float
+) -> None:
+    assert (score({**LETTER, "official": "simple-evals"}, text), score(LETTER, text)) == (official, ours)
+    assert score(LETTER, text, reply=False) == (text == "C")
 
 
 @pytest.mark.parametrize(
@@ -266,9 +246,9 @@ def test_any_json_has_a_score(params: dict[str, Any], reply: bool, value: Any) -
     [
         "[" * 300_000, "]" * 300_000, "{" * 300_000, "[[" * 100_000 + "]]" * 100_000, "answer" * 100_000,
         "answer: " * 100_000, "```" * 100_001, "\\boxed{" * 100_000, "ANSWER: " + "[" * 300_000,
-        json.dumps(["[" * 100_000] * 3), json.dumps([["[["] * 100_000]),
+        json.dumps(["[" * 100_000] * 3), json.dumps([["[["] * 100_000]), json.dumps(["1 2\n" * 500_000] * 2),
     ],
-    ids=range(11),
+    ids=range(12),
 )  # fmt: skip
 def test_a_hostile_answer_is_wrong_at_once(params: dict[str, Any], text: str) -> None:
     assert score(params, text) == 0
@@ -344,17 +324,9 @@ def test_an_integer_is_within_its_bounds(bounds: dict[str, int], text: str, foun
     assert said({"match": "integer", "expected": 5, **bounds}, text) == found
 
 
-def test_a_mark_of_the_second_kind_counts_where_there_is_none_of_the_first() -> None:
-    assert last_mark("The answer is 5, so ANSWER: 6. The answer is 7") == len("The answer is 5, so ANSWER:")
-    assert last_mark("the answer is 5, the answer is 6") == len("the answer is 5, the answer is ")
-    assert last_mark("nothing") is None
-
-
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("C" + " " * (SEARCHED - 1), RIGHT),
-        ("C" + " " * SEARCHED, (0.0, "it has none of the letters ABCD")),
         ("E", (0.0, "it has none of the letters ABCD")),
         ("BC", (0.0, "it has none of the letters ABCD")),
         ("", (0.0, "it has none of the letters ABCD")),
@@ -363,6 +335,11 @@ def test_a_mark_of_the_second_kind_counts_where_there_is_none_of_the_first() -> 
 )
 def test_a_letter_is_alone(text: str, found: tuple[float, str]) -> None:
     assert said({"match": "choice", "expected": "C"}, text) == found
+
+
+@pytest.mark.parametrize(("more", "expected"), [(SEARCHED - 1, 1), (SEARCHED, 0)])
+def test_a_letter_is_alone_in_a_file(more: int, expected: float) -> None:
+    assert score(LETTER, "C" + " " * more, reply=False) == expected
 
 
 @pytest.mark.parametrize(("at", "found"), [(SEARCHED - 1, RIGHT), (SEARCHED, UNEQUAL)])

@@ -162,21 +162,64 @@ def test_a_directory_may_come_after_what_is_in_it_and_more_than_once(tmp_path: P
     assert (tmp_path / "out" / "c").is_dir()
 
 
-def test_as_many_files_come_as_the_limit_and_then_it_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("top", ["o", ".", "..."])
+def test_what_is_there_comes_whatever_the_top_is_called(top: str, tmp_path: Path) -> None:
+    entries = [
+        (f"{top}/", DIRECTORY, ""),
+        (f"{top}/done", FILE, b""),
+        (f"{top}/j/x", FILE, b"1"),
+        (f"{top}/k/x", FILE, b"2"),
+        (f"{top}/k/y", HARD, f"{top}/j/x"),
+    ]
+    fetched = _unpack(_tar(*entries), tmp_path / "out")
+    assert fetched == Fetched(("done", "j/x", "k/x", "k/y"), 3, ())
+    assert [(tmp_path / "out" / name).read_text() for name in fetched.files] == ["", "1", "2", "1"]
+
+
+def test_as_many_notes_come_as_the_limit_and_then_it_is_said(tmp_path: Path) -> None:
     notes = _unpack(_tar(*[("o/x", DEVICE, "")] * 102), tmp_path / "x").notes
     assert (len(notes), notes[-1]) == (101, "more was left out")
-    data = _tar(("o/a", FILE, b"1"), ("o/b", FILE, b"2"))
-    for limit, files, notes in (
-        (2, ("a", "b"), ()),
-        (1, ("a",), ("more than 1 files: the rest is left out",)),
+
+
+def test_what_is_left_out_is_named_also_if_it_is_the_top(tmp_path: Path) -> None:
+    for name, kind, note in (
+        ("o", FILE, "out: 2 bytes would exceed the limit of 1 bytes"),
+        ("o", DEVICE, "out: neither a file nor a directory"),
     ):
-        monkeypatch.setattr(module, "MAX_FILES", limit)
-        assert _unpack(data, tmp_path / str(limit)) == Fetched(files, len(files), notes)
+        assert _unpack(_tar((name, kind, b"12")), tmp_path / "out", limit=1) == Fetched((), 0, (note,))
+    # The engine leaves out sockets.
+    assert _unpack(_tar(), tmp_path / "out").notes == ("out: neither a file nor a directory",)
 
 
-def test_what_is_skipped_is_read_through_up_to_four_times_the_limit(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("limit", "files", "full"),
+    [
+        (8, ("a/1", "a/2", "a/3", "b", "c/1", "z"), []),
+        (5, ("a/1", "a/2", "a/3", "b", "z"), [("c", 5)]),
+        (4, ("a/1", "a/2", "a/3", "c/1", "z"), [("b", 4)]),
+        (2, ("a/1", "b"), [("a", 2), ("c", 1)]),
+    ],
+)
+def test_what_is_beside_too_many_files_still_comes(
+    limit: int,
+    files: tuple[str, ...],
+    full: list[tuple[str, int]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "MAX_FILES", limit)
+    names = ("a", "a/1", "a/2", "a/3", "b", "c/1", "z")
+    data = _tar(*((f"o/{name}", DIRECTORY if name == "a" else FILE, b"1") for name in names))
+    fetched = _unpack(data, tmp_path / "out")
+    said = [f"{name}: more than {most} files: it, or the rest of it, is left out" for name, most in full]
+    assert (fetched.files, list(fetched.notes)[: len(said)]) == (files, said)
+
+
+def test_much_that_is_left_out_is_read_through_and_then_it_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_LEAST_SKIPPED", 0)
+    monkeypatch.setattr(module, "_MOST_SKIPPED", 40)
     for size, files in ((20, ("z",)), (21, ())):
         entries = [("o/a", FILE, b"x" * 20), ("o/b", FILE, b"x" * size), ("o/z", FILE, b"1")]
         found = _unpack(_tar(*entries), tmp_path / str(size), limit=10)
@@ -185,6 +228,9 @@ def test_what_is_skipped_is_read_through_up_to_four_times_the_limit(tmp_path: Pa
         # What is left out on purpose counts as well.
         chunks = iter([_tar(*entries)])
         assert unpack(open_stream(chunks), tmp_path / f"x{size}", limit=10, exclude=("a", "b")).files == files
+    assert _unpack(
+        _tar(*[(f"o/{at}", FILE, b"x" * 8) for at in range(20)]), tmp_path / "b", limit=8
+    ).files == ("0",)
 
 
 def test_a_second_name_of_a_file_is_a_second_file_and_counts_as_one(tmp_path: Path) -> None:

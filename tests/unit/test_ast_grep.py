@@ -16,12 +16,15 @@ from pytest_benchjobs.model.scenario import ScorerSpec
 from pytest_benchjobs.sandbox.protocol import Fetched
 from pytest_benchjobs.scoring import ast_grep
 from pytest_benchjobs.scoring.ast_grep import check_ast_grep, score_ast_grep
+from pytest_benchjobs.scoring.source_text import source_text
 from pytest_benchjobs.testing import FakeSandbox
 
 from .scoring import Files, left, scored
 
 EVAL: dict[str, Any] = {"pattern": "eval($A)", "lang": "python"}
 FORBIDDEN = {**EVAL, "max": 0}
+BOLD, WIDE, QUOTE = "\U0001d41e\U0001d42f\U0001d41a\U0001d425", "\uff45\uff56\uff41\uff4c", "\uff02"
+"""`eval` in letters that Python takes for those, and a character that it does not take for `"`."""
 
 
 def _spec(params: Mapping[str, Any]) -> ScorerSpec:
@@ -74,17 +77,57 @@ def test_words_in_comments_and_texts_are_no_code(tmp_path: Path) -> None:
         ({"a.py": "# ast-grep-ignore\neval(1)\n"}, "true"),
         ({"a.py": "# ast-grep-ignore: check-0\neval(1)\n"}, "true"),
         ({"a.py": b"# -*- coding: latin-1 -*-\nx = '\xff'\neval(1)\n"}, "true"),
+        ({"a.py": f"{BOLD}(1)\n"}, "true"),
+        ({"a.py": f"x = 'é{QUOTE}'; {WIDE}(1)  # é\n"}, "true"),
+        ({"a.py": b"# coding: utf-7\n+AGUAdgBhAGw-(1)\n"}, "true"),
         ({"code.txt": "eval(1)\n"}, "ln -s code.txt a.py"),
         ({"a.py": "eval(1)\n", "sgconfig.yml": "ruleDirs: [none]\nlanguageGlobs: {html: ['*.py']}\n"}, "true"),
         ({"sgconfig.yml": "customLanguages: {p: {libraryPath: p.so, extensions: [py]}}", "a.py": "eval(1)"}, "true"),
     ],
     ids=[
-        "hidden", "ignored", "silenced", "silenced by name", "not utf-8", "link", "project", "native library",
+        "hidden", "ignored", "silenced", "silenced by name", "not utf-8", "bold", "wide", "utf-7", "link", "project",
+        "native library",
     ],
 )  # fmt: skip
 def test_forbidden_code_cannot_be_hidden(tmp_path: Path, files: dict[str, bytes | str], setup: str) -> None:
     result = _score(tmp_path, FORBIDDEN, files, setup=setup)
     assert (result.score, result.error) == (0.0, None), result.output
+
+
+@pytest.mark.parametrize(
+    ("name", "lang", "text", "pattern"),
+    [
+        ("a.js", "javascript", r"\u0065v\u{61}l('\\u0065')", "eval($A)"),
+        ("a.tsx", "tsx", r"\u0065val(1)", "eval($A)"),
+        ("a.java", "java", r"class A { int b = \uu0065val(1); }", "eval($A)"),
+        ("a.cs", "csharp", r"class A { int b = \u0065val(1); }", "eval($A)"),
+        ("a.rs", "rust", "fn main() { cafe\u0301(1); }", "caf\u00e9($A)"),
+        ("a.py", "python", "cafe\u0301(1)", "caf\u00e9($A)"),
+    ],
+)
+def test_a_name_is_found_however_it_is_written(
+    tmp_path: Path, name: str, lang: str, text: str, pattern: str
+) -> None:
+    assert _score(tmp_path, {"pattern": pattern, "lang": lang}, {name: text}).score == 1.0
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1" * 300_000, "a " * 200_000, "\u00e9" * 300_000, "e" + "\u0300\u0323" * 200_000, "\\" * 300_000],
+)
+def test_a_long_text_takes_no_longer_than_it_is_long(text: str) -> None:
+    """Quadratic, it would take minutes."""
+    assert [source_text(text.encode(), suffix) for suffix in (".py", ".js", ".rs")] == [text] * 3
+
+
+def test_text_is_no_code_however_it_is_written(tmp_path: Path) -> None:
+    """Only names are written otherwise: no text or comment ends or begins by it."""
+    wide = f"x = '{QUOTE}{QUOTE}{QUOTE} {WIDE}(1)'\ny = 1\n"
+    assert _score(tmp_path, FORBIDDEN, {"a.py": wide}).score == 1.0
+    assert (
+        _score(tmp_path, {**FORBIDDEN, "lang": "javascript"}, {"a.js": r"x = '\u0027; eval(1)//'"}).score
+        == 1.0
+    )
 
 
 @pytest.mark.parametrize(

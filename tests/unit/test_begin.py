@@ -33,7 +33,7 @@ RULES = (parse_rule("mean:any"),)
 def request(
     directory: Path, *, chosen: tuple[str, ...] = (), config: dict[str, Any] | None = None, **said: Any
 ) -> Request:
-    values = {**dict.fromkeys(("resume", "job_id", "parent", "rescore")), "baseline_origin": "the ini file"}
+    values = {**dict.fromkeys(("resume", "job_id", "parent", "rescore")), "origin": lambda _: "the ini file"}
     wanted: Any = SimpleNamespace(job=JobConfig(directory=directory, **(config or {})), **{**values, **said})
     return Request(
         wanted=wanted, planned={"oracle": 2, "nop": 1}, arguments=("a.bench.yaml",), directory=directory, root=directory,

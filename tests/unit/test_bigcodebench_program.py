@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from pytest_benchjobs.scoring.bigcodebench.program.probes import draw, must_fail
-from pytest_benchjobs.scoring.bigcodebench.program.runner import judge, planned_tests
+from pytest_benchjobs.scoring.bigcodebench.program.runner import judge, overload, planned_tests
 
 from .gateways import wait_until
 
@@ -135,6 +135,15 @@ class TestCases(IsolatedAsyncioTestCase):
     assert (verdict["status"], sorted(verdict["tests"])) == (
         "pass", ["test_a", "test_b", "test_c", "test_d", "test_e"],
     ), verdict  # fmt: skip
+
+
+@pytest.mark.parametrize(("load", "said"), [(2.0, None), (2.3, "a load of 2.3 on 2 processors")])
+def test_a_machine_is_overloaded_that_has_more_to_do_than_processors(
+    load: float, said: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.getloadavg", lambda: (load, 0.0, 0.0))
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    assert overload() == said
 
 
 def test_a_solution_that_never_stops_writing_is_out_of_time_and_ended(tmp_path: Path) -> None:

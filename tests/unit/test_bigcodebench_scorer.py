@@ -23,12 +23,12 @@ PASSED = {"status": "pass", "reason": None, "tests": {"test_a": None}, "solution
 class Context:
     """A sandbox with such files, in which the runner says what is given."""
 
-    def __init__(self, files: Mapping[str, bytes], said: bytes = b"", status: int = 0, **params: Any) -> None:
+    def __init__(self, files: Mapping[str, bytes], *said: bytes, status: int = 0, **params: Any) -> None:
         self.spec = SimpleNamespace(name="tests", params={**PARAMS, **params})
         self.scenario = SimpleNamespace(answer=ANSWER)
         self.sandbox, self.workdir = self, "/w"
         self.task: dict[str, Any] | None = None
-        self._files, self._said, self._status = files, said, status
+        self._files, self._said, self._status = files, list(said or (b"",)), status
 
     def read(self, path: str, *, limit: int) -> bytes | None:
         content = self._files.get(path)
@@ -44,7 +44,7 @@ class Context:
         self.task = next(json.loads(file.content) for file in files if file.path.endswith("task.json"))
 
     def run(self, _command: str, stdout: Any) -> tuple[Any, str]:
-        stdout(self._said)
+        stdout(self._said.pop(0))
         return SimpleNamespace(exit_status=self._status), "what it printed"
 
     def graded(self) -> Graded:
@@ -90,6 +90,27 @@ def test_a_failed_test_is_told() -> None:
     assert "\x1b" not in graded.output
 
 
+LATE = {"status": "timeout", "reason": "it did not end within 242 s", "tests": {}, "solution": None}
+
+
+@pytest.mark.parametrize(
+    ("overload", "said", "score", "reason"),
+    [
+        (None, [], 0.0, "it did not end within 242 s"),
+        ("a load of 9.0 on 2 processors", [PASSED], 1.0, "ran once more, alone"),
+        ("a load of 9.0 on 2 processors", [LATE | {"overload": "a load of 3.0 on 2 processors"}], 0.0, "alone: it did not end"),
+    ],
+)  # fmt: skip
+def test_tests_that_are_out_of_time_on_an_overloaded_machine_run_once_more(
+    overload: str | None, said: list[dict[str, Any]], score: float, reason: str
+) -> None:
+    lines = [json.dumps(one).encode() for one in (LATE | {"overload": overload}, *said)]
+    graded = Context({"/w/solution.py": b"x"}, *lines).graded()
+    assert graded.score == score
+    assert reason in graded.details["reason"]
+    assert (overload or "within") in graded.output
+
+
 @pytest.mark.parametrize(
     ("said", "status", "error"),
     [
@@ -103,7 +124,7 @@ def test_a_failed_test_is_told() -> None:
 )
 def test_what_is_no_verdict_is_an_error(said: bytes, status: int, error: type[InfrastructureError]) -> None:
     with pytest.raises(error):
-        Context({"/w/solution.py": b"x"}, said, status).graded()
+        Context({"/w/solution.py": b"x"}, said, status=status).graded()
 
 
 def test_a_missing_parameter_is_an_error_whatever_was_left() -> None:

@@ -117,6 +117,10 @@ MANIFESTS = [
     Broken("no Dockerfile", _added("dockerfile: env/Dockerfile"), 10, ("dockerfile", "no file 'env/Dockerfile'")),
     Broken("a default that is wrong", _changed("workdir: /app", "workdir: app"), 4, ("defaults.workdir", "'/app'")),
     Broken("a default path that is not there", _changed("workdir: /app", "files: {a: b}"), 4, ("defaults.files.a", "'b'")),
+    Broken("an unknown key of a metric", _changed("script: echo 1", "script: echo 1, metrics: {seconds: {wieght: 2}}"), 9, ("scorers[0].metrics.seconds.wieght: unknown key; did you mean 'weight'?",)),
+    Broken("an unknown key of a check alone", _changed("problem_statement: Do it.", "turns: [{message: Hi, expect: {contains: a, contians: x}}]"), 7, ("turns[0].expect.contians: unknown key; did you mean 'contains'?",)),
+    Broken("a value of 100,000 characters", _added(f"files: {{x: {'y' * 100_000}}}"), 10, ("files.x", "yyy...yyy")),
+    Broken("orders to a terminal", _added('files: {x: "\\u202e\\x9b31m"}'), 10, ("files.x", r"\u202e\x9b31m")),
     Broken("an unknown network", _added("network: pubic"), 10, ("'pubic'", "public, none, allowlist", "did you mean 'public'?")),
     Broken("an allowlist of nothing", _added("network: allowlist"), 10, ("network", "allowed_hosts")),
     Broken("hosts without an allowlist", _added("allowed_hosts: [a.org]"), 10, ("allowed_hosts", "no effect")),
@@ -191,6 +195,7 @@ TASKS = [
     Broken("an unknown network", TASK + 'network_mode = "no-netwrok"\n', 11, ("environment.network_mode", "did you mean 'no-network'?")),
     Broken("internet and none", TASK + 'allow_internet = true\nnetwork_mode = "no-network"\n', 11, ("allow_internet", "contradicts network_mode")),
     Broken("a URL in an allowlist", TASK + 'network_mode = "allowlist"\nallowed_hosts = ["https://a.org"]\n', 12, ("environment.allowed_hosts[0]", "is not a host")),
+    Broken("a step of a long name", TASK + f'[[steps]]\nname = "{"n" * 300}"\n', 12, ("is no name of a directory",)),
     Broken("steps", TASK + '[[steps]]\nname = "a"\n', 11, ("steps/a/instruction.md is missing",)),
     Broken("a verifier of both kinds", _task("[verifier]\n", '[verifier]\nenvironment_mode = "shared"\n') + '[verifier.environment]\ndocker_image = "x"\n', 5, ("'shared' contradicts [verifier.environment]",)),
     Broken("a verifier with a GPU", TASK + '[verifier.environment]\ndocker_image = "x"\ngpus = 1\n', 13, ("GPUs are not supported yet",)),
@@ -242,6 +247,7 @@ def test_a_broken_manifest_gets_one_message_with_file_and_line(broken: Broken, t
     (tmp_path / "good.bench.yaml").write_text(GOOD)
     error = only_error(Manifest(path))
     assert [part for part in broken.says if part not in error.message] == [], error.message
+    assert len(error.message) <= 1000
     assert (error.path, error.line) == (path, broken.line), error.message
     assert "\n" not in error.message
 

@@ -76,7 +76,7 @@ def test_an_entry_of_a_user_is_read() -> None:
     ],
 )  # fmt: skip
 def test_a_wrong_entry_says_what_and_where(old: str, new: str, message: str) -> None:
-    with pytest.raises(InputError, match=r"ours\.toml: ") as caught:
+    with pytest.raises(InputError, match=r"ours\.toml:(\d+:)? ") as caught:
         read_entry(TEXT.replace(old, new), "ours.toml")
     assert message in str(caught.value)
 

@@ -95,7 +95,7 @@ class TestGateConsole:
             ("baseline main (20261120-120000-aaaaaa), policy evidence", None),
             (
                 (
-                    "regressed    mean:5pp of texts codex:gpt-5.5: 0.610 -> 0.539, -7.1 pp (95 %: -11.0 pp to -3.0 pp), "
+                    "regressed    mean:5pp of texts codex:gpt-5.5: 0.610 -> 0.539, -7.1 pp (95 %: -11.0 to -3.0 pp), "
                     "n=89, p=0.004, detectable drop 5.9 pp"
                 ),
                 "red",
@@ -609,7 +609,7 @@ class TestJunit:
         root = self.write(tmp_path, results, gate=gate, record={"reproducibility": git})
         found = {one.get("name"): one.get("value") for one in root.findall("./testsuite/properties/property")}
         assert found == {
-            "bench_job": JOB, "bench_mean": "0.6875", "bench_ci_low": found["bench_ci_low"], "bench_ci_high": "1.0",
+            "bench_job": JOB, "bench_mean": "0.6875", "bench_ci_low": found["bench_ci_low"], "bench_ci_high": "0.9322",
             "bench_gate": "regressed", "bench_gate_why": gate.why, "bench_baseline": "main", "bench_commit": "abc",
             "bench_branch": "main",
         }  # fmt: skip

@@ -152,7 +152,11 @@ def test_the_paths_that_a_signature_has_are_those_that_services_get(tmp_path: Pa
         (tmp_path / name).write_text("x")
     data = {
         "services": {
-            "db": {"image": "x", "volumes": ["./seed.sql:/s", "v:/v", "./none:/n"], "env_file": "one.env"}
+            "db": {
+                "image": "x",
+                "volumes": ["./seed.sql:/s", "v:/v", "./none:/n", f"./{'n' * 300}:/o"],
+                "env_file": "one.env",
+            }
         },
         "configs": {"c": {"file": "text"}},
     }
@@ -250,6 +254,9 @@ def test_services_that_wait_for_main_by_others_start_after_it(tmp_path: Path) ->
         },
     )
     assert project.after_main == {"second", "third"}
+    # Docker Compose waits for what main waits for, and starts nothing of that name.
+    stand_in = described(project, Environment(image="x"))["services"]["main"]
+    assert (stand_in["depends_on"], stand_in["deploy"]) == ({"first": {}}, {"replicas": 0})
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from pytest_benchjobs.scoring.builtin import builtin_scorers
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.testing import FakeProvider
 from pytest_benchjobs.trial.cancellation import Cancellation
-from pytest_benchjobs.trial.connection import Connection, Models, connected
+from pytest_benchjobs.trial.connection import Connection, Models, connected, usage_notes
 from pytest_benchjobs.trial.prepare import Services
 from pytest_benchjobs.trial.run import run_trial
 
@@ -38,10 +38,13 @@ class FakeRoute:
     socket = Path("/nowhere")
 
     def close(self) -> RouteReport:
-        return RouteReport(Usage(), None, f"no such key: {KEY}", {}, (), None)
+        return RouteReport(Usage(), None, f"no such key: {KEY}", {}, {}, None)
 
     def pid(self) -> int | None:
         return None
+
+    def held(self) -> float:
+        return 0.0
 
     def stop_asked(self) -> bool:
         return False
@@ -136,3 +139,25 @@ def test_a_key_that_an_answer_repeats_is_redacted_whatever_its_variable_is_calle
     files = [path for path in bundle.root.rglob("*") if path.is_file()]
     assert "answer.txt" in {path.name for path in files}
     assert [path for path in files if KEY.encode() in path.read_bytes()] == []
+
+
+@pytest.mark.parametrize(
+    ("unknown", "at_most", "notes"),
+    [
+        ({}, 1.0, []),
+        ({"did not finish": 2}, None, ["cost unknown: 2 call(s) did not finish"]),
+        (
+            {"no price for gpt-5 (scale)": 3, "ended with an error": 1},
+            0.5,
+            [
+                "cost unknown: no price for gpt-5 (scale); give one with --bench-prices",
+                "cost unknown: 1 call(s) ended with an error; all calls together cost at most 0.5000 USD",
+            ],
+        ),
+    ],
+)
+def test_a_note_says_why_a_cost_is_unknown(
+    unknown: dict[str, int], at_most: float | None, notes: list[str]
+) -> None:
+    report = RouteReport(Usage(), None, None, {}, unknown, None, at_most=at_most)
+    assert usage_notes(report) == notes

@@ -120,7 +120,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     engine._client = client  # type: ignore[assignment]
     forgotten: list[str] = []
     watched: list[tuple[Any, ...]] = []
-    storage = SimpleNamespace(add=lambda *what: watched.append(what))
+    storage = SimpleNamespace(add=lambda *what: watched.append(what), is_over=lambda *_: False)
     network = SimpleNamespace(
         of=lambda wanted, image: Joinable(f"net-{wanted}", "open to all" if wanted == "public" else None)
     )
@@ -405,7 +405,7 @@ def test_commands_are_ended_by_what_they_were_given_and_those_that_went_are_name
     monkeypatch.setattr(sandbox, "_first", program)
     monkeypatch.setattr(sandbox, "_others_ran", True)
     monkeypatch.setattr(sandbox._processes, "others", others)
-    monkeypatch.setattr(sandbox, "put", done.append)
+    monkeypatch.setattr(sandbox, "put_from_outside", done.append)
     monkeypatch.setattr(sandbox, "exec", lambda argv, **more: done.append((*argv, more["user"])))
     assert sandbox.end_commands("BENCH_AGENT") == ("agent",)
     assert done == [[program], ("/bench/program", "end", "BENCH_AGENT", "root")]

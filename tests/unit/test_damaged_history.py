@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import random
 import shutil
@@ -68,6 +69,36 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, s
     out, err = capsys.readouterr()
     assert "Traceback" not in err
     return status, err, json.loads(out) if out else None
+
+
+def _cells(path: Path) -> list[tuple[str, str]]:
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        tables = [
+            name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        ]
+        return [
+            (table, row[1]) for table in tables for row in connection.execute(f"PRAGMA table_info({table})")
+        ]
+
+
+def test_bytes_that_are_no_text_are_an_error_of_one_line(
+    whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commands = itertools.cycle((["list"], ["runs"], ["show", NEW], ["summary", NEW], ["export", NEW],
+                                ["baseline", "list"], ["compare", OLD, NEW], ["gate", NEW]))  # fmt: skip
+    for table, column in _cells(Layout(whole).history):
+        directory = tmp_path / f"{table}.{column}"
+        shutil.copytree(whole, directory)
+        with contextlib.closing(sqlite3.connect(Layout(directory).history)) as connection, connection:
+            connection.execute("PRAGMA writable_schema = ON")
+            with contextlib.suppress(sqlite3.IntegrityError):  # a name that has to be that of another table
+                connection.execute(f"""UPDATE {table} SET "{column}" = CAST(x'61ff80fe' AS TEXT)""")
+        words = next(commands)
+        status, err, document = said(capsys, *words, "--dir", directory)
+        assert document is not None or (status and err.startswith("benchjobs: ")), (table, column, words, err)
+        shutil.rmtree(directory / "jobs")
+        run("merge", Layout(directory).history, "--dir", tmp_path / "other")
+        assert "Traceback" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("number", range(4))

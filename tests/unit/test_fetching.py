@@ -328,10 +328,24 @@ def test_a_user_gives_it_in_any_form(make: Callable[[Path], Path], tmp_path: Pat
     assert trouble(entry()) is None
 
 
-def test_the_file_a_user_gives_is_checked(tmp_path: Path) -> None:
-    wanted = entry(files=[{"name": "test2024.jsonl", "sha256": "0" * 64}])
-    with pytest.raises(InputError, match=r"given: is not test2024.jsonl of sums@1: its sha256 is"):
-        fetch(wanted, nothing, given=_file(tmp_path / "given"))
+@pytest.mark.parametrize(
+    "name", ["given", "given/test2024.jsonl", "given/mine.jsonl", "given/a/b/test2024.jsonl", "given/x.txt"]
+)
+def test_the_file_a_user_gives_is_checked_alone_and_in_a_directory(name: str, tmp_path: Path) -> None:
+    file = tmp_path / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    _file(file)
+    for sha256, is_right in (
+        ("0" * 64, False),
+        (hashlib.sha256(file.read_bytes()).hexdigest(), "x.txt" not in name),
+    ):
+        wanted = entry(files=[{"name": "test2024.jsonl", "sha256": sha256}])
+        if is_right:
+            assert fetch(wanted, nothing, given=tmp_path / "given")
+            assert names(wanted) == ["test2024.jsonl"]
+        else:
+            with pytest.raises(InputError, match=r"given: is not test2024.jsonl of sums@1: its sha256 is"):
+                fetch(wanted, nothing, given=tmp_path / "given")
 
 
 def test_what_is_not_the_benchmark_is_refused_and_what_was_there_stays(tmp_path: Path) -> None:

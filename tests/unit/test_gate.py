@@ -174,9 +174,10 @@ def test_ties_are_no_regression() -> None:
             report = judged(
                 side(scores), side(scores), "mean:2pp", "pass_rate:2pp", "scenario", policy=policy
             )
-            assert report.verdict is OK, policy
-            assert all(one.p_value == 1 for one in report.rules)
-            assert "nothing varied" in report.why
+            # Twenty scenarios that are as before may hide a drop of 2 points: `strict` wants that excluded.
+            assert report.verdict is (INCONCLUSIVE if policy is GatePolicy.STRICT else OK), policy
+            assert all(one.p_value == 1 for one in report.rules) or policy is GatePolicy.STRICT
+            assert ("nothing varied" in report.why) is (policy is not GatePolicy.POINT)
     assert judged(side(GOOD), side(GOOD), "mean", policy="strict").verdict is INCONCLUSIVE
 
 
@@ -238,8 +239,8 @@ def test_a_line_says_everything() -> None:
     assert (found.test, found.scenarios) == ("mcnemar", 20)
     assert found.p_value == 1 / 256
     assert found.why == (
-        "mean 1.00 -> 0.60 (-40 pp, 95 % interval -63.5..-16.5, p = 0.004); "
-        "smallest detectable drop 47.6 pp (more than the tolerance 5 pp)"
+        "mean 1.00 -> 0.60 (-40 pp, at 95 % no better than -18.3 pp, p = 0.004); more than 5 pp; "
+        "smallest detectable drop 47.6 pp"
     )
     assert report.why == f"regressed: {found.why}"
     assert exit_status(report) == 10
@@ -258,7 +259,7 @@ def test_more_than_is_tolerated_is_not_enough_and_nor_is_significance() -> None:
     assert judged(side(BAD), side(GOOD), "mean:50%").verdict is OK
     assert judged(side(BAD), side(GOOD), "mean:39%").verdict is REGRESSED
     assert judged(side(BAD), side(GOOD), "mean:5pp", noise={"b": 0.5}).verdict is OK
-    assert judged(side(BAD), side(GOOD), "mean:5pp", noise={"other": 0.5}).verdict is REGRESSED
+    assert judged(side(BAD), side(GOOD), "mean:5pp", noise={"other": 0.5}).verdict is INVALID
 
 
 def test_policies() -> None:
@@ -269,7 +270,8 @@ def test_policies() -> None:
     }
     assert verdicts == {
         GatePolicy.EVIDENCE: [OK, INCONCLUSIVE, REGRESSED],
-        GatePolicy.STRICT: [OK, INCONCLUSIVE, REGRESSED],
+        GatePolicy.SHOWN: [OK, INCONCLUSIVE, REGRESSED],
+        GatePolicy.STRICT: [INCONCLUSIVE, INCONCLUSIVE, REGRESSED],
         GatePolicy.POINT: [OK, REGRESSED, REGRESSED],
     }
     noisy = side([[1.0], [0.0]] * 10)
@@ -280,6 +282,50 @@ def test_policies() -> None:
     assert judged(noisy, other, "mean:5pp").verdict is OK
 
 
+@pytest.mark.parametrize(
+    ("now", "rule", "policy", "verdict", "says"),
+    [
+        (GOOD * 4, "mean:5pp", "strict", OK, "shown to be within 5 pp"),  # 80 scenarios
+        (GOOD * 3, "mean:5pp", "strict", INCONCLUSIVE, "not shown to be within 5 pp"),
+        (GOOD, "mean:0.1pp", "strict", INCONCLUSIVE, "95 % interval -17.3..17.3, p = 1)"),
+        ([[0.0]] * 12 + GOOD * 4, "mean:5pp", "evidence", REGRESSED, "; more than 5 pp; smallest"),
+        ([[0.0]] * 8 + GOOD * 4, "mean:5pp", "evidence", REGRESSED, "; more than 5 pp by its estimate, though only a drop is shown"),
+        ([[0.0]] * 8 + GOOD * 4, "mean:5pp", "shown", INCONCLUSIVE, "; more than 5 pp by its estimate, which is not shown"),
+        ([[0.0]] * 12 + GOOD * 4, "mean:5pp", "shown", REGRESSED, "; more than 5 pp; smallest"),
+        ([[0.0]] * 8 + GOOD * 4, "mean:any", "shown", REGRESSED, "p = 0.004)"),
+    ],
+)  # fmt: skip
+def test_a_tolerance_says_what_it_is(
+    now: list[list[float]], rule: str, policy: str, verdict: GateVerdict, says: str
+) -> None:
+    found = only(judged(side(now), side([[1.0]] * len(now)), rule, policy=GatePolicy(policy)))
+    assert found.verdict is verdict
+    assert says in found.why
+
+
+def test_results_that_are_reused_from_the_baseline_show_nothing_new() -> None:
+    before, fresh = side([[1.0]] * 100), side([[1.0]] * 100)
+    reused = {key: one._replace(reused=("job",)) for key, one in fresh.cells.items()}
+    elsewhere = of(*(one._replace(reused=("other",)) for one in fresh.cells.values()))
+    half = of(*(one if place % 2 else reused[key] for place, (key, one) in enumerate(fresh.cells.items())))
+    both = side([[1.0]] * 100, reused=("other",))  # a third job's, on both sides
+    found = only(judged(elsewhere, both, "mean:5pp", policy="strict"))
+    assert (found.verdict, "100 results reused" in found.why) == (INCONCLUSIVE, True)
+    for now, verdict, says in (
+        (fresh, OK, "; shown to be within 5 pp"),
+        (elsewhere, OK, "; shown to be within 5 pp"),
+        (
+            of(*reused.values()),
+            INCONCLUSIVE,
+            "not shown to be within 5 pp (100 results reused from the baseline",
+        ),
+        (half, INCONCLUSIVE, "not shown to be within 5 pp (50 results reused"),
+    ):
+        found = only(judged(now, before, "mean:5pp", policy="strict"))
+        assert (found.verdict, says in found.why) == (verdict, True)
+        assert only(judged(now, before, "mean:5pp")).verdict is OK
+
+
 def test_what_could_be_seen_and_what_it_would_take() -> None:
     chance = random.Random(1)
     sides = [side([[float(chance.random() < 0.6) for _ in range(3)] for _ in range(89)]) for _ in range(2)]
@@ -287,7 +333,6 @@ def test_what_could_be_seen_and_what_it_would_take() -> None:
     assert found.verdict is OK
     assert found.detectable == pytest.approx(0.1, abs=0.02)
     assert "smallest detectable drop" in found.why
-    assert "more than the tolerance 2 pp" in found.why
     assert found.advice is not None
     assert found.advice.startswith("a tolerance of 2 pp is below the ")
     assert "attempts on both sides or" in found.advice
@@ -298,7 +343,7 @@ def test_what_could_be_seen_and_what_it_would_take() -> None:
 def test_pass_at_k_needs_k_attempts() -> None:
     before = side([[1, 1]] * 10 + [[1]] * 2)
     now = side([[0, 0]] * 10 + [[0, 0]] * 2)
-    found = only(judged(now, before, "pass^2"))
+    found = only(judged(now, before, "pass^2", max_error_rate=0.2))
     assert (found.verdict, found.scenarios, found.now) == (REGRESSED, 10, 0)
     assert "pass^2 1.00 -> 0.00" in found.why
     assert "2 scenarios left out, fewer than 2 attempts" in found.why
@@ -318,7 +363,7 @@ def test_what_is_spent_is_better_when_it_is_less() -> None:
         assert judged(less, spent(1), rule).verdict is OK, rule
         assert judged(less, spent(1), rule.partition(":")[0] + ":20%", policy="strict").verdict is OK
     found = only(judged(more, spent(1), "tokens:20%"))
-    assert found.why.startswith("tokens 1,000 -> 1,500 (+50 %, 95 % interval 50..50, p < 0.001)")
+    assert found.why.startswith("tokens 1,000 -> 1,500 (+50 %, at 95 % no better than +50 %, p < 0.001)")
     assert (found.tolerance, found.test) == (200, "sign-flip")
     report = judged(more, spent(1), "duration:60%")
     assert report.verdict is OK
@@ -386,7 +431,7 @@ def test_critical_scenarios_go_on_passing() -> None:
     absent = tuple(Absence(text=name, scenario=name) for name in ("s000", "s001"))
     gone = judged(of(cell(99, [1])), before, "critical", allow_missing=absent)
     assert gone.why == "inconclusive: 2 critical scenarios cannot be compared: s000, s001 (not in this job)"
-    assert judged(side(GOOD), side(GOOD), "critical").verdict is INCONCLUSIVE
+    assert judged(side(GOOD), side(GOOD), "critical").verdict is INVALID
     assert {one.critical for one in judged(critical([0], [0]), before, "mean").broke} == {True}
 
 
@@ -526,22 +571,21 @@ def test_a_few_scenarios_that_fell_far_get_a_next_step() -> None:
 @pytest.mark.parametrize("score", [0.0, 1.0])
 def test_intervals_of_scores_end_where_scores_do(score: float) -> None:
     found = only(judged(side([[0.0]] * 4 + [[0.9]]), side([[1.0]] * 5), "mean"))
-    assert found.low == -1.0
+    assert found.low is None
     assert found.high is not None
     assert -1 < found.high < 0
     back = only(judged(side([[1.0]] * 5), side([[0.0]] * 4 + [[0.9]]), "mean"))
-    assert (back.low, back.high) == (-found.high, 1.0)
+    assert back.high is not None
+    assert 0.98 < back.high <= 1
     floored = only(judged(side([[score]] * 4 + [[0.4 + score / 5]]), None, "--bench-min-score 0.1"))
-    assert (floored.low == 0.0) if score == 0 else (floored.high == 1.0)
     assert floored.low is not None
     assert floored.high is not None
     assert 0 <= floored.low < floored.high <= 1
-    mixed = side([[0.0, 0.0], *BAD[1:]])  # not throws of a coin, for which it is 0.39..0.78
-    assert "0.60 (95 % interval 0.36..0.84)" in judged(mixed, None, "--bench-min-score 0.5").why
     # What is spent has no such ends.
     slow = of(*(cell(n, [1], seconds=(10.0 * n,)) for n in range(6)))
     fast = of(*(cell(n, [1], seconds=(1.0,)) for n in range(6)))
-    assert only(judged(slow, fast, "duration")).high > 1  # type: ignore[operator]
+    found = only(judged(slow, fast, "duration"))
+    assert (found.high, found.change) == (None, 24.0)
 
 
 # Floors and validity
@@ -550,9 +594,9 @@ def test_intervals_of_scores_end_where_scores_do(score: float) -> None:
 @pytest.mark.parametrize(
     ("rule", "verdict", "says"),
     [
-        ("--bench-min-score 0.6", OK, "mean 0.60 (95 % interval 0.39..0.78) is not below 0.6"),
-        ("--bench-min-score 0.61", REGRESSED, "mean 0.60 (95 % interval 0.39..0.78) is below 0.61"),
-        ("--bench-min-pass-rate b=0.7", REGRESSED, "pass rate 0.60 (95 % interval 0.39..0.78) is below 0.7"),
+        ("--bench-min-score 0.6", OK, "mean 0.60 (95 % interval 0.36..0.81) is not below 0.6"),
+        ("--bench-min-score 0.61", REGRESSED, "mean 0.60 (95 % interval 0.36..0.81) is below 0.61"),
+        ("--bench-min-pass-rate b=0.7", REGRESSED, "pass rate 0.60 (95 % interval 0.36..0.81) is below 0.7"),
         ("--bench-min-score a:*=0.7", REGRESSED, "is below 0.7"),
         ("--bench-min-score other=0.7", INVALID, "it matches nothing in this job"),
         ("--bench-min-samples 20", OK, "20 scenarios with a score"),
@@ -815,3 +859,25 @@ def test_a_gate_keeps_its_default_rule_when_it_is_judged_again() -> None:
     assert [(rule.text, rule.default) for rule in again.rules] == [("mean:any", True)]
     said = gate_config({"fail_on_regression": ["mean:any"]}, asked=DEFAULT)
     assert [(rule.text, rule.default) for rule in said.rules] == [("mean:any", False)]
+
+
+def test_a_likely_cluster_is_named() -> None:
+    def of_six(shared: bool, **more: Any) -> tuple[Side, Side]:
+        """Six repositories of five scenarios, whose scores rise and fall by themselves or together."""
+        chance = random.Random(3)
+        luck = [chance.random() < 0.5 for _ in range(6)]
+        now = [[float(luck[n // 5]) if shared and n % 5 else float(chance.random() < 0.5)] for n in range(30)]
+        sides = (
+            of(*(cell(n, scores, tags=(f"repo-{n // 5}",), **more) for n, scores in enumerate(one)))
+            for one in (now, [[1.0]] * 30)
+        )
+        return tuple(sides)  # type: ignore[return-value]
+
+    notes = judged(*of_six(shared=True), "mean").notes
+    assert len(notes) == 1
+    assert notes[0].startswith(
+        "b, a:m: scenarios with the same tags change together (intraclass correlation 0."
+    )
+    assert "most of all repo-" in notes[0]
+    assert judged(*of_six(shared=False), "mean").notes == ()
+    assert judged(*of_six(shared=True, cluster="one"), "mean").notes == ()

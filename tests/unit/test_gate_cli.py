@@ -86,6 +86,20 @@ def test_places_of_grading_are_compared_and_may_have_to_be_fresh(
     )
 
 
+def test_a_baseline_whose_answers_were_read_by_another_rule_is_judged_with_a_note(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for job, reading in ((SECOND, {}), (THIRD, {"reading": "simple-evals"})):
+        signed = Signature(value=job, parts={"scenario": "x", **reading})
+        make_job(tmp_path, job, [ended("P", name, signature=signed) for name in "abc"])
+    gate = ("gate", THIRD, "--dir", tmp_path, "--ci", "off", "-o", "json")
+    assert run(*gate, "--baseline", f"job:{SECOND}") == 0
+    (note,) = json.loads(capsys.readouterr().out)["notes"]
+    assert note.endswith("by different rules: simple-evals now, that of an earlier version before")
+    assert run("compare", SECOND, THIRD, "--dir", tmp_path, "-o", "json") == 0
+    assert note in json.loads(capsys.readouterr().out)["notes"]
+
+
 def test_a_verdict_that_cannot_be_kept_stands_nevertheless(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from pytest_benchjobs.analysis.gate.judge import exit_status
@@ -167,3 +169,43 @@ def test_errors_that_cannot_hide_anything_are_left_out_as_ever() -> None:
 )
 def test_what_may_be_missing_is_written_like_the_scope_of_a_rule(text: str, fields: dict[str, str]) -> None:
     assert parse_absence(text) == Absence(text=text, **fields)
+
+
+def costs(known: int, *, reused: tuple[str, ...] = (), scenarios: int = 60) -> Side:
+    """Costs are known of the first scenarios alone."""
+    return of(
+        *(
+            cell(n, [1.0], costs=(0.5,) if n < known else (), reused=() if n < known else reused)
+            for n in range(scenarios)
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "rule", "more", "says"),
+    [
+        (side(GOOD, tags=("Critical",)), side(GOOD), "critical:any", {}, "no scenario has the tag critical"),
+        (side(GOOD), side(GOOD), "mean", {"noise": {"bb": 0.02}}, "matches nothing in this job, which has benchmarks b"),
+        (side([[1.0] * 3] * 30 + [[0.0]] * 30), side([[1.0] * 3] * 60), "pass@3", {}, "of only 30 of 60 scenarios"),
+        (costs(30), costs(60), "cost:20%", {}, "cost is known on both sides of only 30 of 60 scenarios; at most 5 %"),
+        (costs(60), costs(56), "cost:20%", {}, "on both sides of only 56 of 60 scenarios"),
+        (
+            of(cell(0, [1.0]), *(cell(n, [], known="skip") for n in range(1, 60))), SIXTY, "mean", {},
+            "59 scenarios are skipped as known failures (b/s001, b/s002, b/s003 and 56 more), more than remain",
+        ),
+        (
+            SIXTY, of(*(cell(n, [1.0] if n < 50 else [], errors=int(n >= 50)) for n in range(60))), "mean", {},
+            "mean is known on both sides of only 50 of 60 scenarios",
+        ),
+        (costs(57), costs(60), "cost:20%", {}, None),
+        (costs(10, reused=("job",)), costs(60), "cost:20%", {}, None),
+        (of(*(cell(n, [1.0] if n < 40 else [], known=None if n < 40 else "skip") for n in range(60))), SIXTY, "mean", {}, None),
+        (side(GOOD), side(GOOD), "mean", {"noise": {"b": 0.02}}, None),
+    ],
+)  # fmt: skip
+def test_a_rule_that_sees_too_little_is_invalid(
+    now: Side, before: Side, rule: str, more: dict[str, Any], says: str | None
+) -> None:
+    report = judged(now, before, rule, **more)
+    assert report.verdict is (OK if says is None else INVALID)
+    assert says is None or says in report.why

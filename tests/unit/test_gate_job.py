@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 from pathlib import Path
 from typing import Any
@@ -124,9 +125,10 @@ def test_what_is_said_afterwards_goes_before_what_was_asked() -> None:
         ({"allow_missing": ["agent="]}, "allow_missing: 'agent=': agent has no value"),
         ({"allow_missing": ["agent=a,agent=b"]}, "allow_missing: 'agent=a,agent=b': agent is given twice"),
         ({"min_samples": {"*": 1.5}}, "min_samples: '1.5' is not a number of scenarios"),
+        ({"anchor": "release"}, "anchor: it needs a baseline; name one with `baseline`"),
         ({"regress_warn": 2}, "regress_warn: '2' is not a number of points"),
         ({"noise": {"b": "-1pp"}}, "noise: '-1pp' is not a number of points"),
-        ({"policy": "x"}, "policy: 'x' is none of evidence, strict, point"),
+        ({"policy": "x"}, "policy: 'x' is none of evidence, shown, strict, point"),
     ],
 )  # fmt: skip
 def test_mistakes(values: dict[str, Any], message: str) -> None:
@@ -217,6 +219,29 @@ def test_of_a_job_of_two_agents_one_is_judged() -> None:
     judged = judge_job(record(planned=20), both, ASKED, baseline(TEN), at=AT, only="b")
     assert (judged.status, [one.agent for one in judged.report.rules]) == (10, ["b"])
     assert judge_job(record(planned=20), both[1:], ASKED, baseline(TEN), at=AT, only="b").status == 12
+
+
+def test_a_chain_of_small_drops_is_one_against_an_anchor() -> None:
+    def baseline(lost: int, name: str) -> Resolved:
+        scores: list[float | None] = [0.0] * lost + [1.0] * (40 - lost)
+        return Resolved(side(name, [(name, rows(scores))]))
+
+    now = rows([0.0] * 9 + [1.0] * 31)
+    config = gate_config(
+        {"baseline": "main", "anchor": "release", "fail_on_regression": ["mean:2pp"], "min_score": {"*": 0.1}}
+    )
+    main, release = baseline(8, "main"), baseline(0, "release")
+    alone = judge_job(record(planned=40), now, config.model_copy(update={"anchor": None}), main, at=AT)
+    assert (alone.report.verdict, alone.status) == ("inconclusive", 0)
+    both = judge_job(record(planned=40), now, config, dataclasses.replace(main, anchor=release), at=AT)
+    assert (both.report.verdict, both.status) == ("regressed", 10)
+    assert both.report.why.startswith(
+        "regressed: since release: mean 1.00 -> 0.78 (-22.5 pp, at 97.5 % no better"
+    )
+    texts = [rule.rule.text for rule in both.report.rules]
+    assert texts == ["mean:2pp", "--bench-min-score 0.1", "mean:2pp since release"]
+    assert {rule.rule.alpha for rule in both.report.rules if not rule.rule.floor} == {0.025}
+    assert gate_config({"baseline": "none"}, asked=config).anchor is None
 
 
 def test_what_was_taken_over_from_the_baseline_shows_no_change() -> None:

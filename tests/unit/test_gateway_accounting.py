@@ -6,18 +6,30 @@ import asyncio
 import json
 from collections.abc import Callable, Coroutine
 from typing import Any
+from unittest import mock
 
 import pytest
 
+from pytest_benchjobs.gateway import accounting
 from pytest_benchjobs.gateway.accounting import TrialState
 from pytest_benchjobs.gateway.budget import Doubt
-from pytest_benchjobs.gateway.client import SpendingLimits
+from pytest_benchjobs.gateway.client import SpendingLimits, Upstream
 from pytest_benchjobs.gateway.failures import Failure
 from pytest_benchjobs.gateway.job import Job
+from pytest_benchjobs.gateway.liveness import Line
 from pytest_benchjobs.gateway.tokens import Tokens
+from pytest_benchjobs.gateway.wires import Call, Kind
 from pytest_benchjobs.model.ending import Ending
+from pytest_benchjobs.model.endpoint import Endpoint
 
+from .clocks import Clock
 from .gateways import JOB
+
+LINE = Line(
+    Upstream(Endpoint(wire="openai", provider="openai", base_url="http://127.0.0.1:9/v1"), None),
+    Call("openai", Kind.CHAT, "POST", "/chat/completions"),
+    "m",
+)
 
 
 def _failure(ending: Ending, **more: Any) -> Failure:
@@ -66,7 +78,7 @@ async def test_a_limit_is_not_forgotten_because_another_call_went_well(
     state: TrialState, stops: list[str]
 ) -> None:
     state.failed(_failure(Ending.BUDGET))
-    state.succeeded()
+    state.succeeded(LINE)
     state.failed(_failure(Ending.REFUSED))
     await _grace()
     assert stops == ["stop"]
@@ -91,7 +103,7 @@ def test_as_long_as_a_call_is_under_way_it_may_go_well_unless_at_a_limit(ending:
 @pytest.mark.parametrize(
     ("limits", "model", "tokens", "words"),
     [
-        ({"max_cost_usd": 1.0}, "unheard-of", Tokens(input=1, output=1), "unheard-of has no (full) price"),
+        ({"max_cost_usd": 1.0}, "unheard-of", Tokens(input=1, output=1), "no price for unheard-of"),
         ({"max_cost_usd": 1.0}, "gpt-5.5", Tokens(), "does not say how many tokens"),
         ({"max_tokens": 10}, "gpt-5.5", Tokens(), "does not say how many tokens"),
         ({"max_tokens": 10}, "unheard-of", Tokens(input=1, output=1), None),
@@ -138,7 +150,11 @@ async def test_a_model_without_a_price_is_named_if_it_was_paid_for(
     state.answered("openai", "unheard-of", "gpt-5.5", some)
     state.answered("openai", "sometimes", "gpt-5.5", some)
     state.answered("openai", "sometimes", "other", some)
-    assert state.report()["unpriced"] == ["unheard-of", "sometimes"]
+    assert state.report()["unknown"] == {
+        "no price for unheard-of": 1,
+        "did not report what they used": 1,
+        "no price for sometimes": 1,
+    }
 
 
 def test_a_provider_has_to_make_up_for_the_tokens_of_a_call() -> None:
@@ -155,13 +171,18 @@ def test_a_provider_has_to_make_up_for_the_tokens_of_a_call() -> None:
 
 
 @in_a_loop
-async def test_the_longest_silence_is_told_until_a_call_is_answered(
+async def test_silence_adds_up_until_a_call_is_answered_but_not_that_of_calls_at_once(
     state: TrialState, stops: list[str]
 ) -> None:
-    for seconds in (3.14159, 7.26, 5.0):
-        state.gave_up(seconds)
-    assert state.report()["waited"] == 7.3
-    state.succeeded()
+    clock = Clock()
+    with mock.patch.object(accounting, "time", clock):
+        for seconds in (3.14159, 7.26, 5.0):
+            state.gave_up(seconds, LINE)
+        assert state.report()["waited"] == 7.3
+        clock.sleep(4)
+        state.gave_up(3, LINE)
+    assert state.report()["waited"] == 10.3
+    state.succeeded(LINE)
     assert state.report()["waited"] == 0
 
 
@@ -172,7 +193,7 @@ async def test_a_call_that_goes_well_after_the_grace_prevents_it_too(
     state.spending.running = 1
     state.failed(_failure(Ending.ENDPOINT_DOWN))
     await _grace()
-    state.succeeded()
+    state.succeeded(LINE)
     state.spending.running = 0
     state.consider_stopping()
     assert not stops
@@ -218,7 +239,11 @@ def test_what_an_earlier_try_or_turn_left_is_carried_on(more: dict[str, Any], ca
         second.answered("openai", "a", None, Tokens(input=1, output=1))
         second.refused("c")
         report = second.report()
-        assert (report["models"], report["refused"], report["unpriced"]) == ({"a": 2}, ["b", "c"], ["a"])
+        assert (report["models"], report["refused"], report["unknown"]) == (
+            {"a": 2},
+            ["b", "c"],
+            {"no price for a": 2},
+        )
         assert report["usage"]["calls"] == 2
 
     asyncio.run(run())

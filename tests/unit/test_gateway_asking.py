@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, cast
 
@@ -184,26 +186,72 @@ def test_pauses_double_until_patience_is_used_up(clock: Clock, says: Sent | Fail
     assert len(script.asked) == 13
 
 
-def test_an_endpoint_that_wants_a_pause_gets_it_from_all_and_no_longer_than_anybody_waits(
+def test_an_endpoint_that_wants_a_pause_gets_it_from_all_whose_patience_does_not_run_meanwhile(
     clock: Clock,
 ) -> None:
     async def ask() -> None:
-        job = Job({**JOB, "patience": 60})
-        job.rates._rates["openai"] = Rate(None, None, clock.monotonic)
+        job = Job({**JOB, "patience": 10})
+        rate = job.rates._rates["openai"] = Rate(None, None, clock.monotonic)
         refuses = Script(clock, Sent(429, headers={"Retry-After": "7200"}))
         await asking(refuses, job).answer(b"{}", patient=True)
-        assert clock.slept == [60]
-        job.rates.of("openai").pause(50)
-        answers = Script(clock, Sent(200, GOOD))
-        await asking(answers, job).answer(b"{}", patient=True)
-        assert clock.slept == [60, 50]
-        job.rates.of("openai").pause(90)
-        await asking(answers, job).answer(b"{}", patient=True)
-        assert clock.slept == [60, 50, 60]
-        await asking(answers, job).answer(b"{}", patient=False)
-        assert clock.slept == [60, 50, 60]
+        assert clock.slept == [10]
+        rate.pause(3600)
+        recovers = Script(clock, Sent(529), Sent(429, headers={"Retry-After": "1.5"}), Sent(200, GOOD))
+        one = asking(recovers, job)
+        assert (await one.answer(b"{}", patient=True)).failure is None
+        assert clock.slept == [10, 3600, 0.25, 1.5]
+        assert one.kept() == 0
+        rate.pause(90)
+        await asking(Script(clock, Sent(200, GOOD)), job).answer(b"{}", patient=False)
+        assert clock.slept == [10, 3600, 0.25, 1.5, 90]
 
     run(clock, ask)
+
+
+def test_how_long_a_call_was_kept_back_is_known_when_it_is_given_up(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def given_up(seconds: float) -> None:
+        await clock.sleep(7)
+        raise asyncio.CancelledError
+
+    async def ask() -> None:
+        job = Job(JOB)
+        rate = job.rates._rates["openai"] = Rate(None, None, clock.monotonic)
+        rate.pause(90)
+        one = asking(Script(clock, Sent(200, GOOD)), job)
+        monkeypatch.setattr(upstream.asyncio, "sleep", given_up)
+        with pytest.raises(asyncio.CancelledError):
+            await one.answer(b"{}", patient=True)
+        assert (one.kept(), one.failure) == (7, None)
+
+    run(clock, ask)
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "body"),
+    [
+        (429, {"Retry-After": "0"}, b"{}"),
+        (429, {"Retry-After": "-1"}, b"{}"),
+        (503, {"Retry-After": "0.0"}, b"{}"),
+        (429, {"Retry-After": "Thu, 01 Jan 1970 00:00:00 GMT"}, b"{}"),
+        (429, {"Retry-After-Ms": "0"}, b"{}"),
+        (429, {}, b'{"error": {"details": [{"retryDelay": "0s"}]}}'),
+        (429, {}, b'{"error": {"details": [{"retryDelay": "0.000001s"}]}}'),
+    ],
+)
+def test_no_endpoint_gets_a_flood_of_calls_whatever_it_tells(
+    clock: Clock, status: int, headers: dict[str, str], body: bytes
+) -> None:
+    script = Script(clock, Sent(status, body, headers=headers))
+
+    async def ask() -> None:
+        job = Job({**JOB, "patience": 5})
+        job.rates._rates["openai"] = Rate(None, None, clock.monotonic)
+        await asking(script, job).answer(b"{}", patient=True)
+
+    run(clock, ask)
+    assert clock.slept == [0.25, 0.5, 1, 1, 1, 1, 0.25]
 
 
 def test_who_waits_for_its_turn_has_its_patience_left(clock: Clock) -> None:
@@ -216,11 +264,11 @@ def test_who_waits_for_its_turn_has_its_patience_left(clock: Clock) -> None:
         assert clock.slept == []
         one = asking(Script(clock, Sent(503), Sent(200, GOOD)), job)
         await one.answer(b"{}", patient=True)
-        assert clock.slept == pytest.approx([0.25, 59.75, 0])
+        assert clock.slept == pytest.approx([0.25, 59.75])
         other = asking(Script(clock, Sent(503), Sent(200, GOOD)), job)
         answer = await other.answer(b"{}", patient=True)
         assert answer.failure is None
-        assert clock.slept[3:] == pytest.approx([60, 0.25, 59.75, 0])
+        assert clock.slept[2:] == pytest.approx([60, 0.25, 59.75])
 
     run(clock, ask)
 
@@ -284,12 +332,66 @@ def test_the_key_is_in_nothing_that_is_passed_on(clock: Clock) -> None:
     for status in (200, 400):
         answer, _, _ = answer_to(clock, Sent(status, quoting))
         assert whole(answer) == (quoting.replace(KEY.encode(), hidden), None)
-    for sent in (
-        Sent(200, b"data: ", KEY.encode(), headers=STREAM),
-        Sent(200, b'{"x": ', KEY.encode(), broken=aiohttp.ClientPayloadError("short")),
-    ):
-        answer, _, _ = answer_to(clock, sent)
-        assert whole(answer)[0].endswith(hidden)
+    broken = Sent(200, b'{"x": ', KEY.encode(), broken=aiohttp.ClientPayloadError("short"))
+    assert whole(answer_to(clock, broken)[0])[0].endswith(hidden)
+    answer, _, _ = answer_to(
+        clock, Sent(200, b'data: {"error": {"code": 502, "message": "%b"}}\n\n' % KEY.encode())
+    )
+    assert answer.failure is not None
+    assert KEY not in answer.failure.message + str(whole(answer))
+    event = f"data: {KEY[:5]} {KEY}{KEY} {KEY[:9]}".encode()
+    for at in range(1, len(event)):
+        for pieces in ((event[:at], event[at:]), (event[:at], event[at : at + 1], event[at + 1 :])):
+            answer, _, _ = answer_to(clock, Sent(200, *pieces, headers=STREAM))
+            assert whole(answer) == (event.replace(KEY.encode(), hidden), None)
+
+
+_64 = {
+    shift: base64.b64encode(b"\0" * shift + KEY.encode() + b"\0" * 3)[
+        -(-shift * 8 // 6) : (shift + len(KEY)) * 8 // 6
+    ]
+    for shift in range(3)
+}
+FORMS = {
+    "plain": KEY.encode(),
+    **{f"base64 after {shift}": form for shift, form in _64.items()},
+    "percent": KEY.replace("-", "%2D").encode(),
+    "percent all": b"".join(b"%%%02x" % byte for byte in KEY.encode()),
+    "JSON all": "".join(f"\\u{ord(char):04x}" for char in KEY).encode(),
+    "JSON some": KEY.replace("-", "\\u002D").encode(),
+    "JSON in JSON": KEY.replace("s", "\\\\u0073").encode(),
+    "HTML": KEY.replace("-", "&#45;").replace("A", "&#x41;").encode(),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_errors_and_headers_have_the_key_in_no_form(form: str, clock: Clock) -> None:
+    said = FORMS[form]
+    headers = {"X-Debug": f"a {said.decode()} b", "X-Other": "c"}
+    answer, _, _ = answer_to(clock, Sent(400, b"<" + said[:5], said[5:] + b">", headers=headers))
+    assert whole(answer)[0] == b"<" + b"*" * len(said) + b">"
+    assert answer.failure is not None
+    assert "*****" in answer.failure.message
+    rubbish, _, _ = answer_to(clock, Sent(200, b"<html>" + said))
+    assert rubbish.failure is not None
+    assert rubbish.failure.message.endswith(f"<html>{'*' * len(said)}")
+    for one in (answer, answer_to(clock, Sent(200, GOOD, headers=headers))[0]):
+        assert [name for name in one.headers if name.startswith("x-")] == ["x-other"]
+
+
+WORDS = ("EMPTY", "none", "dummy", "ollama", "lm-studio", "sk-1234", "token-abc123", "not-needed", "x9#")
+
+
+@pytest.mark.parametrize("key", [*WORDS, "my-local-test-server-key", "sk-0a1b2c3d4e5f"])
+def test_what_a_model_says_stays_unless_it_is_a_whole_long_and_random_key(key: str, clock: Clock) -> None:
+    words = f"the list is {key}; none of {key}s".encode()
+    said = json.dumps({"choices": [{"message": {"content": words.decode()}}]}).encode()
+    assert whole(answer_to(clock, Sent(200, said), key=key)[0])[0] == said
+    for at in range(len(words)):
+        answer, _, _ = answer_to(clock, Sent(200, words[:at] or b"d", words[at:], headers=STREAM), key=key)
+        assert whole(answer)[0].endswith(words)
+    answer, _, _ = answer_to(clock, Sent(400, words, headers={"X-A": key}), key=key)
+    assert (whole(answer)[0] == words, "x-a" in answer.headers) == ((key in WORDS,) * 2)
 
 
 @pytest.mark.parametrize(
@@ -317,8 +419,9 @@ def test_an_answer_is_read_up_to_the_longest_there_is(
 
 def test_of_an_error_as_much_is_read_as_anybody_needs(clock: Clock) -> None:
     block = b"x" * (1 << 19)
-    sent = Sent(400, block, block, b"never")
+    sent = Sent(400, block, block, block, b"never")
     answer, _, _ = answer_to(clock, sent)
-    assert (sent.read, answer.length) == (2, 1 << 20)
+    # The rest of a key may follow.
+    assert (sent.read, answer.length) == (3, 1 << 20)
     answer, _, _ = answer_to(clock, Sent(400, block + b"y", block + b"z"))
     assert whole(answer)[0] == (block + b"y" + block)[: 1 << 20]

@@ -228,21 +228,30 @@ def test_a_turn_within_a_try_carries_what_its_try_did() -> None:
 
 
 @pytest.mark.parametrize(
-    ("job", "trial", "carries", "ending"),
+    ("job", "trial", "carries", "doubt", "ending"),
     [
-        ({"max_calls": 1}, {}, False, Ending.BUDGET),
-        ({"max_calls": 1}, {"max_calls": 1}, False, Ending.BUDGET),
-        ({}, {"max_calls": 1}, False, Ending.TRIAL_LIMIT),
-        ({}, {"max_calls": 1}, True, Ending.BUDGET),
+        ({"max_calls": 1}, {}, False, {}, Ending.BUDGET),
+        ({"max_calls": 1}, {"max_calls": 1}, False, {}, Ending.BUDGET),
+        ({}, {"max_calls": 1}, False, {}, Ending.TRIAL_LIMIT),
+        ({}, {"max_calls": 1}, True, {}, Ending.BUDGET),
+        # What an endpoint broke off may have used more than the trial may.
+        ({}, {"max_cost_usd": 1}, False, {"broken_off": True}, Ending.BUDGET),
+        ({}, {"max_tokens": 1000}, False, {"broken_off": True}, Ending.BUDGET),
+        ({}, {"max_cost_usd": 1}, False, {"broken_off": False}, Ending.TRIAL_LIMIT),
+        ({}, {"max_cost_usd": 0.5}, False, {"broken_off": True}, Ending.TRIAL_LIMIT),
+        ({}, {"max_calls": 2, "max_cost_usd": 1}, False, {"broken_off": True}, Ending.TRIAL_LIMIT),
     ],
 )
 def test_a_limit_is_the_jobs_first_and_the_agents_doing_only_within_one_try(
-    job: dict[str, Any], trial: dict[str, Any], carries: bool, ending: Ending
+    job: dict[str, Any], trial: dict[str, Any], carries: bool, doubt: dict[str, bool], ending: Ending
 ) -> None:
     async def scenario() -> None:
         whole, one = Spending("job", SpendingLimits(**job)), _trial(**trial)
         for spending in (whole, one):
             spending.add(CALL, 0.5)
+            if doubt:
+                spending.add(Tokens(), None, Doubt(1, 2000, 1.28), **doubt)
+        one.carry(one.carried(), within_try=True)
         one.carries = carries
         turned_away = await Turnstile(whole).enter(one)
         assert turned_away is not None

@@ -104,7 +104,7 @@ def test_each_wire_reaches_its_endpoint_with_the_real_key_only(
         input_tokens=1000, output_tokens=100, cached_tokens=10, calls=1, cost_usd=cost, source="gateway"
     )
     assert report.models == {"m-1": 1}
-    assert (report.ending, report.message, report.unpriced, report.job_stopped) == (None, None, (), None)
+    assert (report.ending, report.message, report.unknown, report.job_stopped) == (None, None, {}, None)
 
 
 def test_a_stream_arrives_while_it_is_made_byte_for_byte(gateway: Gateway, model: Model) -> None:
@@ -249,7 +249,10 @@ def test_a_client_that_hangs_up_ends_the_call_of_the_endpoint(gateway: Gateway, 
 
 def test_an_agent_may_hang_up_as_soon_as_it_has_read_the_last_event(gateway: Gateway, model: Model) -> None:
     gone = threading.Event()
-    usage = {"type": "message_start", "message": {"model": "m-1", "usage": {"input_tokens": 1000}}}
+    usage = {
+        "type": "message_start",
+        "message": {"model": "m-1", "usage": {"input_tokens": 1000, "output_tokens": 0}},
+    }
 
     def open_ended(handler: Any) -> None:
         handler.wfile.write(STREAM_HEAD)
@@ -266,7 +269,7 @@ def test_an_agent_may_hang_up_as_soon_as_it_has_read_the_last_event(gateway: Gat
                 pass
         assert gone.wait(20)
         report = one.route.close()
-    assert report.usage == Usage(input_tokens=1000, calls=1, cost_usd=0.01, source="gateway")
+    assert report.usage == Usage(input_tokens=1000, output_tokens=0, calls=1, cost_usd=0.01, source="gateway")
     assert report.ending is None
 
 

@@ -337,7 +337,7 @@ def test_a_wrong_table_of_prices_is_refused_before_anything_is_started(tmp_path:
     (tmp_path / "prices.toml").write_text("nonsense = 1\n")
     with (
         mock.patch.object(client, "_process") as started,
-        pytest.raises(InputError, match=r"prices\.toml:1: `nonsense` is not known"),
+        pytest.raises(InputError, match=r"prices\.toml:1: nonsense: unknown key"),
     ):
         Gateway.start(GatewaySettings(prices=tmp_path / "prices.toml"))
     started.assert_not_called()

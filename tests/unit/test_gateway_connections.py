@@ -334,9 +334,10 @@ def test_it_is_asked_again_once(tmp_path: Path, lines: Lines) -> None:
         at_once(one, lines, 3)
         lines.says = [drop, drop]
         assert one.chat("m-2").status == 502
+        used = [*lines.lines]
         report = one.route.close()
-    assert lines.lines[-1] == 3
-    assert len(lines.lines) == 5
+    assert used[-1] == 3
+    assert len(used) == 5
     assert (report.usage.calls, report.unfinished, report.ending) == (3, 0, Ending.ENDPOINT_DOWN)
 
 
@@ -350,8 +351,9 @@ def test_what_an_endpoint_has_begun_to_answer_is_not_asked_again(tmp_path: Path,
         lines.says = [half]
         with contextlib.suppress(Exception):
             one.chat("m-2")
+        used = [*lines.lines]
         report = one.route.close()
-    assert lines.lines == [0, 0]
+    assert used == [0, 0]
     assert (report.usage.calls, report.unfinished, report.usage.cost_usd) == (2, 1, None)
 
 
@@ -369,8 +371,9 @@ def test_what_ends_in_the_beginning_of_its_answer_is_counted_and_not_asked_again
             ask(one, "m-1")
         lines.says = [begin]
         assert one.chat("m-2").status == 502
+        used = [*lines.lines]
         report = one.route.close()
-    assert lines.lines == [0] * (1 + kept)
+    assert used == [0] * (1 + kept)
     assert (report.usage.calls, report.unfinished, report.usage.cost_usd) == (1 + kept, 1, None)
 
 

@@ -269,18 +269,33 @@ def test_an_error_within_a_stream_is_how_it_ended_and_a_quota_stops_the_agent(
     assert (report.ending, report.message) == (ending, "busy")
 
 
+PAY = Said(402, b'{"error": {"message": "pay", "code": "insufficient_quota"}}')
+
+
 def test_a_hard_quota_ends_the_job_for_that_provider(tmp_path: Path, model: Model) -> None:
-    model.says(Said(429, b'{"error": {"message": "pay", "code": "insufficient_quota"}}'), chat_answer())
+    model.says(PAY, PAY, chat_answer())  # the second to the gateway's own call, which confirms it
     with running(tmp_path) as gateway, agent(gateway, model) as one, agent(gateway, model, "other") as other:
-        assert one.chat().status == 429
+        assert one.chat().status == 402
         wait_until(one.route.stop_asked)
         assert other.chat().status == 402
         assert other.call("/anthropic/v1/messages", {"model": "m-1"}).status == 200
         first, second = one.route.close(), other.route.close()
-    assert (first.ending, first.message, first.job_stopped) == (Ending.QUOTA, "429: pay", Ending.QUOTA)
+    assert (first.ending, first.message, first.job_stopped) == (Ending.QUOTA, "402: pay", Ending.QUOTA)
     assert (second.ending, second.job_stopped) == (Ending.QUOTA, Ending.QUOTA)
-    assert second.job_message == "the quota of openai is used up: 429: pay"
-    assert len(model.asked) == 2
+    assert second.job_message == "the quota of openai is used up: 402: pay"
+    assert len(model.asked) == 3
+
+
+def test_a_quota_that_suffices_for_others_is_no_end_of_the_job(tmp_path: Path, model: Model) -> None:
+    model.says(PAY, chat_answer(), chat_answer())
+    with running(tmp_path) as gateway, agent(gateway, model) as one, agent(gateway, model, "other") as other:
+        assert one.chat(max_tokens=10**9).status == 402
+        assert other.chat().status == 200
+        first, second = one.route.close(), other.route.close()
+    assert (first.ending, first.answered, first.job_stopped) == (Ending.ENDPOINT_DOWN, 0, None)
+    assert (second.ending, second.job_stopped) == (None, None)
+    own = model.asked[1].json
+    assert own == {"model": "m-1", "messages": [{"role": "user", "content": "Say OK."}], "max_tokens": 16}
 
 
 @pytest.mark.parametrize(

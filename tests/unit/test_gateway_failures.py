@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import email.utils
 import json
+import socket
 import ssl
 from typing import Any
+from unittest import mock
 
 import aiohttp
 import pytest
+from aiohttp.http_exceptions import ContentEncodingError
 
-from pytest_benchjobs.gateway.failures import of_connection, of_event, of_response
+from pytest_benchjobs.gateway.failures import first_event, of_connection, of_content, of_event, of_response
 from pytest_benchjobs.model.ending import Ending
 
 NOW = 1_800_000_000.0
@@ -57,6 +60,7 @@ def _google(code: int, status: str, message: str, **details: Any) -> dict[str, A
         (429, _google(429, "RESOURCE_EXHAUSTED", "quota", violations=[{"quotaId": "GenerateRequestsPerDayPerProject"}]), Ending.QUOTA, False),
         (503, _google(503, "UNAVAILABLE", "overloaded"), Ending.ENDPOINT_DOWN, True),
         (408, {}, Ending.ENDPOINT_DOWN, True),
+        (409, {}, Ending.ENDPOINT_DOWN, True),
         (301, {}, Ending.ENDPOINT_DOWN, False),
     ],
 )  # fmt: skip
@@ -115,10 +119,53 @@ def test_whatever_it_says_is_one_short_line(body: bytes, words: str) -> None:
         ({"code": "insufficient_quota", "message": "pay"}, Ending.QUOTA),
         ({"type": "invalid_request_error", "message": "no"}, Ending.REFUSED),
         ({"nothing": "known"}, Ending.ENDPOINT_DOWN),
+        ({"code": 429, "message": "slow"}, Ending.RATE_LIMITED),
+        ({"code": 402, "message": "pay"}, Ending.QUOTA),
+        ({"code": 502, "message": "upstream"}, Ending.ENDPOINT_DOWN),
+        ({"code": 400, "message": "no"}, Ending.REFUSED),
+        ({"code": 7, "message": "?"}, Ending.ENDPOINT_DOWN),
     ],
 )
 def test_an_error_within_an_answer(error: dict[str, Any], ending: Ending) -> None:
     assert of_event(error, NOW).ending is ending
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "ending", "again"),
+    [
+        (b'{"error": {"code": 502, "message": "m"}}', 502, Ending.ENDPOINT_DOWN, True),
+        (b'{"error": {"code": 429}, "choices": []}', 429, Ending.RATE_LIMITED, True),
+        (b'{"error": {"code": 402}}', 402, Ending.QUOTA, False),
+        (b'{"error": {"code": 400}}', 400, Ending.REFUSED, False),
+        (b'{"type": "error", "error": {"type": "rate_limit_error"}}', 429, Ending.RATE_LIMITED, True),
+        (b'{"type": "error", "error": {"type": "invalid_request_error"}}', 400, Ending.REFUSED, False),
+        (b'{"error": {"code": 200, "message": "m"}}', 502, Ending.ENDPOINT_DOWN, True),
+    ],
+)
+def test_an_error_in_the_place_of_an_answer(content: bytes, status: int, ending: Ending, again: bool) -> None:
+    found = of_content(content, NOW)
+    assert found is not None
+    assert (found[0], found[1].ending, found[1].again) == (status, ending, again)
+    for event in (b"data: %b\n\ndata: more", b"event: error\r\ndata: %b\r\n\r\n", b": ping\ndata:%b\r\r"):
+        assert of_content(first_event(event % content), NOW) == found
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"error": null, "choices": []}',
+        b'{"error": {}, "choices": []}',
+        b'{"error": {"code": 502}, "choices": [{}]}',
+        b'{"output": [{"type": "message"}], "error": {"code": 1}}',
+        b'{"choices": [{"message": {"content": "an \\"error\\""}}]}',
+        b'["error"]',
+        b'"error"',
+        b'{"error": {"code": 502}',
+    ],
+)
+def test_an_answer_that_speaks_of_an_error_is_an_answer(content: bytes) -> None:
+    assert of_content(content, NOW) is None
+    assert first_event(b"data: " + content) == b""  # it is not whole
 
 
 def test_no_answer_is_worth_another_try() -> None:
@@ -131,3 +178,9 @@ def test_no_answer_is_worth_another_try() -> None:
 def test_an_address_that_is_none_and_a_certificate_that_is_wrong_are_not() -> None:
     assert not of_connection(aiohttp.InvalidURL("htp:/x")).again
     assert not of_connection(ssl.SSLCertVerificationError("self-signed")).again
+    for number, again in ((socket.EAI_NONAME, False), (socket.EAI_AGAIN, True)):
+        nobody = aiohttp.ClientConnectorError(mock.Mock(), socket.gaierror(number, "no name"))
+        assert of_connection(nobody).again is again
+    packed = aiohttp.ClientPayloadError("400")
+    packed.__cause__ = ContentEncodingError("zstd")
+    assert not of_connection(packed).again

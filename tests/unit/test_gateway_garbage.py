@@ -25,6 +25,7 @@ STREAM = {"model": "m-1", "messages": [], "stream": True}
 WORDS = {"model": "m-1", "choices": [{"index": 0, "delta": {"content": "hel"}}]}
 BROKEN = (http.client.IncompleteRead, ConnectionError)
 CHAT = "/openai/v1/chat/completions"
+GOOGLE = "/google/v1beta/models/m-1:streamGenerateContent?alt=sse"
 
 
 @pytest.fixture(scope="module")
@@ -69,8 +70,15 @@ def test_rubbish_is_the_endpoints_fault_and_may_pass(
     model.says(GARBAGE[what], GARBAGE[what], chat_answer())
     with agent(patient, model) as one:
         assert one.chat(stream=stream).json["choices"]
-        assert one.route.close().ending is None
+        report = one.route.close()
+    assert report.ending is None
     assert len(model.asked) == 3
+    # What a model may have made may have been charged for.
+    perhaps = 2 if what == "half of a JSON" else 0
+    assert report.usage.calls == 1 + perhaps
+    assert report.unknown == ({"had an answer that was no good": 2} if perhaps else {})
+    assert report.usage.cost_usd == (None if perhaps else pytest.approx(0.02))
+    assert report.at_most == pytest.approx(0.02) or perhaps
 
 
 @pytest.mark.parametrize("what", GARBAGE)
@@ -83,6 +91,51 @@ def test_rubbish_that_does_not_pass_is_told_as_an_error(gateway: Gateway, model:
         wait_until(one.route.stop_asked)
         report = one.route.close()
     assert (report.ending, (report.message or "")[:8]) == (Ending.ENDPOINT_DOWN, "200, but")
+
+
+def test_an_answer_with_a_wrong_byte_is_one(gateway: Gateway, model: Model) -> None:
+    said = chat_answer()
+    model.says(said._replace(body=said.body.replace(b"hello", b"h\xffllo")))
+    with agent(gateway, model) as one:
+        assert "h\ufffdllo" in one.chat().json["choices"][0]["message"]["content"]
+        report = one.route.close()
+    assert (report.ending, report.usage.calls, report.usage.cost_usd) == (None, 1, pytest.approx(0.02))
+
+
+ERROR = {"error": {"code": 503, "message": "busy", "type": "server_error"}}
+FAILED = {"type": "response.failed", "response": {"model": "m-1", "usage": None, "error": ERROR["error"]}}
+FILTERED = {"model": "m-1", "choices": [{"delta": {}, "finish_reason": "content_filter"}]}
+UNANSWERED = {
+    "an error within a stream": (CHAT, events(WORDS, ERROR)),
+    "a response that failed": ("/openai/v1/responses", events({"type": "response.created"}, FAILED)),
+    "an error of Anthropic's": (
+        "/anthropic/v1/messages",
+        events({"type": "ping"}, {"type": "error", **ERROR}),
+    ),
+    "an error of Google's": (GOOGLE, events({"candidates": [{"content": {}}], "modelVersion": "m-1"}, ERROR)),
+    "a refusal without usage": (CHAT, events(WORDS, FILTERED, b"[DONE]")),
+    "a stream that is cut off": (CHAT, events(WORDS)),
+    "an error in one piece": (CHAT, ()),
+}
+
+
+@pytest.mark.parametrize("limits", [{"max_cost_usd": 14}, {"max_tokens": 130_000}, {}])
+@pytest.mark.parametrize("what", UNANSWERED)
+def test_what_ended_with_an_error_is_neither_free_nor_the_end_of_a_trial(
+    gateway: Gateway, model: Model, what: str, limits: dict[str, Any]
+) -> None:
+    path, chunks = UNANSWERED[what]
+    model.says(Said(200, b"", EVENTS, chunks=chunks) if chunks else Said(200, json.dumps(ERROR).encode()))
+    model.otherwise = chat_answer()
+    with agent(gateway, model, limits=limits) as one:
+        with contextlib.suppress(*BROKEN):
+            one.call(path, STREAM)
+        assert one.chat().status == 200
+        report = one.route.close()
+    # No more than 128,000 tokens came back, at 100 USD for a million; and fewer if the endpoint has ended.
+    assert (report.ending, report.usage.calls, report.usage.cost_usd) == (None, len(model.asked), None)
+    assert (12.82 if "cut off" in what else 0.0201) < (report.at_most or 0) < 12.85
+    assert report.unfinished == 1
 
 
 def test_an_answer_without_a_word_in_it_is_counted_and_no_answer(gateway: Gateway, model: Model) -> None:

@@ -619,11 +619,11 @@ def test_usage_is_asked_for_whatever_a_server_takes_for_true(
     assert model.asked[0].json["stream_options"]["include_usage"] is True
 
 
-_DEAR = [{"service_tier": "priority"}, {"speed": "fast"}, {"serviceTier": "PRIORITY"}]
+_DEAR = [{"service_tier": "scale"}, {"speed": "hasty"}, {"serviceTier": "SCALE"}]
 
 
 @pytest.mark.parametrize("dear", _DEAR)
-def test_a_dearer_rate_has_no_price_of_the_standard_one(
+def test_another_rate_has_no_price_of_the_standard_one(
     tmp_path: Path, model: Model, dear: dict[str, str]
 ) -> None:
     model.otherwise = chat_answer("gpt-5")
@@ -633,8 +633,9 @@ def test_a_dearer_rate_has_no_price_of_the_standard_one(
             report = one.route.close()
         assert report.usage.cost_usd is None
         assert len(report.models) == 2
-        assert report.unpriced == tuple(report.models)[1:]
-        assert report.unpriced[0] in ("gpt-5 (priority)", "gpt-5 (fast)")
+        _, other = report.models
+        assert other in ("gpt-5 (scale)", "gpt-5 (hasty)")
+        assert report.unknown == {f"no price for {other}": 1}
         with agent(gateway, model, terms={"models": ["gpt-5"]}, limits={"max_cost_usd": 5}) as one:
             assert [one.chat("gpt-5", **more).status for more in (dear, {})] == [402, 200]
             assert one.chat("gpt-5", **dear).status == 402

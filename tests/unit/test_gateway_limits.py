@@ -48,7 +48,7 @@ def test_a_model_without_a_price_is_not_called_where_cost_is_limited(gateway: Ga
         report = one.route.close()
     assert model.asked == []
     assert report.ending is Ending.BUDGET
-    assert "unheard-of has no (full) price" in (report.message or "")
+    assert "no price for unheard-of, so no cost limit" in (report.message or "")
     assert "--bench-prices" in (report.message or "")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from pytest_benchjobs.gateway import outgoing as module
 from pytest_benchjobs.gateway.allowed import Allowed
 from pytest_benchjobs.gateway.outgoing import Outgoing, Unsendable
 from pytest_benchjobs.gateway.prices import load_prices
+from pytest_benchjobs.gateway.tiers import rate, tiers
 from pytest_benchjobs.gateway.wires import recognise
 
 CHAT, MESSAGES, LIST = (
@@ -112,26 +114,35 @@ def test_the_most_a_call_can_cost_is_by_the_dearest_way_it_may_be_read(tmp_path:
         call = _outgoing(model=model, max_tokens=20, **options)
         sent = len(call.content)
         back = 50 if options else 10
-        tokens, cost = call.most("x", prices)
+        tokens, cost = call.most("x", prices, rate(call.tiers, {}))
         assert tokens == sent + 20
         assert cost == pytest.approx((sent * each + 20 * back) / 1e6)
     assert _outgoing(model="unheard-of").most("x", prices)[1] is None
+    call = _outgoing(max_tokens=5000)
+    for seconds, back in ((0.01, 500), (9.0, 5000), (math.inf, 5000)):
+        assert call.most("x", prices, seconds=seconds)[0] == len(call.content) + back
 
 
 @pytest.mark.parametrize(
-    ("body", "rate"),
+    ("body", "name"),
     [
         ({"service_tier": "priority"}, "priority"),
         ({"service_tier": "Priority"}, "priority"),
         ({"serviceTier": "fast"}, "fast"),
         ({"speed": "fast", "service_tier": "default"}, "fast"),
-        ({"service_tier": "flex"}, None),
+        ({"service_tier": "flex"}, "flex"),
+        ({"service_tier": "auto"}, None),
+        ({"speed": "fast", "inference_geo": "US"}, "fast, us"),
         ({"service_tier": 1}, None),
         ({}, None),
     ],
 )
-def test_a_dearer_rate_is_known_by_its_name(body: dict[str, Any], rate: str | None) -> None:
-    assert _outgoing(**body).rate == rate
+def test_another_rate_is_known_by_its_name(body: dict[str, Any], name: str | None) -> None:
+    assert rate(_outgoing(**body).tiers, {}) == name
+    assert rate(_outgoing(**body).tiers, tiers({"service_tier": "default", "speed": "standard"})) in (
+        None,
+        "us",
+    )
 
 
 @pytest.mark.parametrize(

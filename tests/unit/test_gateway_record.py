@@ -62,8 +62,11 @@ def test_a_replayed_trial_is_the_same_trial(tmp_path: Path, model: Model, record
         running(tmp_path, record=records, patience=0) as gateway,
         agent(gateway, model, "codex_m/count words/1") as one,
     ):
-        first, before = _conversation(one), one.route.close()
-    assert len(model.asked) == 8
+        first = _conversation(one)
+        assert len(model.asked) == 8
+        model.otherwise = Said(500, b"{}")  # to the gateway's own call
+        before = one.route.close()
+    assert len(model.asked) == 9
     files = sorted(str(path.relative_to(records)) for path in records.rglob("*.json"))
     assert [Path(name).name for name in files] == [f"{number:04}.json" for number in range(1, 8)]
     assert KEY not in "".join((records / name).read_text() for name in files)
@@ -75,7 +78,7 @@ def test_a_replayed_trial_is_the_same_trial(tmp_path: Path, model: Model, record
                 assert _conversation(one) == first
                 again = one.route.close()
             assert (again.usage, again.models, again.ending) == (before.usage, before.models, before.ending)
-    assert len(model.asked) == 8
+    assert len(model.asked) == 9
 
 
 def test_a_call_that_was_not_recorded_is_said(tmp_path: Path, model: Model, records: Path) -> None:
@@ -139,6 +142,16 @@ def test_secrets_of_the_job_are_not_recorded_wherever_they_are(
     assert "[redacted:PASSPHRASE]" in text
     assert secret not in text
     assert KEY not in text
+
+
+def test_a_key_is_not_recorded_however_it_is_escaped_and_a_word_is_no_key(tmp_path: Path) -> None:
+    body = rb'{"a": "sk\u002dreal\u002D%30123456789%2dA", "b": "the list is EMPTY, ollama"}'
+    secrets = {"a": KEY, "VLLM_API_KEY": "EMPTY", "OPENAI_COMPATIBLE_API_KEY": "ollama"}
+    recording = Recording(tmp_path, "t", secrets)
+    recording.write(recording.number(), "POST", "/p", body, Recorded(200, {}, (body,), None))
+    text = (tmp_path / "t" / "0001.json").read_text()
+    assert (text.count("[redacted:a]"), text.count("the list is EMPTY, ollama")) == (2, 2)
+    assert "0123" not in text
 
 
 def test_traffic_that_cannot_be_recorded_is_no_recording(tmp_path: Path, model: Model, records: Path) -> None:

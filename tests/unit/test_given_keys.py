@@ -37,3 +37,11 @@ def test_the_address_of_this_machine_is_where_the_gateway_goes() -> None:
 def test_one_address_is_not_for_two_providers() -> None:
     with pytest.raises(InputError, match="openai or of groq, not of both"):
         with_given_keys(COMMAND, ["OPENAI_API_KEY", "GROQ_API_KEY"], {})
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:99999/v1", "http://[::1/v1", "127.0.0.1:8/v1", "ftp://h/v1"]
+)
+def test_an_address_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(InputError, match=r"OPENAI_BASE_URL: .* is not a base URL"):
+        with_given_keys(COMMAND, ["OPENAI_API_KEY"], {"OPENAI_BASE_URL": url})

@@ -6,7 +6,7 @@ import ast
 import functools
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import grimp
@@ -20,6 +20,39 @@ PACKAGE_DIRECTORY = Path(pytest_benchjobs.__file__).parent
 ROOT = Path(__file__).parents[2]
 LARGEST_CIRCLE = 2
 LONGEST_FUNCTION = 80
+
+UNREDACTED = ("sandbox.", "scoring.", "trial.", "gateway.", "agents.completion", "agents.conversation")
+"""Where texts of sandboxes and endpoints are before they are redacted."""
+NO_TEXT_OF_OTHERS = {
+    # Lists, and a name of ours.
+    "sandbox.docker.build: re.sub('[^a-z0-9]+', '-', name.lower()).strip('-')[:60]",
+    "scoring.ast_grep: held[:100]",
+    "scoring.own_runner: ends[0][1][:_NAMES]",
+    "scoring.replies: found[:_CANDIDATES]",
+    "scoring.swebench.pro: failing[:_SHOWN]",
+    "scoring.swebench.verified: verdict.failing[:_SHOWN]",
+    "scoring.told: files[:_FILES]",
+    "trial.artifacts: good[:MATCH_LIMIT]",
+    "trial.artifacts: said[:_NOTES]",
+    "trial.variables: words[:_MOST_WORDS]",
+    "gateway.counts: said[:_MOST_VALUES]",
+    "gateway.record: _UNSAFE.sub('_', part).lstrip('.')[:_LONGEST_NAME]",
+    # Searched, and not shown.
+    "scoring.files: text[:_SEARCHED]",
+    "scoring.answers: text[:SEARCHED]",
+    "scoring.grids: text[-SEARCHED:]",
+    "scoring.replies: place.inside[:LONGEST]",
+    "scoring.values: text[:LONGEST + 1]",
+    # Redacted already.
+    "gateway.upstream: self._target.scrubber.error(bytes(content))[:_ERROR_LENGTH]",
+    # Of a compiler, which knows none.
+    "sandbox.program.compiling: said[:2000]",
+    # Programs by themselves, which know no secrets: what they print is cut shorter where it is read.
+    "scoring.bigcodebench.program.examine: f'{type(error).__name__}: {error}'[:_TRACE]",
+    "scoring.bigcodebench.program.examine: trace[-_TRACE:]",
+    "scoring.bigcodebench.program.pristine: str(test.id()).rsplit('.', 1)[-1][:NAME_LIMIT]",
+    "sandbox.docker.reaper: text[:500]",
+}
 
 Graph = Mapping[str, frozenset[str]]
 
@@ -47,6 +80,12 @@ def test_no_function_is_long() -> None:
     assert long == []
 
 
+def test_errors_of_a_call_of_pytest_are_made_in_one_place() -> None:
+    """There they are escaped and cut, as every `InputError` is."""
+    files = (PACKAGE_DIRECTORY / "plugin").glob("*.py")
+    assert [path.name for path in files if "pytest.UsageError(" in path.read_text("utf-8")] == ["options.py"]
+
+
 def test_every_file_that_the_page_of_architecture_names_is_there() -> None:
     page = (ROOT / "docs/architecture.md").read_text("utf-8")
     named = set(re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.(?:py|toml|md))`", page))
@@ -67,6 +106,53 @@ def test_the_page_of_architecture_and_the_layers_name_every_room() -> None:
     layers = [layer.replace(f"{PACKAGE}.", "").split(" | ") for layer in contracts[0]["layers"]]
     assert {room for layer in layers for room in layer} == rooms
     assert "\n".join(" · ".join(layer) for layer in layers) in page
+
+
+def test_texts_of_others_are_cut_in_one_place_which_knows_the_secrets() -> None:
+    found = {
+        f"{name}: {ast.unparse(cut)}"
+        for name, tree in sources().items()
+        if name.startswith(UNREDACTED)
+        for cut in _cuts(tree)
+    }
+    assert sorted(found - NO_TEXT_OF_OTHERS) == []
+    assert sorted(NO_TEXT_OF_OTHERS - found) == []
+
+
+def _cuts(tree: ast.Module) -> Iterator[ast.Subscript]:
+    """Slices that end or begin at a constant of at least 20; what has both ends is a piece of something."""
+    numbers = {
+        target.id: statement.value
+        for statement in tree.body
+        if isinstance(statement, ast.Assign)
+        for target in statement.targets
+        if isinstance(target, ast.Name)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and not _is_list(node.value):
+            ends = filter(None, (node.slice.lower, node.slice.upper))
+            if [abs(_number(end, numbers)) >= 20 for end in ends] == [True]:
+                yield node
+
+
+def _is_list(node: ast.expr) -> bool:
+    return isinstance(node, ast.List | ast.ListComp) or (
+        isinstance(node, ast.Call)
+        and ast.unparse(node.func).rpartition(".")[2] in ("list", "sorted", "tuple", "hexdigest")
+    )
+
+
+def _number(node: ast.expr, numbers: Mapping[str, ast.expr]) -> int:
+    """The number that an expression has by constants of its file, or 0."""
+    if isinstance(node, ast.Name):
+        imported = 20 if node.id.isupper() else 0
+        return _number(numbers[node.id], {}) if node.id in numbers else imported
+    if isinstance(node, ast.UnaryOp):
+        return _number(node.operand, numbers)
+    if isinstance(node, ast.BinOp):
+        return max(_number(node.left, numbers), _number(node.right, numbers))
+    value = node.value if isinstance(node, ast.Constant) else 0
+    return value if isinstance(value, int) else 0
 
 
 def lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:

@@ -62,7 +62,7 @@ class Engine:
 def _commit(image: ResolvedImage, environment: Environment) -> dict[str, Any]:
     engine: Any = Engine()
     spec = SandboxSpec(environment, {"job": "j", "trial": "t"}, "none", 60)
-    assert commit(engine, "c", "name", image, spec) == f"{KEPT}name"
+    assert commit(engine, "c", "name", image, spec, holes=True) == f"{KEPT}name"
     ((path, body, query),) = engine.posted
     assert (path, query["container"], query["tag"], query["pause"]) == ("/commit", "c", "name", "0")
     assert f"{query['repo']}:" == KEPT
@@ -82,8 +82,8 @@ def test_what_is_kept_has_no_value_of_the_scenarios_variables_and_no_owner() -> 
     assert variables == {"TOKEN": "", "LANG": "C", "PATH": DEFAULT_PATH}
     assert (body["User"], body["Entrypoint"], body["Cmd"]) == ("me", ["/entry"], ["sh"])
     labels = body["Labels"]
-    assert [labels[f"benchjobs.{key}"] for key in ("job", "trial", "owner", "host", "deadline", "kept")] == [
-        "j", "t", "", "", "", "1",
+    assert [labels[f"benchjobs.{key}"] for key in ("job", "trial", "owner", "host", "deadline", "kept", "holes")] == [
+        "j", "t", "", "", "", "1", "1",
     ]  # fmt: skip
     assert "secret" not in str(body)
     bare = _commit(ResolvedImage("i", RECORD, "/", "", (), {}), Environment(image="x"))
@@ -92,7 +92,8 @@ def test_what_is_kept_has_no_value_of_the_scenarios_variables_and_no_owner() -> 
     engine: Any = Engine(
         it={"Id": "sha256:2", "Config": {"Labels": labels, "User": "other", "WorkingDir": "/w"}}
     )
-    assert kept_image(engine, "it").record == RECORD
+    again = kept_image(engine, "it")
+    assert (again.record, again.holes) == (RECORD, True)
     found = environment_of(engine, "it")
     assert (found.memory, found.user, found.network, found.env) == (1 << 26, "me", "none", {})
 

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from pytest_benchjobs.model.errors import ResultsUnwritable
 from pytest_benchjobs.store.database import connect
 from pytest_benchjobs.store.filesystem import why_no_locks
+from pytest_benchjobs.system.keeping import side_by_side
 
 # What the C library of a process is given in place of its own: every lock is refused, as by NFS without a lock service.
 NO_LOCKS = r"""
@@ -33,6 +35,25 @@ static int refuse(int cmd, void *arg) {
 WRAP(fcntl)
 WRAP(fcntl64)
 """
+
+
+def test_who_is_to_be_alone_waits_until_the_others_have_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BENCHJOBS_CACHE", str(tmp_path))
+    order = []
+
+    def be_alone() -> None:
+        with side_by_side("tests", alone=True):
+            order.append("alone")
+
+    with side_by_side("tests", alone=False), side_by_side("tests", alone=False):
+        thread = threading.Thread(target=be_alone)
+        thread.start()
+        thread.join(0.1)
+        order.append("others")
+    thread.join()
+    assert order == ["others", "alone"]
 
 
 @pytest.mark.parametrize("readonly", [False, True])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pytest_benchjobs.model.errors import DiskFull, ResultsUnwritable
 from pytest_benchjobs.store.log import CappedLog
-from pytest_benchjobs.store.redact import Redactor, looks_secret
+from pytest_benchjobs.system.redact import Redactor, looks_secret
 
 from .examples import at_most
 
@@ -107,7 +107,7 @@ def test_redaction_does_not_depend_on_where_the_pieces_end(parts: list[bytes], c
 
 @given(st.text(min_size=6, max_size=40), st.text(max_size=5), st.text(max_size=5))
 def test_no_usual_form_of_a_secret_survives(secret: str, before: str, after: str) -> None:
-    redactor = Redactor({"KEY": secret}, patterns=())
+    redactor = Redactor({"PASSWORD": secret}, patterns=())
     whole = secret.encode()
     for form in (
         secret,
@@ -118,7 +118,9 @@ def test_no_usual_form_of_a_secret_survives(secret: str, before: str, after: str
         base64.urlsafe_b64encode(whole).decode(),
     ):
         if len(secret.strip().encode()) >= 6:
-            assert form not in redactor.redact_text(before + form + after).replace("[redacted:KEY]", "\0")
+            assert form not in redactor.redact_text(before + form + after).replace(
+                "[redacted:PASSWORD]", "\0"
+            )
 
 
 def test_a_secret_inside_base64_of_something_longer_is_found() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from pytest_benchjobs.agents.protocol import AgentReading
@@ -12,7 +14,13 @@ from pytest_benchjobs.model.errors import InfrastructureError
 from pytest_benchjobs.model.result import AgentEnd
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.sandbox.protocol import ExecResult
-from pytest_benchjobs.trial.outcome import ERRORS, ending_of, failing, infrastructure_error
+from pytest_benchjobs.trial.outcome import (
+    ERRORS,
+    ending_of,
+    failing,
+    graded_in_spite_of,
+    infrastructure_error,
+)
 
 
 def ended(
@@ -24,11 +32,16 @@ def ended(
     stopped: bool = False,
     seconds: float = 1.0,
     waited: float = 0.0,
+    answered: int = 1,
+    timeout: float = math.inf,
+    held: float = 0.0,
 ) -> Ending | None:
     result = ExecResult(None if timed_out else status, timed_out=timed_out, seconds=seconds, stopped=stopped)
     reading = None if said is None else AgentReading(ending=said)
-    report = RouteReport(Usage(), seen, "the endpoint says", (), (), None, waited=waited)
-    return ending_of(result, reading, report)[0]
+    report = RouteReport(
+        Usage(), seen, "the endpoint says", {}, (), None, waited=waited, answered=answered, held=held
+    )
+    return ending_of(result, reading, report, timeout)[0]
 
 
 def fails(ending: Ending | None, passed: bool = True, **end: object) -> str | None:
@@ -106,22 +119,29 @@ def test_time_that_is_up_is_the_agents_unless_the_endpoint_was_gone() -> None:
     assert ended(timed_out=True, stopped=True, seen=Ending.REFUSED) is Ending.REFUSED
 
 
+def test_an_agent_that_waited_for_a_silent_endpoint_is_not_to_blame_unless_it_got_on() -> None:
+    assert ended(1, seconds=200, waited=150) is Ending.ENDPOINT_DOWN
+    assert ended(0, said=Ending.SUCCESS, seconds=200, waited=150) is Ending.SUCCESS
+    assert ended(0, said=Ending.SUCCESS, seconds=200, waited=150, answered=0) is Ending.ENDPOINT_DOWN
+
+
 @pytest.mark.parametrize(
-    ("seconds", "waited", "timed_out", "ending"),
+    ("seen", "others", "ending", "words"),
     [
-        (100, 50, True, Ending.ENDPOINT_DOWN),
-        (100, 49, True, Ending.TIMED_OUT),
-        (15, 10, True, Ending.ENDPOINT_DOWN),
-        (10, 9.5, True, Ending.TIMED_OUT),  # nobody can tell after so little
-        (200, 120, False, Ending.ENDPOINT_DOWN),
-        (200, 110, False, Ending.CRASHED),  # it gave up too soon to blame anybody
+        (Ending.ENDPOINT_DOWN, True, Ending.CRASHED, "failed (500: no); the endpoint answers others"),
+        (Ending.RATE_LIMITED, False, Ending.SUCCESS, "failed (500: no); the agent went on without it"),
+        (None, True, Ending.TIMED_OUT, "got no answer for 14 s; the endpoint answers others"),
+        (None, False, Ending.TIMED_OUT, None),
+        (Ending.ENDPOINT_DOWN, False, Ending.ENDPOINT_DOWN, None),
+        (Ending.ENDPOINT_DOWN, True, Ending.TRIAL_LIMIT, None),
     ],
 )
-def test_who_was_kept_waiting_by_a_silent_endpoint_is_not_to_blame(
-    seconds: float, waited: float, timed_out: bool, ending: Ending
+def test_a_failure_that_is_not_how_it_ended_is_a_note(
+    seen: Ending | None, others: bool, ending: Ending, words: str | None
 ) -> None:
-    assert ended(1, timed_out=timed_out, seconds=seconds, waited=waited) is ending
-    assert ended(0, said=Ending.SUCCESS, seconds=seconds, waited=waited) is Ending.SUCCESS
+    report = RouteReport(Usage(), seen, "500: no", {}, (), None, waited=14.2, answers_others=others)
+    note = words and f"the last call of the model {words}, so the work is graded"
+    assert graded_in_spite_of(report, ending) == note
 
 
 def test_without_a_last_word_the_exit_status_counts() -> None:
@@ -136,10 +156,13 @@ def test_a_refusal_is_one_whatever_the_agent_makes_of_it(said: Ending) -> None:
 
 
 def test_time_that_it_took_to_end_an_agent_is_not_the_endpoints() -> None:
-    result = ExecResult(None, timed_out=True, seconds=16.0)
-    report = RouteReport(Usage(), None, None, (), (), None, waited=14.0)
-    assert ending_of(result, None, report, 10.0)[0] is Ending.TIMED_OUT
-    assert ending_of(result, None, report, 14.5)[0] is Ending.ENDPOINT_DOWN
+    for timeout, held, ending in [
+        (10.0, 0.0, Ending.TIMED_OUT),
+        (14.5, 0.0, Ending.ENDPOINT_DOWN),
+        (5.0, 5.0, Ending.TIMED_OUT),
+        (13.0, 5.0, Ending.GATEWAY),
+    ]:
+        assert ended(timed_out=True, seconds=16.0, waited=14.0, timeout=timeout, held=held) is ending
 
 
 def test_nothing_an_author_wrote_fails_by_its_ending() -> None:

@@ -63,15 +63,24 @@ def _tag(context: Path, arguments: Mapping[str, str] | None = None, **bases: str
         lambda context: (context / "src" / "main.py").write_text("print(2)\n"),
         lambda context: (context / "src" / "main.py").chmod(0o755),
         lambda context: (context / "src" / "main.py").chmod(0o640),
+        lambda context: (context / "src" / "main.py").chmod(0o4644),
+        lambda context: (context / "src").chmod(0o1755),
+        lambda context: (context / "src").chmod(0o700),
+        lambda context: (context / "empty").mkdir(),
+        lambda context: (context / ".dockerignore").write_text("*\n!src\n!link\n.dockerignore\n"),
         lambda context: (context / "src" / "main.py").rename(context / "src" / "other.py"),
         lambda context: (context / "more").write_text(""),
         lambda context: ((context / "link").unlink(), (context / "link").symlink_to("src")),
         lambda context: ((context / "link").unlink(), (context / "link").write_text("src/main.py")),
     ],
-    ids=["text", "content", "executable", "mode", "name", "new file", "target", "no link"],
+    ids=[
+        *("text", "content", "executable", "mode", "set-uid", "sticky directory", "mode of a directory"),
+        *("empty directory", "Dockerfile not copied", "name", "new file", "target", "no link"),
+    ],
 )
 def test_every_ingredient_is_in_the_name(context: Path, change: Callable[[Path], object]) -> None:
     (context / "src" / "main.py").chmod(0o644)
+    (context / "src").chmod(0o755)
     before = _tag(context)
     change(context)
     assert _tag(context) != before
@@ -138,12 +147,29 @@ def test_what_is_ignored_is_no_part_of_it(context: Path) -> None:
     assert _read(context).tag({}) == tag
 
 
-@pytest.mark.parametrize("content", [None, b"FROM \xff\n"], ids=["missing", "no text"])
-def test_a_dockerfile_that_cannot_be_read_is_a_failed_build(tmp_path: Path, content: bytes | None) -> None:
-    if content is not None:
-        (tmp_path / "Dockerfile").write_bytes(content)
+def test_a_dockerfile_that_cannot_be_read_is_a_failed_build(tmp_path: Path) -> None:
     with pytest.raises(ImageBuildFailed, match="Dockerfile: cannot be read: "):
         _read(tmp_path)
+
+
+def test_a_dockerfile_may_be_in_any_encoding(context: Path) -> None:
+    written = b"\xef\xbb\xbfFROM base\r\n# caf\xe9\r\nRUN \\\r\n  echo \xff\r\nCOPY src /\r\n"
+    (context / "Dockerfile").write_bytes(written)
+    recipe = _read(context, image_map={"base": "mine"})
+    assert (recipe.bases, recipe.substituted) == (("mine",), {"base": "mine"})
+    sent = _members(recipe.archive())
+    assert sent[recipe.name][1] == written[3:].replace(b"base", b"mine")
+    assert _tag(context) != _tag(context, base="sha256:2")
+    # What can name no image is left to the builder, which says so.
+    (context / "Dockerfile").write_bytes(b"FROM caf\xe9 AS x\nFROM base\n")
+    assert _read(context).bases == ("base",)
+
+
+@pytest.mark.parametrize("pattern", ["[", "[]a]", "a\\", "!", "[[:digit:]]"])
+def test_a_line_that_is_no_pattern_is_a_failed_build_with_its_line(context: Path, pattern: str) -> None:
+    (context / ".dockerignore").write_text(f"a\n{pattern}\n")
+    with pytest.raises(ImageBuildFailed, match=r"/\.dockerignore:2: .* cannot be read as a pattern"):
+        _read(context)
 
 
 def test_the_platform_is_looked_up_only_for_those_who_name_it(context: Path) -> None:
@@ -224,6 +250,7 @@ def test_what_would_give_an_agent_answers_or_results_stays_here(whole: Path, tmp
         ('COPY ["src", "/tests", "/app/"]', "/tests"),
         ("ARG WHAT=tests\nCOPY \\\n  $WHAT /app", "tests"),
         ("COPY *.bench.* /app/", "*.bench.*"),
+        ("COPY [^b-z]*.bench.* /app/", "[^b-z]*.bench.*"),
         ("COPY solved/reports/jobs /app", "solved/reports/jobs"),
     ],
 )
@@ -262,8 +289,8 @@ def test_the_context_goes_to_the_engine_as_files_of_root(context: Path) -> None:
     assert sent["src"][0].isdir()
     for member, _ in sent.values():
         assert (member.uid, member.gid, member.uname, member.gname) == (0, 0, "", "")
-    # What we left out must not be looked for, and what we add is not for the image.
-    assert sent[".dockerignore"][1] == b".dockerignore\n.benchjobs.Dockerfile\n"
+    # What we add is not for the image.
+    assert sent[".dockerignore"][1] == b"\n.dockerignore"
     assert sent[".dockerignore"][0].mode == 0o644
 
 
@@ -278,15 +305,21 @@ def test_a_dockerfile_that_was_mapped_or_lies_elsewhere_goes_by_a_name_of_its_ow
         assert recipe.name == ".benchjobs.Dockerfile"
         sent = _members(recipe.archive())
         assert sent[recipe.name][1] == text.encode()
-        assert sent[".dockerignore"][1] == b".dockerignore\n.benchjobs.Dockerfile\n"
+        assert sent[".dockerignore"][1] == b"\n.dockerignore\n.benchjobs.Dockerfile"
 
 
 def test_an_own_list_of_what_is_ignored_is_kept_and_hides_our_file_too(context: Path) -> None:
     (context / ".dockerignore").write_text("*.log\nsrc/*.pem")
     (context / "src" / "secret.pem").write_text("x")
     sent = _members(_read(context, image_map={"base": "mine"}).archive())
-    assert sent[".dockerignore"][1] == b"*.log\nsrc/*.pem\n.benchjobs.Dockerfile\n"
+    assert sent[".dockerignore"][1] == b"*.log\nsrc/*.pem\n.benchjobs.Dockerfile"
     assert "src/secret.pem" not in sent
+
+
+def test_a_dockerfile_that_is_ignored_is_sent_only_to_be_read(context: Path) -> None:
+    (context / ".dockerignore").write_text("Docker*")
+    assert "Dockerfile" in _members(_read(context).archive())
+    assert "Dockerfile" not in _members(_read(context, image_map={"base": "mine"}).archive())
 
 
 def test_what_went_away_meanwhile_is_not_sent(context: Path) -> None:
@@ -311,7 +344,7 @@ def test_a_context_that_cannot_be_read_is_a_failed_build(
 
 def test_the_builders_templates_are_not_filled_in(context: Path) -> None:
     recipe = _read(context, arguments={"A": "${B} %{C} $D 100%"})
-    definition: Any = module._definition(recipe, "benchjobs/x:1")
+    definition: Any = module._definition(recipe, "benchjobs/x:1", "context")
     (target,) = definition["target"].values()
     assert target["args"] == {"A": "$${B} %%{C} $D 100%"}
     assert (target["dockerfile"], target["tags"]) == ("Dockerfile", ["benchjobs/x:1"])

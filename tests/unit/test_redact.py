@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_benchjobs.store.redact import MIN_LENGTH, Redactor
+from pytest_benchjobs.system.redact import MIN_LENGTH, Redactor
 from pytest_benchjobs.trial.secrets import redact_file, redact_files
 
 pytestmark = pytest.mark.when_changed
@@ -83,6 +83,31 @@ def test_json_in_json_in_json(secret: str, depth: int, ascii_only: bool) -> None
     for _ in range(depth):
         text = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
     assert Redactor({"S": secret}, patterns=()).redact_text(f"x {text} y") == "x [redacted:S] y"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "is_left"),
+    [
+        *(("OPENAI_API_KEY", word, True) for word in ("ollama", "lm-studio", "token-abc123", "not-needed")),
+        ("OPENAI_API_KEY_", "ollama", True),
+        ("MY_TOKENS", "Bearer-0001", True),
+        ("MY_TOKEN", "hunter2-hunter2", False),
+        ("MY_TOKEN", "thirteen-char", False),
+        ("MY_TOKEN", "x7Kp9q", False),
+        ("DB_PASSWORD", "postgres", False),
+        ("DB_PASSWORD", "short", True),
+    ],
+)
+def test_a_word_in_the_place_of_a_key_is_no_secret_and_a_password_may_be_one(
+    name: str, value: str, *, is_left: bool
+) -> None:
+    assert (Redactor({name: value}).redact_text(f"the {value}s") == f"the {value}s") is is_left
+
+
+def test_with_escapes_any_character_may_be_escaped() -> None:
+    redactor = Redactor({"S": "päss-word-Z9"}, patterns=(), escapes=True)
+    for text in ("p\\u00e4ss%2dword-Z9", "p%C3%A4ss\\\\u002Dword-Z9", "&#112;&#xE4;ss-word-&#x5a;9"):
+        assert redactor.redact_text(f"({text})") == "([redacted:S])"
 
 
 def test_other_texts_stay_as_they_are() -> None:

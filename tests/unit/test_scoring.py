@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -240,13 +241,59 @@ def test_full_marks_are_exactly_one_whatever_the_weights(weights: list[float]) -
 
 @pytest.mark.parametrize(
     "value",
-    [10**5000, -(10**400), True, "1", None, float("nan"), object(), 1 + 1e-9],
+    [10**5000, -(10**400), True, "1", None, float("nan"), object(), 1 + 1e-7],
     ids=lambda value: type(value).__name__,
 )
 def test_what_is_no_score_is_refused_in_a_short_line(value: object) -> None:
     with pytest.raises(ScoreInvalid) as caught:
         checked(value, "it")
     assert len(str(caught.value)) < 150
+    assert "gave 1," not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "score"),
+    [
+        (1.0000000000000002, 1.0),
+        (0.9999999999999999, 1.0),
+        (-1e-17, 0.0),
+        (0.1 + 0.2, 0.1 + 0.2),
+        (1e-9, 1e-9),
+    ],
+)
+def test_a_hair_beside_full_marks_is_full_marks(value: float, score: float) -> None:
+    assert checked(value, "it") == score
+    assert parse_score(f"score={value!r}\n{value!r}", "it") == score
+
+
+def test_a_test_that_fails_and_whose_teardown_breaks_is_one(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(
+        "import pytest\n@pytest.fixture\ndef f():\n    yield\n    assert 0\n"
+        "@pytest.mark.parametrize('n', [1, 1])\ndef test_a(f, n): assert n < 1\ndef test_b(f): pass\n"
+    )
+    report = tmp_path / "junit.xml"
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        f"--junitxml={report}",
+        "-p",
+        "no:cacheprovider",
+        "-c",
+        "/dev/null",
+    ]
+    subprocess.run([*command, str(tmp_path)], cwd=tmp_path, check=False, capture_output=True)
+    assert parse_junit(report.read_text()) == (0, 3)
+
+
+@pytest.mark.parametrize(
+    "line", ["1" * 100_000 + "x", "score = " + "1" * 100_000 + "x", "1." + "1" * 100_000 + "x"]
+)
+def test_a_long_line_of_digits_is_no_score_and_takes_no_time(line: str) -> None:
+    """Quadratic, it would take a minute."""
+    with pytest.raises(ScoreMissing):
+        parse_score(line, "it")
 
 
 def _score(

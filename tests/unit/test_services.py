@@ -14,7 +14,7 @@ import pytest
 from pytest_benchjobs.model.errors import EngineLost, ImageMissing
 from pytest_benchjobs.model.scenario import Environment
 from pytest_benchjobs.sandbox.docker import services as module
-from pytest_benchjobs.sandbox.docker import watch
+from pytest_benchjobs.sandbox.docker import storage, watch
 from pytest_benchjobs.sandbox.docker.compose.service import ServiceContainer
 from pytest_benchjobs.sandbox.docker.engine import LABEL
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
@@ -61,7 +61,7 @@ def services(done: list[str], monkeypatch: pytest.MonkeyPatch) -> EngineServices
 
     monkeypatch.setattr(module, "sweep", sweep)
     monkeypatch.setattr(watch, "Events", events)
-    monkeypatch.setattr(watch, "StorageGuard", lambda _: Made("storage", done))
+    monkeypatch.setattr(storage, "StorageGuard", lambda _: Made("storage", done))
     made = EngineServices(OWNER)
     made.engine = Made("engine", done)  # type: ignore[assignment]
     made._reaper = Made("reaper", done)  # type: ignore[assignment]

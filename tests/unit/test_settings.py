@@ -152,7 +152,7 @@ def test_a_path_in_a_file_is_meant_from_there(tmp_path: Path) -> None:
         ("{", "job.json:1: is not valid JSON: Expecting property name enclosed in double quotes"),
         ('{"a": 1,\n"a": 2}', "job.json: is not valid JSON: the key 'a' is given twice"),
         ("[1]", "job.json:1: an object of keys is expected, not a list or a single value"),
-        ('{"threshold": NaN}', "job.json: is not valid JSON: threshold: NaN and infinity are not numbers this file can use"),
+        ('{"threshold": NaN}', "job.json:1: threshold: NaN and infinity are not numbers this file can use"),
         ('{\n\t"attempts": 0}', "job.json:2: attempts: must be at least 1, not 0"),
     ],
     ids=lambda value: value.splitlines()[-1][:30],

@@ -105,7 +105,7 @@ def compared(one: Wanted) -> dict[str, Any]:
         for field in dataclasses.fields(one)
         if not field.name.startswith("_")
     }
-    fields.pop("baseline_origin")
+    fields.pop("origin")
     fields["secrets"] = dict(one.secrets)
     fields["known"] = one.known is not None
     fields["matrix"] = (dict(one.matrix.parameters), list(one.matrix.exclude))

@@ -70,6 +70,12 @@ def close(found: float | None, expected: float, within: float = 1e-9) -> bool:
     return found is not None and math.isclose(found, expected, rel_tol=within, abs_tol=1e-12)
 
 
+def sign_flip(values: Sequence[float], *, shift: float = 0.0, resamples: int = 20_000) -> ours.Test:
+    """Paired differences of single attempts, whose signs flip about the shift."""
+    parts = [part for one in values if (part := shuffling.flipped(one - shift)) is not None]
+    return shuffling.tails(parts, resamples=resamples)
+
+
 def flips(values: Sequence[float]) -> float:
     """By the definition: all choices of signs."""
     signs = numpy.array(list(itertools.product((1, -1), repeat=len(values))))
@@ -80,7 +86,7 @@ def flips(values: Sequence[float]) -> float:
 @pytest.mark.when_changed
 @given(some(1, 9), st.sampled_from([0.0, 0.0, -0.05, 0.1]))
 def test_sign_flips_are_counted_as_by_their_definition(values: list[float], shift: float) -> None:
-    found = ours.sign_flip(values, shift=shift)
+    found = sign_flip(values, shift=shift)
     moved = [one - shift for one in values]
     assert found.exact
     assert found.resamples == 0
@@ -94,8 +100,8 @@ def test_sign_flips_are_counted_as_by_their_definition(values: list[float], shif
 def test_a_rise_is_a_drop_of_all_negated(values: list[float], rates: bool, shift: float) -> None:
     if rates:
         values = [round(one * 5) / 5 for one in values]
-    found = ours.sign_flip(values, shift=shift, resamples=300)
-    negated = ours.sign_flip([-one for one in values], shift=-shift, resamples=300)
+    found = sign_flip(values, shift=shift, resamples=300)
+    negated = sign_flip([-one for one in values], shift=-shift, resamples=300)
     assert (found.p_value, found.rise) == pytest.approx((negated.rise, negated.p_value), abs=1e-12)
     assert not found.exact or found.p_value + found.rise > 1 - 1e-12  # both have this very sum
 
@@ -211,7 +217,7 @@ def test_permutation_is_mcnemar_and_fisher_and_sign_flips() -> None:
         expected = ours.fisher(round(sum(one)), len(one), round(sum(other)), len(other))
         assert close(ours.permutation([one], [other]).p_value, expected)
         values = [(chance.random(), chance.random()) for _ in range(12)]
-        flips = ours.sign_flip([new - old for old, new in values])
+        flips = sign_flip([new - old for old, new in values])
         assert close(ours.permutation([[old] for old, _ in values], [[new] for _, new in values]).p_value, flips.p_value)  # fmt: skip
 
 
@@ -368,7 +374,7 @@ def test_every_deal_of_a_pool_is_as_likely() -> None:
 @given(counts, counts)
 def test_mcnemar_is_that_of_statsmodels_and_the_sign_flip_of_ones(broke: int, fixed: int) -> None:
     found = ours.mcnemar(broke, fixed)
-    assert close(found, ours.sign_flip([-1.0] * broke + [1.0] * fixed + [0.0] * 3).p_value)
+    assert close(found, sign_flip([-1.0] * broke + [1.0] * fixed + [0.0] * 3).p_value)
     theirs = statsmodels.stats.contingency_tables.mcnemar([[7, broke], [fixed, 4]], exact=True)
     assert close(min(1.0, 2 * min(found, ours.mcnemar(fixed, broke))), theirs.pvalue)
 
@@ -395,10 +401,10 @@ def test_adjusted_p_values_are_those_of_statsmodels(found: list[float]) -> None:
 @SOME
 @pytest.mark.when_changed
 @given(st.integers(1, 2000), st.integers(0, 2000), st.floats(0.5, 0.999))
-def test_wilson_is_that_of_statsmodels(n: int, some: int, level: float) -> None:
+def test_the_interval_of_a_rate_is_that_of_statsmodels(n: int, some: int, level: float) -> None:
     passed = some % (n + 1)
-    found = ours.wilson(passed, n, level)
-    theirs = statsmodels.stats.proportion.proportion_confint(passed, n, 1 - level, "wilson")
+    found = ours.clopper_pearson(passed, n, level)
+    theirs = statsmodels.stats.proportion.proportion_confint(passed, n, 1 - level, "beta")
     assert numpy.allclose(found, theirs, rtol=1e-9, atol=1e-12)
     assert 0 <= found[0] <= passed / n <= found[1] <= 1
 
@@ -410,19 +416,6 @@ def test_t_is_that_of_scipy(freedom: int, share: float, t: float) -> None:
     assert math.isclose(t_cdf(t, freedom), scipy.stats.t.cdf(t, freedom), rel_tol=1e-9, abs_tol=1e-13)
     theirs = scipy.stats.t.ppf(share, freedom)
     assert math.isclose(t_quantile(share, freedom), theirs, rel_tol=1e-8, abs_tol=1e-9)
-
-
-@SOME
-@pytest.mark.when_changed
-@given(some(2, 60), st.floats(0.5, 0.999))
-def test_the_interval_of_a_mean_is_that_of_scipy(values: list[float], level: float) -> None:
-    error = scipy.stats.sem(values)
-    assert close(ours.clustered_error(values), error, 1e-6)
-    found = ours.mean_interval(values, level=level)
-    assert found is not None
-    mean = math.fsum(values) / len(values)
-    half = scipy.stats.t.ppf((1 + level) / 2, len(values) - 1) * error
-    assert numpy.allclose([found.low, found.high], [mean - half, mean + half], rtol=1e-6, atol=1e-9)
 
 
 @SOME
@@ -445,22 +438,16 @@ def test_clustered_errors_are_those_of_statsmodels(values: list[float], most: in
     assert close(alone, ours.clustered_error(values) or 0.0)
 
 
-def test_flipped_clusters_count_once() -> None:
-    values = [-0.5] * 20
-    assert ours.sign_flip(values).p_value == 0.5**20
-    assert ours.sign_flip(values, clusters=[place // 5 for place in range(20)]).p_value == 0.5**4
-    assert ours.non_inferiority([0.0] * 20, 0.02, clusters=[place // 5 for place in range(20)]) == 0.5**4
-
-
 @SOME
 @pytest.mark.when_changed
-@given(some(1, 20, RATES), st.floats(0, 0.5))
-def test_not_worse_is_the_other_tail_about_the_margin(values: list[float], margin: float) -> None:
-    found = ours.non_inferiority(values, margin)
-    assert found == ours.sign_flip([-one for one in values], shift=margin).p_value
-    if math.fsum(values) / len(values) <= -margin - 1e-9:
-        assert found >= 0.5
-    assert ours.non_inferiority(values, margin + 0.1) <= found + 0.02  # a wider margin is easier to show
+@given(st.lists(some(2, 6), min_size=2, max_size=8))
+def test_values_that_are_alike_are_those_of_the_analysis_of_variance(groups: list[list[float]]) -> None:
+    found = ours.alike(groups)
+    theirs = scipy.stats.f_oneway(*groups)
+    assume(found is not None and math.isfinite(theirs.statistic))
+    assert found is not None
+    assert found.p_value == pytest.approx(theirs.pvalue, rel=1e-5, abs=1e-12)
+    assert -1 <= found.correlation <= 1
 
 
 def test_a_drop_that_no_suite_could_show_is_not_promised() -> None:
@@ -486,24 +473,22 @@ def test_what_is_needed_is_enough_and_no_more(
 
 
 def test_what_cannot_be_known_is_none_and_what_says_nothing_is_one() -> None:
-    assert ours.sign_flip([]) == ours.sign_flip([0.0] * 500) == ours.Test(1.0, exact=True, resamples=0)
-    assert ours.sign_flip([0.1 + 0.2 - 0.3] * 50).p_value == 1.0  # a rounding error is no difference
-    assert ours.sign_flip([-0.4]).p_value == 0.5
+    assert sign_flip([]) == sign_flip([0.0] * 500) == ours.Test(1.0, exact=True, resamples=0)
+    assert sign_flip([0.1 + 0.2 - 0.3] * 50).p_value == 1.0  # a rounding error is no difference
+    assert sign_flip([-0.4]).p_value == 0.5
     chance = random.Random(1)
-    large = ours.sign_flip([chance.uniform(-1e200, 1e200) for _ in range(40)])  # whole numbers, of 660 bits
+    large = sign_flip([chance.uniform(-1e200, 1e200) for _ in range(40)])  # whole numbers, of 660 bits
     assert not large.exact
-    assert ours.sign_flip([-1.0] * 4).p_value == 0.0625
+    assert sign_flip([-1.0] * 4).p_value == 0.0625
     assert ours.mcnemar(0, 0) == ours.fisher(0, 0, 0, 0) == ours.fisher(3, 3, 0, 0) == 1.0
     assert ours.fisher(3, 3, 0, 3) == 0.05
     assert ours.holm([]) == ours.benjamini_hochberg([]) == []
-    assert ours.wilson(0, 0) == (0.0, 1.0)
+    assert ours.clopper_pearson(0, 0) == (0.0, 1.0)
     for values in ([], [0.3]):
         assert ours.clustered_error(values) is None
         assert ours.mean_interval(values) is None
     assert ours.clustered_error([0.1, 0.9], ["one", "one"]) is None
-    assert ours.mean_interval([0.25] * 30) == ours.Interval(0.25, 0.25)
     some = [[1.0] * 9 + [0.0]] * 20
-    assert ours.non_inferiority([], 0.02) == 1.0
     assert ours.detectable_drop([], []) is None
     assert ours.detectable_drop(some[:4], some[:4]) is None  # 0.5^4 is more than 0.05
     assert ours.detectable_drop(some[:5], some[:5]) is not None
@@ -515,10 +500,7 @@ def test_what_cannot_be_known_is_none_and_what_says_nothing_is_one() -> None:
 @pytest.mark.parametrize(
     "use",
     [
-        ours.sign_flip,
-        lambda values: ours.sign_flip([0.1], shift=values[0]),
-        lambda values: ours.non_inferiority(values, 0.1),
-        lambda values: ours.non_inferiority([0.1], values[0]),
+        lambda values: ours.Units.of(values, ends=None),
         ours.holm,
         ours.benjamini_hochberg,
         ours.clustered_error,
@@ -540,15 +522,15 @@ def test_what_is_not_a_number_is_refused(use: Callable[[Any], object], bad: floa
     [
         (lambda: ours.mcnemar(-1, 2), "counts cannot be negative"),
         (lambda: ours.fisher(4, 3, 0, 0), "4 of 3 attempts passed"),
-        (lambda: ours.wilson(2, 1), "2 of 1 attempts passed"),
-        (lambda: ours.wilson(1, 2, 95), "level 95: a confidence level is between 0 and 1"),
+        (lambda: ours.clopper_pearson(2, 1), "2 of 1 attempts passed"),
+        (lambda: ours.clopper_pearson(1, 2, 95), "level 95: a confidence level is between 0 and 1"),
         (lambda: ours.mean_interval([0.1, 0.2], level=0), "level 0:"),
         (lambda: ours.holm([0.5, 1.5]), "1.5 is not within"),
         (lambda: ours.benjamini_hochberg([-0.5]), "-0.5 is not within"),
-        (lambda: ours.sign_flip([0.1, 0.2], clusters=["a"]), "2 values in 1 clusters"),
-        (lambda: ours.non_inferiority([0.1], -0.1), "cannot be negative"),
+        (lambda: ours.Units.of([], ends=None), "no values"),
+        (lambda: ours.Units.of([0.1, 0.2], ["a"], ends=None), "2 values in 1 clusters"),
         (lambda: ours.detectable_drop([[1.0]], []), "compared in pairs"),
-        (lambda: ours.detectable_drop([[1.0]], [[1.0]], alpha=5), "both are between 0 and 1"),
+        (lambda: ours.Aim(alpha=5), "both are between 0 and 1"),
         (lambda: ours.needed(0, scenarios=1, attempts=1, detectable=0.1), "must be positive"),
         (lambda: ours.look([[0.1]], [[0.1]], round=6, rounds=5), "round 6 of 5"),
         (lambda: ours.look([[0.1]], [[0.1]], round=1, rounds=5, alpha=0), "alpha 0"),
@@ -577,7 +559,7 @@ def test_the_detectable_drop_is_where_the_test_finds_it_with_the_power_asked_for
     """By the variances that its docstring describes, written down scenario by scenario."""
     before, now = attempts(n, kind, seed)
     alpha, power = how
-    drop = ours.detectable_drop(before, now, alpha=alpha, power=power, scores=scores)
+    drop = ours.detectable_drop(before, now, ours.Aim(alpha, power), scores=scores)
     assume(drop is not None)
     assert drop is not None
     a, b = (numpy.array([len(some) for some in side]) for side in (before, now))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pytest_benchjobs.model.errors import EngineError
-from pytest_benchjobs.sandbox.docker import watch
-from pytest_benchjobs.sandbox.docker.watch import StorageGuard
+from pytest_benchjobs.sandbox.docker import storage
+from pytest_benchjobs.sandbox.docker.storage import StorageGuard
 
 MANY_ROUNDS = 5
 
@@ -19,27 +18,21 @@ MANY_ROUNDS = 5
 class _Engine:
     """Answers how much containers have written; an exception is raised."""
 
-    base_url, api_version = "http://engine", "1.44"
-
     def __init__(self, sizes: dict[str, Any]) -> None:
         self._sizes = sizes
         self._asked: dict[str, int] = dict.fromkeys(sizes, 0)
         self._changed = threading.Condition()
 
-    @property
-    def client(self) -> _Engine:
-        return self
-
-    def get(self, url: str, *, params: dict[str, str], timeout: float) -> Any:
-        assert (params, timeout) == ({"size": "1"}, 120)
-        name = url.removeprefix("http://engine/v1.44/containers/").removesuffix("/json")
+    def get(self, url: str, *, size: bool) -> Any:
+        assert size
+        name = url.removeprefix("/containers/").removesuffix("/json")
         with self._changed:
             self._asked[name] += 1
             self._changed.notify_all()
-        size = self._sizes[name]
-        if isinstance(size, Exception):
-            raise size
-        return SimpleNamespace(json=lambda: size)
+        found = self._sizes[name]
+        if isinstance(found, Exception):
+            raise found
+        return found
 
     def asked(self, name: str) -> int:
         return self._asked[name]
@@ -62,24 +55,32 @@ def _counting(names: list[str], name: str, error: Exception | None = None) -> Ca
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "_POLL", 0.001)
-    monkeypatch.setattr(watch, "_POLL_SHARE", 0.0)
+    monkeypatch.setattr(storage, "_POLL", 0.001)
+    monkeypatch.setattr(storage, "_POLL_SHARE", 0.0)
+    on_disk = {"sparse": 1, "over": 101, "stubborn": 1000}
+    monkeypatch.setattr(storage, "blocks", lambda _, name, __: on_disk.get(name))
 
 
 def test_who_is_over_the_limit_is_told_of_once_and_the_others_go_on_being_measured() -> None:
     sizes = {
         "over": {"SizeRw": 101}, "stubborn": {"SizeRw": 1000}, "at": {"SizeRw": 100}, "unknown": {},
-        "null": {"SizeRw": None}, "gone": OSError("gone"), "odd": ValueError("no JSON"),
+        "null": {"SizeRw": None}, "gone": OSError("gone"), "odd": ValueError("no JSON"), "sparse": {"SizeRw": 1 << 40},
+        "unmeasured": {"SizeRw": 101},
     }  # fmt: skip
     engine, told = _Engine(sizes), list[str]()
     guard = StorageGuard(engine)  # type: ignore[arg-type]
-    for name in ("stubborn", "gone", "odd", "unknown", "null", "over", "at"):
+    for name in ("stubborn", "gone", "odd", "unknown", "null", "sparse", "unmeasured", "over", "at"):
         error = EngineError("it cannot be ended") if name == "stubborn" else None
         guard.add(name, 100, _counting(told, name, error))
     engine.wait_for("at")
     guard.close()
-    assert sorted(told) == ["over", "stubborn"]
-    assert (engine.asked("over"), engine.asked("stubborn")) == (1, 1)
+    assert sorted(told) == ["over", "stubborn", "unmeasured"]
+    assert [engine.asked(name) for name in ("over", "stubborn", "unmeasured")] == [1, 1, 4]
+    now = {
+        name: guard.is_over(name, 100, lambda: None)
+        for name in ("over", "at", "null", "sparse", "unmeasured")
+    }
+    assert [name for name, over in now.items() if over] == ["over", "unmeasured"]
 
 
 def test_who_is_discarded_is_measured_no_more() -> None:

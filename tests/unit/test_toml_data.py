@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import datetime
+import os
+import re
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from pytest_benchjobs.agents.description import read_description
 from pytest_benchjobs.gateway.prices import load_prices
 from pytest_benchjobs.model.errors import InputError
+from pytest_benchjobs.settings.files import read_job_file
 from pytest_benchjobs.settings.high_scores import read_high_scores
-from pytest_benchjobs.sources.documents import read_document, read_text
+from pytest_benchjobs.settings.known import read_known
+from pytest_benchjobs.sources import documents
+from pytest_benchjobs.sources.catalogue.entry import entry_at
+from pytest_benchjobs.sources.documents import SETTINGS_BYTES, read_document, read_text
 from pytest_benchjobs.sources.harbor import HarborTask
 from pytest_benchjobs.sources.plain import MAX_DEPTH
-from pytest_benchjobs.sources.toml_data import load_toml
+from pytest_benchjobs.sources.toml_data import load_toml, toml_lines
 
 DEEP = 50_000
 KEYS = {
@@ -51,6 +60,46 @@ def test_a_value_that_is_nested_too_deeply_is_an_error(value: str, tmp_path: Pat
     for read in (lambda: read_document(path, keys="x.md"), lambda: load_prices(path)):
         with pytest.raises(InputError, match="nested too deeply"):
             read()
+
+
+READERS: dict[str, Callable[[Path], object]] = {
+    "job.json": read_job_file,
+    "job.toml": read_job_file,
+    "job.yaml": read_job_file,
+    "a.agent.toml": read_description,
+    "known.toml": lambda path: read_known(path, "known.toml", datetime.date(2026, 1, 1)),
+    "prices.toml": load_prices,
+    "high.json": read_high_scores,
+    "our.benchmark.toml": entry_at,
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_file_of_settings_has_a_size(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / name
+    path.write_text("# " + "x" * SETTINGS_BYTES)
+    with pytest.raises(InputError, match=rf"{re.escape(name)}: is larger than {SETTINGS_BYTES} bytes"):
+        READERS[name](path)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(InputError, match=rf"{re.escape(name)}: cannot be read: it is not a file"):
+        READERS[name](path)
+
+
+def test_a_file_has_so_many_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "MAX_VALUES", 100)
+    path = tmp_path / "x.toml"
+    path.write_text("x = [" + "1," * 200 + "]")
+    with pytest.raises(InputError, match="has more than 100 values"):
+        read_document(path, keys="x.md")
+
+
+@pytest.mark.parametrize(
+    "text", ['""""a" ""b"""""', "''''a' ''b'''''", '"""a\\"""\n"""', '"\\\\"', "''", '"#"']
+)
+def test_texts_end_where_tomllib_says(text: str) -> None:
+    assert toml_lines(f"a = {text}\nb = 1\n")[("b",)] == 2 + text.count("\n")
+    tomllib.loads(f"a = {text}\nb = 1\n")
 
 
 def test_dots_in_values_are_no_keys() -> None:

@@ -51,7 +51,7 @@ from pytest_benchjobs.model.scenario import (
     ScorerSpec,
 )
 from pytest_benchjobs.model.usage import Usage
-from pytest_benchjobs.sandbox.protocol import ExecResult, SandboxSpec
+from pytest_benchjobs.sandbox.protocol import ExecResult, Fetched, SandboxSpec
 from pytest_benchjobs.scoring.builtin import builtin_scorers
 from pytest_benchjobs.scoring.protocol import Graded
 from pytest_benchjobs.store.bundle import JobBundle
@@ -1142,16 +1142,32 @@ def test_a_secret_reaches_no_file_whoever_prints_it(bench: Bench, monkeypatch: p
     assert (bench.directory(result) / "artifacts" / "leak.txt").read_text().startswith("[redacted:API_KEY]")
 
 
-def test_a_secret_in_the_last_words_of_a_set_up_step_is_redacted(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+TOKEN = "aX9bY8cZ7dW6eV5fU4gT3hS2iR1jQ0kP"
+
+
+@pytest.mark.parametrize(
+    ("script", "limit"),
+    [
+        ("cat out.txt; printf %0{}d 0; exit 3", 300),
+        ("printf x%0{}d 0; cat out.txt; printf %0300d 0", 199),
+        ("cat out.txt; printf %0{}d 0; echo; echo score=1", 64 * 1024 - 9),
+        ("set-up: echo $A_TOKEN; printf %0{}d 0; exit 1", 1000),
+    ],
+)
+@pytest.mark.parametrize("kept", [-1, 7, 31])
+def test_a_secret_that_a_cut_goes_through_is_left_out_whole(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, script: str, limit: int, kept: int
 ) -> None:
-    monkeypatch.setenv("PIP_TOKEN", SECRET)
+    monkeypatch.setenv("A_TOKEN", TOKEN)
+    bench.secrets = {"A_TOKEN": TOKEN}
+    script = script.format(limit - kept)
+    setup = {"env": {"A_TOKEN": "${A_TOKEN}"}, "setup": (script[8:],)} if script[:8] == "set-up: " else {}
     result = bench.run(
-        environment={"env": {"PIP_TOKEN": "${PIP_TOKEN}"}, "setup": ("echo $PIP_TOKEN; exit 1",)}
+        "command:printf %s $A_TOKEN > out.txt", environment=setup, scorers=(_bash("it", script),)
     )
-    assert _kind(result) == ("error", "environment", None)
-    assert SECRET not in result.model_dump_json()
-    assert "[redacted:PIP_TOKEN]" in result.model_dump_json()
+    assert result.outcome is Outcome.ERROR or result.score == 1
+    written = bench.everything_written() + result.model_dump_json()
+    assert [TOKEN[at : at + 5] for at in range(28) if TOKEN[at : at + 5] in written] == []
 
 
 def test_a_secret_that_is_a_word_of_ours_breaks_nothing(bench: Bench) -> None:
@@ -1199,6 +1215,21 @@ def test_a_pattern_keeps_what_matches_it(bench: Bench) -> None:
     )
     assert result.artifacts == ("run1/a.log", "run2/b c.log", "texts/run1/x.txt")
     assert result.notes == ("artifact *.nothing does not exist",)
+
+
+@pytest.mark.parametrize("source", [".", "./", "/app", "/app/."])
+def test_an_artifact_may_be_the_workdir(bench: Bench, source: str) -> None:
+    result = bench.run(
+        "command:mkdir -p j/k; echo 1 > j/x; echo 2 > j/k/x; echo right > out.txt",
+        artifacts=(ArtifactSpec(source=source, destination="all"),),
+    )
+    assert (sorted(result.artifacts), result.notes) == (["all/j/k/x", "all/j/x", "all/out.txt"], ())
+
+
+def test_notes_on_artifacts_are_few_and_the_others_are_counted(bench: Bench) -> None:
+    bench.provider.faults["fetch"] = lambda *_, **__: Fetched((), 0, ("x: left out",) * 25)
+    result = bench.run(artifacts=(ArtifactSpec(source="d"),))
+    assert result.notes[19:21] == ("x: left out", "artifact d: 5 more notes")
 
 
 def test_patterns_of_a_trial_bring_so_many_files_and_no_more(

@@ -14,7 +14,7 @@ from pytest_benchjobs.model.endpoint import PLACEHOLDER_KEY
 from pytest_benchjobs.model.environ import HOST, Variable, environment_without_keys, program_environment
 from pytest_benchjobs.model.job import JobConfig
 from pytest_benchjobs.settings.secret_store import DIRECTORY, SecretStore
-from pytest_benchjobs.store.redact import looks_secret
+from pytest_benchjobs.system.redact import looks_secret
 from pytest_benchjobs.trial.secrets import (
     MODEL_KEYS,
     env_file_secrets,

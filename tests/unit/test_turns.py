@@ -22,7 +22,9 @@ from pytest_benchjobs.model.scenario import (
     ScorerSpec,
 )
 from pytest_benchjobs.sandbox.protocol import ExecResult
+from pytest_benchjobs.scoring.patterns import limited
 from pytest_benchjobs.scoring.told import told as told_of
+from pytest_benchjobs.trial import turns as turns_module
 from pytest_benchjobs.trial.limits import Limits
 from pytest_benchjobs.trial.turns import statement_of
 
@@ -77,6 +79,22 @@ def test_work_that_does_not_pass_is_gone_on_with(
     counts = {"start": 3, "end_processes": 2, "fetch": 2, "put /app": 2}
     assert {call: bench.provider.calls.count(call) for call in counts} == counts
     assert [scored.score for scored in result.scorers] == [1.0]
+
+
+def test_a_replacement_that_takes_too_long_ends_the_turns_and_keeps_the_score(
+    turns: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns_module, "limited", lambda who, _: limited(who, 0.2))
+    result = turns(feedback=TOLD.model_copy(update={"replace": ((r"((((.+)+)+)+)+@", ""),)}))
+    assert (_kind(result), result.turns) == (("failed", "below_threshold", 0.0), (0.0,))
+    assert "feedback.replace: a regular expression did not end within 0.2 s: no further turn" in result.notes
+
+
+def test_work_that_makes_a_pattern_backtrack_is_ungradable(bench: Bench) -> None:
+    files = {"files": [{"path": "out.txt", "matches": "^(a+)+$"}]}
+    spec = ScorerSpec(name="shape", type="files", params=files, timeout=0.5)
+    result = bench.run(f"command:printf {'a' * 60}! > out.txt", scorers=(spec,))
+    assert _kind(result) == ("failed", "ungradable", 0.0)
 
 
 def test_work_that_passes_has_one_turn(bench: Bench, turns: Run) -> None:

@@ -57,6 +57,12 @@ def test_each_variant_is_a_scenario(tmp_path: Path) -> None:
     ("before", "after", "line", "words"),
     [
         ("- id: short", "- {}", 10, "id: is required but missing"),
+        ("- id: short", "- id: null", 10, "variants[0].id: text is expected, not nothing"),
+        ("- id: short", "- id: ''", 10, "variants[0].id: is empty"),
+        ("- id: short", "- id: true", 10, "variants[0].id: text is expected, not true"),
+        ("- id: short", "- id: -1", 10, "variants[0].id: text is expected, not -1"),
+        ("- id: count", "- archived: false", 4, "scenarios[0].id: is required but missing"),
+        ("- id: count", "- id: null", 4, "scenarios[0].id: text is expected, not nothing"),
         ("- id: short", "- short", 10, "a table of keys is expected"),
         ("- id: short", "- id: long", 11, "'count.long' is already the id of the scenario in line 10"),
         ("        memory: 1G", "        memory: much", 15, "size"),

@@ -458,7 +458,8 @@ def test_a_trend_has_means_with_intervals_by_commit_and_day(client: TestClient) 
     day = asked(client, "/api/trend", "viewer-trend", by="day", agent=CODEX, branch="main")
     (point,) = day["points"]
     assert (point["key"], point["jobs"]) == ("2026-11-21", [BEFORE])
-    assert (point["low"], point["high"]) == (1.0, 1.0)
+    assert point["high"] == 1.0
+    assert 0 < point["low"] < 0.1  # two scenarios that pass show little
 
 
 def test_viewer_data_has_the_shape_of_the_seed(client: TestClient) -> None:

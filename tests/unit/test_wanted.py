@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from unittest import mock
@@ -15,11 +15,12 @@ from pytest_benchjobs.job.wanted import Said, Wanted, wanted
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.plugin import options
+from pytest_benchjobs.plugin.options import INI_ALONE
 from pytest_benchjobs.settings.call import split
 from pytest_benchjobs.settings.extra import extra_layer
 from pytest_benchjobs.settings.layers import Layer
 from pytest_benchjobs.settings.parse import parse
-from pytest_benchjobs.settings.table import BY_NAME
+from pytest_benchjobs.settings.table import BY_NAME, SETTINGS
 
 from .test_settings_table import read
 
@@ -52,7 +53,6 @@ def requested(directory: Path, *words: str, ini: Mapping[str, str] = {}) -> Want
         ("--bench-force --bench-rerun-failed", "--bench-force and --bench-rerun-failed contradict each other: *"),
         ("--bench-rescore=x --bench-resume=x", "--bench-rescore and --bench-resume contradict each other: *"),
         ("--bench-resume=x --bench-job-id=x", "--bench-resume and --bench-job-id contradict each other: *"),
-        ("--bench-resume=", "--bench-resume: it is empty; name a job, or leave it out"),
         ("--bench-job-id=../x", "--bench-job-id: '../x' is not the id of a job"),
         ("--bench-job-name=last~1", "--bench-job-name: 'last~1' is reserved for selecting a job by age; choose another name"),
         ("--bench-job-name=a\x1bb", "--bench-job-name: a name is one line, without control characters"),
@@ -61,8 +61,6 @@ def requested(directory: Path, *words: str, ini: Mapping[str, str] = {}) -> Want
         ("--bench-scenario=", "--bench-scenario: it is empty; give a value, or leave it out"),
         ("--bench-scenario=,", "--bench-scenario: it is empty; name a scenario, or leave it out"),
         ("--bench-model=", "--bench-model: it is empty; give a value, or leave it out"),
-        ("--bench-dir=", "--bench-dir: it is empty; name a directory, or leave the option out"),
-        ("--bench-known=", "--bench-known: it is empty; name a file, or leave it out"),
         ("--bench-allow-model=a,,b", "--bench-allow-model: a name is empty; leave it out"),
         # Numbers and choices
         ("--bench-attempts=0", "--bench-attempts: must be at least 1, not 0"),
@@ -76,7 +74,7 @@ def requested(directory: Path, *words: str, ini: Mapping[str, str] = {}) -> Want
         ("--bench-keep=sometimes", "--bench-keep: 'sometimes' is not one of never, failed, always*"),
         ("--bench-on-quota=sleep", "--bench-on-quota: 'sleep' is not one of fail, wait, pause*"),
         ("--bench-ci=travis", "--bench-ci: 'travis' is not a known CI system; known are: auto, off, github, *"),
-        ("--bench-policy=lax", "--bench-policy: 'lax' is none of evidence, strict, point"),
+        ("--bench-policy=lax", "--bench-policy: 'lax' is none of evidence, shown, strict, point"),
         ("--bench-exit=no", "--bench-exit: 'no' is none of tests, gate, both"),
         ("--bench-sample=all", "--bench-sample: 'all' is not a sample; write a share such as 10%, or a number of scenarios"),
         ("--bench-shard=0/2", "--bench-shard: '0/2' is not a shard; write I/N, from 1/N to N/N"),
@@ -122,9 +120,9 @@ def requested(directory: Path, *words: str, ini: Mapping[str, str] = {}) -> Want
         ("--bench-dir=dear.toml/x", "--bench-dir: *dear.toml is not a directory; name another one with --bench-dir"),
         ("--bench-known=nowhere.toml", "--bench-known: */nowhere.toml is not there"),
         ("--bench-prices=nowhere.toml", "--bench-prices: */nowhere.toml is not there"),
-        ("--bench-prices=dear.toml", "--bench-prices: *dear.toml:4: `input` is a number*"),
-        ("--bench-prices=undated.toml", "--bench-prices: *undated.toml:1: `date` is when these prices held*"),
-        ("--bench-prices=open.toml", "--bench-prices: *open.toml: not TOML*"),
+        ("--bench-prices=dear.toml", "--bench-prices: *dear.toml:4: model[0].input: a number is expected*"),
+        ("--bench-prices=undated.toml", "--bench-prices: *undated.toml: date: is required but missing*"),
+        ("--bench-prices=open.toml", "--bench-prices: *open.toml:1: is not valid TOML*"),
     ],
 )  # fmt: skip
 def test_a_mistake_in_a_call_is_one_line(
@@ -137,6 +135,14 @@ def test_a_mistake_in_a_call_is_one_line(
         requested(tmp_path, *words.split(" "))
     assert fnmatchcase(str(raised.value), message.replace("[", "[[]")), raised.value
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(PRICES), "nothing is made"
+
+
+def test_a_word_is_no_secret_that_an_agent_may_not_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OURS", "EMPTY")
+    words = ("--bench-secret=VLLM_API_KEY=OURS", "--bench-agent=command:echo EMPTY", "--bench-param=a=EMPTY")
+    assert requested(tmp_path, *words).job.agents[0].model == "echo EMPTY"
 
 
 def test_a_mistake_in_the_ini_file_names_its_key(tmp_path: Path) -> None:
@@ -164,7 +170,6 @@ def test_a_mistake_in_the_ini_file_names_its_key(tmp_path: Path) -> None:
         ("bench_extra = {", [], "pytest.ini: bench_extra: is not valid JSON: *"),
         ("bench_attempts = 2", ["-o", "bench_attempts=x"], "-o bench_attempts: a whole number is expected, not 'x'"),
         ("", ["--bench-profile=gone"], "there is no profile 'gone'; *"),
-        ("", ["--bench-env-file="], "--bench-env-file: it is empty; give a value, or leave it out"),
     ],
 )  # fmt: skip
 def test_pytest_names_the_place_of_a_mistake(
@@ -179,6 +184,39 @@ def test_pytest_names_the_place_of_a_mistake(
     with pytest.raises(pytest.UsageError) as raised:
         configure()
     assert fnmatchcase(str(raised.value), message), raised.value
+
+
+VALUED = [one for one in SETTINGS if one.kind != "flag"]
+
+
+def _said(function: Callable[[], object]) -> str:
+    try:
+        return f"accepted: {function()!r}"
+    except pytest.UsageError as error:
+        return str(error)
+
+
+def test_no_option_and_no_ini_key_is_given_empty(pytester: pytest.Pytester) -> None:
+    """As by a variable of CI that is not set. `=--` is nothing to the argparse of Python 3.11."""
+    given = {one.flag: [f"{one.flag}{end}"] for one in VALUED if one.on_line for end in ("=", "=--", "= ")}
+    given |= {f"-o {one.option}": ["-o", f"{one.option}="] for one in VALUED if one.has_ini}
+    answers = {place: _said(lambda: read(pytester, *words)) for place, words in given.items()}  # noqa: B023
+    expected = {place: f"{place}: it is empty; give a value, or leave it out" for place in given}
+    numbers = {f"-o {one.option}" for one in VALUED if one.written.ini in ("int", "float")}
+    assert {place for place in given if answers[place] != expected[place]} == numbers, answers
+    assert all("number is expected, not ''" in answers[place] for place in numbers), answers
+
+
+@pytest.mark.parametrize("value", ["[1, 2]", "[{a = 1}]", "[[]]", "[true]", '["a", 1]', "[]"])
+def test_a_list_of_an_ini_file_is_one_of_texts(pytester: pytest.Pytester, value: str) -> None:
+    keys = [*(one.option for one in SETTINGS if one.has_ini), *(INI_ALONE if value != "[]" else ())]
+    lines = (f"{key} = {value}\n" for key in keys)
+    (pytester.path / "pyproject.toml").write_text(f"[tool.pytest.ini_options]\n{''.join(lines)}")
+    config = pytester.parseconfig()
+    answers = [_said(lambda: options.ini(config, key)) for key in keys]  # noqa: B023
+    wrong = [one for one in answers if not fnmatchcase(one, "pyproject.toml: bench*: *is expected*")]
+    assert all(one.endswith("it is empty; give a value, or leave it out") for one in wrong), wrong
+    assert bool(wrong) is (value == "[]")
 
 
 def test_a_model_in_the_ini_file_is_for_whatever_agent_comes(pytester: pytest.Pytester) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...model.ending import Ending
+from ...system.cutting import beginning_of
 from .lines import Event
 from .reader import Reader, Said, failed
 from .trajectory import FinalMetrics
@@ -86,7 +87,7 @@ class Goose(Reader):
             return
         if key != self._key:
             self._key, self._words = key, ""
-        self._words = (self._words + text[:_BEGINNING])[:_BEGINNING]
+        self._words = beginning_of(self._words + text, _BEGINNING)
 
 
 def _result(part: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from ...system.cutting import beginning_of
 from .trajectory import BYTE_LIMIT, STEP_LIMIT
 from .values import added
 
@@ -93,4 +94,4 @@ class _Merged:
         if self._left_out:
             self._notes.append(f"{self._left_out} more steps are left out")
         totals = {**self._totals, "total_steps": self._steps}
-        return {"final_metrics": totals, "notes": "\n".join(self._notes)[:_NOTES]}
+        return {"final_metrics": totals, "notes": beginning_of("\n".join(self._notes), _NOTES)}

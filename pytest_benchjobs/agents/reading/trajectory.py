@@ -19,6 +19,7 @@ from pydantic import ConfigDict, RootModel
 from ...model.base import Model
 from ...model.ending import Ending
 from ...store.text import clean, one_line
+from ...system.cutting import beginning_of, margin
 from .values import Count, Money, added, bounded
 
 STEP_LIMIT = 20_000
@@ -122,6 +123,8 @@ class _Text:
     def __init__(self) -> None:
         self._pieces: list[str] = []
         self._size = 0
+        self._rest = ""
+        """What comes next, as far as it may end a secret."""
 
     def add(self, piece: str) -> None:
         """Add a piece."""
@@ -130,13 +133,15 @@ class _Text:
         if piece and self._size < 2 * TEXT_LIMIT:
             self._pieces.append(piece)
             self._size += len(piece)
+        else:
+            self._rest += piece[: margin() - len(self._rest)]
 
     def __bool__(self) -> bool:
         return bool(self._pieces)
 
     def text(self) -> str:
         """The whole text."""
-        return clean("".join(self._pieces), TEXT_LIMIT)
+        return clean(beginning_of("".join([*self._pieces, self._rest]), self._size), TEXT_LIMIT)
 
 
 class _Open:

@@ -17,6 +17,7 @@ from ...store.incoming import incoming_results, read_model
 from ...store.layout import RESULT, JobLayout, Layout
 from ...store.rows import PairRow, pair_row
 from ...store.text import one_line
+from ...system.paths import is_directory
 from ..sides import Cell, Series, Side, cut_short, gone_of, side
 
 
@@ -41,7 +42,7 @@ def side_of_file(name: str, path: Path, judged: str | None) -> tuple[Side, tuple
         InputError: it is none of them, damaged, or the job that is judged.
 
     """
-    if path.is_dir():
+    if is_directory(path):
         job, rows, notes = _bundle(path)
     else:
         file = JsonFile(path)

@@ -19,7 +19,7 @@ import dataclasses
 import difflib
 import itertools
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -74,6 +74,8 @@ class Resolved:
     """Jobs that were pooled or left out, a line each."""
     cure: str | None = None
     """Advice about a baseline that exists or existed: a first run does not excuse its absence."""
+    anchor: Resolved | None = None
+    """Older baseline by which the job is judged too."""
 
 
 def usable(found: Resolved, gate: GateConfig, flag: str = "--bench-first-run") -> Resolved:
@@ -95,6 +97,25 @@ def usable(found: Resolved, gate: GateConfig, flag: str = "--bench-first-run") -
     if missing.endswith("?"):
         raise InputError(missing)  # a slip of the pen, not a first run
     raise InputError(f"{missing}. For a first run, which has no baseline yet, give {flag}")
+
+
+def with_anchor(
+    gate: GateConfig, find: Callable[[str], Resolved], flag: str = "--bench-first-run"
+) -> Resolved | None:
+    """Return the baseline of `gate` with its anchor, by a function that resolves a spec; None if none is named.
+
+    Raises:
+        InputError: one is missing, and the job is not declared a first run.
+
+    """
+    if gate.baseline is None:
+        return None
+    found = usable(find(gate.baseline), gate, flag)
+    return (
+        found
+        if gate.anchor is None
+        else dataclasses.replace(found, anchor=usable(find(gate.anchor), gate, flag))
+    )
 
 
 def parse_spec(text: str) -> Spec:

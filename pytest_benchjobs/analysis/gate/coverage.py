@@ -56,6 +56,9 @@ def coverage(
     found = [_lost(lost, before, now, back)] if lost else []
     if replaced:
         found.append(_replaced(replaced, before))
+    skipped = unexpected(_mostly_skipped(pairing, before, now, rules))
+    if skipped:
+        found.append(_report(skipped, before, *_about_skipped(skipped)))
     return found, notes
 
 
@@ -69,6 +72,28 @@ def _mostly_changed(pairing: Pairing, before: Side, rules: Sequence[Rule]) -> li
             changed.setdefault((ref.benchmark, ref.agent), []).append(key)
     same = Counter((pair.now.benchmark, pair.now.agent) for pair in pairing.pairs)
     return [key for place, keys in changed.items() if len(keys) > same[place] for key in keys]
+
+
+def _mostly_skipped(pairing: Pairing, before: Side, now: Side, rules: Sequence[Rule]) -> list[Key]:
+    """Return scenarios that known failures skip, where they are more than what is left of an agent."""
+    skipped: dict[tuple[str, str], list[Key]] = {}
+    for cell in now.cells.values():
+        old = before.cells.get((cell.benchmark, cell.scenario, pairing.agents.get(cell.agent, "")))
+        if (
+            cell.known == KnownMode.SKIP
+            and old is not None
+            and _is_judged(old, rules, {old.agent: cell.agent})
+        ):
+            skipped.setdefault((cell.benchmark, cell.agent), []).append(old.key)
+    left = Counter((pair.now.benchmark, pair.now.agent) for pair in pairing.pairs)
+    return [key for place, keys in skipped.items() if len(keys) > left[place] for key in keys]
+
+
+def _about_skipped(keys: Sequence[Key]) -> tuple[str, str]:
+    listed = sorted({key[:2] for key in keys})
+    named = words.names([f"{benchmark}/{scenario}" for benchmark, scenario in listed], 3)
+    what = f"{words.count(len(listed), 'scenario')} are skipped as known failures ({named}), more than remain"
+    return what, f"scenario={one_line(listed[0][1], 100)}"
 
 
 def _is_judged(cell: Cell, rules: Iterable[Rule], back: Mapping[str, str]) -> bool:

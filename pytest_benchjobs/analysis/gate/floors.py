@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Mapping, Sequence
 
 from ...model.gate import GateVerdict, Rule, RuleReport
 from ...model.numbers import mean
 from ...model.scenario import GradeIn
 from ..sides import PLACES, Cell
-from ..statistics import mean_interval, wilson
+from ..statistics import clopper_pearson, mean_interval
 from . import words
 from .groups import Group, nothing, select
 from .measure import clusters_of, passes
@@ -43,7 +42,7 @@ def errors(rule: Rule, group: Group) -> RuleReport:
     """Judge the share of attempts that ended in an error."""
     bad, attempts = group.errors, group.attempts
     share = bad / attempts if attempts else 0.0
-    low, high = wilson(bad, attempts, rule.level)
+    low, high = clopper_pearson(bad, attempts, rule.level)
     beyond = too_many(rule, group)
     why = f"{bad:,} of {words.count(attempts, 'attempt')} ({words.percent(share)}) ended in an error"
     why += f"; at most {words.percent(rule.amount)} allowed" if beyond else ""
@@ -133,15 +132,10 @@ def _seen(rule: Rule, group: Group, read: Callable[[Cell], Sequence[float]]) -> 
     if not cells:
         return None
     values = [mean(read(cell)) for cell in cells]
-    clusters = clusters_of(cells)
-    single = all(len(cell.scores) == 1 for cell in cells)
-    if clusters is None and single and set(values) <= {0.0, 1.0}:
-        low, high = wilson(round(math.fsum(values)), len(values), rule.level)
-        return _Seen(mean(values), low, high, len(cells))
-    interval = mean_interval(values, level=rule.level, clusters=clusters)
+    interval = mean_interval(values, level=rule.level, clusters=clusters_of(cells))
     if interval is None:
         return _Seen(mean(values), None, None, len(cells))
-    return _Seen(mean(values), max(0.0, interval.low), min(1.0, interval.high), len(cells))
+    return _Seen(mean(values), interval.low, interval.high, len(cells))
 
 
 def _level(rule: Rule, group: Group) -> RuleReport:

@@ -36,6 +36,8 @@ class Group:
     """Scenarios of the baseline without a pair."""
     again: str = "last"
     """Arguments by which `benchjobs rerun` finds the job."""
+    stale: frozenset[str] = frozenset()
+    """Scenarios with results that are reused from the baseline: they show nothing new."""
 
     @functools.cached_property
     def errors(self) -> int:
@@ -90,7 +92,9 @@ def group(now: Side, before: Side | None, pairing: Pairing, again: str = "last")
         if cell.known != QUARANTINE:
             pairs[cell.benchmark, cell.agent].append(pair)
     had: dict[tuple[str, str | None], list[Cell]] = {}
+    jobs: frozenset[str] = frozenset()
     if before is not None:
+        jobs = frozenset(before.jobs)
         had = {found: [] for found in map(_BY_GROUP, before.cells)}
         for ref in (*pairing.removed, *pairing.changed, *pairing.unscored):
             cell = before.cells[ref.benchmark, ref.scenario, pairing.agents[ref.agent]]
@@ -108,6 +112,13 @@ def group(now: Side, before: Side | None, pairing: Pairing, again: str = "last")
                 None if missing is None else old,
                 tuple(sorted(missing or (), key=_BY_SCENARIO)),
                 again,
+                frozenset(
+                    [
+                        new.scenario
+                        for old, new in pairs[benchmark, agent]
+                        if new.reused and not jobs.union(old.reused).isdisjoint(new.reused)
+                    ]
+                ),
             )
         )
     return groups
@@ -145,15 +156,16 @@ def is_critical(pair: Pair) -> bool:
     return CRITICAL in pair.now.tags or CRITICAL in pair.before.tags
 
 
-def nothing(rule: Rule, groups: Iterable[Group]) -> RuleReport:
-    """Report a rule that matches nothing as invalid: it could never fail."""
+def nothing(rule: Rule, groups: Iterable[Group], tag: str | None = None) -> RuleReport:
+    """Report a rule that matches nothing as invalid: it could never fail. `tag` is one that scenarios need."""
     listed = list(groups)
     benchmarks = names(dict.fromkeys(one.benchmark for one in listed))
     agents = names(dict.fromkeys(one.agent for one in listed))
     why = f"it matches nothing in this job, which has benchmarks {benchmarks} and agents {agents}"
-    if rule.tag is not None:
+    if (tag or rule.tag) is not None:
         tags = names(sorted({tag for one in listed for cell in one.cells for tag in cell.tags}), 10)
         why += f" with {f'tags {tags}' if tags else 'no tags'}"
+        why += f"; no scenario has the tag {tag}" if tag is not None else ""
     return RuleReport(rule=rule, verdict=GateVerdict.INVALID, why=why)
 
 

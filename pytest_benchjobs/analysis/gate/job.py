@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import functools
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from ...store.text import one_line
 from ..baseline.resolve import Resolved
 from ..pairing import match_agents
 from ..sides import Key, Side, doubled, side, two_tasks
+from .anchor import anchored, halved, of_anchor
 from .judge import exit_status, judge
 
 _CHANCE = "baseline:random"
@@ -74,19 +76,15 @@ def judge_job(
         rows = [row for row in rows if row.agent == only]
     under_test, chance = _without_chance(rows)
     now, fresh = _sides(record, under_test)
-    before, left_out = _selected(baseline, now, partial=record.partial or not whole, named=record.named)
-    report = judge(
-        now,
-        before,
-        config,
-        job=record.id,
-        at=at,
-        where=where,
-        baseline_missing=baseline.missing if baseline is not None else None,
-        random=chance,
-        rounds=record.rounds,
-        fresh=fresh,
-    )
+    partial = record.partial or not whole
+    before, left_out = _selected(baseline, now, partial=partial, named=record.named)
+    judged = functools.partial(judge, now, job=record.id, at=at, where=where, random=chance)
+    missing_baseline = baseline.missing if baseline is not None else None
+    asked = config if config.anchor is None else halved(config)
+    report = judged(before, asked, baseline_missing=missing_baseline, rounds=record.rounds, fresh=fresh)
+    if baseline is not None and (anchor := baseline.anchor) is not None:
+        older, _ = _selected(anchor, now, partial=partial, named=record.named)
+        report = anchored(report, judged(older, of_anchor(asked), baseline_missing=anchor.missing), config)
     notes = [*notes, *report.notes]
     if baseline is not None:
         notes = [*baseline.notes, *notes, *_same_samples(under_test, baseline)]

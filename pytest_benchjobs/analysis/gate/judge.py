@@ -28,10 +28,11 @@ from .family import Found, judged
 from .floors import floors
 from .groups import Group, group
 from .hidden import hidden
+from .likely import likely_clusters
 from .mean_rules import compare
 from .outlook import outlook
 from .passes import with_passes
-from .rounds import MEAN, by_rounds, confirm, with_fresh
+from .rounds import MEAN, confirm, with_fresh
 from .scenario_rules import critical, each
 from .validity import validity
 
@@ -42,6 +43,7 @@ _SEVERITY = (
     GateVerdict.REGRESSED,
     GateVerdict.INVALID,
 )
+_OF_SCENARIOS = {"scenario": each, "critical": critical}
 _SCENARIO = Rule(text="scenario", metric="scenario")
 _ROUNDING = 1e-9
 
@@ -95,6 +97,7 @@ def judge(
         notes += about
         found += _compared(rules, config, rounds, groups, fresh)
         notes += _warnings(config, groups, found)
+        notes += likely_clusters(groups)
     found += [one for rule in config.floors if groups for one in floors(rule, groups, random or {})]
     notes += _about_quarantine(now)
     if fresh is not None and fresh.cells:
@@ -105,8 +108,8 @@ def judge(
         )
     if before is not None and pairing.pairs:
         found += hidden(
-            now, before, pairing, groups, _gravest(found), fresh=fresh, rerun=f"{job}{where}",
-            again=lambda groups, fresh: _gravest(_compared(rules, config, rounds, groups, fresh, wordless=True)),
+            now, before, pairing, groups, gravest(found), fresh=fresh, rerun=f"{job}{where}",
+            again=lambda groups, fresh: gravest(_compared(rules, config, rounds, groups, fresh, wordless=True)),
         )  # fmt: skip
     return _report(
         now, before, config, pairing, groups, found, notes, job=job, at=at, rounds=rounds, fresh=fresh
@@ -123,12 +126,6 @@ def exit_status(report: GateReport) -> int:
     return ExitStatus.INCONCLUSIVE if strict and report.verdict is GateVerdict.INCONCLUSIVE else 0
 
 
-_RULES: dict[str, Callable[[Rule, Sequence[Group], GateConfig], list[Found]]] = {
-    "scenario": each,
-    "critical": critical,
-}
-
-
 def _compared(
     rules: Sequence[Rule],
     config: GateConfig,
@@ -143,9 +140,11 @@ def _compared(
     for rule in rules if groups else ():
         if fresh is not None and rule.metric == "scenario":
             tested += confirm(rule, groups, fresh, config)
+        elif rule.metric in _OF_SCENARIOS:
+            tested += _OF_SCENARIOS[rule.metric](rule, groups, config)
         else:
-            tested += _RULES.get(rule.metric, compare)(rule, groups, config)
-    return by_rounds(judged(tested, wordless=wordless), rounds)
+            tested += compare(rule, groups, config, rounds)
+    return judged(tested, wordless=wordless)
 
 
 def _report(
@@ -162,7 +161,7 @@ def _report(
     rounds: Sequence[RoundReport],
     fresh: Side | None,
 ) -> GateReport:
-    verdict = _gravest(found)
+    verdict = gravest(found)
     kept = [one for one in pairing.pairs if not one.quarantined]
     by_name = changes(pairing.pairs)
     cells = list(now.cells.values())
@@ -211,7 +210,8 @@ def _clusters(pairs: Sequence[Pair]) -> tuple[ClusterRef, ...]:
     return tuple(sorted(found, key=lambda one: (-one.scenarios, one.benchmark, one.cluster)))
 
 
-def _gravest(found: Iterable[RuleReport]) -> GateVerdict:
+def gravest(found: Iterable[RuleReport | GateReport]) -> GateVerdict:
+    """Return the most severe verdict; `ok` of none."""
     return max((one.verdict for one in found), key=_SEVERITY.index, default=GateVerdict.OK)
 
 

@@ -7,9 +7,9 @@ import functools
 import shlex
 from collections.abc import Mapping, Sequence
 
-from ...model.gate import SIDE_A, GateConfig, GatePolicy, GateVerdict, Rule, RuleReport, Unit
+from ...model.gate import SIDE_A, GateConfig, GatePolicy, GateVerdict, RoundReport, Rule, RuleReport, Unit
 from ...model.numbers import difference, mean
-from ..statistics import FEWEST, Interval, needed
+from ..statistics import FEWEST, needed
 from . import words
 from .family import Found, Tested
 from .groups import Group, nothing, select
@@ -20,8 +20,13 @@ _FAR = 0.5  # of a score
 _ROUNDING = 1e-9  # a drop from 0.6 to 0.55 is 5 pp, whatever binary fractions make of it
 
 
-def compare(rule: Rule, groups: Sequence[Group], config: GateConfig) -> list[Found]:
-    """Measure one rule in each group; verdicts follow when all p-values of the gate are known."""
+def compare(
+    rule: Rule, groups: Sequence[Group], config: GateConfig, rounds: Sequence[RoundReport] = ()
+) -> list[Found]:
+    """Measure one rule in each group; verdicts follow when all p-values of the gate are known.
+
+    `rounds` are the last looks of a job in rounds, whose boundaries take the place of those p-values.
+    """
     chosen = select(rule, groups)
     if not chosen:
         return [nothing(rule, groups)]
@@ -31,19 +36,42 @@ def compare(rule: Rule, groups: Sequence[Group], config: GateConfig) -> list[Fou
             found.append(new(rule, group, config))
             continue
         measured = measure(rule, group.pairs)
-        if measured.pairs:
-            found.append(_tested(group, measured, config))
-        else:
+        if not measured.pairs:
             found.append(group.report(rule, GateVerdict.INVALID, _nothing_to_compare(measured)))
+        elif (unseen := _unseen(group, measured, config.max_error_rate)) is not None:
+            found.append(group.report(rule, GateVerdict.INVALID, unseen, scenarios=len(measured.pairs)))
+        else:
+            found.append(_tested(group, measured, config, _last(rule, group, rounds)))
     return found
 
 
-def _tested(group: Group, measured: Measured, config: GateConfig) -> Tested:
-    tested = measured.test()
-    judged = functools.partial(_Judged, group, measured, tested.test, config)
+def _unseen(group: Group, measured: Measured, most: float) -> str | None:
+    """Return why too much is unknown, as for errors: what is left may not be representative. None if it is not."""
+    listed = {cell.scenario for cell in group.cells if cell.scores}
+    errors = [cell for cell in group.missing if cell.errors and not cell.scores and cell.scenario in listed]
+    unseen, total = measured.unknown + len(errors), len(measured.pairs) + measured.left_out + len(errors)
+    if unseen <= most * total + _ROUNDING:
+        return None
+    rule = measured.rule
+    needs = "is known" if rule.k is None else f"has {words.count(rule.k, 'attempt')}"
+    return (
+        f"{words.metric_of(rule)} {needs} on both sides of only {len(measured.pairs):,} of "
+        f"{words.count(total, 'scenario')}; at most {words.percent(most)} may be left out"
+    )
+
+
+def _last(rule: Rule, group: Group, rounds: Sequence[RoundReport]) -> RoundReport | None:
+    """Return the last look at a rule in a group; None without any that had something to compare."""
+    of = (rule.text, group.benchmark, group.agent)
+    looks = [one for one in rounds if (one.rule, one.benchmark, one.agent) == of and one.boundary > 0]
+    return looks[-1] if looks else None
+
+
+def _tested(group: Group, measured: Measured, config: GateConfig, last: RoundReport | None) -> Tested:
+    judged = functools.partial(_Judged, group, measured, config, last)
     return Tested(
         measured.rule,
-        tested.worse,
+        judged(1.0, 1).measured_p,
         reports=lambda p, comparisons: [judged(p, comparisons).report()],
         wordless=lambda p, comparisons: [group.report(measured.rule, judged(p, comparisons).verdict, "")],
     )
@@ -70,9 +98,10 @@ def _nothing_to_compare(measured: Measured) -> str:
 class _Judged:
     group: Group
     measured: Measured
-    test: str
     config: GateConfig
-    p: float
+    last: RoundReport | None
+    adjusted: float
+    """p, adjusted for the comparisons of the gate."""
     comparisons: int
 
     @functools.cached_property
@@ -92,8 +121,72 @@ class _Judged:
 
     @functools.cached_property
     def detectable(self) -> float | None:
-        """Smallest worsening that is found with a chance of 80 %."""
-        return self.measured.detectable(self.comparisons)
+        """Smallest worsening that the rule finds with a chance of 80 %; None under `point`, which tests nothing."""
+        policy = self.config.policy
+        if policy is GatePolicy.POINT:
+            return None
+        comparisons = self.questions * self.comparisons
+        return self.measured.detectable(comparisons, self.tolerance, shown=policy is GatePolicy.SHOWN)
+
+    @functools.cached_property
+    def measured_p(self) -> float:
+        """P before it is adjusted: of any worsening, or of one beyond the tolerance where that has to be shown."""
+        if self.config.policy is GatePolicy.SHOWN:
+            return self.measured.p_beyond(self.tolerance, self.before)
+        return self.measured.tested.worse
+
+    @property
+    def p(self) -> float:
+        """P of the test that decides, for all tests of the gate. In rounds their boundary is adjusted instead."""
+        if self.within:
+            p = self.measured.p_within(self.tolerance, self.before, self.group.stale)
+        else:
+            p = self.adjusted if self.last is None else self.measured_p
+        return min(1.0, self.questions * p)
+
+    @property
+    def questions(self) -> int:
+        """Number of tests that share alpha: `strict` looks for a worsening, and for one within the tolerance."""
+        return 2 if self.config.policy is GatePolicy.STRICT else 1
+
+    @property
+    def alpha(self) -> float:
+        """Level for the measured p: it is below this one where the adjusted p is below that of the rule."""
+        if self.last is not None:
+            return max(self.last.boundary, self.p if self.last.stop is GateVerdict.REGRESSED else 0.0)
+        alpha = self.measured.rule.alpha / self.questions
+        return (
+            alpha * self.measured_p / self.adjusted if 0 < self.adjusted < alpha else alpha / self.comparisons
+        )
+
+    @functools.cached_property
+    def best(self) -> float | None:
+        """Best change that is not excluded by the test for a worsening."""
+        return self.measured.no_better(self.alpha, self.before)
+
+    @functools.cached_property
+    def worst(self) -> float | None:
+        """Worst change that is not excluded; None where no test looks for it."""
+        if self.questions == 1:
+            return None
+        # Not adjusted: all rules have to be within their tolerance, so that none is found by chance.
+        alpha = self.measured.rule.alpha / self.questions
+        return self.measured.no_worse(alpha, self.before, self.group.stale)
+
+    @property
+    def within(self) -> bool:
+        """True if the change has to be shown to be within the tolerance."""
+        return self.config.policy is GatePolicy.STRICT and not self.beyond
+
+    @property
+    def beyond(self) -> bool:
+        """True if the observed worsening is more than is tolerated."""
+        return self.worse > self.tolerance + _ROUNDING * max(1.0, self.tolerance)
+
+    @property
+    def shown(self) -> bool:
+        """True if a worsening of more than is tolerated is shown, at the level of the comparison."""
+        return self.best is not None and (self.best if self.measured.less else -self.best) > self.tolerance
 
     @property
     def scale(self) -> words.Scale:
@@ -110,75 +203,97 @@ class _Judged:
         """Worsening of the mean."""
         return self.change if self.measured.less else -self.change
 
-    @property
+    @functools.cached_property
     def verdict(self) -> GateVerdict:
         """Verdict under the policy."""
-        beyond = self.worse > self.tolerance + _ROUNDING * max(1.0, self.tolerance)
-        policy = self.config.policy
-        if policy is GatePolicy.POINT:
-            return GateVerdict.REGRESSED if beyond else GateVerdict.OK
-        if beyond:
-            proven = self.p < self.measured.rule.alpha
-            return GateVerdict.REGRESSED if proven else GateVerdict.INCONCLUSIVE
-        if policy is GatePolicy.STRICT and not self.measured.shown_within(self.tolerance, self.before):
-            return GateVerdict.INCONCLUSIVE
-        return GateVerdict.OK
+        if self.config.policy is GatePolicy.POINT:
+            return GateVerdict.REGRESSED if self.beyond else GateVerdict.OK
+        if self.within:
+            return GateVerdict.OK if self.p < self.measured.rule.alpha else GateVerdict.INCONCLUSIVE
+        if self.last is not None and self.last.stop is GateVerdict.REGRESSED:
+            return GateVerdict.REGRESSED
+        if not self.beyond:
+            return GateVerdict.OK
+        proven = self.last is None and self.p < self.measured.rule.alpha
+        return GateVerdict.REGRESSED if proven else GateVerdict.INCONCLUSIVE
 
     def report(self) -> RuleReport:
-        measured, verdict, interval = self.measured, self.verdict, self.measured.interval()
+        measured, verdict = self.measured, self.verdict
         advice = None
         if verdict is not GateVerdict.REGRESSED:
             steps = (self._advice(), self._next_step(verdict))
             advice = "; ".join(step for step in steps if step is not None) or None
+        low, high = (self.best, self.worst) if measured.less else (self.worst, self.best)
         return self.group.report(
             measured.rule,
             verdict,
-            self._why(verdict, interval),
+            self._why(verdict),
             before=self.before,
             now=self.now,
             change=self.change,
-            low=None if interval is None else interval.low,
-            high=None if interval is None else interval.high,
+            low=low,
+            high=high,
             tolerance=self.tolerance,
             p_value=self.p,
-            test=self.test,
+            test=measured.tested.test if self.last is None else f"{measured.tested.test}, in rounds",
             detectable=self.detectable,
             scenarios=len(measured.pairs),
             clusters=None if measured.clusters is None else measured.units,
             advice=advice,
         )
 
-    def _why(self, verdict: GateVerdict, interval: Interval | None) -> str:
+    def _why(self, verdict: GateVerdict) -> str:
         rule, scale, change = self.measured.rule, self.scale, self.change
         fine = 0 < abs(change) < 0.01
         was, is_now = (words.value(rule.metric, one, fine=fine) for one in (self.before, self.now))
         parts = [scale.signed(change)]
-        if interval is not None:
-            between = scale.between(interval.low, interval.high)
-            parts.append(f"{words.percent(rule.level)} interval {between}")
+        level = words.percent(rule.level)
+        if self.best is not None and self.worst is not None:
+            parts.append(f"{level} interval {scale.between(*sorted((self.best, self.worst)))}")
+        elif self.best is not None:
+            parts.append(f"at {level} no better than {scale.signed(self.best)}")
         parts.append(words.p(self.p))
         text = f"{words.metric_of(rule)} {was} -> {is_now} ({', '.join(parts)})"
-        if verdict is GateVerdict.INCONCLUSIVE and self.worse > self.tolerance:
-            text += f"; more than {scale.amount(self.tolerance)}, but chance may explain it"
-            if self.p >= _REMARKABLE:
-                text += ": unchanged code often looks like this; no action is needed"
-        elif verdict is GateVerdict.INCONCLUSIVE:
-            text += f"; not shown to be within {scale.amount(self.tolerance)}"
+        if (judged := self._judged(verdict)) is not None:
+            text += f"; {judged}"
         if self.measured.left_out:
             reason = "unknown on a side" if rule.k is None else f"fewer than {words.count(rule.k, 'attempt')}"
             text += f"; {words.count(self.measured.left_out, 'scenario')} left out, {reason}"
-        seen = self._could_see(verdict)
-        return text if seen is None else f"{text}; {seen}"
+        if (seen := self._could_see(verdict)) is not None:
+            text += f"; {seen}"
+        if self.last is not None:
+            text += f"; round {self.last.round} of {self.last.rounds}: {self.last.why}"
+        return text
+
+    def _judged(self, verdict: GateVerdict) -> str | None:
+        """Phrase for how the change compares with the tolerance; None where there is nothing to say."""
+        amount = self.scale.amount(self.tolerance)
+        if self.within:
+            stale = words.count(len(self.group.stale), "result")
+            text = f"{'' if verdict is GateVerdict.OK else 'not '}shown to be within {amount}"
+            return f"{text} ({stale} reused from the baseline show nothing)" if self.group.stale else text
+        if not self.beyond or self.config.policy is GatePolicy.POINT:
+            return None
+        if verdict is GateVerdict.REGRESSED:
+            if not self.tolerance:
+                return None
+            return f"more than {amount}" + (
+                "" if self.shown else " by its estimate, though only a drop is shown"
+            )
+        if self.config.policy is GatePolicy.SHOWN:
+            return f"more than {amount} by its estimate, which is not shown"
+        text = f"more than {amount}, but chance may explain it"
+        calm = self._enough and self.p >= _REMARKABLE
+        return text + ": unchanged code often looks like this; no action is needed" * calm
 
     def _could_see(self, verdict: GateVerdict) -> str | None:
         """Phrase for what would be detected; None where the drop was, and nothing more is known."""
         change = "rise" if self.measured.less else "drop"
+        if self.config.policy is GatePolicy.POINT:
+            return None
         if self.detectable is None:
             return None if verdict is GateVerdict.REGRESSED else self._undetected(change)
-        text = f"smallest detectable {change} {self.scale.amount(self.detectable)}"
-        if 0 < self.tolerance < self.detectable:
-            text += f" (more than the tolerance {self.scale.amount(self.tolerance)})"
-        return text
+        return f"smallest detectable {change} {self.scale.amount(self.detectable)}"
 
     def _undetected(self, change: str) -> str:
         measured = self.measured
@@ -186,8 +301,9 @@ class _Judged:
             return f"no {change} can be shown, however large: too few scenarios or attempts ({measured.size})"
         if not measured.varied:
             return f"smallest detectable {change} unknown: nothing varied"
-        if len(measured.pairs) < FEWEST:
-            return f"smallest detectable {change} unknown: fewer than {FEWEST} scenarios"
+        if measured.units < FEWEST:
+            what = "scenarios" if measured.clusters is None else "clusters"
+            return f"smallest detectable {change} unknown: fewer than {FEWEST} {what}"
         return f"no {change} is reliably detectable" + ("" if measured.amounts else ", not even to 0")
 
     def _next_step(self, verdict: GateVerdict) -> str | None:
@@ -228,19 +344,20 @@ class _Judged:
         if not self._enough:
             level = words.percent(measured.rule.level)
             return f"{measured.size} cannot show a regression at {level}: {measured.remedy(self.comparisons)}"
-        if detectable is None or not 0 < tolerance < detectable:
-            return None
+        by_chance = measured.detectable(self.questions * self.comparisons)
+        if by_chance is None or not 0 < tolerance < by_chance or detectable != by_chance:
+            return None  # the tolerance is what limits it
         attempts, scenarios = needed(
             tolerance,
             scenarios=len(measured.pairs),
             attempts=measured.typical_attempts,
-            detectable=detectable,
+            detectable=by_chance,
         )
         # pass@K is estimated from all attempts together, so how the drop falls with their number is not known.
         ways = [f"{attempts:,} attempts on both sides"] if measured.rule.k is None else []
         return (
             f"a tolerance of {self.scale.amount(tolerance)} is below the smallest detectable drop "
-            f"{self.scale.amount(detectable)}: use {' or '.join([*ways, f'{scenarios:,} scenarios'])}"
+            f"{self.scale.amount(by_chance)}: use {' or '.join([*ways, f'{scenarios:,} scenarios'])}"
         )
 
 

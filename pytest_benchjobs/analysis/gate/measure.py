@@ -8,7 +8,7 @@ import itertools
 import math
 import operator
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import NamedTuple
 
 from ...model.gate import Rule, Unit
@@ -16,15 +16,7 @@ from ...model.numbers import difference, mean
 from ..attempts import pass_at_k, pass_hat_k
 from ..pairing import Pair
 from ..sides import Cell
-from ..statistics import (
-    Interval,
-    clustered_error,
-    detectable_drop,
-    mcnemar,
-    mean_interval,
-    non_inferiority,
-    permutation,
-)
+from ..statistics import Aim, Interval, Units, bounds, detectable_drop, mcnemar, permutation
 from . import words
 from .words import AMOUNTS, UNITS
 
@@ -32,6 +24,7 @@ Values = Sequence[float]
 Worth = Callable[[int, int], float]
 """Function: value of n attempts of which c passed."""
 _ROUNDING = 1e-9
+_LARGEST = 700.0  # whose exponential is still a number
 _PASS_OR_FAIL = frozenset((0.0, 1.0))
 
 
@@ -52,6 +45,9 @@ class Measured:
     pairs: Sequence[Pair]
     """Pairs with a value on both sides."""
     left_out: int
+    """Pairs without a value on a side."""
+    unknown: int
+    """Those of them that should have one: a result that is reused costs nothing."""
     before: Values
     now: Values
     attempts: tuple[Sequence[Values], Sequence[Values]]
@@ -105,7 +101,8 @@ class Measured:
         """True if each scenario has one attempt on either side."""
         return all(set(map(len, side)) == {1} for side in self.attempts)
 
-    def test(self) -> Tested:
+    @functools.cached_property
+    def tested(self) -> Tested:
         """Test for a worsening and for an improvement, with the test that suits the values."""
         if self.clusters is None and self.single and self.binary:
             changes = self.differences
@@ -122,35 +119,78 @@ class Measured:
             return [[sign * math.log(one) for one in values] for values in side]
         return [[sign * one for one in values] for values in side]
 
-    def shown_within(self, tolerance: float, before: float) -> bool:
-        """Return whether the worsening is shown, at the rule's level, to be less than the tolerance."""
-        margin = tolerance
-        if self.ratios:
-            share = tolerance / before
-            margin = math.log1p(share) if self.less else -math.log1p(-share) if share < 1 else math.inf
-        return non_inferiority(self.merits(), margin, clusters=self.clusters) < self.rule.alpha
+    def merit_units(self, without: Collection[str] = ()) -> Units | None:
+        """Return the improvements as independent values; None if there are fewer than two.
 
-    def interval(self) -> Interval | None:
-        """Confidence interval of the mean difference."""
-        found = mean_interval(self.differences, level=self.rule.level, clusters=self.clusters)
-        if found is None or self.amounts:
-            return found
-        # Student's t ignores that scores end at 0 and 1.
-        return dataclasses.replace(found, low=max(-1.0, found.low), high=min(1.0, found.high))
+        Scenarios `without` new results are left out, and with them the test of all.
+        """
+        merits, clusters, exact = self.merits(), self.clusters, self.tested.better
+        if without:
+            kept = [place for place, pair in enumerate(self.pairs) if pair.now.scenario not in without]
+            merits = [merits[place] for place in kept]
+            clusters = None if clusters is None else [clusters[place] for place in kept]
+        if len(merits if clusters is None else set(clusters)) < 2:
+            return None
+        ends = None if self.amounts else (-1.0, 1.0)
+        return Units.of(merits, clusters, ends=ends, exact=None if without else exact)
 
-    def detectable(self, comparisons: int) -> float | None:
-        """Return the smallest worsening found with a chance of 80 %, at the level of so many comparisons."""
+    @functools.cached_property
+    def _worsening(self) -> Units | None:
+        units = self.merit_units()
+        return None if units is None else units.negated(self.tested.worse)
+
+    def p_beyond(self, tolerance: float, before: float) -> float:
+        """Return p of "it became worse by more than the tolerance"."""
+        margin = self._margin(tolerance, before)
+        if margin <= 0:
+            return self.tested.worse
+        # At least as large as that of any worsening at all.
+        model = 1.0 if self._worsening is None else self._worsening.p_above(margin)
+        return max(self.tested.worse, model)
+
+    def p_within(self, tolerance: float, before: float, without: Collection[str]) -> float:
+        """Return p of "it did not become worse by as much as the tolerance", of scenarios that have new results."""
+        units = self.merit_units(without)
+        return 1.0 if units is None else units.p_above(-self._margin(tolerance, before))
+
+    def no_better(self, alpha: float, before: float) -> float | None:
+        """Return the largest improvement, or the smallest worsening, that is not excluded: as a change."""
+        return None if self._worsening is None else self._change(-self._worsening.low(alpha), before)
+
+    def no_worse(self, alpha: float, before: float, without: Collection[str] = ()) -> float | None:
+        """Return the largest worsening that is not excluded, as a change, by scenarios that have new results."""
+        units = self.merit_units(without)
+        return None if units is None else self._change(units.low(alpha), before)
+
+    def _margin(self, tolerance: float, before: float) -> float:
+        """Return the tolerance on the scale of merits."""
+        if not self.ratios:
+            return tolerance
+        share = tolerance / before
+        return math.log1p(share) if self.less else -math.log1p(-share) if share < 1 else math.inf
+
+    def _change(self, merit: float, before: float) -> float:
+        """Return the change of the metric that an improvement is."""
+        signed = -merit if self.less else merit
+        return before * math.expm1(min(signed, _LARGEST)) if self.ratios else signed
+
+    def interval(self, level: float) -> Interval | None:
+        """Return the two-sided confidence interval of the change, which agrees with the tests of both sides."""
+        units = self.merit_units()
+        if units is None:
+            return None
+        found, before = bounds(units, level=level, opposite=self.tested.worse), mean(self.before)
+        ends = sorted((self._change(found.low, before), self._change(found.high, before)))
+        return Interval(*ends)
+
+    def detectable(self, comparisons: int, tolerance: float = 0.0, *, shown: bool = False) -> float | None:
+        """Return the smallest worsening that is found with a chance of 80 %, at the level of so many comparisons."""
         if self.least_p >= self.rule.alpha / comparisons:
             return None  # not even a drop of all scenarios to 0
-        sides = self.attempts
-        if self.worth is not None:
-            sides = [[one] for one in self.before], [[one] for one in self.now]
-        found = detectable_drop(*sides, alpha=self.rule.alpha / comparisons, scores=not self.amounts)
-        if found is not None and self.clusters is not None:
-            # Scenarios that succeed and fail together count as fewer.
-            together, apart = (clustered_error(self.differences, of) for of in (self.clusters, None))
-            found *= max(1.0, (together or 0.0) / apart) if apart else 1.0
-            found = found if self.amounts or found <= mean(self.before) else None
+        aim = Aim(alpha=self.rule.alpha / comparisons, tolerance=tolerance, shown=shown)
+        found = detectable_drop(
+            *self.attempts, aim, scores=not self.amounts, worth=self.worth, clusters=self.clusters
+        )
         if found is not None and found <= _ROUNDING * max(abs(mean(self.before)), abs(mean(self.now))):
             return None  # nothing varied beyond rounding errors
         return found
@@ -226,9 +266,12 @@ def measure(rule: Rule, pairs: Sequence[Pair]) -> Measured:
     else:
         before, now = ([worth(len(values), round(math.fsum(values))) for values in side] for side in attempts)
     paired = [pair for pair, _, _ in kept]
+    left_out = len(pairs) - len(paired)
+    free = left_out and rule.metric in UNITS and sum(bool(pair.now.reused) for pair in pairs)
     clusters = clusters_of([pair.now for pair in paired])
     less = rule.metric in UNITS or any(_less_is_better(rule, pair.now) for pair in paired)
-    return Measured(rule, paired, len(pairs) - len(paired), before, now, attempts, clusters, worth, less)
+    unknown = max(0, left_out - free)
+    return Measured(rule, paired, left_out, unknown, before, now, attempts, clusters, worth, less)
 
 
 def _reader(rule: Rule) -> Callable[[Cell], Values]:

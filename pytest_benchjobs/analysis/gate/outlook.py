@@ -30,7 +30,7 @@ def outlook(side: Side) -> Iterator[str]:
 def _least_loss(cells: list[Cell], comparisons: int) -> str:
     gone = measure(MEAN, [Pair(cell, _failed(cell)) for cell in cells])
     alpha = MEAN.alpha / comparisons
-    if gone.test().worse >= alpha:
+    if gone.tested.worse >= alpha:
         if gone.least_p >= alpha:
             return f"no gate can turn red by {gone.size}, even if every attempt fails: {gone.remedy(comparisons)}"
         return f"no gate can turn red, even if every attempt fails: the mean score is {_mean(cells):.3g}"

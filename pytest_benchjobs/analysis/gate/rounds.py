@@ -115,24 +115,6 @@ def decided(found: Iterable[RoundReport]) -> dict[tuple[str, str], str]:
     }
 
 
-def by_rounds(found: Sequence[RuleReport], rounds: Sequence[RoundReport]) -> list[RuleReport]:
-    """Report rules decided by rounds: by the boundaries instead of p against alpha."""
-    last = {(one.rule, one.benchmark, one.agent): one for one in rounds}
-    return [_by_round(one, last.get((one.rule.text, one.benchmark or "", one.agent or ""))) for one in found]
-
-
-def _by_round(report: RuleReport, last: RoundReport | None) -> RuleReport:
-    if last is None or last.boundary == 0 or report.verdict is GateVerdict.INVALID:
-        return report
-    verdict = report.verdict
-    if last.stop is GateVerdict.REGRESSED:
-        verdict = GateVerdict.REGRESSED
-    elif verdict is GateVerdict.REGRESSED:
-        verdict = GateVerdict.INCONCLUSIVE
-    why = f"{report.why}; round {last.round} of {last.rounds}: {last.why}"
-    return report.model_copy(update={"verdict": verdict, "why": why, "test": f"{report.test}, in rounds"})
-
-
 def to_confirm(now: Side, before: Side) -> tuple[Key, ...]:
     """Return benchmark, scenario and agent of what needs fresh attempts: broken scenarios and suspects."""
     return _worse(pair(before, now).pairs)

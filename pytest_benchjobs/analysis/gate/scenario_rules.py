@@ -119,8 +119,7 @@ def critical(rule: Rule, groups: Sequence[Group], config: GateConfig) -> list[Fo
         found for group in chosen if (found := _critical(rule, group, config)) is not None
     ]
     if not reports:
-        why = f"no scenario has the tag {CRITICAL}, so the rule applies to nothing"
-        return [RuleReport(rule=rule, verdict=GateVerdict.INCONCLUSIVE, why=why)]
+        return [nothing(rule, chosen, CRITICAL)]
     return reports
 
 

@@ -11,7 +11,7 @@ from ..sides import QUARANTINE, Cell, Side
 from ..statistics import fisher
 from . import words
 from .floors import ERRORS, SAMPLES, errors, samples, too_many
-from .groups import Group, select
+from .groups import Group, nothing, select
 
 _ROUNDING = 1e-9
 _CLEARLY = 0.01  # p of a difference between the error rates of the sides
@@ -29,9 +29,16 @@ def validity(
     if not groups:
         why = "the job has no results" + (" but those in quarantine" if now.cells else "")
         return [RuleReport(rule=least, verdict=GateVerdict.INVALID, why=why)]
+    sides = [now] if before is None else [now, before]
+    known = {benchmark for side in sides for benchmark, _, _ in side.cells}
+    wrong = [name for name in config.noise if name not in known]
     # A limit for one group overrides the general one.
     limited = _without(groups, ERRORS, config)
     found = [errors(ceiling, one) for one in limited if too_many(ceiling, one)]
+    found += [
+        nothing(Rule(text=f"--bench-noise {name}", metric="noise", amount=config.noise[name]), groups)
+        for name in wrong
+    ]
     if before is not None:
         found += _more_errors(ceiling, before, now, pairing)
         new = all(one.baseline_agent is None for one in groups)

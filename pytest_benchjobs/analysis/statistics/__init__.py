@@ -1,18 +1,25 @@
 """Statistics of comparisons: pure functions, the same for the same numbers. Explained in docs/statistics.md."""
 
-from .intervals import Interval, clustered_error, mean_interval
+from .intervals import Alike, Interval, alike, clopper_pearson, clustered_error
+from .inversion import Units, bounds, mean_interval
 from .multiple import benjamini_hochberg, holm
-from .paired import mcnemar, non_inferiority, permutation, sign_flip
-from .power import FEWEST, detectable_drop, needed
-from .rates import fisher, wilson
+from .paired import mcnemar, permutation
+from .power import FEWEST, Aim, detectable_drop, needed
+from .rates import fisher
 from .sequential import look
 from .shuffling import Test
 
 __all__ = [
     "FEWEST",
+    "Aim",
+    "Alike",
     "Interval",
     "Test",
+    "Units",
+    "alike",
     "benjamini_hochberg",
+    "bounds",
+    "clopper_pearson",
     "clustered_error",
     "detectable_drop",
     "fisher",
@@ -21,8 +28,5 @@ __all__ = [
     "mcnemar",
     "mean_interval",
     "needed",
-    "non_inferiority",
     "permutation",
-    "sign_flip",
-    "wilson",
 ]

@@ -1,4 +1,4 @@
-"""Confidence intervals and errors of a mean, and Student's t distribution, which the standard library lacks."""
+"""Errors of a mean, the interval of a pass rate, and Student's t distribution, which the standard library lacks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Hashable, Sequence
 from statistics import NormalDist
 
 from .numbers import finite, grouped
-from .rates import checked_level
+from .rates import checked_count, checked_level
 
 _STEPS = 300  # steps of the continued fraction, far more than needed
 _TINY = 1e-300
@@ -50,26 +50,48 @@ def clustered_error(values: Sequence[float], clusters: Sequence[Hashable] | None
     return math.sqrt(max(0.0, squares / (n - 1) / n + together / n**2))
 
 
-def mean_interval(
-    values: Sequence[float], *, level: float = 0.95, clusters: Sequence[Hashable] | None = None
-) -> Interval | None:
-    """Student's t interval of the mean, in the unit of the values; None for fewer than two values, or clusters.
+def clopper_pearson(passed: int, n: int, level: float = 0.95) -> tuple[float, float]:
+    """Exact interval of a pass rate, (low, high) within [0, 1]; (0, 1) of no attempts at all.
 
-    The standard error is that of `clustered_error`, the degrees of freedom one fewer than values, or clusters
-    (Cameron and Miller, J. Hum. Resour. 50(2), 2015, section VI). It may reach beyond [0, 1].
+    For independent attempts: of one scenario, or one of each scenario. C. J. Clopper and E. S. Pearson, Biometrika 26,
+    1934: it covers the rate at the level or more often whatever the rate is, also at 0.99 of 20 attempts.
 
     Raises:
-        ValueError: as in `clustered_error`, or the level is not between 0 and 1.
+        ValueError: not 0 <= passed <= n, or the level is not between 0 and 1.
 
     """
-    checked_level(level)
-    error = clustered_error(values, clusters)
-    if error is None:
+    checked_count(passed, n)
+    half = (1 - checked_level(level)) / 2
+    low, high = (_beta_quantile(half, some, n - some + 1) if some else 0.0 for some in (passed, n - passed))
+    return low, 1 - high
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Alike:
+    """Whether values of a group are more alike than others."""
+
+    correlation: float
+    """Intraclass correlation: the share of the variance that is between groups."""
+    p_value: float
+
+
+def alike(groups: Sequence[Sequence[float]]) -> Alike | None:
+    """Return the intraclass correlation of groups of values, and p of the F test; None where they do not differ.
+
+    By one-way analysis of variance: R. A. Fisher, Statistical Methods for Research Workers, 1925.
+    """
+    sizes = [len(group) for group in groups]
+    n, k = sum(sizes), len(groups)
+    means = [math.fsum(group) / len(group) for group in groups]
+    middle = math.fsum([size * mean for size, mean in zip(sizes, means, strict=True)]) / n
+    inner = math.fsum([(one - mean) ** 2 for group, mean in zip(groups, means, strict=True) for one in group])
+    outer = math.fsum([size * (mean - middle) ** 2 for size, mean in zip(sizes, means, strict=True)])
+    if outer <= 0:
         return None
-    mean = math.fsum(values) / len(values)
-    freedom = len(values if clusters is None else set(clusters)) - 1
-    half = error * t_quantile((1 + level) / 2, freedom)
-    return Interval(mean - half, mean + half)
+    within, between = inner / (n - k), outer / (k - 1)
+    size = (n - sum(one * one for one in sizes) / n) / (k - 1)
+    p_value = _beta((n - k) / 2, (k - 1) / 2, inner / (inner + outer))
+    return Alike((between - within) / (between + (size - 1) * within), p_value)
 
 
 def t_cdf(t: float, freedom: float) -> float:
@@ -120,6 +142,14 @@ def _beta(a: float, b: float, x: float) -> float:
         math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
     )
     return front / a / _fraction(a, b, x)
+
+
+def _beta_quantile(share: float, a: float, b: float) -> float:
+    low, high = 0.0, 1.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _beta(a, b, middle) < share else (low, middle)
+    return low
 
 
 def _fraction(a: float, b: float, x: float) -> float:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
-from .numbers import finite, grouped
+from .numbers import finite
 from .shuffling import NOTHING, Part, Test, counted, dealt, flipped, tails
 
 Values = Sequence[float]
@@ -85,7 +85,7 @@ def _clustered(
         [places for places in members.values() if (len(places) > 1) is many] for many in (False, True)
     )
     single = _parts([before[one] for (one,) in alone], [now[one] for (one,) in alone], worth)
-    worths = [_value(new, worth) - _value(old, worth) for old, new in zip(before, now, strict=True)]
+    worths = [value_of(new, worth) - value_of(old, worth) for old, new in zip(before, now, strict=True)]
     sums = [math.fsum(worths[place] for place in places) for places in several]
     flips = [*single, *(part for one in sums if (part := flipped(one)) is not None)]
     exchanged = tails(flips, resamples=resamples)
@@ -106,15 +106,21 @@ def _clustered(
     )
 
 
-def _value(scores: Values, worth: Worth | None) -> float:
+def value_of(scores: Values, worth: Worth | None) -> float:
+    """Return the value of a side: the mean of its attempts, or what they are worth."""
     return math.fsum(scores) / len(scores) if worth is None else worth(len(scores), round(math.fsum(scores)))
+
+
+def tables_of(worth: Worth, sides: Iterable[Values]) -> dict[int, list[float]]:
+    """Return number of attempts -> the worth of each number of those that are 1."""
+    return {n: [worth(n, some) for some in range(n + 1)] for n in set(map(len, sides))}
 
 
 def _parts(before: Sequence[Values], now: Sequence[Values], worth: Worth | None) -> list[Part]:
     pairs = zip(before, now, strict=True)
     if worth is None:
         return [part for pair in pairs if (part := dealt(*pair)) is not None]
-    tables = {n: [worth(n, some) for some in range(n + 1)] for n in {*map(len, before), *map(len, now)}}
+    tables = tables_of(worth, itertools.chain(before, now))
     found = [counted(old, new, (tables[len(old)], tables[len(new)])) for old, new in pairs]
     return [part for part in found if part is not None]
 
@@ -140,37 +146,10 @@ def _together(scenarios: Sequence[Values]) -> list[float]:
     return sums
 
 
-def sign_flip(
-    differences: Sequence[float],
-    *,
-    resamples: int = 20_000,
-    shift: float = 0.0,
-    clusters: Sequence[Hashable] | None = None,
-) -> Test:
-    """One-sided paired sign-flip test: p of "the mean is below `shift`", that is, of a drop.
-
-    Each difference is now minus before, of one scenario, in any unit. Differences that equal `shift` say nothing and
-    do not count; p is 1 when there are no others. The test assumes that without a change differences are symmetric
-    about `shift`: `permutation` does not, where attempts are known. With `clusters`, signs of a cluster flip together.
-
-    R. A. Fisher, The Design of Experiments, 1935, section 21; computed as `permutation` is.
-
-    Raises:
-        ValueError: a difference is not a finite number, or `clusters` has another length.
-
-    """
-    (at,) = finite([shift])
-    moved = [one - at for one in finite(differences)]
-    if clusters is not None:
-        moved = [math.fsum(group) for group in grouped(moved, clusters)]
-    parts = [part for one in moved if (part := flipped(one)) is not None]
-    return tails(parts, resamples=resamples)
-
-
 def mcnemar(broke: int, fixed: int) -> float:
     """Exact one-sided McNemar test: p of "more broke than were fixed", of scenarios whose verdict changed.
 
-    The binomial tail of `broke` or more in `broke + fixed` fair throws; equals `sign_flip` of so many -1 and +1.
+    The binomial tail of `broke` or more in `broke + fixed` fair throws; equals `permutation` of single attempts.
 
     Q. McNemar, Psychometrika 12, 1947; exact as in Fagerland, Lydersen and Laake, BMC Med. Res. Methodol. 13:91, 2013.
 
@@ -186,24 +165,3 @@ def mcnemar(broke: int, fixed: int) -> float:
         ways = ways * (throws - lost) // (lost + 1)
         tail += ways
     return tail / (1 << throws)
-
-
-def non_inferiority(
-    differences: Sequence[float], margin: float, *, clusters: Sequence[Hashable] | None = None
-) -> float:
-    """One-sided test for non-inferiority: p of "the mean dropped by less than `margin`"; 1 when nothing says so.
-
-    Small p: shown to be no worse than the margin. The sign-flip test of the mean above -margin, so it assumes that
-    differences are symmetric about their mean; with few scenarios and a small margin it says no more than "not shown".
-
-    Piaggio et al., CONSORT for non-inferiority trials, JAMA 308(24), 2012; test as in `sign_flip`.
-
-    Raises:
-        ValueError: a difference or the margin is not a finite number, the margin is negative, or `clusters` has
-            another length.
-
-    """
-    if margin < 0:
-        raise ValueError(f"margin {margin:g}: it is the drop that would be tolerated, and cannot be negative")
-    negated = [-one for one in differences]
-    return sign_flip(negated, shift=margin, clusters=clusters).p_value

@@ -422,7 +422,7 @@ class AgentHistory(Model):
     pass_rate: float | None
     """Share that passed among those that passed or failed."""
     low: float | None
-    """Of its 95 % interval (Wilson)."""
+    """Of its 95 % interval (Clopper and Pearson)."""
     high: float | None
     mean_score: float | None
     flips: int

@@ -28,6 +28,7 @@ from ...model.job import JobConfig, Owner
 from ...model.owner import is_alive
 from ...model.result import ImageRecord
 from ...model.scenario import Environment, Scenario
+from ...system.cutting import beginning_of
 from ..paths import DEFAULT_PATH
 from ..protocol import Kept, SandboxSpec
 from .fitness import HOST, incompatibility, runs_on_host
@@ -93,8 +94,9 @@ class LocalProvider:
                 said = b"it does not end"
             status = command.close()
         if status != 0:
+            why = beginning_of(said.decode("utf-8", "replace").strip(), 500)
             raise EngineUnavailable(
-                f"bubblewrap cannot make a sandbox here: {said.decode('utf-8', 'replace').strip()[:500]}. This needs "
+                f"bubblewrap cannot make a sandbox here: {why}. This needs "
                 "a Linux kernel that allows user namespaces, which containers and hardened systems may forbid"
             )
 

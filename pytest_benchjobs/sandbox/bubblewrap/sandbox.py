@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from ...model.errors import ContainerLost, ContainerStartFailed, EngineError, EnvironmentFailed
 from ...model.result import ImageRecord
 from ...model.scenario import Network
+from ...system.cutting import HeadSink, beginning_of
 from ..door import behind_door
 from ..host_command import HostSandbox, LocalCommand
 from ..paths import DEFAULT_PATH
@@ -111,11 +112,10 @@ class LocalSandbox(LocalFiles, HostSandbox):
         if not is_root(user):
             raise EnvironmentFailed(f"there is no user {user!r} in a local sandbox, only root")
         command = tuple(argv)
-        head = bytearray()
+        head = HeadSink(_HEAD_OF_OUTPUT)
 
         def tee(data: bytes) -> None:
-            if len(head) < _HEAD_OF_OUTPUT:
-                head.extend(data[:_HEAD_OF_OUTPUT])
+            head(data)
             sink(data)
 
         # The door listens on the loopback. That of this machine is everybody's.
@@ -133,7 +133,7 @@ class LocalSandbox(LocalFiles, HostSandbox):
             result = LocalCommand(contained.process, tee, stdout).run(timeout, silent, stopping)
             status = contained.close()
         if status is None and not result.timed_out:
-            return _never_started(bytes(head), result)
+            return _never_started(head.raw(), result)
         # Of one whose time was up it tells only where that was asked to end.
         told = stopping is not None or not result.timed_out
         return dataclasses.replace(result, exit_status=status if told else None)
@@ -232,5 +232,5 @@ def _never_started(head: bytes, result: ExecResult) -> ExecResult:
     """
     if head.startswith(_FAULT_OF_THE_COMMAND):
         return ExecResult(_NOT_RUN, timed_out=False, seconds=result.seconds, started=False)
-    said = head.decode("utf-8", "replace").strip()[:500] or "bubblewrap was killed"
+    said = beginning_of(head.decode("utf-8", "replace").strip(), 500) or "bubblewrap was killed"
     raise EngineError(f"a local sandbox could not run a command: {said}")

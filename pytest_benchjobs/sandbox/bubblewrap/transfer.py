@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from ...model.errors import DiskFull, EngineError, EnvironmentFailed
+from ...system.cutting import beginning_of
 from ..archive import pack, unpack
 from ..protocol import Fetched, File
 from .namespaces import Contained
@@ -27,7 +28,7 @@ _UNPACK = ("tar", "-xpf", "-", "-C", "/", "--no-same-owner", "--recursive-unlink
 _READ = f'if [ -f "$1" ] && [ ! -L "$1" ]; then exec head -c "$2" -- "$1"; else exit {_NOT_THERE}; fi'
 _PACK = (
     f'real=$(readlink -e -- "$1") || exit {_NOT_THERE}; cd -- "${{real%/*}}/" && '
-    'exec tar --create --file=- --format=pax --warning=none --ignore-failed-read -- "./${real##*/}" 2>/dev/null'
+    'exec tar --create --file=- --format=pax --warning=none --ignore-failed-read -- "${real##*/}" 2>/dev/null'
 )
 _STDERR = 2000
 
@@ -105,4 +106,4 @@ class LocalFiles(abc.ABC):
 
 
 def _first_line(errors: bytes) -> str:
-    return errors[:_STDERR].decode("utf-8", "replace").strip().partition("\n")[0]
+    return beginning_of(errors, _STDERR).decode("utf-8", "replace").strip().partition("\n")[0]

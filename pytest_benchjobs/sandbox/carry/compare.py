@@ -8,7 +8,7 @@ What is the fresh place's own (`own.py`) is passed over in both.
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from .own import WHY, Guards, Own, git_directories
 from .records import (
@@ -57,10 +57,11 @@ class FreshUnreadable(Exception):
 
 
 class Listing:
-    """A place in a listing."""
+    """A place in a listing. `ends`: where each directory that begins at a place has its end, if that is known."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, ends: Mapping[int, int] | None = None) -> None:
         self.data = data
+        self._ends = ends or {}
         self.files: dict[tuple[int, int], Name] = {}
         """Files with several names -> the first of these."""
         self.go(0)
@@ -79,6 +80,9 @@ class Listing:
     def skip(self) -> bytes:
         """Go on past it, with all that is below it; return that."""
         start, depth = self.at, 0
+        if start in self._ends:
+            self.go(self._ends[start])
+            return self.data[start : self.at]
         while True:
             depth += (self.type == stat.S_IFDIR) - (self.record.kind == LEAVE)
             self.next()
@@ -95,6 +99,19 @@ class Listing:
         if not self.record.flags & LINKED or name is None:
             return None
         return self.files.setdefault((self.record.device, self.record.inode), name)
+
+
+def ends_of(listing: bytes) -> dict[int, int]:
+    """Return where each root and directory of a listing begins, and what comes after it."""
+    ends, way, at = dict[int, int](), list[int](), 0
+    while at < len(listing):
+        end, kind = at + length(listing, at), listing[at]
+        if kind == LEAVE:
+            ends[way.pop()] = end
+        elif kind == ROOT or (kind == ENTRY and listing[at + 9] >> 4 == _DIRECTORY):
+            way.append(at)
+        at = end
+    return ends
 
 
 class Comparison:

@@ -14,7 +14,7 @@ import stat
 from collections.abc import Collection, Iterable, Iterator
 
 from .compare import Listing
-from .records import END, ENTRY, HEADER, LEAVE, ROOT, Record, length, name_of
+from .records import END, ENTRY, HEADER, LEAVE, ROOT, UNSEEN, Record, length, name_of
 
 # Whatever is executable is a program, too.
 _LOADED = re.compile(
@@ -24,11 +24,11 @@ _CACHE = b"/__pycache__"
 _DIRECTORY = stat.S_IFDIR >> 12
 
 
-def changed_since(before: bytes, after: bytes, since: float, without: Collection[bytes]) -> list[bytes]:
+def changed_since(before: Listing, after: bytes, since: float, without: Collection[bytes]) -> list[bytes]:
     """Return paths that were changed, replaced, removed or added since a time, but for those below `without`.
 
-    `before` may be of another container of the same image, that was set up the same way. Damaged listings are a
-    `struct.error` or an IndexError.
+    `before` may be of another container of the same image, that was set up the same way. Directories that `after` has
+    not entered are the same. Damaged listings are a `struct.error` or an IndexError.
     """
     search = _Search(before, after, int(since * 1e9), without)
     search.run()
@@ -37,10 +37,10 @@ def changed_since(before: bytes, after: bytes, since: float, without: Collection
 
 
 class _Search:
-    def __init__(self, before: bytes, after: bytes, since_ns: int, without: Collection[bytes]) -> None:
+    def __init__(self, before: Listing, after: bytes, since_ns: int, without: Collection[bytes]) -> None:
         self.changed: list[bytes] = []
         self.added: list[bytes] = []
-        self._before, self._after = Listing(before), Listing(after)
+        self._before, self._after = before, Listing(after)
         self._since_ns = since_ns
         self._without = without
         self._loaded: dict[int, bool] = {}
@@ -108,7 +108,7 @@ class _Search:
             metas = (one.mode, one.uid, one.gid), (other.mode, other.uid, other.gid)
             if not are_directories or metas[0] != metas[1]:
                 self.changed.append(self._path(after.name))
-        if are_directories and not is_elsewhere:
+        if are_directories and not is_elsewhere and not other.flags & UNSEEN:
             self._enter(after.name)
         else:
             before.skip()

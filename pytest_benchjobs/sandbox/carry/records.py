@@ -10,9 +10,9 @@ from typing import NamedTuple
 ROOT, ENTRY, ENTER, MAKE, LEAVE, CHECK, CONTENT, HARDLINK, SYMLINK, META, REMOVE, LEADS, END, FAILED = (
     kind[0] for kind in (b"R", b"E", b"D", b"N", b"L", b"C", b"F", b"H", b"S", b"M", b"X", b"T", b"Z", b"!")
 )
-OVERLAY, LINKED = 1, 2
+OVERLAY, LINKED, UNSEEN = 1, 2, 4
+"""Flags of listings: it is on an overlayfs; it is a file with several names; it is a directory that was not entered."""
 ELSEWHERE = 1
-"""Flags of listings: it is on an overlayfs; it is a file with several names."""
 SAME, TOUCHED, THERE = 4, 8, 16
 """Flags of scripts, which only this side reads: a link that is there if its file stays; something but content differs;
 a file, a link or a special file is there."""

@@ -100,6 +100,7 @@ def carry(
     ignored: Callable[[Collection[bytes]], Collection[bytes]] | None = None,
     known: dict[tuple[bytes, ...], bytes] | None = None,
     links_elsewhere: bool = True,
+    before: bytes | None = None,
 ) -> Carried:
     """Make the roots of `fresh_listing` in the fresh place what they are in the agent's, but for what is `apart`.
 
@@ -107,7 +108,8 @@ def carry(
     below the roots nor, with `links_elsewhere`, to a file of the image; and so is what stays the fresh place's own
     (`own.py`): of git's directories, and of `programs`, if none of `named` means it. `ignored` takes the paths that
     differ, those of directories with a slash at their end, and returns which of them are apart, too. `known`: lists of
-    the agent's place by their roots, where nothing changes; this one is added.
+    the agent's place by their roots, where nothing changes; this one is added. `before`: the fresh place's listing
+    before the first try, if this is another: links that came with that one were not checked.
 
     Raises:
         Ungradable: something is left out that is `named`, or what came of the agent's place makes no sense.
@@ -122,15 +124,15 @@ def carry(
     own = Own((*programs, *_resolved(fresh, programs)), tuple(named))
     comparison = _compared(listing, fresh_listing, own, apart)
     if ignored is not None:
-        left = ignored([*_differing(comparison.script, roots)])
-        comparison = _compared(
-            listing, fresh_listing, own, lambda path: path in left or bool(apart and apart(path))
-        )
+        left, also = ignored([*_differing(comparison.script, roots)]), apart
+        apart = lambda path: path in left or bool(also and also(path))  # noqa: E731  the same for both listings
+        comparison = _compared(listing, fresh_listing, own, apart)
     decision = _Decision(comparison, roots, limit, _same_contents(comparison, agent, fresh, roots))
     decision.run()
     if decision.script.written:
         decision.left_out += _move(decision.script, agent, fresh, roots)
-        decision.left_out += _links_astray(decision.script, fresh, roots, ELSEWHERE if links_elsewhere else 0)
+    steps = decision.script if before is None else _compared(listing, before, own, apart).script
+    decision.left_out += _links_astray(steps, fresh, roots, ELSEWHERE if links_elsewhere else 0)
     for path, why in decision.left_out:
         if path in named:
             raise Ungradable(f"{_shown(path)} cannot be carried into the container for grading: {why}")

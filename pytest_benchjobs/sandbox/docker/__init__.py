@@ -6,11 +6,12 @@
       transfer.py      files in and out
       first.py         its first process, which ends all others; processes.py: what runs in it, its end; entrypoint.py
       mountpoints.py   whether mounts would come back
-    images.py        images: found, pulled (pulling.py) or built (build.py, dockerfile.py); keeping.py: kept of trials
+    images.py        images: found, pulled (pulling.py), built (build.py, dockerfile.py, ignoring.py), kept (keeping.py)
     network.py       the network of public trials, and those of services; rules.py: what the first is closed to
     compose/         services beside a container
     engine.py        how to reach the engine, and what its refusals mean; library.py: its client
-    watch.py         what happens behind our back; reaper.py and sweep.py: what is left of dead processes; health.py
+    watch.py         what happens behind our back; storage.py: what containers write
+    reaper.py, sweep.py  what is left of dead processes; health.py
 
 The client library takes a tenth of a second to import. `provider.py`, `services.py`, `engine.py` and `images.py` do
 without until a container is started.

@@ -10,13 +10,15 @@ import io
 import json
 import os
 import re
+import secrets
 import select
 import signal
+import stat
 import subprocess
 import tarfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -30,6 +32,7 @@ from .answers import PAUSES
 from .context import Context
 from .dockerfile import AUTOMATIC, base_images, copied, references, substitute
 from .engine import LABEL, Engine
+from .ignoring import BadPattern, Ignored
 from .library import BROKEN
 from .pulling import LOOK, Check, hear, rest
 from .words import DISK_FULL
@@ -40,6 +43,7 @@ _LONGEST_LINE = 65_536
 _NAMED = 5
 _WRONG = 400
 _OWN_NAME = ".benchjobs.Dockerfile"
+_IGNORING = ".dockerignore"
 _COMMON_NAMES = ("environment", "env", "docker", ".")
 _SHORTEST_SECRET = 4
 _TARGET = "image"
@@ -65,6 +69,8 @@ class Recipe:
     """Variables that a `FROM` may name: the arguments, and the platform."""
     paths: tuple[str, ...]
     """Paths of the context that go to the engine, relative to it, sorted."""
+    ignoring: Path | None = None
+    """File with patterns of what stays here; None: there is none."""
     left_out: tuple[str, ...] = ()
     """Those that do not, as an agent may not see them."""
 
@@ -83,17 +89,21 @@ class Recipe:
         Raises:
             ImageBuildFailed: the Dockerfile or the context cannot be read, or one of the `hidden` paths is copied.
         """
+        ignoring = _ignoring(dockerfile, context)
         try:
-            original = dockerfile.read_text("utf-8")
-            found = Context.read(context, _inside(dockerfile, context), hidden)
-        except (OSError, UnicodeDecodeError) as error:
+            original = _text(dockerfile)
+            ignored = Ignored("" if ignoring is None else _text(ignoring))
+            found = Context.read(context, _inside(dockerfile, context), ignored, hidden)
+        except OSError as error:
             raise ImageBuildFailed(f"{dockerfile}: cannot be read: {error}") from error
+        except BadPattern as error:
+            raise ImageBuildFailed(f"{ignoring}:{error}") from error
         named = any(name in original for name in AUTOMATIC)
         variables = {**(platform() if named else {}), **arguments}
         if (fault := found.fault(context, copied(original, arguments))) is not None:
             raise ImageBuildFailed(f"{dockerfile}:{fault}")
         text, substituted = substitute(original, image_map, variables)
-        return cls(
+        recipe = cls(
             dockerfile,
             context,
             text,
@@ -102,8 +112,15 @@ class Recipe:
             arguments,
             variables,
             found.paths,
+            ignoring,
             found.left_out,
         )
+        if recipe.name != _OWN_NAME:
+            return recipe
+        # Then the Dockerfile is a file like any other.
+        inside = _inside(dockerfile, context)
+        paths = tuple(path for path in found.paths if path != inside or path not in ignored)
+        return dataclasses.replace(recipe, paths=paths)
 
     @property
     def bases(self) -> tuple[str, ...]:
@@ -139,7 +156,8 @@ class Recipe:
     def name(self) -> str:
         """Path at which the engine finds the Dockerfile in the context."""
         inside = _inside(self.dockerfile, self.context)
-        return inside if inside in self.paths and self.text == self.original else _OWN_NAME
+        as_it_is = self.text == self.original and self.ignoring in (None, self.context / _IGNORING)
+        return inside if inside in self.paths and as_it_is else _OWN_NAME
 
     def tag(self, bases: Mapping[str, str]) -> str:
         """`benchjobs/<name>:<hash>`; the same for the same ingredients, anywhere."""
@@ -147,22 +165,19 @@ class Recipe:
 
         def add(*parts: str | bytes) -> None:
             for part in parts:
-                data = part.encode("utf-8", "surrogateescape") if isinstance(part, str) else part
+                data = os.fsencode(part) if isinstance(part, str) else part
                 digest.update(len(data).to_bytes(8, "big") + data)
 
-        add("v2", self.text)
+        add("v3", self.text, b"" if self.ignoring is None else self.ignoring.read_bytes())
         for table in (self.arguments, bases):
             for name, value in sorted(table.items()):
                 add(name, value)
             add("")
-        for relative in self.paths:
-            path = self.context / relative
-            add(relative)
-            if path.is_symlink():
-                add("link", str(path.readlink()))
-            elif path.is_file():
-                with path.open("rb") as file:
-                    add(oct(path.stat().st_mode & 0o777), hashlib.file_digest(file, "sha256").digest())
+        try:
+            for relative in self.paths:
+                add(relative, *_described(self.context / relative))
+        except OSError as error:
+            raise ImageBuildFailed(f"{self.context}: the build context cannot be read: {error}") from error
         return f"benchjobs/{self._slug()}:{digest.hexdigest()[:20]}"
 
     def archive(self) -> IO[bytes]:
@@ -173,16 +188,16 @@ class Recipe:
             raise ImageBuildFailed(f"{self.context}: the build context cannot be read: {error}") from error
 
     def _fill(self, tar: tarfile.TarFile) -> None:
-        ignored = ".dockerignore"
         for relative in self.paths:
             path = self.context / relative
-            if relative not in (ignored, _OWN_NAME) and (path.is_symlink() or path.exists()):
+            if relative not in (_IGNORING, _OWN_NAME) and (path.is_symlink() or path.exists()):
                 tar.add(path, relative, recursive=False, filter=as_root)
         if self.name == _OWN_NAME:
-            _add_text(tar, _OWN_NAME, self.text)
-        # What we excluded must not be looked for again, and our own files must not be copied into the image.
-        given = (self.context / ignored).read_text("utf-8") if ignored in self.paths else ignored
-        _add_text(tar, ignored, f"{given}\n{_OWN_NAME}\n")
+            _add_bytes(tar, _OWN_NAME, os.fsencode(self.text))
+        # It tells whether a Dockerfile is copied into the image with the rest, and our own files must not be.
+        given = b"" if self.ignoring is None else self.ignoring.read_bytes()
+        hidden = [*(() if _IGNORING in self.paths else (_IGNORING,)), *({self.name} & {_OWN_NAME})]
+        _add_bytes(tar, _IGNORING, b"\n".join((given, *map(str.encode, hidden))))
 
     def redact(self, text: str) -> str:
         """The same without the values of build arguments."""
@@ -310,9 +325,13 @@ def _buildx(
     variables of this machine's programs: a `PATH`, `DOCKER_CONFIG` or `LD_PRELOAD` of a task would run code here.
     """
     with temporary_directory("build") as directory:
+        # BuildKit takes a file as one of an earlier build, of any task, where this name, path, size and time are equal.
+        context = directory / secrets.token_hex(16)
         with tarfile.open(fileobj=archive) as tar:
-            tar.extractall(directory / "context", **_AS_WRITTEN)  # noqa: S202  we wrote it ourselves
-        (directory / "definition.json").write_text(json.dumps(_definition(recipe, tag)), "utf-8")
+            tar.extractall(context, **_AS_WRITTEN)  # noqa: S202  we wrote it ourselves
+        (directory / "definition.json").write_text(
+            json.dumps(_definition(recipe, tag, context.name)), "utf-8"
+        )
         process = subprocess.Popen(
             ["docker", "buildx", "bake", "--load", "--progress=plain", "--file", "definition.json", _TARGET],
             cwd=directory,
@@ -334,14 +353,14 @@ def _buildx(
             raise _Failed(f"docker buildx exited with status {process.returncode}")
 
 
-def _definition(recipe: Recipe, tag: str) -> dict[str, object]:
+def _definition(recipe: Recipe, tag: str, context: str) -> dict[str, object]:
     """Return the build as `docker buildx bake` reads it. A `${` in a value would be a template."""
 
     def plain(value: str) -> str:
         return value.replace("${", "$${").replace("%{", "%%{")
 
     target = {
-        "context": "context",
+        "context": context,
         "dockerfile": plain(recipe.name),
         "args": {name: plain(value) for name, value in recipe.arguments.items()},
         "tags": [tag],
@@ -396,8 +415,29 @@ def _inside(dockerfile: Path, context: Path) -> str | None:
         return None
 
 
-def _add_text(tar: tarfile.TarFile, name: str, text: str) -> None:
-    data = text.encode()
+def _described(path: Path) -> Iterator[str | bytes]:
+    """Yield what an image has of a path: its kind, its mode, and its content."""
+    mode = path.lstat().st_mode
+    yield oct(mode)
+    if stat.S_ISLNK(mode):
+        yield str(path.readlink())
+    elif stat.S_ISREG(mode):
+        with path.open("rb") as file:
+            yield hashlib.file_digest(file, "sha256").digest()
+
+
+def _ignoring(dockerfile: Path, context: Path) -> Path | None:
+    """Return the file with patterns of what a build ignores: one of this Dockerfile alone goes before that of all."""
+    both = dockerfile.with_name(f"{dockerfile.name}{_IGNORING}"), context / _IGNORING
+    return next((path for path in both if path.is_file()), None)
+
+
+def _text(path: Path) -> str:
+    """Return the text of a file in any encoding, as Docker reads it: without a mark of its order of bytes."""
+    return os.fsdecode(path.read_bytes()).removeprefix("\ufeff")
+
+
+def _add_bytes(tar: tarfile.TarFile, name: str, data: bytes) -> None:
     member = tarfile.TarInfo(name)
     member.size = len(data)
     member.mode = 0o644

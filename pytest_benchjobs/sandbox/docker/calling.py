@@ -30,6 +30,7 @@ from ...model.errors import (
     InfrastructureError,
     OutputLost,
 )
+from ...system.cutting import beginning_of
 from .answers import PAUSES, Call, Kind, Meaning, State, Subject, meaning
 from .words import DISK_FULL
 
@@ -74,7 +75,7 @@ class Refusal:
     words: str
 
     def __str__(self) -> str:
-        told = " ".join(self.words.split())[:_SHOWN] or "no reason given"
+        told = beginning_of(" ".join(self.words.split()), _SHOWN) or "no reason given"
         return told if self.status is None else f"{self.status}: {told}"
 
 

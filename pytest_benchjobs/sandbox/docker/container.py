@@ -27,18 +27,30 @@ from ...model.errors import (
 from ...model.scenario import Network
 from ..paths import DEFAULT_PATH
 from ..program import PROGRAM
-from ..protocol import ExecResult, File, SandboxSpec, Sink, Stdin, Stopping
-from ..stream import Drained
+from ..protocol import ROOT, ExecResult, File, SandboxSpec, Sink, Stdin, Stopping
+from ..runner import serving
+from ..stream import Drained, wait_fairly
 from .answers import PAUSES
 from .calling import Caller, NetworkGone, caller, on_behalf_of
 from .entrypoint import Entrypoint
+from .holes import packed, unpack
 from .images import ResolvedImage
+from .inside import CannotAct, Inside
 from .keeping import commit
-from .mountpoints import check_mount_points, leads_to_small_file, misplaced, moved
+from .mountpoints import (
+    FILE,
+    check_mount_points,
+    kind_of,
+    leads_to_small_file,
+    misplaced,
+    moved,
+    stat_of,
+)
 from .network import LOOKS, Joinable
 from .processes import Process, Processes, send
 from .running import Held, Running, writer_to
 from .services import EngineServices
+from .storage import nanoseconds
 from .transfer import ContainerFiles
 from .watch import Events
 from .watched import Watched, list_all
@@ -58,6 +70,8 @@ _HELD = 0.5
 _TIDYING = 5.0
 """Seconds of patience with an engine that does not answer, where nothing depends on it."""
 _ENDING = 30.0
+_MARGIN = 1.0
+"""Seconds before a container says that it was created: file systems read their clock now and then."""
 _PROXY_DOOR = 20.0
 _ACCOUNTS = {"/etc/passwd": b"root:x:0:0:root:/root:/bin/sh\n", "/etc/group": b"root:x:0:\n"}
 _ACCOUNTS_LIMIT = 4 << 20
@@ -147,6 +161,8 @@ class DockerSandbox(ContainerFiles):
         if self._proxy is not None:
             self._proxy.allow(self._spec.allowed_hosts if self._network == "allowlist" else None)
             self._proxy.join(self._run_proxy_door)
+        if self._image.holes:
+            unpack(self)
 
     def exec(
         self,
@@ -170,6 +186,13 @@ class DockerSandbox(ContainerFiles):
         command = _Command(tuple(argv), user, workdir, env, stdin)
         if command.argv[0] != PROGRAM:
             self._others_ran, self._is_alone = True, False
+        is_plain = stdin is None and stopping is None and silent is None and "/" in command.argv[0]
+        if self._inside is not None and is_plain and (user or self.user) in ROOT:
+            try:
+                return self._exec_inside(self._inside, command, timeout, sink, stdout)
+            except CannotAct:
+                if command.argv[0] == PROGRAM:
+                    self.ready_to_serve()
         for pause in (*PAUSES, None):
             held = Held(sink, stdout)
             if stdin is not None:
@@ -187,6 +210,23 @@ class DockerSandbox(ContainerFiles):
         held.release()
         return ended
 
+    def _exec_inside(
+        self, inside: Inside, command: _Command, timeout: float, sink: Sink, stdout: Sink | None
+    ) -> ExecResult:
+        """Run a command below our program, as the engine would run it."""
+        ooms, started = self._events.count(self.id, "oom"), time.monotonic()
+        status = inside.run(
+            command.argv,
+            command.env or {},
+            command.workdir or self.workdir,
+            timeout=timeout,
+            sink=sink,
+            stdout=stdout,
+        )
+        self._check_killed()
+        ended = ExecResult(None, timed_out=status is None, seconds=time.monotonic() - started)
+        return ended if status is None else self._with_status(ended, status, ooms)
+
     def _exec_once(
         self, command: _Command, held: Held, timeout: float, silent: float | None, stopping: Stopping | None
     ) -> ExecResult:
@@ -198,8 +238,13 @@ class DockerSandbox(ContainerFiles):
             why = running.wait(started + min(timeout, _HELD), silent, asked)
             if running.status is None:
                 held.release()
-                if why is Drained.LATE and timeout > _HELD:
-                    why = running.wait(started + timeout, silent, asked)
+                if why is Drained.LATE:
+                    why = wait_fairly(
+                        lambda seconds, quiet: running.wait(started + seconds, quiet, asked),
+                        timeout,
+                        silent,
+                        stopping,
+                    )
             if why is not Drained.ENDED and stopping is not None:
                 running.stop(stopping)
         self._check_killed()
@@ -233,10 +278,34 @@ class DockerSandbox(ContainerFiles):
 
     def ready_to_serve(self) -> bool:
         """Put our program in, which the agent may have replaced; False: there is none for such a machine."""
-        if self._first is not None and self._others_ran:
-            self.put([self._first])
+        if self._first is None:
+            return False
+        if self._others_ran and not (self._spec.trusted and self._has(self._first)):
+            self._put_program()
             self._others_ran = not self._is_alone
-        return self._first is not None
+        return True
+
+    def _put_program(self) -> None:
+        if self._first is not None:
+            self.put_from_outside([self._first])
+
+    def _has(self, file: File) -> bool:
+        """Return True if a file with so many bytes is there."""
+        with self._calling():
+            found = stat_of(self._engine.client, self.id, file.path)
+        return found is not None and (kind_of(found), found["size"]) == (FILE, len(file.content or b""))
+
+    @contextlib.contextmanager
+    def inside(self) -> Iterator[None]:
+        """Meanwhile, have our program do what takes a call of the engine each, as far as it can."""
+        if self._first is None:
+            yield
+            return
+        with contextlib.closing(Inside(lambda: serving(self, "open"))) as self._inside:
+            try:
+                yield
+            finally:
+                self._inside = None
 
     def watch(self) -> None:
         """Note how files are now, before the agent, for `tampered`."""
@@ -245,18 +314,20 @@ class DockerSandbox(ContainerFiles):
 
     def tampered(self) -> tuple[str, ...]:
         """Return paths outside of the workdir that an agent changed, removed, or added to programs."""
-        if self._first is None or self._watched is None:
+        if self._watched is None or (self._inside is None and not self.ready_to_serve()):
             return ()
-        self.put([self._first])  # the agent may have replaced it
-        return self._watched.changed(list_all(self), self.workdir)
+        return self._watched.changed(self, self.workdir)
 
-    def now(self) -> float:
-        """Return the time by its own clock, or a little later: that of an engine elsewhere is told by its start."""
-        if self._engine.local:
-            return time.time()
+    def clock(self) -> tuple[float, float]:
+        """Return when it was created, or a little earlier, and the time now, or a little later, by its own clock."""
         with self._calling():
-            text = self._engine.client.inspect_container(self.id)["State"]["StartedAt"]
-        return datetime.datetime.fromisoformat(text).timestamp() + time.monotonic() - self._began
+            found = self._engine.client.inspect_container(self.id)
+        created, started = (
+            datetime.datetime.fromisoformat(text).timestamp()
+            for text in (found["Created"], found["State"]["StartedAt"])
+        )
+        now = time.time() if self._engine.local else started + time.monotonic() - self._began
+        return created - _MARGIN, now
 
     def signal(self, pid: int, name: str) -> None:
         """Send a signal to the process group `pid`, as the sandbox numbers it. Never raises."""
@@ -281,6 +352,7 @@ class DockerSandbox(ContainerFiles):
 
     def processes(self) -> tuple[str, ...]:
         """Command lines of everything but the first process and what was adopted."""
+        self._close_inside()
         return tuple(row.command for row in self.running() if row.pid not in self._environment)
 
     def adopt_processes(self) -> tuple[str, ...]:
@@ -292,6 +364,7 @@ class DockerSandbox(ContainerFiles):
 
     def end_commands(self, variable: str) -> tuple[str, ...]:
         """Kill commands that were given `variable`, and their children that were not made daemons."""
+        self._close_inside()
         with self._calling():
             before = self._processes.others(seen=True)
         self._graded = True
@@ -301,7 +374,7 @@ class DockerSandbox(ContainerFiles):
         if not before:
             return ()
         self._mend_accounts()
-        if not self.ready_to_serve():
+        if self._inside is None and not self.ready_to_serve():
             self.end_processes()
         else:
             self.exec(
@@ -319,7 +392,7 @@ class DockerSandbox(ContainerFiles):
                 if not leads_to_small_file(self._engine.client, self.id, path, _ACCOUNTS_LIMIT)
             ]
         if broken:
-            self.put(broken)
+            self.put_from_outside(broken)
 
     def end_processes(self) -> None:
         """Kill every process there is, with no help from inside, and be ready for `exec` again.
@@ -335,11 +408,14 @@ class DockerSandbox(ContainerFiles):
         self._graded = True
         self._environment = frozenset()
         if self._entrypoint is not None and self._entrypoint.serves:
-            if self._first is not None:
-                self.put([self._first])
+            self._put_program()
             if (problem := self._entrypoint.start_again(self._check_killed)) is not None:
                 self._notes.append(problem)
             self.adopt_processes()
+
+    def _close_inside(self) -> None:
+        if self._inside is not None:
+            self._inside.close()
 
     def running(self) -> list[Process]:
         """Everything but the first process; nothing where an agent has ended the container from inside."""
@@ -378,6 +454,7 @@ class DockerSandbox(ContainerFiles):
 
     def _end_all(self) -> None:
         """By the first process, or by ending it and so the process namespace."""
+        self._close_inside()
         with self._restarting, self._calling():
             if self._first is None or not self._processes.end_all():
                 self._restart(runs=self._engine.client.inspect_container(self.id)["State"]["Running"])
@@ -389,8 +466,7 @@ class DockerSandbox(ContainerFiles):
             self._own_kills += 1
             client.kill(self.id)
         try:
-            if self._first is not None:
-                self.put([self._first])
+            self._put_program()
             if mounts:
                 check_mount_points(client, self.id, mounts)
             client.start(self.id)
@@ -406,6 +482,7 @@ class DockerSandbox(ContainerFiles):
 
     def set_network(self, network: Network, allowed_hosts: Iterable[str] = ()) -> None:
         """Switch between `public`, `none` and `allowlist` while running."""
+        self._close_inside()  # it has the variables of the other one
         if network == "allowlist" and self._proxy is None:
             raise EngineError("this container was not started for the network `allowlist`")
         both = (network, self._network)
@@ -453,8 +530,13 @@ class DockerSandbox(ContainerFiles):
         """Keep the file system as it is now, as an image of the engine."""
         if self._beside is not None:
             raise EngineError("it has services, whose containers and volumes cannot be kept with it")
+        self._put_program()
         with self._calling():
-            return commit(self._engine, self.id, name, self._image, self._spec)
+            created = str(self._engine.client.inspect_container(self.id)["Created"])
+        listing = b"" if self._first is None else list_all(self)
+        in_use = bool(self.running())
+        with packed(self, listing, nanoseconds(created), in_use=in_use) as holes, self._calling():
+            return commit(self._engine, self.id, name, self._image, self._spec, holes=holes)
 
     def kill(self) -> None:
         """End it at once, from any thread. Never raises."""
@@ -496,7 +578,13 @@ class DockerSandbox(ContainerFiles):
         self._services.forget(self.id)
 
     def limit_hit(self) -> str | None:
-        """The limit (`storage`) for which the provider killed the processes, if it did."""
+        """The limit (`storage`) that was exceeded, as measured now; then all processes are killed."""
+        most = self._spec.environment.storage
+        if self._limit is None and most is not None:
+            with self._calling():
+                over = self._services.storage.is_over(self.id, most, self._put_program)
+            if over:
+                self._over_storage()
         return self._limit
 
     @property

@@ -7,11 +7,10 @@ import os.path
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
-from docker.utils.build import exclude_paths
-
 from ...model.known_failure import KNOWN_FILE
 from ...sources.manifest import SUFFIXES
 from .dockerfile import Copied
+from .ignoring import Ignored
 
 _NAMES = frozenset({KNOWN_FILE, ".pytest_cache"})
 _MARKER = "jobs/.benchjobs"
@@ -32,16 +31,16 @@ class Context:
     """All files that stay here."""
 
     @classmethod
-    def read(cls, directory: Path, dockerfile: str | None, hidden: Iterable[Path]) -> Context:
+    def read(
+        cls, directory: Path, dockerfile: str | None, ignored: Ignored, hidden: Iterable[Path]
+    ) -> Context:
         """Read it from disk. `dockerfile` is the path of the Dockerfile in it; `hidden`, what no agent may see.
 
         Raises:
-            OSError, UnicodeDecodeError: it cannot be read.
+            OSError: it cannot be read.
         """
-        ignore = directory / ".dockerignore"
-        patterns = ignore.read_text("utf-8").splitlines() if ignore.is_file() else []
-        patterns = [line.strip() for line in patterns if line.strip() and not line.startswith("#")]
-        found = sorted(exclude_paths(str(directory), patterns, dockerfile=dockerfile))
+        always = set() if dockerfile is None else {dockerfile}
+        found = sorted(ignored.kept(directory) | always)
         tops = {*_inside(directory, hidden), *(top for path in found for top in _telling(directory, path))}
         stay = {path: top for path in found if (top := _top(path, tops)) is not None}
         return cls(
@@ -82,11 +81,11 @@ def _telling(directory: Path, path: str) -> Iterator[str]:
         yield str(whole.parent.parent)
     elif path == _MARKER:
         yield from _RESULTS
-    elif whole.suffix in _TEXTS and _begins_with(directory / path, *_TEXTS[whole.suffix]):
+    elif whole.suffix in _TEXTS and _has_early(directory / path, *_TEXTS[whole.suffix]):
         yield path
 
 
-def _begins_with(path: Path, text: bytes, size: int) -> bool:
+def _has_early(path: Path, text: bytes, size: int) -> bool:
     """Return whether the first `size` bytes of a file have a text in them."""
     if not path.is_file():
         return False
@@ -102,6 +101,6 @@ def _top(path: str, tops: set[str]) -> str | None:
 
 def _covers(pattern: str, path: str) -> bool:
     """Return True if a source of `COPY` has this file: `*` and `?` match within a name."""
-    wanted = PurePosixPath(os.path.normpath(pattern.lstrip("/")))
+    wanted = PurePosixPath(os.path.normpath(pattern.lstrip("/").replace("[^", "[!")))
     beginning = PurePosixPath(*PurePosixPath(path).parts[: len(wanted.parts)])
     return not wanted.parts or (len(beginning.parts) == len(wanted.parts) and beginning.match(str(wanted)))

@@ -42,8 +42,9 @@ class Reference:
 
     @property
     def complete(self) -> bool:
-        """True if it is the name of an image, and not what is left of one where a variable has no value."""
-        return bool(self.image) and not (self.unset and _BLANK_INSIDE.search(self.image))
+        """True if it may name an image, and is not what is left of a name where a variable has no value."""
+        is_partial = self.unset and _BLANK_INSIDE.search(self.image)
+        return bool(self.image) and self.image.isascii() and not is_partial
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 from ...model.errors import EngineError, EngineLost, EngineUnavailable, InfrastructureError
+from ...system.cutting import beginning_of
 from .answers import QUESTION, Kind, call_of, kind_of
 from .calling import Caller, Found, Refusal, caller, is_json, on_behalf_of, persist
 from .reaper import ask_unix, message, open_unix
@@ -308,4 +309,4 @@ def _read_head(connection: socket.socket) -> tuple[int, int, bytes]:
     try:
         return int(head.split(None, 2)[1]), length, rest
     except (IndexError, ValueError):
-        raise ConnectionError(f"not an HTTP answer: {head[:80]!r}") from None
+        raise ConnectionError(f"not an HTTP answer: {beginning_of(head, 80)!r}") from None

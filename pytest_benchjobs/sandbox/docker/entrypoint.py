@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import re
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from ...model.errors import EntrypointEnded, EnvironmentFailed
 from ...model.scenario import Environment
+from ...system.cutting import TailSink
 from ..protocol import ExecResult, Stopping
 from .first import REACHED
 
@@ -30,7 +30,6 @@ _REST = 3.0
 _BUSY = 0.05
 """Share of a processor."""
 _SLEEP = re.compile(r"(?:\S*/)?sleep (?P<seconds>\d{1,3})(?:\.\d*)?s?")
-_OUTPUT = 20
 _SHOWN = 1000
 
 
@@ -63,16 +62,16 @@ class Entrypoint:
             EnvironmentFailed: it was at work until the time for set-up was over.
             InfrastructureError: the engine failed.
         """
-        output: deque[bytes] = deque(maxlen=_OUTPUT)
+        output = TailSink(_SHOWN)
         watch = _Watch(self._container, check)
         result = self._container.exec(
             (*self._argv, *(REACHED if self._container.has_first else _SLEEPING)),
             timeout=self._environment.setup_timeout,
-            sink=output.append,
+            sink=output,
             stopping=Stopping(watch.is_ready, lambda _: None, graces=()),
         )
         self.serves = watch.serves
-        printed = b"".join(output).decode("utf-8", "replace").strip()[-_SHOWN:] or "nothing"
+        printed = output.raw().decode("utf-8", "replace").strip() or "nothing"
         if result.stopped:
             return
         if result.timed_out:

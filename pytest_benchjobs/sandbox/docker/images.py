@@ -15,7 +15,7 @@ from ...model.result import ImageRecord
 from ...model.scenario import Environment
 from ...system.keeping import one_of, taken
 from .dockerfile import canonical, lookup
-from .engine import Engine
+from .engine import LABEL, Engine
 from .ledger import Sizes
 from .room import Room, Urgency
 from .snapshots import find_snapshot
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 4
 """Images that are pulled or built at a time, by all processes of this machine: more only share disk and line."""
+HOLES = "holes"
+"""Label of images of which files are packed."""
 _REMEMBERED = 60.0
 _SHARE = 10.0
 """A failure is remembered for so many times as long as it took to meet it: trying again costs a tenth of the time."""
@@ -45,6 +47,8 @@ class ResolvedImage:
     """Storage driver of its layers, as the engine calls it."""
     note: str | None = None
     """On how it was built, for the first trial that has it."""
+    holes: bool = False
+    """True if files of it are packed, as they have holes."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -388,6 +392,7 @@ def resolved(found: Mapping[str, Any], record: ImageRecord) -> ResolvedImage:
         entrypoint=tuple(config.get("Entrypoint") or ()),
         env={name: value for name, _, value in variables},
         driver=str((found.get("GraphDriver") or {}).get("Name", "")),
+        holes=bool((config.get("Labels") or {}).get(f"{LABEL}{HOLES}")),
     )
 
 

@@ -20,13 +20,14 @@ from ...model.scenario import Environment
 from ..paths import DEFAULT_PATH
 from ..protocol import KEPT, Kept, SandboxSpec
 from .engine import LABEL, Engine
-from .images import ResolvedImage, resolved
+from .images import HOLES, ResolvedImage, resolved
 from .library import ERRORS
 
 _REPOSITORY = KEPT.removesuffix(":")
 _KEPT = f"{LABEL}kept"
 _IMAGE = f"{LABEL}image-record"
 _ENVIRONMENT = f"{LABEL}environment"
+_HOLES = f"{LABEL}{HOLES}"
 # What a container that starts from it needs to be like the trial's. Nothing that may be a secret, no path of a host.
 _LASTING = {"workdir", "user", "cpus", "memory", "storage", "pids", "gpus", "allow_sudo"}
 _OF_CONTAINERS = ("owner", "host", "deadline")
@@ -35,8 +36,10 @@ _DEFAULTS = {"PATH": DEFAULT_PATH}
 _COMMIT_TIMEOUT = 1800
 
 
-def commit(engine: Engine, container: str, name: str, image: ResolvedImage, spec: SandboxSpec) -> str:
-    """Make an image of a container as it is now; returns its reference.
+def commit(
+    engine: Engine, container: str, name: str, image: ResolvedImage, spec: SandboxSpec, *, holes: bool
+) -> str:
+    """Make an image of a container as it is now; returns its reference. `holes`: it has files that are packed.
 
     Raises:
         InfrastructureError: the engine refuses.
@@ -48,6 +51,7 @@ def commit(engine: Engine, container: str, name: str, image: ResolvedImage, spec
             **{LABEL + key: value for key, value in spec.labels.items()},
             **{LABEL + key: "" for key in _OF_CONTAINERS},
             _KEPT: "1",
+            _HOLES: "1" if holes else "",
             _IMAGE: image.record.model_dump_json(),
             _ENVIRONMENT: spec.environment.model_dump_json(include=_LASTING),
         },

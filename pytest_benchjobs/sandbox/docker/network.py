@@ -24,6 +24,7 @@ from docker.types import IPAMConfig, IPAMPool, LogConfig
 from ...model.errors import ContainerStartFailed, EngineRefused, InfrastructureError
 from ...model.job import Owner
 from ...model.scenario import Network
+from ...system.cutting import beginning_of
 from ..archive import pack
 from ..program import program_file
 from ..stream import Demultiplexer, drain
@@ -268,5 +269,5 @@ def _apply(
         finally:
             client.remove_container(created, force=True, v=True)
     except (InfrastructureError, *ERRORS) as error:
-        return " ".join(str(error).split())[:300]
+        return beginning_of(" ".join(str(error).split()), 300)
     return refused(printed, rules, accepted=errno.ENOENT if remove else errno.EEXIST)

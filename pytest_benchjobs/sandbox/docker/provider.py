@@ -1,6 +1,7 @@
 """The provider of sandboxes that are containers of a Docker Engine, through its API.
 
-A trivial trial costs create, put, start, three calls per command, top and remove; nothing here may add to that.
+A trivial trial that is graded in place costs create, put, start, three calls per command, top, a look at our program,
+and remove; nothing here may add to that.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ import socket
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 
+from ...system.cutting import end_of
 from ..program import PROGRAM
 
 LINK_LOCAL = "169.254.0.0/16"
@@ -89,7 +90,7 @@ def rules_command(rules: Iterable[Rule], *, remove: bool = False) -> list[str]:
 def refused(printed: bytes, rules: Sequence[Rule], *, accepted: int = errno.EEXIST) -> str | None:
     """Return why not all rules hold, from what the program printed; None: all do."""
     if len(printed) != _ANSWER * len(rules):
-        return printed[-200:].decode("utf-8", "replace").strip() or "the kernel did not answer"
+        return end_of(printed, 200).decode("utf-8", "replace").strip() or "the kernel did not answer"
     for at in range(0, len(printed), _ANSWER):
         (number,) = struct.unpack_from("=i", printed, at + _HEAD.size)
         if -number not in (0, accepted):

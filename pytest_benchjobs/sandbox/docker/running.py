@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from ...system.cutting import HeadSink
 from ..protocol import Sink, Stopping
 from ..stream import LOOK, Demultiplexer, Drained, drain
 
@@ -29,20 +30,19 @@ class Held:
     def __init__(self, sink: Sink, stdout: Sink | None) -> None:
         self._sink, self._stdout = sink, stdout
         self._pieces: list[tuple[Sink, bytes]] | None = []
-        self._head = bytearray()
+        self._head = HeadSink(_HEAD)
         self.stdout_sink = None if stdout is None else self._hear_stdout
 
     @property
     def text(self) -> str:
         """The beginning of the output."""
-        return self._head.decode("utf-8", "replace").strip()
+        return self._head.text()
 
     def sink(self, data: bytes) -> None:
         """Take a piece of output. The engine says all that it has to say in the first one."""
-        if self._pieces and self._head:
+        if self._pieces and self._head.raw():
             self.release()
-        if len(self._head) < _HEAD:
-            self._head.extend(data[:_HEAD])
+        self._head(data)
         self._pass_on(self._sink, data)
 
     def _hear_stdout(self, data: bytes) -> None:

@@ -16,7 +16,8 @@ from .watched import Untouched
 
 if TYPE_CHECKING:
     from .network import PublicNetwork
-    from .watch import Events, StorageGuard
+    from .storage import StorageGuard
+    from .watch import Events
 
 # The engine speaks of architectures as Go does.
 _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
@@ -79,7 +80,7 @@ class EngineServices:
         """The guard of limits on what sandboxes write."""
         with self._lock:
             if self._storage is None:
-                from .watch import StorageGuard
+                from .storage import StorageGuard
 
                 self._storage = StorageGuard(self.engine)
             return self._storage

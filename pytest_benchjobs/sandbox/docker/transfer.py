@@ -18,6 +18,7 @@ from ..protocol import Fetched, File
 from .answers import PAUSES
 from .calling import caller
 from .engine import Engine
+from .inside import CannotAct, Inside
 from .library import BROKEN
 
 # Bits of Go's os.FileMode, which the engine describes files with.
@@ -37,6 +38,7 @@ class ContainerFiles(abc.ABC):
         self.id = container
         self.workdir = workdir
         self._engine = engine
+        self._inside: Inside | None = None
 
     @abc.abstractmethod
     def _calling(self) -> contextlib.AbstractContextManager[None]:
@@ -44,6 +46,14 @@ class ContainerFiles(abc.ABC):
 
     def put(self, files: Iterable[File]) -> None:
         """Put files in. One round trip."""
+        files = list(files)
+        if self._inside is not None:
+            with contextlib.suppress(CannotAct), pack(files, self.workdir) as archive:
+                return self._inside.put(archive)
+        return self.put_from_outside(files)
+
+    def put_from_outside(self, files: Iterable[File]) -> None:
+        """Put files in, whatever runs inside or not."""
         with pack(files, self.workdir) as archive, self._calling():
             self._engine.client.put_archive(self.id, "/", archive)
 
@@ -77,6 +87,10 @@ class ContainerFiles(abc.ABC):
             with self._open(path) as found:
                 return None if found is None else unpack(found[1], destination, limit=limit, exclude=exclude)
 
+        if self._inside is not None:
+            with contextlib.suppress(CannotAct):
+                return self._inside.fetch(path, destination, limit, exclude)
+            _discard(destination)
         return self.whole(path, attempt, lambda: _discard(destination))
 
     def whole(self, what: str, attempt: Callable[[], T], undo: Callable[[], object] = lambda: None) -> T:

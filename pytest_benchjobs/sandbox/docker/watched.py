@@ -7,10 +7,12 @@ import os
 import posixpath
 import struct
 import threading
+from collections.abc import Mapping
 from typing import Protocol
 
 from ...model.errors import EnvironmentFailed, Ungradable
 from ...model.result import ImageRecord
+from ..carry.compare import Listing, ends_of
 from ..carry.evidence import changed_since
 from ..program import PROGRAM
 from ..protocol import ExecResult, SandboxSpec, Sink
@@ -38,8 +40,8 @@ class Container(Protocol):
     ) -> ExecResult:
         """Run a command."""
 
-    def now(self) -> float:
-        """Return the time by its own clock, or a little later."""
+    def clock(self) -> tuple[float, float]:
+        """Return when it was created, or a little earlier, and the time now, or a little later, by its own clock."""
 
 
 class Untouched:
@@ -47,18 +49,18 @@ class Untouched:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._listings: dict[object, bytes] = {}
+        self._listings: dict[object, tuple[bytes, Mapping[int, int]]] = {}
 
-    def get(self, key: object) -> bytes | None:
-        """Return a listing."""
+    def get(self, key: object) -> tuple[bytes, Mapping[int, int]] | None:
+        """Return a listing, and where its directories end."""
         with self._lock:
             return self._listings.get(key)
 
-    def add(self, key: object, listing: bytes) -> None:
+    def add(self, key: object, listing: bytes, ends: Mapping[int, int]) -> None:
         """Remember a listing, and forget the oldest."""
         with self._lock:
-            self._listings[key] = listing
-            while sum(map(len, self._listings.values())) > _REMEMBERED:
+            self._listings[key] = listing, ends
+            while sum(len(one) for one, _ in self._listings.values()) > _REMEMBERED:
                 del self._listings[next(iter(self._listings))]
 
 
@@ -67,35 +69,40 @@ class Watched:
     """How files were before an agent."""
 
     listing: bytes
+    ends: Mapping[int, int]
+    created: float
     since: float
-    """Time by the container's clock."""
+    """Times by the container's clock."""
 
     @classmethod
     def begin(cls, known: Untouched, container: Container, spec: SandboxSpec) -> Watched:
         """Look at a container, or at what is known of others that began with the same files."""
         key = container.image.id, spec.environment.setup, tuple(file.path for file in spec.files)
-        listing = known.get(key)
-        if listing is None:
+        found = known.get(key)
+        if found is None:
             listing = list_all(container)
-            known.add(key, listing)
-        return cls(listing, container.now())
+            found = listing, ends_of(listing)
+            known.add(key, *found)
+        return cls(*found, *container.clock())
 
-    def changed(self, now: bytes, workdir: str) -> tuple[str, ...]:
+    def changed(self, container: Container, workdir: str) -> tuple[str, ...]:
         """Return what differs now outside of the workdir.
 
         Raises:
             Ungradable: the listing makes no sense.
+            EnvironmentFailed, InfrastructureError: there is none.
         """
+        now = list_all(container, "-s", str(int(self.created)))
         without = tuple(map(os.fsencode, (posixpath.normpath(workdir), posixpath.dirname(PROGRAM))))
         try:
-            found = changed_since(self.listing, now, self.since, without)
+            found = changed_since(Listing(self.listing, self.ends), now, self.since, without)
         except (struct.error, IndexError) as error:
             raise Ungradable("the list of the container's files is damaged") from error
         return tuple(path.decode("utf-8", "backslashreplace") for path in found)
 
 
-def list_all(container: Container) -> bytes:
-    """List all files of a container.
+def list_all(container: Container, *options: str) -> bytes:
+    """List the files of a container.
 
     Raises:
         EnvironmentFailed: our program does not come to its end.
@@ -103,7 +110,7 @@ def list_all(container: Container) -> bytes:
     """
     listing = bytearray()
     ended = container.exec(
-        (PROGRAM, "walk", str(_MOST), "/"),
+        (PROGRAM, "walk", *options, str(_MOST), "/"),
         timeout=_PATIENCE,
         sink=lambda _: None,
         stdout=listing.extend,

@@ -6,9 +6,9 @@
 
 #include "sys.h"
 
-/* From our side: RUN, INPUT, CLOSE and KILL of a call. To our side: HELLO; OUTPUT, ERRORS and EXIT of a call. A call whose
-number is `ASKED` or more was asked for by `bench-run`: its directions are the other way round. */
-enum frame_kind { HELLO = 'h', RUN = 'r', INPUT = 'i', CLOSE = 'c', KILL = 'k', OUTPUT = 'o', ERRORS = 'e', EXIT = 'x' };
+/* From our side: RUN (UNFED: without a standard input), INPUT, CLOSE and KILL of a call. To our side: HELLO; OUTPUT, ERRORS and
+EXIT of a call. A call whose number is `ASKED` or more was asked for by `bench-run`: its directions are the other way round. */
+enum frame_kind { HELLO = 'h', RUN = 'r', UNFED = 'u', INPUT = 'i', CLOSE = 'c', KILL = 'k', OUTPUT = 'o', ERRORS = 'e', EXIT = 'x' };
 enum { ASKED = 0x8000, MOST = 1 << 16 };
 
 struct __attribute__((packed)) frame {

@@ -3,13 +3,13 @@
 
 int first(char **arguments), reached(char **arguments), door(char **arguments), rules(char **arguments);
 int serve(char **arguments), bench_run(char **arguments), end(char **arguments), signal_group(char **arguments);
-int walk(char **arguments), digest(char **arguments), pack(char **arguments), unpack(char **arguments);
+int walk(char **arguments), measure(char **arguments), digest(char **arguments), pack(char **arguments), unpack(char **arguments);
 
 static const struct mode {
     const char *name;
     int (*run)(char **arguments);
 } modes[] = {{"first", first}, {"reached", reached}, {"door", door}, {"rules", rules}, {"serve", serve},
-             {"end", end}, {"signal", signal_group}, {"walk", walk}, {"digest", digest}, {"pack", pack}, {"unpack", unpack}};
+             {"end", end}, {"signal", signal_group}, {"walk", walk}, {"measure", measure}, {"digest", digest}, {"pack", pack}, {"unpack", unpack}};
 
 static int is_called(const char *path, const char *name)
 {

@@ -77,7 +77,7 @@ static int digest_file(const uint64_t key[2], uint64_t digest[2])
 }
 
 /* Writes the content of a file, up to `most` bytes of data; the result is why some of it is missing. */
-static int write_content(int64_t size, uint64_t most)
+static int write_content(const char *name, int64_t size, uint64_t most)
 {
     struct stat found;
     int file = open_file(name, &found);
@@ -102,6 +102,15 @@ static int write_content(int64_t size, uint64_t most)
     return why;
 }
 
+/* Writes the content of a file of `here`, and why some of it is missing. */
+uint32_t out_content(const struct record *record, const char *name)
+{
+    struct __attribute__((packed)) { uint64_t at; uint32_t size, why; } last = {0};
+    last.why = lost ? ESTALE : -write_content(name, record->size, record->data);
+    out(&last, sizeof last);
+    return last.why;
+}
+
 int digest(char **arguments)
 {
     struct record record;
@@ -123,17 +132,21 @@ int digest(char **arguments)
 int pack(char **arguments)
 {
     struct record record;
+    uint32_t failed = 0;
+    if (*arguments && !strcmp(*arguments, "-o")) {
+        sys(unlinkat, AT_FDCWD, arguments[1], 0);
+        int file = must("-o", 70, openat, AT_FDCWD, arguments[1], O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        must("-o", 70, dup3, file, 1, 0);
+        arguments += 2;
+    }
     set_roots(arguments);
     while (in_record(&record, name, target) != END) {
         go(&record, name, 0);
         out_record(&record, name, target);
-        if (record.kind == CONTENT) {
-            struct __attribute__((packed)) { uint64_t at; uint32_t size, why; } last = {0};
-            last.why = lost ? ESTALE : -write_content(record.size, record.data);
-            out(&last, sizeof last);
-        }
+        if (record.kind == CONTENT)
+            failed |= out_content(&record, name);
     }
     out_record(&record, "", "");
     flush();
-    return 0;
+    return failed != 0;
 }

@@ -1,10 +1,11 @@
-/* serve [alone | scorer]
+/* serve [alone | open | scorer]
 
 Runs commands for our side, which says which over standard input and takes what they print from standard output
 (frames.h). It runs as root: nothing that a call started is left when the call has ended. `alone`: nobody else is there, so
-whatever else runs then is ended, too. `scorer`: it runs one command, call 0, without input, listens for `bench-run`, whose
-requests of the same user it passes on, and ends when the command does, with all that it left. The command's script comes
-before it, as input; it is file 3 of the command, under no name, so that nobody else can read it. */
+whatever else runs then is ended, too. `open`: what outlives its call lives on, as after a command of the engine. `scorer`:
+it runs one command, call 0, without input, listens for `bench-run`, whose requests of the same user it passes on, and ends
+when the command does, with all that it left. The command's script comes before it, as input; it is file 3 of the command,
+under no name, so that nobody else can read it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/memfd.h>
@@ -31,7 +32,7 @@ static struct slot {
 
 static char buffer[MOST], incoming[MOST];
 static struct pollfd files[3 * CALLS + 3];
-static int keeps, alone, listener = -1, script = -1;
+static int alone, opens, scores, listener = -1, script = -1;
 
 static void close_file(int *file)
 {
@@ -84,7 +85,33 @@ static int status_of(int waited)
     return WIFSIGNALED(waited) ? 128 + WTERMSIG(waited) : WEXITSTATUS(waited);
 }
 
-/* Becomes the command: UID, GID, directory, variables (none: ours), an empty text, command. */
+static int is_same_name(const char *variable, const char *other)
+{
+    while (*variable && *variable != '=' && *variable == *other)
+        variable++, other++;
+    return *variable == '=' && *other == '=';
+}
+
+/* Returns our environment with these variables; a scorer's are all that it has. */
+static char **environment_with(char **variables)
+{
+    static char *all[ARGUMENTS];
+    size_t count = 0;
+    if (scores)
+        return variables;
+    for (char **at = variables; *at && count < ARGUMENTS / 2; at++)
+        all[count++] = *at;
+    for (char **at = environment; *at && count < ARGUMENTS - 1; at++) {
+        char **other = variables;
+        while (*other && !is_same_name(*at, *other))
+            other++;
+        if (!*other)
+            all[count++] = *at;
+    }
+    return all;
+}
+
+/* Becomes the command: UID, GID, directory, variables, an empty text, command. */
 _Noreturn static void become(char **texts)
 {
     char **command, **variables = texts + 3;
@@ -102,19 +129,19 @@ _Noreturn static void become(char **texts)
     else if (script >= 0)
         sys(dup3, script, SCRIPT, 0);
     must("no such directory", CANNOT, chdir, texts[2]);
-    long failed = sys(execve, command[0], command, *variables ? variables : environment);
+    long failed = sys(execve, command[0], command, environment_with(variables));
     checked(failed, "bench: cannot run", command[0], failed == -ENOENT ? MISSING : CANNOT);
     __builtin_unreachable();
 }
 
-/* Forks a child that becomes the command; with `keeps`, below a process that ends all it leaves. */
+/* Forks a child that becomes the command, mostly below a process that ends all it leaves. */
 static int forked(char **texts)
 {
     long nothing = 0;
     int pid = sys(clone, SIGCHLD, 0, 0, 0, 0);
     if (pid)
         return pid;
-    if (keeps) {
+    if (!scores && !opens) {
         sys(prctl, PR_SET_CHILD_SUBREAPER, 1);
         int child = sys(clone, SIGCHLD, 0, 0, 0, 0), waited = 0;
         if (child) {
@@ -199,12 +226,12 @@ static void end_call(struct slot *of)
     unsigned char status = of->status;
     drain(of, &of->out, OUTPUT);
     drain(of, &of->err, ERRORS);
-    if (!keeps && !of->number)
+    if (scores && !of->number)
         end_children();
     close_file(&of->in), close_file(&of->out), close_file(&of->err);
     of->used = 0;
     tell(EXIT, of->number, &status, 1);
-    if (!keeps && !of->number)
+    if (scores && !of->number)
         sys(exit_group, status);
 }
 
@@ -324,16 +351,16 @@ static void obey(void)
     struct slot *of = slot_of(frame.call);
     if (frame.kind == KILL && !frame.call)
         leave(0);
-    if (frame.kind == RUN) {
+    if (frame.kind == RUN || frame.kind == UNFED) {
         size_t count = 0;
         for (size_t at = 0; at < frame.size && count < ARGUMENTS - 1; at += strlen(incoming + at) + 1)
             texts[count++] = incoming + at;
         texts[count] = NULL;
-        if (keeps)
-            start_call(frame.call, texts, 1);
+        if (!scores)
+            start_call(frame.call, texts, frame.kind == RUN);
         else if (!frame.call && !of)
             start_scorer(texts);
-    } else if (!keeps && !frame.call && !of) {
+    } else if (scores && !frame.call && !of) {
         if (frame.kind == INPUT)
             take_script(frame.size);
     } else if (!of) {
@@ -348,7 +375,9 @@ static void obey(void)
     } else if (frame.kind == CLOSE) {
         close_file(&of->in);
     } else if (frame.kind == KILL) {
-        sys(kill, of->pid, SIGTERM);
+        sys(kill, of->pid, opens ? SIGKILL : SIGTERM);
+        if (opens)
+            sys(kill, -of->pid, SIGKILL);
     }
 }
 
@@ -423,11 +452,13 @@ int serve(char **arguments)
 {
     long children = 1L << (SIGCHLD - 1), all = children | 1L << (SIGTERM - 1) | 1L << (SIGPIPE - 1);
     alone = *arguments && !strcmp(*arguments, "alone");
-    keeps = !*arguments || strcmp(*arguments, "scorer");
+    opens = *arguments && !strcmp(*arguments, "open");
+    scores = *arguments && !strcmp(*arguments, "scorer");
     call(rt_sigprocmask, SIG_BLOCK, &all, 0, MASK_SIZE);
     int signals = call(signalfd4, -1, &children, MASK_SIZE, 02000000);
     tell(HELLO, 0, "", 0);
-    sys(prctl, PR_SET_CHILD_SUBREAPER, 1);
+    if (!opens)
+        sys(prctl, PR_SET_CHILD_SUBREAPER, 1);
     for (;;)
         step(signals);
 }

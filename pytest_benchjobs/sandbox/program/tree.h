@@ -29,7 +29,7 @@ enum kind {
     END = 'Z',
 };
 
-enum { OVERLAY = 1, LINKED = 2, ELSEWHERE = 1 /* of LEADS: it may lead to a file that is below no root */ };
+enum { OVERLAY = 1, LINKED = 2, UNSEEN = 4 /* a directory that was not entered */, ELSEWHERE = 1 /* of LEADS: it may lead to a file that is below no root */ };
 
 /* Little-endian, as both machines are; name and target follow. */
 struct __attribute__((packed)) record {
@@ -44,6 +44,7 @@ struct __attribute__((packed)) record {
 char *out_room(size_t size);
 void out(const void *bytes, size_t size);
 void out_record(const struct record *record, const char *name, const char *target);
+uint32_t out_content(const struct record *record, const char *name);
 void flush(void);
 size_t peek(const char **bytes, size_t most);
 void in(void *bytes, size_t size);

@@ -1,4 +1,6 @@
-/* unpack ROOT...: does what a script of pack says, and goes on where something failed. Prints a record for each such. */
+/* unpack [-i FILE] ROOT...: does what a script of pack says, and goes on where something failed. Prints a record for each such.
+
+With -i, the script is in a file, which is removed if nothing failed. */
 #include "tree.h"
 
 #include <linux/openat2.h>
@@ -44,10 +46,11 @@ static int settle_file(const struct record *record)
     return why;
 }
 
-/* Makes something; what is in the way, if it is no directory, is removed first. */
+/* Makes something; what is in the way, if it is no directory or an empty one, is removed first. */
 #define made(call, ...) ({ \
     int result = sys(call, __VA_ARGS__); \
-    result == -EEXIST && !sys(unlinkat, here, name, 0) ? (int)sys(call, __VA_ARGS__) : result; \
+    int is_gone = result == -EEXIST && (!sys(unlinkat, here, name, 0) || !sys(unlinkat, here, name, AT_REMOVEDIR)); \
+    is_gone ? (int)sys(call, __VA_ARGS__) : result; \
 })
 
 static int link_to(const struct record *record)
@@ -183,16 +186,26 @@ static int apply(const struct record *record, uint8_t *theirs)
 int unpack(char **arguments)
 {
     struct record record;
+    const char *from = *arguments && !strcmp(*arguments, "-i") ? arguments[1] : 0;
+    int failed = 0;
+    if (from) {
+        int file = must("-i", 70, openat, AT_FDCWD, from, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        must("-i", 70, dup3, file, 0, 0);
+        arguments += 2;
+    }
     sys(umask, 0);
     set_roots(arguments);
     for (uint64_t count = 0; in_record(&record, name, target) != END; count++) {
         uint8_t theirs = 0;
         int why = apply(&record, &theirs), gone = go(&record, name, 1);
         why = why ? why : gone;
+        failed |= why;
         if (why)
             out_record(&(struct record){.kind = FAILED, .flags = theirs, .size = -why, .data = count}, "", "");
     }
     out_record(&record, "", "");
     flush();
-    return 0;
+    if (from && !failed)
+        sys(unlinkat, AT_FDCWD, from, 0);
+    return from && failed;
 }

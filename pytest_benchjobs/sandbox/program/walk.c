@@ -1,7 +1,11 @@
-/* walk [-r] LIMIT ROOT...: lists all that is below each root, sorted by name, a directory before what it holds.
+/* walk [-c] [-r] [-s TIME] LIMIT ROOT...: lists all that is below each root, sorted by name, a directory before what it holds.
 
-With -r, links on the way to a root are followed; what came of it is the target of the root's record. Nothing else is ever
-followed. A directory that cannot be read, or for which LIMIT bytes of output do not suffice, says so at its end. */
+With -c, the content of each file follows it, as pack writes it, and is not counted. With -s, a directory on overlayfs that
+was not changed since then is not entered: nothing below it was, as that would have made a copy of it. With -r, links on the
+way to a root are followed; what came of it is the target of the root's record. Nothing else is ever followed. A directory
+that cannot be read, or for which LIMIT bytes of output do not suffice, says so at its end.
+
+measure SINCE: the bytes on disk, and not in name, of what was changed or made since then in nanoseconds, on the disk of /. */
 #include <sys/mman.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
@@ -24,6 +28,12 @@ static char *names;        /* of all directories that we are in */
 static uint32_t *numbers;  /* places of names */
 static uint32_t names_used, numbers_used;
 static uint64_t left;
+static int contents;
+static long since;
+static int64_t measured_since; /* of measure; 0: the files are listed */
+static uint64_t measured;
+static dev_t disk;
+static int incomplete;
 
 static uint16_t number_of(dev_t device)
 {
@@ -142,9 +152,16 @@ static int begin(struct directory *directory, const char *name, const struct sta
     return read_names(directory);
 }
 
+static void tell(const struct record *record, const char *name, const char *target)
+{
+    if (!measured_since)
+        out_record(record, name, target);
+}
+
 static void end(int why)
 {
-    out_record(&(struct record){.kind = LEAVE, .data = -why}, "", "");
+    incomplete |= why;
+    tell(&(struct record){.kind = LEAVE, .data = -why}, "", "");
 }
 
 /* Lists `name` of `here`, where `overlay` holds. A directory is entered, and becomes number `used`. */
@@ -155,6 +172,12 @@ static int list(const char *name, uint32_t *used, uint8_t overlay)
     int why = sys(newfstatat, here, name, &found, AT_SYMLINK_NOFOLLOW);
     if (why)
         return why == -ENOENT ? 0 : why;
+    if (measured_since && found.st_dev != disk)
+        return 0;
+    if (measured_since && found.st_ctim.tv_sec * 1000000000 + found.st_ctim.tv_nsec >= measured_since)
+        measured += found.st_blocks * 512 / (S_ISDIR(found.st_mode) ? 1 : found.st_nlink); /* by each of its names */
+    if (measured_since && !S_ISDIR(found.st_mode))
+        return 0;
     struct record record = described(name, &found);
     record.flags |= overlay;
     if (S_ISLNK(found.st_mode)) {
@@ -167,18 +190,24 @@ static int list(const char *name, uint32_t *used, uint8_t overlay)
     if (size > left || *used == DIRECTORIES)
         return size > left ? -EFBIG : -ENAMETOOLONG;
     left -= size;
-    if (S_ISDIR(found.st_mode)) {
+    if (S_ISDIR(found.st_mode) && overlay && found.st_ctim.tv_sec < since && found.st_dev == directories[*used - 1].device) {
+        record.flags |= UNSEEN;
+        out_record(&record, name, target);
+        end(0);
+    } else if (S_ISDIR(found.st_mode)) {
         size_t above = depth;
         struct directory *directory = &directories[*used];
         directory->why = begin(directory, name, &found);
         record.flags |= directory->overlay;
-        out_record(&record, name, target);
+        tell(&record, name, target);
         if (depth > above)
             ++*used;
         else
             end(directory->why);
     } else {
-        out_record(&record, name, target);
+        tell(&record, name, target);
+        if (contents && S_ISREG(found.st_mode))
+            out_content(&record, name);
     }
     return 0;
 }
@@ -235,15 +264,25 @@ static const char *resolved(const char *path)
     return path;
 }
 
-int walk(char **arguments)
+static void make_room(void)
 {
-    int follow = *arguments && !strcmp(*arguments, "-r");
-    arguments += follow;
-    if (!*arguments)
-        die("walk [-r] LIMIT ROOT...");
-    left = number(*arguments++);
     names = (char *)must("memory", 70, mmap, 0, 3L * NAMES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     numbers = (uint32_t *)(names + NAMES); /* of 4 bytes, for names that have 2 at least */
+}
+
+int walk(char **arguments)
+{
+    int follow = 0;
+    for (; *arguments && **arguments == '-'; arguments++) {
+        char option = arguments[0][1];
+        contents |= option == 'c', follow |= option == 'r';
+        if (option == 's' && arguments[1])
+            since = number(*++arguments);
+    }
+    if (!*arguments)
+        die("walk [-c] [-r] [-s TIME] LIMIT ROOT...");
+    left = number(*arguments++);
+    make_room();
     for (uint64_t root = 0; arguments[root]; root++) {
         const char *path = follow ? resolved(arguments[root]) : arguments[root];
         int why = begin_root(open_above(path, 0));
@@ -256,4 +295,18 @@ int walk(char **arguments)
     out_record(&(struct record){.kind = END}, "", "");
     flush();
     return 0;
+}
+
+int measure(char **arguments)
+{
+    struct stat top;
+    measured_since = number(*arguments), left = -1;
+    must("/", 70, newfstatat, AT_FDCWD, "/", &top, 0);
+    disk = top.st_dev;
+    make_room();
+    begin_root(open_above("/", 0));
+    walk_root("/");
+    out(&measured, sizeof measured);
+    flush();
+    return incomplete != 0;
 }

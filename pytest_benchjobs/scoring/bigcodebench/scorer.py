@@ -11,6 +11,8 @@ from typing import Any
 from ...model.errors import ScoreInvalid, ScorerCrashed
 from ...sandbox.protocol import File
 from ...store.text import clean
+from ...system.cutting import beginning_of, end_of
+from ...system.keeping import side_by_side
 from ..output import Tail
 from ..params import text_of
 from ..protocol import Graded, ScoringContext
@@ -28,10 +30,13 @@ _COMMAND = (
 _VERDICT_LIMIT = 8 * 1024 * 1024
 _STATUSES = ("pass", "fail", "timeout")
 _SHOWN = 20
+_TRACE = 1500
 
 
 def score_bigcodebench(context: ScoringContext) -> Graded:
     """`bigcodebench`: 1 if all tests of a row pass, else 0. A missing or unreadable solution gives 0.
+
+    Tests that were out of time on an overloaded machine run once more, alone on it as far as this scorer is concerned.
 
     Raises:
         ScorerCrashed: a parameter is wrong, the scenario has no answer, or the container cannot run the tests.
@@ -54,14 +59,25 @@ def score_bigcodebench(context: ScoringContext) -> Graded:
             ),
         ]
     )
+    verdict = _tested(context, alone=False)
+    if (overload := verdict.get("overload")) is None:
+        return _graded(verdict)
+    again = _tested(context, alone=True)
+    said = f"out of time on an overloaded machine ({overload}), so its tests ran once more, alone"
+    return _graded({**again, "reason": said if again["reason"] is None else f"{said}: {again['reason']}"})
+
+
+def _tested(context: ScoringContext, *, alone: bool) -> Mapping[str, Any]:
+    """Run the tests, which are in the container; `alone`: while this scorer tests nothing else on this machine."""
     stdout = Tail(_VERDICT_LIMIT)
-    result, output = context.run(_COMMAND, stdout=stdout)
+    with side_by_side("bigcodebench", alone=alone):
+        result, output = context.run(_COMMAND, stdout=stdout)
     if result.exit_status != 0:
         raise ScorerCrashed(
             f"scorer {context.spec.name!r}: the tests could not be run (exit status {result.exit_status}): "
-            f"{output[-500:].strip() or 'nothing was printed'}"
+            f"{end_of(output, 500).strip() or 'nothing was printed'}"
         )
-    return _graded(_verdict(stdout.raw(), context.spec.name))
+    return _verdict(stdout.raw(), context.spec.name)
 
 
 def program_files() -> dict[str, bytes]:
@@ -113,8 +129,8 @@ def _graded(verdict: Mapping[str, Any]) -> Graded:
     output = "\n".join(
         [
             f"{len(tests) - len(failed)} of {len(tests)} tests passed",
-            *([] if reason is None else [str(reason)]),
-            *(f"--- {name}\n{trace}" for name, trace in failed.items()),
+            *([] if reason is None else [beginning_of(str(reason), _TRACE)]),
+            *(f"--- {name}\n{end_of(trace, _TRACE)}" for name, trace in failed.items()),
             *([] if solution is None else ["--- the program in the reply", solution]),
         ]
     )

@@ -13,6 +13,7 @@ from collections.abc import Set as AbstractSet
 
 from ...model.errors import ScoreInvalid, ScoreMissing, ScorerCrashed
 from ...sandbox.protocol import File
+from ...system.cutting import beginning_of, end_of
 from ..params import names_of, text_of
 from ..protocol import Graded, ScoringContext
 
@@ -50,12 +51,14 @@ def score_swebench_pro(context: ScoringContext) -> Graded:
         reading.run(_PARSE, timeout=min(left, _PARSER_TIMEOUT), signals_matter=False)
         failing = sorted(wanted - _passed(reading))
     if failing and not is_checked_out:
-        raise ScorerCrashed(f"scorer {spec.name!r}: the tests cannot be checked out: {said[-300:].strip()}")
+        raise ScorerCrashed(
+            f"scorer {spec.name!r}: the tests cannot be checked out: {end_of(said, 300).strip()}"
+        )
     details = {
         "resolved": not failing,
         "passed": len(wanted) - len(failing),
         "total": len(wanted),
-        "failing": [name[:200] for name in failing[:_SHOWN]],
+        "failing": [beginning_of(name, 200) for name in failing[:_SHOWN]],
     }
     return Graded(0.0 if failing else 1.0, "\n".join(context.printed), details)
 
@@ -102,12 +105,12 @@ def _passed(context: ScoringContext) -> AbstractSet[str]:
     except ValueError as error:
         raise ScoreInvalid(f"scorer {name!r}: {error}") from None
     if written is None:
-        last = context.printed[-1].strip()[-300:] or "nothing"
+        last = end_of(context.printed[-1].strip(), 300) or "nothing"
         raise ScoreMissing(f"scorer {name!r}: the parser of the instance wrote no result; it printed: {last}")
     try:
         tests = json.loads(written)["tests"]
         return {test["name"] for test in tests if test["status"] == "PASSED"}
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ScoreInvalid(
-            f"scorer {name!r}: the parser of the instance wrote no list of tests: {str(error)[:200]}"
+            f"scorer {name!r}: the parser of the instance wrote no list of tests: {beginning_of(str(error), 200)}"
         ) from None

@@ -12,6 +12,7 @@ import dataclasses
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from ...system.cutting import beginning_of
 from .logs import ERROR, FAILED, PASSED, SKIPPED, XFAIL, Parser
 
 START, END = ">>>>> Start Test Output", ">>>>> End Test Output"
@@ -124,7 +125,7 @@ class _Table:
 def _exit_status(log: str) -> str | None:
     """Exit status of the tests, if one other than 0 is noted."""
     noted = (found[1] for found in _EXIT_STATUS_LINE.finditer(log))
-    return next((status[:20] for status in noted if status.strip("-0")), None)
+    return next((beginning_of(status, 20) for status in noted if status.strip("-0")), None)
 
 
 def _hint(log: str) -> str | None:

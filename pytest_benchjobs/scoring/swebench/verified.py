@@ -8,6 +8,7 @@ from ...model.errors import EnvironmentFailed, ScoreInvalid, ScorerCrashed
 from ...model.scenario import ScorerSpec
 from ...sandbox.protocol import File
 from ...store.text import clean
+from ...system.cutting import beginning_of
 from ..params import names_of, text_of
 from ..protocol import Graded, ScoringContext
 from .logs import PARSERS, Parser
@@ -72,7 +73,7 @@ def score_swebench(context: ScoringContext) -> Graded:
         "resolved": is_resolved,
         "fail_to_pass": list(verdict.fail_to_pass),
         "pass_to_pass": list(verdict.pass_to_pass),
-        "failing": [name[:200] for name in verdict.failing[:_SHOWN]],
+        "failing": [beginning_of(name, 200) for name in verdict.failing[:_SHOWN]],
     }
     if reading.problem is not None:
         details["problem"] = reading.problem
@@ -83,6 +84,6 @@ def _parser(spec: ScorerSpec) -> Parser:
     name = text_of(spec, "log_parser").removeprefix(_PREFIX)
     if name not in PARSERS:
         raise ScorerCrashed(
-            f"scorer {spec.name!r}: no log_parser {name[:100]!r}; there are {', '.join(sorted(PARSERS))}"
+            f"scorer {spec.name!r}: no log_parser {beginning_of(name, 100)!r}; there are {', '.join(sorted(PARSERS))}"
         )
     return PARSERS[name]

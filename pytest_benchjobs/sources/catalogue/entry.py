@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from ...model.base import Model, Name
 from ...model.errors import InputError
@@ -225,17 +225,13 @@ def read_entry(text: str, path: Path | str) -> Entry:
     """Read an entry from TOML.
 
     Raises:
-        InputError: it is wrong.
+        InputErrors: every mistake in it, with its line.
     """
-    from ..complaints import first_mistake
-    from ..toml_data import load_toml
+    from ..complaints import Complaints
+    from ..documents import parse_document
 
-    try:
-        return Entry.model_validate(load_toml(text))
-    except ValidationError as error:
-        raise InputError(first_mistake(error), path=path) from None
-    except ValueError as error:
-        raise InputError(f"not valid TOML: {str(error)[:300]}", path=path) from None
+    document = parse_document(Path(path or "entry.toml"), text, keys="benchmarks/index.md")
+    return Complaints(document).whole(Entry)
 
 
 def entry_at(path: Path) -> Entry:
@@ -244,9 +240,9 @@ def entry_at(path: Path) -> Entry:
     Raises:
         InputError: it cannot be read, or is wrong.
     """
-    from ..documents import read_text
+    from ..documents import SETTINGS_BYTES, read_text
 
-    return read_entry(read_text(path), path)
+    return read_entry(read_text(path, limit=SETTINGS_BYTES), path)
 
 
 def load(reference: str) -> Any:

@@ -18,6 +18,7 @@ from typing import IO
 
 from ...model.errors import InputError
 from ...system.keeping import digest
+from ...system.paths import exists, is_directory
 from .copying import Follow, is_within, never, take
 from .entry import Entry
 
@@ -38,7 +39,7 @@ def place(entry: Entry, given: Path, room: Path, target: Path) -> None:
     """
     # Links in the path itself are the user's own. The name is the one that the user sees.
     real = Path(os.path.realpath(given))
-    if not real.exists():
+    if not exists(real):
         raise InputError("no such file or directory", path=given)
     if is_within(target, real):
         raise InputError("contains the cache directory to which it would be copied", path=given)
@@ -54,7 +55,7 @@ def place(entry: Entry, given: Path, room: Path, target: Path) -> None:
 def _place(entry: Entry, given: str, real: Path, room: Path, target: Path) -> None:
     paths = (path for file in entry.files for path in ((file.name, file.name), (file.url or "", file.name)))
     named = {PurePosixPath(path).name: name for path, name in paths if path}
-    if real.is_dir():
+    if is_directory(real):
         _take_directory(entry, real, target, _follow_from(real), unpacked=False)
     elif given not in named and _is_archive(real):
         room.mkdir(parents=True, exist_ok=True)
@@ -116,14 +117,20 @@ def _tops(directory: Path) -> Iterator[Path]:
 
 
 def _check(entry: Entry, given: Path, target: Path) -> None:
+    """Check the digests of the entry's files, whatever they are called, unless it takes rows of any version."""
     for file in entry.files:
         found = target / file.name
-        if file.sha256 is None or not found.is_file():
+        if file.sha256 is None or (not found.is_file() and entry.other_rows):
             continue
-        if (is_ := digest(found)) != file.sha256:
+        called = [found] if found.is_file() else sorted(target.rglob(f"*{found.suffix}"))
+        digests = {digest(path): path for path in called if path.is_file()}
+        if file.sha256 not in digests:
+            is_ = ", ".join(list(digests)[:3]) or "that of no file"
             raise InputError(
                 f"is not {file.name} of {entry}: its sha256 is {is_}, and should be {file.sha256}", path=given
             )
+        found.parent.mkdir(parents=True, exist_ok=True)
+        digests[file.sha256].replace(found)
 
 
 def _is_archive(path: Path) -> bool:

@@ -20,7 +20,7 @@ from ..rows import Row, RowSource
 from .files import the_one
 
 if TYPE_CHECKING:
-    from ..catalogue.entry import Entry
+    from ..catalogue.entry import Entry, Parameters
 
 IMAGE = "debian:bookworm-slim"
 _ROWS = "questions.jsonl"
@@ -41,8 +41,16 @@ D) {D}"""
 _INSTRUCTION = "Write the letter of your answer, and nothing else, to the file `{file}`."
 
 
+_READINGS = {"official": {"official": "simple-evals"}, "lenient": {}}
+"""Values of the parameter `reading` -> params of the scorer."""
+
+
 class GPQA(RowSource):
     """The questions."""
+
+    def __init__(self, path: Path, entry: Entry, reading: str) -> None:
+        super().__init__(path, entry.name, entry.version)
+        self.reading = reading
 
     def ref(self, row: Row) -> ScenarioRef:
         """The record's id; the domain is a tag."""
@@ -65,7 +73,12 @@ class GPQA(RowSource):
                 ScorerSpec(
                     name="answer",
                     type="answer",
-                    params={"match": "choice", "expected": letter, "letters": _LETTERS},
+                    params={
+                        "match": "choice",
+                        "expected": letter,
+                        "letters": _LETTERS,
+                        **_READINGS[self.reading],
+                    },
                 ),
             ),
             source=self.path,
@@ -73,9 +86,16 @@ class GPQA(RowSource):
         )
 
 
-def sources(entry: Entry, directory: Path) -> Sequence[GPQA]:
-    """The questions, in one source."""
-    return [GPQA(directory / _ROWS, entry.name, entry.version)]
+def sources(entry: Entry, directory: Path, given: Parameters) -> Sequence[GPQA]:
+    """The questions, in one source.
+
+    Raises:
+        InputError: there is no such reading.
+    """
+    reading = given.values.get("reading", "official")
+    if not isinstance(reading, str) or reading not in _READINGS:
+        raise InputError(f"{entry.name}: reading: official or lenient is expected, not {reading!r}"[:300])
+    return [GPQA(directory / _ROWS, entry, reading)]
 
 
 def prepare(fetched: Path, filled: Path) -> None:

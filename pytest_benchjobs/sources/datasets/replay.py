@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictStr, Valida
 from ...model.base import is_name_character
 from ...model.errors import InputError
 from ...model.scenario import Answer, Environment, Scenario, ScorerSpec, Validation
+from ...system.paths import exists
 from ..captures import Check, read_capture
 from ..complaints import did_you_mean, first_mistake
 from ..protocol import ScenarioRef, SourceWarning
@@ -203,7 +204,7 @@ def _scorers_of(options: Options) -> tuple[ScorerSpec, ...]:
 def _existing(entry: Entry, text: str, directories: Sequence[Path]) -> Path:
     path = Path(text).expanduser()
     places = [path] if path.is_absolute() else [directory / path for directory in directories or (Path(),)]
-    found = next((place for place in places if text.strip() and "\0" not in text and place.exists()), None)
+    found = next((place for place in places if text.strip() and exists(place)), None)
     if found is None:
         raise InputError(f"{entry.name}: capture_path: there is no file or directory {text[:500]!r}")
     return found

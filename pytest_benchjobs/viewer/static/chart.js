@@ -19,18 +19,19 @@ export function intervalChart({ value, low, high, tolerance }, ends, width) {
   const known = [value, low, high, tolerance ? -tolerance : 0].filter((one) => typeof one === "number").map(Math.abs);
   const most = 1.15 * Math.max(...known, 1e-9);
   const at = (one) => width / 2 + (one / most) * (width / 2 - 8);
-  const whole = typeof low === "number" && typeof high === "number";
-  const label = `change ${change(value)}` + (whole ? `, interval ${change(low)} to ${change(high)}` : "") +
+  const [from, to] = [typeof low === "number", typeof high === "number"];  // a one-sided test has one end
+  const range = from && to ? `, interval ${change(low)} to ${change(high)}` : to ? `, at most ${change(high)}` : from ? `, at least ${change(low)}` : "";
+  const label = `change ${change(value)}${range}` +
     (tolerance ? `, tolerance ${score(tolerance)}` : "");
   const drawing = svg("svg", { class: "chart interval", width, height: 28, role: "img", "aria-label": label },
     svg("line", { class: "axis", x1: 4, x2: width - 4, y1: 14, y2: 14 }),
     svg("line", { class: "zero", x1: at(0), x2: at(0), y1: 3, y2: 25 }),
     tolerance ? svg("line", { class: "tolerance", x1: at(-tolerance), x2: at(-tolerance), y1: 3, y2: 25 }) : null,
-    whole ? svg("line", { class: value < 0 ? "worse" : "better", x1: at(low), x2: at(high), y1: 14, y2: 14 }) : null,
-    whole ? svg("line", { class: "end", x1: at(low), x2: at(low), y1: 9, y2: 19 }) : null,
-    whole ? svg("line", { class: "end", x1: at(high), x2: at(high), y1: 9, y2: 19 }) : null,
+    range ? svg("line", { class: value < 0 ? "worse" : "better", x1: from ? at(low) : 4, x2: to ? at(high) : width - 4, y1: 14, y2: 14 }) : null,
+    from ? svg("line", { class: "end", x1: at(low), x2: at(low), y1: 9, y2: 19 }) : null,
+    to ? svg("line", { class: "end", x1: at(high), x2: at(high), y1: 9, y2: 19 }) : null,
     svg("circle", { class: "full", cx: at(value), cy: 14, r: 5 }));
-  return whole ? [drawing, " ", ends] : drawing;
+  return range ? [drawing, " ", ends] : drawing;
 }
 
 // Scores over time: a line with an interval for each series of points {x, mean, low, high, title, href}.

@@ -86,8 +86,14 @@ function verdictSection(job) {
   return section("Gate", lines, drawn.length ? table("Rules of the gate",
     ["Rule", "Of", "Verdict", { title: "Change", number: true }, { title: "Interval", whole: true }, { title: "p", number: true }, { title: "Smallest detectable drop", number: true }],
     drawn.map((rule) => [rule.expression, [rule.benchmark, rule.agent].filter(Boolean).join(", ") || "all", chip(rule.verdict), inUnit(rule, rule.change),
-      intervalChart({ value: rule.change, low: rule.low, high: rule.high, tolerance: rule.tolerance }, `${inUnit(rule, rule.low)} to ${inUnit(rule, rule.high)}`, 260) || "–",
+      intervalChart({ value: rule.change, low: rule.low, high: rule.high, tolerance: rule.tolerance }, bounds(rule), 260) || "–",
       probability(rule.p_value), typeof rule.detectable === "number" ? inUnit(rule, rule.detectable).replace("+", "") : "none"])) : null);
+}
+
+// Both ends of an interval, or the one of a one-sided test.
+function bounds(rule) {
+  const [low, high] = [rule.low, rule.high].map((one) => (typeof one === "number" ? inUnit(rule, one) : null));
+  return low !== null && high !== null ? `${low} to ${high}` : high !== null ? `at most ${high}` : `at least ${low}`;
 }
 
 // Metrics whose values are no shares of 1.

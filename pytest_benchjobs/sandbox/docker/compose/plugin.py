@@ -18,6 +18,7 @@ from ....model.environ import host_environment, program_environment
 from ....model.errors import EnvironmentFailed
 from ....model.scenario import MAIN
 from ....sources.compose import OWN_IMAGE
+from ....system.cutting import end_of
 
 _NAME = "docker-compose"
 _PLACES = (
@@ -124,7 +125,9 @@ class Plugin:
                 "one in `env` of the environment, or a default: ${NAME:-default}"
             )
         if status != 0:
-            raise EnvironmentFailed(f"{self._file}: Docker Compose refuses it: {errors.strip()[-1000:]}")
+            raise EnvironmentFailed(
+                f"{self._file}: Docker Compose refuses it: {end_of(errors.strip(), 1000)}"
+            )
         return output
 
     def call(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +85,10 @@ class Project:
     volumes: tuple[str, ...]
     after_main: frozenset[str]
     """Services that wait for `main`."""
+    waits: Mapping[str, Any]
+    """Services that `main` waits for, and until when, as in `depends_on`."""
+    healthy: frozenset[str]
+    """Services whose health others wait for: they may not end, be it without an error."""
 
     def description(
         self,
@@ -95,7 +99,7 @@ class Project:
         labels: Mapping[str, str],
         environment: Environment,
     ) -> str:
-        """Return the text for Docker Compose: of the services beside `main`, with the limits of the trial.
+        """Return the text for Docker Compose: of the services beside `main`, and what `main` waits for.
 
         Args:
             images: Service -> the engine's id of its image.
@@ -104,7 +108,11 @@ class Project:
             labels: Of all containers.
             environment: That of the trial, whose limits each service has unless it says less.
         """
-        services = {}
+        services: dict[str, Any] = {}
+        if self.waits:
+            # Nothing is started by that name: Docker Compose waits for what it waits for.
+            stand_in = {"image": next(iter(images.values())), "pull_policy": "never", "network_mode": "none"}
+            services[MAIN] = {**stand_in, "deploy": {"replicas": 0}, "depends_on": self.waits}
         for name, service in self.services.items():
             joined = service["networks"]
             services[name] = {
@@ -160,19 +168,31 @@ def read_project(text: str, file: Path) -> Project:
     return Project(
         file=file,
         main=_main(main, copied.get(MAIN, ())),
-        services={name: _service(service, set(beside)) for name, service in beside.items()},
+        services={name: _service(service, beside) for name, service in beside.items()},
         images={name: _image(name, service, file) for name, service in beside.items()},
         files={name: files for name, files in copied.items() if files and name != MAIN},
         networks=tuple(sorted(networks)),
         volumes=tuple(sorted(set(mounted))),
         after_main=frozenset(_after_main(services)),
+        waits=_waits(main, beside),
+        healthy=frozenset(
+            name
+            for service in services.values()
+            for name, wait in _waits(service, beside).items()
+            if wait.get("condition") == "service_healthy"
+        ),
     )
 
 
-def _service(service: Mapping[str, Any], beside: set[str]) -> dict[str, Any]:
+def _waits(service: Mapping[str, Any], beside: Container[str]) -> dict[str, Any]:
+    """Return the services beside `main` that a service waits for, as in `depends_on`."""
+    return {name: wait for name, wait in (service.get("depends_on") or {}).items() if name in beside}
+
+
+def _service(service: Mapping[str, Any], beside: Container[str]) -> dict[str, Any]:
     kept = {key: service[key] for key in _KEPT if service.get(key) is not None}
     labels = service.get("labels") or {}
-    waits = {name: one for name, one in (service.get("depends_on") or {}).items() if name in beside}
+    waits = _waits(service, beside)
     alias = service.get("container_name")
     # A variable without a value would be filled in from this machine.
     env = {name: value for name, value in (service.get("environment") or {}).items() if value is not None}

@@ -15,6 +15,8 @@ from ....model.errors import EngineError, EnvironmentFailed, InfrastructureError
 from ....model.escape import escaped
 from ....model.scenario import MAIN, Environment
 from ....sources.compose import variables
+from ....system.cutting import end_of
+from ...program import program_file
 from ...protocol import SandboxSpec
 from ..calling import NetworkGone
 from ..engine import LABEL, Engine
@@ -225,10 +227,12 @@ class TrialServices:
     def _start_once(self, names: Sequence[str]) -> None:
         """Create containers, put files into them, and start them in their order."""
         timeout = self._environment.setup_timeout
-        self._call("create", "--no-build", *names, timeout=timeout)
+        self._call("create", "--no-build", names=names, timeout=timeout)
         self._fill(names)
-        wait = ("--detach", "--wait", "--no-build", "--no-recreate")
-        self._call("up", *wait, "--wait-timeout", str(max(1, int(timeout))), *names, timeout=timeout + 10)
+        wait = ("--detach", "--wait", "--wait-timeout", str(max(1, int(timeout))))
+        waiting = () if not self.project.waits or self.project.after_main.issuperset(names) else (MAIN,)
+        as_made = ("--no-build", "--no-recreate", "--no-deps")
+        self._call("up", *wait, *as_made, names=(*names, *waiting), timeout=timeout + 10)
         if self._environment.storage is not None:
             for one in self._containers():
                 self._services.storage.add(one["Id"], self._environment.storage, self._over_storage(one))
@@ -243,33 +247,51 @@ class TrialServices:
             name = _service_of(one)
             if name not in names:
                 continue
-            if files := self.project.files.get(name):
+            files = self.project.files.get(name, ())
+            if self._environment.storage is not None and not self.project.services[name].get("read_only"):
+                # It measures what they write.
+                program = program_file(self._services.machine())
+                files = (*files, *(() if program is None else (program,)))
+            if files:
                 service_container(self._engine, one["Id"]).put(files)
             if public is not None and self.project.services[name]["networks"]:
                 with self._engine.guard():
                     self._engine.client.connect_container_to_network(one["Id"], public.name)
 
-    def _call(self, *arguments: str, timeout: float) -> None:
+    def _call(self, *arguments: str, names: Sequence[str], timeout: float) -> None:
+        """Have Docker Compose do something with services. It takes one for broken that has ended without an error."""
         check = functools.partial(self._on_phase, "start")
-        for pause in (*_PAUSES, None):
+        pauses, done = [*_PAUSES], frozenset[str]()
+        while {*(left := [name for name in names if name not in done])} - {MAIN}:
             status, said = self._plugin.call(
-                self._name, self._description, *arguments, timeout=timeout, check=check
+                self._name, self._description, *arguments, *left, timeout=timeout, check=check
             )
             if status == 0:
                 return
-            states = [state for one in self._containers() if (state := self._state(one)) is not None]
+            containers, before = self._containers(), done
+            states = [state for one in containers if (state := self._state(one)) is not None]
+            done |= {_service_of(one) for one in containers if self._is_done(one)}
+            if not states and done > before:
+                continue
             # Where no container tells why, it may have been the engine: what Compose did already it does not do twice.
-            if states or pause is None:
+            if states or not pauses:
                 why = "; ".join(states) or _line(said)
                 raise EnvironmentFailed(f"{self.project.file}: the services do not start: {why}")
-            rest(pause, check)
+            rest(pauses.pop(0), check)
+
+    def _is_done(self, container: Mapping[str, Any]) -> bool:
+        """Return True for a service that has ended without an error, where nobody waits for its health."""
+        with self._engine.guard():
+            state = self._engine.client.inspect_container(container["Id"])["State"]
+        ended = state["Status"] == "exited" and state["ExitCode"] == 0
+        return ended and _service_of(container) not in self.project.healthy
 
     def _state(self, container: Mapping[str, Any]) -> str | None:
         """Return in words what is wrong with a container; None: nothing is."""
         with self._engine.guard():
             state = self._engine.client.inspect_container(container["Id"])["State"]
         name = _service_of(container)
-        if (state.get("Health") or {}).get("Status") == "unhealthy":
+        if state["Status"] == "running" and (state.get("Health") or {}).get("Status") == "unhealthy":
             log = state["Health"].get("Log") or [{}]
             said = str(log[-1].get("Output") or "")
             return f"{name} is not healthy: {_line(said) or 'no output'}"
@@ -325,4 +347,4 @@ def _service_of(container: Mapping[str, Any]) -> str:
 
 def _line(output: str) -> str:
     """Return the end of an output on one line, with nothing in it that could pass for anything else."""
-    return escaped(" ".join(output.split())[-_SAID:])
+    return escaped(end_of(" ".join(output.split()), _SAID))

@@ -16,7 +16,8 @@ from .pristine import Pristine, Result, short_name
 from .probes import Probes, run_probes
 
 _MODULE = "__test__"
-_TRACE = 1500
+# What reads it shows less, so that it sees a secret that it would cut.
+_TRACE = 6000
 
 
 def examine(code: str, test: str, probes: Probes) -> list[Sequence[str]]:

@@ -65,11 +65,21 @@ def grade(task: Mapping[str, Any]) -> dict[str, Any]:
     planned, probes = planned_tests(task["test"]), draw()
     said = _in_child(lambda: examine(code, task["test"], probes), float(task["seconds"]))
     if said is _LATE:
-        verdict: dict[str, Any] = {"status": "timeout", "reason": "it did not end in time", "tests": {}}
+        reason = f"it did not end within {task['seconds']:g} s"
+        verdict: dict[str, Any] = {"status": "timeout", "reason": reason, "tests": {}, "overload": overload()}
     else:
         # Computed here, so that a child cannot find it in a frame.
         verdict = judge(said, planned, must_fail(probes))
     return {**verdict, "solution": solution if task["is_reply"] else None}
+
+
+def overload() -> str | None:
+    """Describe how overloaded the machine has been for a minute; None: it was not, or that is unknown."""
+    with contextlib.suppress(OSError):
+        load, processors = os.getloadavg()[0], os.cpu_count() or 1
+        if load > processors:
+            return f"a load of {load:.1f} on {processors} processors"
+    return None
 
 
 def planned_tests(test: str) -> dict[str, bool]:

@@ -10,10 +10,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 MIN_LENGTH = 6
 """Fewest characters of a secret to redact; shorter values would mangle logs."""
+UNMISTAKABLE = 16
+"""Fewest characters of a value that is no ordinary word."""
 _LINE_LENGTH = 16
+_LONGEST_PLACEHOLDER = 12
 _COMPILED_LIMIT = 64
 _SWITCH = re.compile(r"(?i)true|false|yes|no|on|off")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,12}(\.[0-9]+)?")
+_WORD = r"(?:[A-Z]?[a-z]{1,15}|[A-Z]{1,15})"
+_WORDS = re.compile(rf"{_WORD}(?:[\W_]+{_WORD})*[\W_]*[0-9]{{0,4}}[\W_]*")
+_KEY_NAME = re.compile(r"(?i)(^|_)(key|token)s?($|_)")
 _COUNT_NAME = re.compile(r"(?i)(^|_)tokens($|_)")
 _SECRET_NAME = re.compile(r"(?i)(^|_)(api_?)?(key|token|secret|password|passwd|pwd|credentials?|auth)s?($|_)")
 
@@ -31,6 +37,8 @@ class Pattern:
     expression: bytes
     longest: int
     """Most bytes of a match."""
+    escaped: bool = False
+    """True if the literals are escaped characters, as `_escapes` lists those of a text."""
 
 
 PATTERNS = (
@@ -58,21 +66,40 @@ def looks_secret(name: str, value: str) -> bool:
     return _SECRET_NAME.search(name) is not None
 
 
+def is_wordy(value: str) -> bool:
+    """Return whether a value is made of words, and a few digits after them: `EMPTY`, `lm-studio`, `token-abc123`."""
+    return _WORDS.fullmatch(value) is not None
+
+
+def is_placeholder(value: str) -> bool:
+    """Return whether a value stands in the place of a key: a key is random."""
+    return len(value) < MIN_LENGTH or (len(value) <= _LONGEST_PLACEHOLDER and is_wordy(value))
+
+
 class Redactor:
     """Replaces secrets by `[redacted:NAME]`, also if they are quoted for URLs, HTML or JSON, or in base64.
 
-    JSON may be nested in JSON: a tool's arguments are a string, and so is its output.
+    JSON may be nested in JSON: a tool's arguments are a string, and so is its output. With `escapes`, any character of
+    a secret may be escaped, also those that need not be. Looking for that takes too long for logs.
     """
 
-    def __init__(self, values: Mapping[str, str], patterns: Iterable[Pattern] = PATTERNS) -> None:
+    def __init__(
+        self, values: Mapping[str, str], patterns: Iterable[Pattern] = PATTERNS, *, escapes: bool = False
+    ) -> None:
         forms: dict[bytes, Pattern] = {}
         for name, value in values.items():
+            if _KEY_NAME.search(name) and is_placeholder(value):
+                continue
             for expression, literals, longest in _forms(value):
                 forms.setdefault(expression, Pattern(name, literals, expression, longest))
+            if escapes and len(value.strip()) >= MIN_LENGTH:
+                expression, literals, longest = _escaped(value.strip())
+                forms.setdefault(expression, Pattern(name, literals, expression, longest, escaped=True))
         # A secret that begins with another one comes before it.
         ordered = sorted(forms.values(), key=lambda search: search.longest, reverse=True)
         self._searches = [*ordered, *patterns]
         self.longest = max((search.longest for search in self._searches), default=0)
+        self._escapes = escapes
         self._compiled: dict[tuple[int, ...], _Replacing] = {}
 
     def redact(self, data: bytes) -> bytes:
@@ -108,13 +135,19 @@ class Redactor:
         pieces.append(data[position : max(position, certain)])
         return b"".join(pieces), data[max(position, certain) :]
 
+    def places(self, data: bytes) -> Iterator[tuple[int, int]]:
+        """Yield where each secret begins and ends."""
+        if (replacing := self._replacing(data)) is not None:
+            yield from (match.span() for match in replacing.expression.finditer(data))
+
     def _replacing(self, data: bytes) -> _Replacing | None:
         # A regular expression of all patterns runs at 2 MB/s, and an agent may print gigabytes. Searching for each
         # literal is a hundred times as fast, and usually there is none.
+        escapes = _escapes(data) if self._escapes else frozenset()
         found = tuple(
             number
             for number, search in enumerate(self._searches)
-            if any(literal in data for literal in search.literals)
+            if any(literal in (escapes if search.escaped else data) for literal in search.literals)
         )
         if not found:
             return None
@@ -190,7 +223,7 @@ def _wrapped(form: bytes) -> tuple[bytes, tuple[bytes, ...], int]:
         return re.escape(form), (form,), len(form)
     pieces = form[:_LINE_LENGTH], form[_LINE_LENGTH : 2 * _LINE_LENGTH]
     characters = (re.escape(form[at : at + 1]) for at in range(len(form)))
-    return rb"(?:\r?\n|\\n)?".join(characters), pieces, 3 * len(form)
+    return rb"(?:\r?\n|\\n| )?".join(characters), pieces, 3 * len(form)
 
 
 _ESCAPED_BYTE = re.compile("%[0-9A-F]{2}")
@@ -246,6 +279,38 @@ def _unit(run: int, char: str) -> tuple[bytes, int]:
         for number, code in enumerate(_units(char))
     )
     return b"(?:%b)" % b"|".join([*ways, codes]), most + 2 * (_QUOTED + 5)
+
+
+def _escaped(text: str) -> tuple[bytes, tuple[bytes, ...], int]:
+    """Return the form of a text of which any characters are escaped, for JSON, URLs or HTML."""
+    expression, longest, literals = b"", 0, set[bytes]()
+    for char in text:
+        raw = char.encode("utf-8", "surrogatepass")
+        ways = [
+            re.escape(raw),
+            b"".join(rb"\\{1,%d}u" % _QUOTED + _any_case(f"{code:04x}") for code in _units(char)),
+            b"".join(b"%" + _any_case(f"{byte:02x}") for byte in raw),
+            b"&#0{0,5}%d;" % ord(char),
+            b"&#[xX]0{0,5}%b;" % _any_case(f"{ord(char):x}"),
+        ]
+        expression += b"(?:%b)" % b"|".join(ways)
+        longest += 2 * (_QUOTED + 5)
+        literals |= {
+            b"\\u%04x" % _units(char)[0],
+            b"%%%02x" % raw[0],
+            b"&#%d" % ord(char),
+            b"&#x%x" % ord(char),
+        }
+    return expression, tuple(sorted(literals)), longest
+
+
+_ESCAPE = re.compile(rb"\\u[0-9A-Fa-f]{4}|%[0-9A-Fa-f]{2}|&#0{0,5}([0-9]+|[xX]0{0,5}[0-9A-Fa-f]+)")
+
+
+def _escapes(data: bytes) -> frozenset[bytes]:
+    """Return the escaped characters of a text, each once: in lower case, without zeros that change nothing."""
+    found = {match[0] if match[1] is None else b"&#" + match[1] for match in _ESCAPE.finditer(data)}
+    return frozenset(re.sub(b"^&#x0+", b"&#x", escape.lower()) for escape in found)
 
 
 def _backslashes(least: int, most: int) -> bytes:

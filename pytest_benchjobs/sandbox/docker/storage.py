@@ -1,0 +1,131 @@
+"""What containers with a storage limit have written, by the blocks that it takes on the disk.
+
+An engine can enforce such a limit itself only on xfs with project quotas, which nearly nobody has.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from ...model.errors import BenchError
+from ..program import PROGRAM
+from .compose.service import ServiceContainer
+from .engine import Engine
+from .library import ERRORS
+
+_POLL = 2.0
+# The engine walks all that a container has written to measure it; that must stay a small share of its work.
+_POLL_SHARE = 10.0
+_PATIENCE = 120.0
+_NUMBER = 8
+"""Bytes of the number that our program prints."""
+_MOST_IN_VAIN = 3
+"""Measurements by blocks that may fail before the sizes of files are believed: what runs meanwhile may disturb them."""
+
+
+class StorageGuard:
+    """Says when containers have written more than they may. Our program, which measures blocks, is in them."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._watched: dict[str, tuple[int, Callable[[], None]]] = {}
+        self._in_vain: Counter[str] = Counter()
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def add(self, container: str, limit: int, exceeded: Callable[[], None]) -> None:
+        """Call `exceeded` once, from the guard's thread, when `container` has written more than `limit` bytes.
+
+        Our own errors that it raises are nobody's.
+        """
+        with self._lock:
+            self._watched[container] = (limit, exceeded)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._watch, name="bench-storage", daemon=True)
+                self._thread.start()
+
+    def discard(self, container: str) -> None:
+        """Measure it no more."""
+        with self._lock:
+            self._watched.pop(container, None)
+            self._in_vain.pop(container, None)
+
+    def close(self) -> None:
+        """Stop."""
+        self._closed = True
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join(timeout=2)
+
+    def is_over(self, container: str, limit: int, prepare: Callable[[], None]) -> bool:
+        """Measure a container now, and return True if it has written more than `limit` bytes.
+
+        `prepare` is called before our program is.
+
+        Raises:
+            InfrastructureError: the engine failed.
+        """
+        size, created = self._sizes(container)
+        if size <= limit:
+            return False
+        prepare()
+        exact = blocks(self._engine, container, created)
+        return (size if exact is None else exact) > limit
+
+    def _sizes(self, container: str) -> tuple[int, str]:
+        """Return the sizes of all files that a container has written, holes and all, and when it was created."""
+        about = self._engine.get(f"/containers/{container}/json", size=True) or {}
+        return int(about.get("SizeRw") or 0), str(about.get("Created"))
+
+    def _watch(self) -> None:
+        pause = _POLL
+        while not self._wake.wait(pause):
+            started = time.monotonic()
+            with self._lock:
+                watched = list(self._watched.items())
+            for container, (limit, exceeded) in watched:
+                if self._closed:
+                    return
+                # Whoever grades it finds out what could not be ended. The others are to be measured all the same.
+                with contextlib.suppress(BenchError, *ERRORS, OSError, ValueError):
+                    if self._is_surely_over(container, limit):
+                        self.discard(container)
+                        exceeded()
+            pause = max(_POLL, _POLL_SHARE * (time.monotonic() - started))
+
+    def _is_surely_over(self, container: str, limit: int) -> bool:
+        size, created = self._sizes(container)
+        if size <= limit:
+            return False
+        with contextlib.suppress(BenchError, *ERRORS, OSError):
+            if (exact := blocks(self._engine, container, created)) is not None:
+                return exact > limit
+        self._in_vain[container] += 1
+        return self._in_vain[container] > _MOST_IN_VAIN
+
+
+def nanoseconds(time: str) -> int:
+    """Return a time as the engine writes it in nanoseconds, or a little less."""
+    return int(datetime.datetime.fromisoformat(time).timestamp() * 1e6) * 1000
+
+
+def blocks(engine: Engine, container: str, created: str) -> int | None:
+    """Return the bytes that files take on the disk which were changed since; None: they cannot be measured.
+
+    Raises:
+        InfrastructureError: the engine failed.
+    """
+    since = nanoseconds(created)
+    output = bytearray()
+    ended = ServiceContainer(engine, container, "/").exec(
+        (PROGRAM, "measure", str(since)), timeout=_PATIENCE, sink=output.extend, user="root", workdir="/"
+    )
+    measured = ended.exit_status == 0 and len(output) == _NUMBER
+    return int.from_bytes(output, "little") if measured else None
