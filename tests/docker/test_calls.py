@@ -38,9 +38,10 @@ SOLVED = {
 # What was there before is listed once for an image, and our program put in again.
 WATCHED = {
     **SOLVED, "PUT /containers/{}/archive": 2, "POST /containers/{}/exec": 3, "POST /exec/{}/start": 3,
-    "HEAD /containers/{}/archive": 0, "GET /containers/{}/json": 1, "GET /containers/{}/archive": 1,
+    "HEAD /containers/{}/archive": 0, "GET /containers/{}/archive": 1,
 }  # fmt: skip
-OFTEN = "GET /exec/{}/json"
+# More often where a command, or its last process, takes a moment to be gone.
+OFTEN = ("GET /exec/{}/json", "GET /containers/{}/json")
 
 
 @pytest.mark.parametrize(
@@ -73,5 +74,6 @@ def test_a_trial_that_is_graded_in_place_makes_few_calls(
     assert {one["scenario"]: one["score"] for one in results(tmp_path)} == dict.fromkeys(calls, 1.0), done
     for scenario, wanted in calls.items():
         made = socket.counts(scenario)
-        del made[OFTEN]
+        for call in OFTEN:
+            del made[call]
         assert made == Counter(wanted)
