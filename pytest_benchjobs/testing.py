@@ -30,9 +30,10 @@ from .model.environ import host_environment
 from .model.errors import AgentSetupFailed, ImageMissing
 from .model.job import JobConfig, Owner
 from .model.result import ImageRecord
-from .model.scenario import Environment, Network, Scenario
+from .model.scenario import Environment, Scenario
 from .sandbox.door import DOOR_FAILED, SOCKET, behind_door
-from .sandbox.host_command import HostSandbox, LocalCommand, LocalDoor, send
+from .sandbox.host_command import LocalCommand, LocalDoor, send
+from .sandbox.memory import Unobserved
 from .sandbox.protocol import (
     BYTECODE,
     ExecResult,
@@ -139,7 +140,7 @@ class FakeProvider:
 
 
 @dataclasses.dataclass(eq=False)
-class FakeSandbox(HostSandbox):
+class FakeSandbox(Unobserved):
     """A directory, and the processes started in it."""
 
     spec: SandboxSpec
@@ -277,13 +278,6 @@ class FakeSandbox(HostSandbox):
         """Kill every process group that was started here."""
         for group in list(self._groups):
             send(group, signal.SIGKILL)
-
-    def set_network(self, network: Network, allowed_hosts: Iterable[str] = ()) -> None:
-        """Changes nothing."""
-
-    def refused(self) -> tuple[str, ...]:
-        """Nothing: it limits no network."""
-        return ()
 
     def keep(self, name: str) -> str:
         """Copy the directory to `$BENCHJOBS_FAKE_KEPT`, by default a place of yours among the temporary files."""

@@ -7,9 +7,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
-from ..model.base import Seconds
+from ..model.base import Model, Seconds
 from ..model.endpoint import GATEWAY_URL
 from ..store.text import clean
 from ..system.cutting import beginning_of
@@ -38,10 +38,10 @@ _TOOLS = [
 JSON = dict[str, Any]
 
 
-class Options(BaseModel):
+class Options(Model):
     """Parameters for this agent. Others are ignored."""
 
-    model_config = ConfigDict(frozen=True, allow_inf_nan=False, defer_build=True)
+    model_config = ConfigDict(extra="ignore")
 
     temperature: Annotated[float, Field(ge=0)] | None = None
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None

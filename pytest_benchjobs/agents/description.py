@@ -18,9 +18,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationInfo, model_validator
+from pydantic import ConfigDict, Field, Strict, ValidationInfo, model_validator
 
-from ..model.base import Capability, Name
+from ..model.base import Capability, Model, Name
 from ..model.endpoint import Endpoint, Wire
 from ..model.errors import InputError
 from ..model.scenario import EnvName
@@ -74,8 +74,8 @@ Text = Annotated[str, Field(min_length=1)]
 Value = str | dict[str, Any]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+class _Strict(Model):
+    model_config = ConfigDict(use_attribute_docstrings=True)
 
 
 class CallSettings(_Strict):

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from ..model.base import Model
 from ..sandbox.protocol import Mount
 from ..system.cache import cache_directory
-from ..system.keeping import digest
+from ..system.keeping import digest, version
 
 PROGRAMS = "/opt/benchjobs"
 """Directory of programs in a sandbox."""
@@ -122,7 +122,7 @@ def manifest_of(package: Package) -> PackageManifest | None:
     path = package.directory / "manifest.json"
     try:
         about = path.stat()
-        return _read(path, about.st_mtime_ns, about.st_size)
+        return _read(path, version(about))
     except (OSError, ValidationError):
         return None
 
@@ -156,5 +156,5 @@ def changed(package: Package) -> Iterator[str]:
 
 
 @functools.lru_cache(maxsize=64)
-def _read(path: Path, _mtime_ns: int, _size: int) -> PackageManifest:
+def _read(path: Path, _version: tuple[int, ...]) -> PackageManifest:
     return PackageManifest.model_validate_json(path.read_bytes())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ..model.comparison import ComparedMetric, ComparedRow, ComparedSide, Comparison, HighScore
+from ..model.comparison import AgentRank, ComparedMetric, ComparedRow, ComparedSide, Comparison, HighScore
 from ..model.gate import Change, Rule, ScenarioRef
 from ..model.numbers import difference, mean
 from ..system.garbage import gc_paused
@@ -69,6 +71,65 @@ def compare(
     )
 
 
+@gc_paused()
+def compare_agents(
+    side: Side,
+    *,
+    comparison_id: str,
+    at: datetime.datetime,
+    level: float = LEVEL,
+    high_scores: Mapping[str, HighScore] | None = None,
+    notes: Iterable[str] = (),
+) -> Comparison:
+    """Compare each two agents of a side, and rank them. Raises ValueError as `compare` does."""
+    alone = [
+        dataclasses.replace(
+            side, cells={key: cell for key, cell in side.cells.items() if cell.agent == agent}
+        )
+        for agent in side.agents
+    ]
+    pairs = [one for a, b in itertools.combinations(alone, 2) for one in pair(a, b).pairs]
+    kept = [one for one in pairs if not one.quarantined]
+    rows = _rows(kept, level, high_scores or {})
+    hidden = {one.now.key[:2] for one in pairs if one.quarantined}
+    ranks = tuple(_ranks(rows))
+    unranked = [agent for agent in side.agents if agent not in {one.agent for one in ranks}]
+    return Comparison(
+        id=comparison_id,
+        at=at,
+        a=_head(side),
+        b=_head(side),
+        level=level,
+        rows=rows,
+        ranks=ranks,
+        notes=(
+            *notes,
+            *_quarantine(len(hidden)),
+            *(f"{one} is not ranked: no scenario has a score of it and of another agent" for one in unranked),
+        ),
+    )
+
+
+def _ranks(rows: Iterable[ComparedRow]) -> Iterator[AgentRank]:
+    """Yield the ranks of agents by the rows of each two of them, whose p are adjusted for all.
+
+    M. Mogstad et al., Inference for ranks, Rev. Econ. Stud. 91, 2024.
+    """
+    for benchmark, some in grouped(rows, lambda row: row.benchmark).items():
+        agents = dict.fromkeys(agent for row in some for agent in (row.a_agent, row.b_agent))
+        better, worse = Counter[str](), Counter[str]()
+        for row in some:
+            if row.significant and row.winner is not None:
+                best, other = row.a_agent, row.b_agent
+                if row.winner == "b":
+                    best, other = other, best
+                better[other] += 1
+                worse[best] += 1
+        ranks = [(1 + better[agent], len(agents) - worse[agent], agent) for agent in agents]
+        for first, last, agent in sorted(ranks):
+            yield AgentRank(benchmark=benchmark, agent=agent, first=first, last=last)
+
+
 def _rows(
     pairs: Iterable[Pair], level: float, high_scores: Mapping[str, HighScore]
 ) -> tuple[ComparedRow, ...]:
@@ -77,7 +138,7 @@ def _rows(
     The means of all rows, and the metrics of all rows, have half of the level each where there are both: so that of all
     that is printed nothing differs by chance, at the level.
     """
-    groups = grouped(pairs, lambda one: (one.now.benchmark, one.now.agent)).values()
+    groups = grouped(pairs, lambda one: (one.now.benchmark, one.before.agent, one.now.agent)).values()
     measured = [measure(Rule(text="mean", metric="mean", level=level), group) for group in groups]
     metrics = [_measured_metrics(group, level) for group in groups]
     families = 2 if any(metrics) else 1

@@ -80,6 +80,8 @@ class Cell(NamedTuple):
     """Keys of `PLACES`, sorted: where the attempts in `scores` were graded, as far as programs of scorers ran."""
     reused: tuple[str, ...] = ()
     """Jobs that attempts were reused from, sorted."""
+    file: str | None = None
+    """Manifest, or task directory, of the latest attempt's node id; None: unknown."""
 
     def metric(self, name: str) -> Series | None:
         """Return the values of a metric; None without any."""
@@ -236,6 +238,7 @@ def _cell(key: Key, rows: Sequence[PairRow]) -> Cell:
         metrics=_series(metrics),
         graded_in=tuple(sorted(places)),
         reused=tuple(sorted({row.reused for row in kept if row.reused is not None})),
+        file=_file(first.node_id) if first is not None else None,
     )
 
 
@@ -243,7 +246,7 @@ def _only(row: PairRow) -> Cell:
     """Make the cell of a single attempt, the usual case."""
     (
         benchmark, scenario, agent, _, outcome, score, _, seconds, cost, into, out, comparable, reused, rescored,
-        known, tags, cluster, threshold, metrics, graded_in,
+        known, tags, cluster, threshold, metrics, graded_in, node_id,
     ) = row  # fmt: skip
     graded = outcome in _GRADED
     ran = graded and reused is None
@@ -268,8 +271,13 @@ def _only(row: PairRow) -> Cell:
             _series((metrics,)) if graded and metrics is not None else (),
             _place(graded_in) if graded else (),
             () if reused is None else (reused,),
+            _file(node_id),
         )
     )
+
+
+def _file(node_id: str | None) -> str | None:
+    return node_id and node_id.partition("::")[0]
 
 
 def _place(graded_in: str | None) -> tuple[str, ...]:

@@ -63,7 +63,7 @@ def two_agents(history: HistoryReader, job: str) -> tuple[str, str]:
     Raises:
         InputError: it has another number of agents.
     """
-    agents = list(dict.fromkeys(run.agent for run in history.runs(job)))
+    agents = agents_of(history, job)
     if len(agents) != 2:
         there_are = f"there {'is' if len(agents) == 1 else 'are'} {len(agents)}: {', '.join(agents[:10])}"
         raise InputError(
@@ -71,6 +71,11 @@ def two_agents(history: HistoryReader, job: str) -> tuple[str, str]:
             "name a second job, or an agent of each side"
         )
     return agents[0], agents[1]
+
+
+def agents_of(history: HistoryReader, job: str) -> list[str]:
+    """Return the labels of a job's agents, in order of their runs."""
+    return list(dict.fromkeys(run.agent for run in history.runs(job)))
 
 
 def exactly(label: str) -> str:

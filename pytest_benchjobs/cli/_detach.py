@@ -25,7 +25,8 @@ from ..settings.env_file import read_env_file
 from ..settings.secret_store import find
 from ..store.bundle import JobBundle, new_job_id
 from ..store.reproducibility import redact_arguments
-from ..trial.secrets import others_of_host, together, unmistakable
+from ..system.paths import with_home
+from ..trial.secrets import unmistakable
 from ._output import emit
 from ._pytest_call import Call
 
@@ -187,7 +188,7 @@ def _secrets_of(call: Call) -> dict[str, str]:
         option, _, value = argument.partition("=") if argument.startswith("--") else (before, "", argument)
         if option == "--bench-env-file":
             with contextlib.suppress(InputError):  # pytest reports this error
-                below |= read_env_file(call.directory / Path(value).expanduser())
+                below |= read_env_file(call.directory / with_home(value))
         elif option == "--bench-secret":
             variable, _, names[variable] = value.partition("=")
     undo = HOST.lay_below(below)
@@ -197,6 +198,6 @@ def _secrets_of(call: Call) -> dict[str, str]:
             with contextlib.suppress(InputError):
                 if (found := find(name)) is not None:
                     given[variable] = found.value
-        return unmistakable(together(given, others_of_host()))
+        return unmistakable(given)
     finally:
         undo()

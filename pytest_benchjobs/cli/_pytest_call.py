@@ -156,7 +156,10 @@ def _without_values(words: Iterable[str]) -> tuple[list[str], list[str]]:
         if variables is not None:
             # The last `-o` overrides the ini file and any earlier `-o`.
             overridden = [line.partition("=")[0].strip() for line in variables.lines]
-        kept.append(word if variables is None else variables.upto)
+            word = variables.upto + "\n".join(
+                f"{name}=" for name in overridden
+            )  # given again beside the call
+        kept.append(word)
     return kept, overridden
 
 

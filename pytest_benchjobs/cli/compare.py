@@ -1,4 +1,4 @@
-"""`compare`: compare two jobs, two agents of a job, or two models that are run for the comparison."""
+"""`compare`: compare two jobs, the agents of a job, or two models that are run for the comparison."""
 
 from __future__ import annotations
 
@@ -79,9 +79,9 @@ def compare(
     """Compare two jobs, or run two models and compare them, scenario by scenario.
 
     A side is a job (an id, the beginning of one, a name, last), a baseline as --bench-baseline takes it, or
-    PROVIDER:MODEL[@URL]: a model to run, with the agent `model` unless --agent names another. With one JOB, its two
-    agents are compared. Exit status: 0 when there is a comparison, whichever side wins; 1 when they have nothing in
-    common.
+    PROVIDER:MODEL[@URL]: a model to run, with the agent `model` unless --agent names another. With one JOB, each two
+    of its agents are compared, and ranked if there are several. Exit status: 0 when there is a comparison, whichever
+    side wins; 1 when they have nothing in common.
     """
     from ..report.comparison import comparison_lines
     from ..store.comparisons import new_comparison_id
@@ -131,7 +131,7 @@ def _specs(jobs: Sequence[str], a: str | None, b: str | None) -> list[str]:
     if len(jobs) == 1:
         return [jobs[0], jobs[0]]
     if len(jobs) != 2:
-        raise click.UsageError("name two jobs, one job with two agents, or give --a and --b")
+        raise click.UsageError("name two jobs, one job with several agents, or give --a and --b")
     return list(jobs)
 
 
@@ -189,15 +189,17 @@ def _print_calls(calls: Sequence[RunRequest | None]) -> None:
 def _patterns(
     specs: Sequence[str], a_agent: str | None, b_agent: str | None, directory: Path
 ) -> tuple[str | None, str | None]:
-    """Return patterns of labels. One job named twice is split into its two agents."""
+    """Return patterns of labels. One job named twice is split into its two agents; of more there is no pattern."""
     if specs[0] != specs[1] or a_agent is not None or b_agent is not None:
         return a_agent, b_agent
-    from ..analysis.stored_sides import exactly, two_agents
+    from ..analysis.stored_sides import agents_of, exactly, two_agents
     from ..store.reader import HistoryReader
     from ..store.results import find_job
 
     with HistoryReader.of(directory) as history:
         job = find_job(history, specs[0])
+        if len(agents_of(history, job)) > 2:
+            return None, None
         try:
             a, b = two_agents(history, job)
         except InputError as error:
@@ -211,8 +213,9 @@ def _compared(
     benchmarks: Sequence[str],
     **settings: Any,
 ) -> Comparison:
-    """Compare two sides, each given by its spec, its name and a pattern of its agents."""
+    """Compare two sides, each given by its spec, its name and a pattern of its agents, or the agents of one."""
     from ..analysis.comparison import compare as compare_sides
+    from ..analysis.comparison import compare_agents
     from ..analysis.stored_sides import narrowed, stored_side
     from ..job.changed import about_readings
     from ..store.reader import HistoryReader
@@ -220,12 +223,12 @@ def _compared(
     with HistoryReader.of(directory) as history:
         found = []
         notes: list[str] = []
-        for spec, name, pattern in sides:
+        for spec, name, pattern in dict.fromkeys(sides):
             _warn_of_death(history, directory, spec)
             side, more = stored_side(history, directory, spec)
             found.append(narrowed(side, name, pattern, benchmarks))
             notes += more
-    made = compare_sides(*found, notes=tuple(notes), **settings)
+    made = (compare_agents if len(found) == 1 else compare_sides)(*found, notes=tuple(notes), **settings)
     read = about_readings(directory, {row.benchmark for row in made.rows}, made.b.jobs, made.a.jobs)
     return made.model_copy(update={"notes": (*made.notes, *read)})
 

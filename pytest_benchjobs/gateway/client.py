@@ -16,7 +16,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import urllib.parse
@@ -32,11 +31,11 @@ from ..model.quota import OnQuota
 from ..model.usage import Usage
 from ..system.cutting import end_of
 from ..system.paths import is_directory
+from ..system.temporary import directory_for_sockets
 from .prices import load_prices
 from .scrub import Scrubber, scrubber
 
 _BACKLOG = 4096
-_LONGEST_ADDRESS = 90  # of a unix socket: 108 bytes on Linux, 104 on macOS, less what is added for a route
 _CLOSE_TIMEOUT = 35.0  # with the gateway's own call of an endpoint
 _LOST_TIMEOUT = 1.0
 _LOOK_UP = 0.2
@@ -108,7 +107,7 @@ class Gateway:
         _check(settings)
         directory: Path | None = None
         try:
-            directory = _directory()
+            directory = directory_for_sockets("benchjobs-")
             process = _process(directory)
         except OSError as error:
             if directory is not None:
@@ -430,15 +429,6 @@ def _check(settings: GatewaySettings) -> None:
             raise InputError(
                 f"traffic cannot be recorded here: {error.strerror}", path=settings.record
             ) from None
-
-
-def _directory() -> Path:
-    # mkdtemp makes it 0700: keys travel over the socket in it.
-    directory = tempfile.mkdtemp(prefix="benchjobs-")
-    if len(directory) > _LONGEST_ADDRESS:
-        Path(directory).rmdir()
-        directory = tempfile.mkdtemp(prefix="benchjobs-", dir="/tmp")  # a short path
-    return Path(directory)
 
 
 def _process(directory: Path) -> subprocess.Popen[bytes]:

@@ -10,6 +10,8 @@ Where sandboxes need no images, no thread is started and no scenario is read.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import itertools
 import queue
 import threading
 from collections import deque
@@ -34,20 +36,20 @@ class Stopped(Exception):
     """The prefetch was stopped."""
 
 
+@dataclasses.dataclass(eq=False)
 class _Scenario(Generic[T]):
     """A scenario with waiting or running trials."""
 
-    def __init__(self, place: int, ticket: T) -> None:
-        self.place = place
-        self.ticket = ticket
-        """A ticket of one of its trials."""
-        self.left = 0
-        """Number of its trials that have not ended."""
-        self.wanted = False
-        """True if a trial is expected to run, so the image is prefetched."""
-        self.running: set[str] = set()
-        """Node ids of trials that have begun and were announced to the supply."""
-        self.begun = False
+    place: int
+    ticket: T
+    """A ticket of one of its trials."""
+    left: int = 0
+    """Number of its trials that have not ended."""
+    wanted: bool = False
+    """True if a trial is expected to run, so the image is prefetched."""
+    running: set[str] = dataclasses.field(default_factory=set)
+    """Node ids of trials that have begun and were announced to the supply."""
+    begun: bool = False
 
 
 class Ahead(Generic[T]):
@@ -77,7 +79,7 @@ class Ahead(Generic[T]):
         self._opened = False
         self._opening = threading.Lock()
         self._scenarios: dict[tuple[str, str], _Scenario[T]] = {}
-        self._places = 0
+        self._places = itertools.count()
         self._waiting: deque[_Scenario[T]] = deque()
         self._unread: deque[_Scenario[T]] = deque()
         self._ahead: set[int] = set()
@@ -95,17 +97,14 @@ class Ahead(Generic[T]):
 
     def open(self) -> None:
         """Get the image supply, unless that was done. Without a supply, the prefetch is idle."""
-        if self._opened:
-            return
         with self._opening:
-            if self._opened:
-                return
-            try:
-                self._supply = self._make()
-            finally:
-                if self._supply is None:
-                    self.stop()
+            if not self._opened:
                 self._opened = True
+                try:
+                    self._supply = self._make()
+                finally:
+                    if self._supply is None:
+                        self.stop()
 
     def submit(self, ticket: T, *, runs: bool) -> None:
         """Note a submitted trial. If it `runs` and there is a supply, its image is prefetched.
@@ -116,10 +115,8 @@ class Ahead(Generic[T]):
             return  # idle or stopped
         key = ticket.benchmark, ticket.scenario
         with self._lock:
-            scenario = self._scenarios.get(key)
-            if scenario is None:
-                scenario = self._scenarios[key] = _Scenario(self._places, ticket)
-                self._places += 1
+            if (scenario := self._scenarios.get(key)) is None:
+                scenario = self._scenarios[key] = _Scenario(next(self._places), ticket)
             scenario.left += 1
         if self._supply is None or scenario.wanted or not runs:
             return
@@ -139,7 +136,8 @@ class Ahead(Generic[T]):
             scenario = self._scenarios.get((ticket.benchmark, ticket.scenario))
             if scenario is None:
                 return
-            self._note_begun(scenario)
+            scenario.begun = True
+            self._ahead.discard(scenario.place)
             scenario.running.add(ticket.node_id)
         self._nudges.put(None)
         self._supply.begin(scenario.place, environments)
@@ -157,7 +155,8 @@ class Ahead(Generic[T]):
             last = scenario.left <= 0
             if last:
                 del self._scenarios[key]
-                self._note_begun(scenario)
+                scenario.begun = True
+                self._ahead.discard(scenario.place)
         self._nudges.put(None)
         if self._supply is not None and (ran or last):
             self._supply.end(scenario.place, last=last)
@@ -175,15 +174,11 @@ class Ahead(Generic[T]):
             thread.join()
         self._threads.clear()
 
-    def _note_begun(self, scenario: _Scenario[T]) -> None:
-        scenario.begun = True
-        self._ahead.discard(scenario.place)
-
     def _start(self) -> None:
         """Start the threads, once there is something to do. Call with the lock held."""
         if self._threads or self._stopping:
             return
-        works = [self._work] * _THREADS + ([self._read_all] if self._limited else [])
+        works = [self._work] * _THREADS + ([self._announce_all] if self._limited else [])
         for work in works:
             thread = threading.Thread(target=work, name="bench-images", daemon=True)
             with contextlib.suppress(
@@ -193,22 +188,21 @@ class Ahead(Generic[T]):
                 self._threads.append(thread)
 
     def _work(self) -> None:
-        while (scenario := self._next()) is not None:
-            with contextlib.suppress(Exception):  # the trial meets the error too, and reports it
-                self._bring(scenario)
-
-    def _next(self) -> _Scenario[T] | None:
-        """Wait for the next scenario whose image to prefetch; None: there will be none."""
+        """Prefetch images, each once there are few enough that are here and whose trials have not begun."""
         while not self._stopping:
             with self._lock:
                 while self._waiting and self._waiting[0].begun:
                     self._waiting.popleft()
-                if self._waiting and len(self._ahead) < self._window:
-                    scenario = self._waiting.popleft()
+                scenario = (
+                    self._waiting.popleft() if self._waiting and len(self._ahead) < self._window else None
+                )
+                if scenario is not None:
                     self._ahead.add(scenario.place)
-                    return scenario
-            self._rest(_LOOK)
-        return None
+            if scenario is None:
+                self._rest(_LOOK)
+                continue
+            with contextlib.suppress(Exception):  # the trial meets the error too, and reports it
+                self._bring(scenario)
 
     def _rest(self, seconds: float) -> None:
         """Wait until something changes, or for so many seconds."""
@@ -216,27 +210,27 @@ class Ahead(Generic[T]):
             self._nudges.get(timeout=seconds)
 
     def _bring(self, scenario: _Scenario[T]) -> None:
-        environments, supply = self._needs(scenario.ticket), self._supply
-        if not environments or supply is None:
+        environments = self._announce(scenario)
+        if not environments:
             with self._lock:
                 self._ahead.discard(scenario.place)
-            return
-        self._expect(supply, scenario, environments)
         for environment in environments:
-            while not supply.bring(environment, self._check):
+            while self._supply is not None and not self._supply.bring(environment, self._check):
                 if scenario.begun or self._stopping:
                     return
                 self._rest(_NO_ROOM_SECONDS)
 
-    def _expect(
-        self, supply: ImageSupply, scenario: _Scenario[T], environments: Sequence[Environment]
-    ) -> None:
-        supply.expect(scenario.place, environments)
-        if scenario.left <= 0:
-            # Its last trial ended meanwhile, and the supply was told before it knew of the trial.
-            supply.end(scenario.place, last=True)
+    def _announce(self, scenario: _Scenario[T]) -> Sequence[Environment]:
+        """Tell the supply which images a scenario needs, and return their environments."""
+        environments = self._needs(scenario.ticket)
+        if environments and self._supply is not None:
+            self._supply.expect(scenario.place, environments)
+            if scenario.left <= 0:
+                # Its last trial ended meanwhile, and the supply was told before it knew of the trial.
+                self._supply.end(scenario.place, last=True)
+        return environments
 
-    def _read_all(self) -> None:
+    def _announce_all(self) -> None:
         """Announce the needs of all waiting trials, before a needed image is removed."""
         while not self._stopping:
             with self._lock:
@@ -245,9 +239,7 @@ class Ahead(Generic[T]):
                 self._rest(_LOOK)
                 continue
             with contextlib.suppress(Exception):  # the trial meets the error too, and reports it
-                environments = self._needs(scenario.ticket)
-                if environments and self._supply is not None:
-                    self._expect(self._supply, scenario, environments)
+                self._announce(scenario)
 
     def _check(self) -> None:
         if self._stopping:

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..model.quota import QUOTA_OF, OnQuota, Quota
-from ..store.quotas import read
+from ..store.quotas import account, read
 from ..trial.flight import Tokens
 
 if TYPE_CHECKING:
+    from ..model.result import Trial
     from ..store.layout import JobLayout
+    from ..trial.prepare import Prepared, Services
 
 _LOOK = 30.0
 """Longest time until a waiting trial looks again, in seconds."""
@@ -91,6 +93,25 @@ class Quotas:
             return False
         held.callback(tokens.give_back, token)
         return True
+
+
+def accounts_of(trial: Trial, prepared: Prepared, services: Services) -> frozenset[str]:
+    """Return the accounts that a trial uses: those of its agent, and of the models that its scorers ask."""
+    # With the gateway's client, which a job that only reuses has no need of.
+    from ..trial.connection import key_of
+    from ..trial.scorer_models import judging_model
+
+    models, command = services.models, prepared.command
+    if models is None:
+        return frozenset()
+    params = {**services.config.of(trial.scenario.benchmark).params, **trial.agent.params}
+    judges = (judging_model(spec, services.scorers, params) for spec in trial.scenario.scorers)
+    keyed = [(one, prepared.keys) for one in (() if command is None else command.endpoints)]
+    keyed += [(judge.endpoint, {}) for judge in judges if judge is not None]
+    return frozenset(
+        account(one.provider, one.base_url, (key_of(one, models, given) or "").strip() or None)
+        for one, given in keyed
+    )
 
 
 def describe(quota: Quota) -> str:

@@ -26,7 +26,7 @@ from .ahead import Ahead
 from .end import NO_ROOM
 from .fate import Fates, Run, Skip, Take
 from .models import models_of
-from .quotas import Quotas, describe
+from .quotas import Quotas, accounts_of, describe
 from .recorder import Problems
 from .reuse import Reuse
 from .ticket import Ticket
@@ -107,8 +107,8 @@ class Trials(Generic[T]):
         self._hindered: dict[str, Failure] = {}
         """Trials that cannot run, each with its own reason."""
         self.quotas = Quotas(bundle.layout, job.on_quota)
-        self._accounts: dict[tuple[str, str], frozenset[str]] = {}
-        """Accounts of the agent, by benchmark and label of the agent."""
+        self._preparations: dict[tuple[str, str], Prepared] = {}
+        """One preparation for the accounts of an agent, by benchmark and label of the agent."""
         self._cut: dict[str, _Cut] = {}
         """Trials that a used-up quota cut short, by node id."""
         self._prepared: dict[str, tuple[float, Prepared]] = {}
@@ -332,13 +332,11 @@ class Trials(Generic[T]):
         services = self._services
         if not self.quotas.used_up() or services is None or self._rescore is not None:
             return frozenset()
-        from ..trial.accounts import accounts_of_agent, accounts_of_scorers
-
         key = trial.scenario.benchmark, trial.agent.label
         try:
-            if key not in self._accounts:
-                self._accounts[key] = accounts_of_agent(prepare(trial, services), services)
-            return self._accounts[key] | accounts_of_scorers(trial, services)
+            if key not in self._preparations:
+                self._preparations[key] = prepare(trial, services)
+            return accounts_of(trial, self._preparations[key], services)
         except Exception:  # the trial meets the error too, and reports it
             return frozenset()
 
@@ -427,13 +425,14 @@ class Trials(Generic[T]):
         return self._bundle.begin(trial).commit(self._draft(trial, clock).result(outcome, failure=why))
 
     def _draft(self, trial: Trial, clock: Clock | None = None) -> Draft:
-        return Draft.of(trial, self._bundle.id, self._job.of(trial.scenario.benchmark), clock)
+        return Draft.of(trial, self._bundle.id, self._job.of(trial.scenario.benchmark), clock or Clock())
 
     def _unwritable(self, ticket: T, trial: Trial | None, clock: Clock, why: Failure) -> TrialResult:
         """Return the result of a trial that cannot be stored: its scenario is gone, or the disk is full."""
         if trial is not None:
             return self._draft(trial, clock).result(Outcome.ERROR, failure=why)
         draft = Draft(
+            clock,
             job=self._bundle.id,
             node_id=ticket.node_id,
             benchmark=ticket.benchmark,
@@ -443,7 +442,6 @@ class Trials(Generic[T]):
             threshold=self._job.of(ticket.benchmark).threshold,
             confidential=ticket.confidential,
             known=ticket.known,
-            clock=clock,
         )
         class_ = "input" if why.class_ == "internal" else why.class_
         return draft.result(Outcome.ERROR, failure=why.model_copy(update={"class_": class_}))

@@ -27,8 +27,8 @@ from ..settings.matrix import Matrix
 from ..settings.table import BY_NAME
 from ..sources import did_you_mean
 from ..store.text import clean
-from ..system.paths import exists, is_directory, is_file
-from ..trial.secrets import others_of_host, together, unmistakable
+from ..system.paths import exists, is_directory, is_file, with_home
+from ..trial.secrets import unmistakable
 
 if TYPE_CHECKING:
     from ..model.result import Outcome
@@ -319,7 +319,7 @@ def _secrets(merged: Merged) -> dict[str, Variable]:
 
 def _refuse_secrets(job: JobConfig, secrets: Mapping[str, str], merged: Merged) -> None:
     """Refuse secrets in the stored parts of a job. `_agents` has refused those in agents and parameters."""
-    hidden = unmistakable(together(secrets, others_of_host()))
+    hidden = unmistakable(secrets)
     if not hidden:
         return
     from ..store.bundle import stored_config
@@ -341,7 +341,7 @@ def _agents(merged: Merged, secrets: Mapping[str, str]) -> tuple[AgentSpec, ...]
         merged.values.get("params"),
         *(changes.get("params") for changes in merged.per_benchmark.values()),
     ]
-    for variable, value in unmistakable(together(secrets, others_of_host())).items():
+    for variable, value in unmistakable(secrets).items():
         if any(json.dumps(value, ensure_ascii=False)[1:-1] in agent.model_dump_json() for agent in agents):
             instead = f"write ${variable} instead" if variable in secrets else "leave it out"
             raise InputError(
@@ -431,7 +431,7 @@ def _paths(said: Said, merged: Merged, names: Iterable[str]) -> dict[str, Path]:
 def _path(said: Said, name: str, text: str) -> Path:
     """Return the path of a setting: relative to the working directory on the command line, else to the rootdir."""
     base = said.directory if name in said.line else said.root
-    return Path(os.path.abspath(base / os.path.expanduser(text)))  # noqa: PTH100, PTH111
+    return Path(os.path.abspath(base / with_home(text)))  # noqa: PTH100
 
 
 _BASELINES = ("baseline", "anchor")
@@ -466,7 +466,7 @@ def _look_at_baseline(spec: str, root: Path, blame: str) -> None:
 
     try:
         asked = parse_spec(spec)
-        path = root / os.path.expanduser(asked.value)  # noqa: PTH111
+        path = root / with_home(asked.value)
         if asked.kind == "file" and exists(path):
             side_of_file(spec, path, None)
     except InputError as error:
@@ -498,7 +498,7 @@ def _known(said: Said) -> KnownFailures | None:
 def _directory(said: Said) -> Path:
     flag, from_line = _flag("dir"), said.line.get("dir")
     if from_line is not None:
-        directory: Path = said.directory / os.path.expanduser(from_line)  # noqa: PTH111  a string until here
+        directory: Path = said.directory / with_home(from_line)
         blame = flag
     else:
         directory = said.root / (said.ini["dir"] or "reports")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import threading
 import unicodedata
 from typing import Annotated, Any, TypeVar
 
@@ -13,10 +14,23 @@ _SIZE = re.compile(r"(?i)^\s*(\d+(?:\.\d+)?)\s*([kmgt])?(?:i?b)?\s*$")
 _SIZE_UNIT = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
-class Model(BaseModel):
-    """Frozen, and strict about its keys: parse at the edge, then trust."""
+_BUILDING = threading.RLock()
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+class Model(BaseModel):
+    """Frozen, and strict about its keys: parse at the edge, then trust.
+
+    Its validator is built when it is first needed, as any one run needs few of the models that it imports.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
+
+    @classmethod
+    def model_rebuild(cls, *, _parent_namespace_depth: int = 2, **options: Any) -> bool | None:
+        """Build the validator as pydantic does, in one thread at a time: its own versions before 2.14 have no lock."""
+        with _BUILDING:
+            depth = _parent_namespace_depth + 1 if _parent_namespace_depth > 0 else 0
+            return super().model_rebuild(_parent_namespace_depth=depth, **options)
 
 
 _Model = TypeVar("_Model", bound=Model)

@@ -102,8 +102,19 @@ class ComparedRow(Model):
     metrics: tuple[ComparedMetric, ...] = ()
 
 
+class AgentRank(Model):
+    """The ranks that an agent of a benchmark may have, 1 being the best. Agents that are not told apart share ranks."""
+
+    benchmark: str
+    agent: str
+    first: int
+    """One more than the number of agents that are significantly better."""
+    last: int
+    """Number of agents, without those that are significantly worse."""
+
+
 class Comparison(Model):
-    """Two sides, compared scenario by scenario."""
+    """Two sides, compared scenario by scenario; or each two agents of one job."""
 
     schema_version: int = 1
     id: Annotated[str, Field(pattern=r"^cmp_\d{8}T\d{6}Z_[0-9a-f]{8}$")]
@@ -113,6 +124,8 @@ class Comparison(Model):
     level: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
     """Of the intervals, and one minus the p-value below which a difference is called significant."""
     rows: tuple[ComparedRow, ...] = ()
+    ranks: tuple[AgentRank, ...] = ()
+    """Of each two agents of one job: all of them, the best of a benchmark first. Else empty."""
     newly_failing: tuple[Change, ...] = ()
     """Passed on side A in most attempts, and on B in fewer than half. `before` is A."""
     newly_passing: tuple[Change, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 # Control characters, other ends of lines, changes of direction, half characters; what CI systems take for a command:
 # `::name` at the beginning of a line, where any part of a path may come to stand, `##[name]` and `##name[` anywhere.
@@ -36,14 +37,19 @@ def legible(message: str) -> str:
     return "\n".join(squeezed(_UNPRINTABLE.sub(_code, line), _LINE) for line in lines)
 
 
-def squeezed(text: str, limit: int) -> str:
-    """Shorten a text to `limit` characters: its beginning, three points, its end."""
+def squeezed(
+    text: str,
+    limit: int,
+    beginning_of: Callable[[str, int], str] = lambda text, limit: text[:limit],
+    end_of: Callable[[str, int], str] = lambda text, limit: text[len(text) - limit :],
+) -> str:
+    """Shorten a text to `limit` characters: its beginning, three points, its end, which two functions cut."""
     if len(text) <= limit:
         return text
     if limit < 5:
-        return text[: max(limit, 0)]
+        return beginning_of(text, max(limit, 0))
     head = (limit - 3 + 1) // 2
-    return f"{text[:head]}...{text[len(text) - (limit - 3 - head) :]}"
+    return f"{beginning_of(text, head)}...{end_of(text, limit - 3 - head)}"
 
 
 def _plain(path: str) -> bool:

@@ -91,9 +91,10 @@ def env_files(config: pytest.Config) -> dict[str, Variable]:
     found: dict[str, Variable] = {}
     for blame, directory, name in written:
         from ..settings.env_file import read_env_file
+        from ..system.paths import with_home
 
         try:
-            found |= read_env_file(directory / Path(name).expanduser(), name)
+            found |= read_env_file(directory / with_home(name), name)
         except InputError as error:
             raise usage_error(f"{blame}: {error}") from None
     return found

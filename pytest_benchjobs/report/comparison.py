@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from ..model.comparison import ComparedMetric, ComparedRow, ComparedSide, Comparison
+from ..model.comparison import AgentRank, ComparedMetric, ComparedRow, ComparedSide, Comparison
 from ..model.gate import Change, ScenarioRef
 from ..store.text import one_line
 from .table import Column, tabulate
@@ -21,6 +21,7 @@ def comparison_lines(comparison: Comparison, room: int) -> Iterator[str]:
         yield from _nothing(comparison)
         return
     yield from _scores(comparison, room)
+    yield from _ranks(comparison, room)
     yield ""
     yield from _spent(comparison, room)
     yield from _metrics(comparison, room)
@@ -73,10 +74,24 @@ def _scores(comparison: Comparison, room: int) -> Iterator[str]:
     return tabulate(rows, room, shown)
 
 
+def _ranks(comparison: Comparison, room: int) -> Iterator[str]:
+    """Make the table of ranks, if agents of one job were compared."""
+    if not comparison.ranks:
+        return
+    shown: list[tuple[Column, Callable[[AgentRank], str]]] = [
+        (Column("rank"), lambda one: f"{one.first}" if one.first == one.last else f"{one.first}-{one.last}"),
+        (Column("agent", least=12), lambda one: one.agent),
+        (Column("benchmark", least=12), lambda one: one.benchmark),
+    ]
+    yield ""
+    yield from tabulate(comparison.ranks, room, shown)
+
+
 def _spent(comparison: Comparison, room: int) -> Iterator[str]:
     """Make the table of time, cost and tokens per attempt on each side."""
     shown = [
         (Column("per attempt"), lambda row: row.benchmark),
+        (Column("agents", least=12), _agents),
         (Column("cost A", number=True), lambda row: _or_dash(row.a_cost, "${:.4f}".format)),
         (Column("cost B", number=True), lambda row: _or_dash(row.b_cost, "${:.4f}".format)),
         (Column("tokens A", number=True), lambda row: _or_dash(row.a_tokens, "{:.0f}".format)),
@@ -86,6 +101,8 @@ def _spent(comparison: Comparison, room: int) -> Iterator[str]:
         (Column("errors A", number=True), lambda row: str(row.a_errors)),
         (Column("errors B", number=True), lambda row: str(row.b_errors)),
     ]
+    if len({(row.a_agent, row.b_agent) for row in comparison.rows}) < 2:
+        del shown[1]
     return tabulate(comparison.rows, room, shown)
 
 

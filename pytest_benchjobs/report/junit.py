@@ -3,19 +3,12 @@
 A test is a trial; under a policy that makes one verdict of several attempts, all attempts of a scenario and agent.
 """
 
-# mypy: disable-error-code="no-untyped-call"
-# junitparser is typed, except for methods without anything to annotate.
-
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
-from xml.etree import ElementTree
-
-from junitparser import Attr, Error, Failure, Properties, Skipped
-from junitparser.junitparser import FinalResult
-from junitparser.xunit2 import JUnitXml, TestCase, TestSuite
+from typing import NamedTuple
 
 from ..analysis.known_failures import is_xfail, surprising, waived
 from ..analysis.statistics import mean_interval
@@ -27,25 +20,19 @@ from ..model.result import FailureClass, Outcome, TrialResult
 from ..store.text import one_line
 from .console import describe, failure_text, headline
 from .excerpts import Evidence
-from .properties import DECLARATION, Property, properties
+from .junit_file import SHARE, Case, written
+from .properties import Property, properties
 from .units import number
-
-if TYPE_CHECKING:
-    from .junit_short import Case
 
 FULL_CASES = 1000
 """Files with more cases are shortened: CI systems store and render every byte, and `report.json` has everything."""
-_KINDS: dict[type[FinalResult], str] = {Failure: "failure", Error: "error", Skipped: "skipped"}
 _ATTACHED = 500
+"""Most logs attached, and most cases of a shortened file with quoted logs."""
 _EXCERPTS = 2 << 20
-"""Most characters of logs quoted by all cases together."""
+"""Most bytes of logs quoted by all cases together."""
 _SHORT_LINES, _SHORT_SIZE = 5, 400
 """Most lines and characters of each log quoted by a case of a shortened file."""
 _Key = tuple[str, str, str]
-
-
-class _Case(TestCase):
-    file = Attr("file")
 
 
 def junit_xml(
@@ -62,41 +49,26 @@ def junit_xml(
     `attachment` returns the path of a trial's log for the CI system, if it has attachments; `file` converts the path
     in a node id to the CI system's path.
     """
-    told = verdicts(results, record.config)
-    attached = _attachments(told, attachment)
+    judged = verdicts(results, record.config)
+    attached = _attachments(judged, attachment)
     by_benchmark = grouped(results, lambda result: result.benchmark)
-    if len(told) > FULL_CASES:
-        from .junit_short import short_junit
-
-        return short_junit(
-            record,
-            list(_short_cases(told, attached, evidence)),
-            lambda benchmark: _of_suite(record, by_benchmark[benchmark], gate),
-        )
-    marks = {} if gate is None else _marks(gate)
-    suites: dict[str, TestSuite] = {}
-    names: set[tuple[str, str]] = set()
-    explain = _Explain(evidence)
-    for result in told:
-        suite = suites.get(result.benchmark)
-        if suite is None:
-            suite = suites[result.benchmark] = TestSuite(one_line(result.benchmark, 200))
-            suite.timestamp = record.created_at.isoformat()
-        told_of = properties(result)
-        if record.config.attempt_policy.aggregates:
-            told_of.append(("bench_attempts", record.config.of(result.benchmark).attempts))
-        mark = marks.get((result.benchmark, result.scenario, result.agent.label))
-        told_of += [("bench_gate", mark)] if mark else []
-        case = _case(result, names, told_of, explain)
-        if result.outcome in (Outcome.FAILED, Outcome.ERROR):
-            case.file = one_line(file(result.node_id.partition("::")[0]), 500)
-        if result.node_id in attached:
-            case.system_out = f"[[ATTACHMENT|{attached[result.node_id]}]]"
-        suite.append(case)
-    for benchmark, suite in suites.items():
-        for name, value in _of_suite(record, by_benchmark[benchmark], gate):
-            suite.add_property(name, str(value))
-    return _written(one_line(record.name or record.id, 200), suites.values())
+    short = len(judged) > FULL_CASES
+    marks = {} if gate is None or short else _marks(gate)
+    logs = _Logs(evidence, short=short)
+    cases = []
+    for result in judged:
+        case = _case(result, short=short)
+        case.attachment = attached.get(result.node_id)
+        if case.failed or (case.kind != "passed" and not short):
+            case.text = logs.of(result)
+        if not short:
+            case.properties = _properties(record, result, marks)
+            if case.failed:
+                case.file = one_line(file(result.node_id.partition("::")[0]), 500)
+        cases.append(case)
+    return written(
+        record, cases, lambda benchmark: _of_suite(record, by_benchmark[benchmark], gate), short=short
+    )
 
 
 def case_names(node_id: str) -> tuple[str, str]:
@@ -108,17 +80,6 @@ def case_names(node_id: str) -> tuple[str, str]:
     return ".".join(parts[:-1]), parts[-1]
 
 
-def _written(name: str, suites: Iterable[TestSuite]) -> bytes:
-    document = JUnitXml(name)
-    for suite in suites:
-        suite.update_statistics()
-        document.append(suite)
-    document.update_statistics()
-    # Not by its `tostring`: it encodes piece by piece, which takes a third of the time of the report.
-    content = ElementTree.tostring(document._elem, encoding="unicode")
-    return DECLARATION + content.encode("utf-8", "xmlcharrefreplace")
-
-
 def _attachments(
     told: Iterable[TrialResult], attachment: Callable[[TrialResult], str | None]
 ) -> dict[str, str]:
@@ -128,27 +89,12 @@ def _attachments(
     return {node_id: one_line(path) for node_id, path in itertools.islice(found, _ATTACHED)}
 
 
-def _short_cases(
-    told: Iterable[TrialResult], attached: Mapping[str, str], evidence: Evidence | None
-) -> Iterator[Case]:
-    from .junit_short import SHARE, Case
-
-    room, left = SHARE, _ATTACHED
-    for result in told:
-        classname, name = case_names(result.node_id)
-        case = Case(result.benchmark, classname, name, 0.0 if result.reused else max(0.0, result.seconds))
-        case.attachment = attached.get(result.node_id)
-        if result.outcome is Outcome.PASSED and result.score is not None and result.score < 1:
-            case.score = number(result.score)
-        outcome = _outcome(result, short=True)
-        if outcome is not None:
-            case.kind, case.message, case.type = _KINDS[type(outcome)], outcome.message or "", outcome.type
-            if evidence is not None and room > 0 and left > 0 and case.failed:
-                left -= 1
-                shown = evidence.of(result, lines=_SHORT_LINES, size=_SHORT_SIZE)
-                case.text = "\n".join(one.text for one in shown)
-                room -= len(case.text.encode())
-        yield case
+def _properties(record: JobRecord, result: TrialResult, marks: Mapping[_Key, str]) -> list[Property]:
+    listed = properties(result)
+    if record.config.attempt_policy.aggregates:
+        listed.append(("bench_attempts", record.config.of(result.benchmark).attempts))
+    mark = marks.get((result.benchmark, result.scenario, result.agent.label))
+    return [*listed, ("bench_gate", mark)] if mark else listed
 
 
 def _of_suite(
@@ -194,70 +140,67 @@ def _marks(gate: GateReport) -> dict[_Key, str]:
     }
 
 
-class _Explain:
-    """Writer of failure texts, with the last lines of logs while there is room."""
+class _Logs:
+    """The last lines of logs that cases quote, while there is room."""
 
-    def __init__(self, evidence: Evidence | None) -> None:
-        self._evidence = evidence
-        self._room = _EXCERPTS
+    def __init__(self, evidence: Evidence | None, *, short: bool) -> None:
+        self._evidence, self._short = evidence, short
+        self._room, self._left = (SHARE, _ATTACHED) if short else (_EXCERPTS, sys.maxsize)
 
-    def __call__(self, result: TrialResult) -> str:
+    def of(self, result: TrialResult) -> str:
+        """Return the text of a case that did not pass: why, and logs; in a shortened file logs alone."""
         shown = None
-        if self._evidence is not None and self._room > 0:
-            shown = self._evidence.of(result)
-            self._room -= sum(len(one.text) for one in shown)
-        return failure_text(result, shown=shown)
+        if self._evidence is not None and self._room > 0 and self._left > 0:
+            limits = {"lines": _SHORT_LINES, "size": _SHORT_SIZE} if self._short else {}
+            shown = self._evidence.of(result, **limits)
+            self._left -= 1
+            self._room -= sum(len(one.text.encode()) for one in shown)
+        return (
+            "\n".join(one.text for one in shown or ()) if self._short else failure_text(result, shown=shown)
+        )
 
 
-def _case(
-    result: TrialResult,
-    names: set[tuple[str, str]],
-    values: Sequence[Property],
-    explain: Callable[[TrialResult], str],
-) -> _Case:
-    classname, name = (one_line(part, 500) for part in case_names(result.node_id))
-    # GitLab ignores all but the first case of a name, and long names are cut.
-    unique, count = name, 1
-    while (classname, unique) in names:
-        count += 1
-        unique = f"{name} ({count})"
-    names.add((classname, unique))
-    case = _Case(unique, classname, 0.0 if result.reused else round(result.seconds, 3))
-    if values:
-        # Not by `add_property`: it searches the list each time, which takes most of the time of the report.
-        listed = ElementTree.Element("properties")
-        for key, value in values:
-            ElementTree.SubElement(listed, "property", name=key, value=str(value))
-        case.append(Properties.fromelem(listed))
-    outcome = _outcome(result, short=False)
-    if outcome is not None:
-        outcome.text = explain(result)
-        case.result = [outcome]
+class _End(NamedTuple):
+    """What a case says of how its test ended."""
+
+    kind: str
+    """`passed`, `failure`, `error` or `skipped`."""
+    message: str = ""
+    type: str | None = None
+
+
+def _case(result: TrialResult, *, short: bool) -> Case:
+    end = _end(result, short=short)
+    seconds = 0.0 if result.reused else max(0.0, result.seconds)
+    classname, name = case_names(result.node_id)
+    case = Case(result.benchmark, classname, name, seconds, end.kind, end.message, end.type)
+    if short and result.outcome is Outcome.PASSED and result.score is not None and result.score < 1:
+        case.properties = [("bench_score", number(result.score))]
     return case
 
 
-def _outcome(result: TrialResult, *, short: bool) -> FinalResult | None:
+def _end(result: TrialResult, *, short: bool) -> _End:
     if result.known is not None:
         reason = one_line(result.known.text, 100 if short else 2000)
         # As in pytest's own writer.
         if waived(result):
-            return Skipped(reason, "pytest.xfail")
+            return _End("skipped", reason, "pytest.xfail")
         if surprising(result):
-            return Failure(f"[XPASS(strict)] {reason}", "xpass_strict")
+            return _End("failure", f"[XPASS(strict)] {reason}", "xpass_strict")
         if result.outcome is Outcome.SKIPPED and not is_xfail(result):
-            return Skipped(reason, "pytest.skip")
+            return _End("skipped", reason, "pytest.skip")
     class_ = one_line(result.failure.class_, 60) if result.failure else result.outcome.value
     if result.outcome is Outcome.FAILED:
         if short and class_ == FailureClass.BELOW_THRESHOLD:
             below = number(result.threshold)
-            return Failure("no score" if result.score is None else f"score {number(result.score)} < {below}")
-        return Failure(headline(result), class_)
+            return _End(
+                "failure", "no score" if result.score is None else f"score {number(result.score)} < {below}"
+            )
+        return _End("failure", headline(result), class_)
     if result.outcome is Outcome.ERROR:
         line = result.outcome.value if short else headline(result)
-        message = one_line(
-            f"{line}: {result.failure.message}" if result.failure else line, 100 if short else 495
-        )
-        return Error(message, class_)
+        message = f"{line}: {result.failure.message}" if result.failure else line
+        return _End("error", one_line(message, 100 if short else 495), class_)
     if result.outcome in (Outcome.SKIPPED, Outcome.CANCELLED):
-        return Skipped(result.outcome.value if short else describe(result), result.outcome.value)
-    return None
+        return _End("skipped", result.outcome.value if short else describe(result), result.outcome.value)
+    return _End("passed")

@@ -11,12 +11,14 @@ import fnmatch
 import io
 import os
 import posixpath
+import shutil
 import tarfile
 import tempfile
 import time
+import types
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, Any, Self
 
 from ..system.cutting import beginning_of
 from .protocol import BYTECODE, Fetched, File
@@ -108,51 +110,21 @@ def as_root(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
     return member
 
 
-class _ChunkReader(io.RawIOBase):
-    """A readable file over an iterator of chunks."""
-
-    def __init__(self, chunks: Iterator[bytes]) -> None:
-        self._chunks = chunks
-        self._rest = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        while not self._rest:
-            chunk = next(self._chunks, None)
-            if chunk is None:
-                return 0
-            self._rest = memoryview(chunk)
-        part = self._rest[: len(buffer)]
-        buffer[: len(part)] = part
-        self._rest = self._rest[len(part) :]
-        return len(part)
-
-
 class _Member(tarfile.TarInfo):
     """A member of an archive that has to have an end: `tarfile` takes any end of a stream between members for one."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        """Read a header, or the block of zeros at the end.
-
-        Raises:
-            tarfile.ReadError: the stream ended instead.
-        """
         if len(buf) < tarfile.BLOCKSIZE:
             raise tarfile.ReadError("it ends before its end")
         return super().frombuf(buf, encoding, errors)
 
 
-def open_stream(chunks: Iterator[bytes]) -> tarfile.TarFile:
+def open_stream(chunks: Iterable[bytes]) -> tarfile.TarFile:
     """The archive in a stream of chunks, to be read once from front to back. One that is cut is a `TarError`."""
-    return tarfile.open(fileobj=reader_of(chunks), mode="r|", bufsize=_CHUNK, tarinfo=_Member)
-
-
-def reader_of(chunks: Iterator[bytes]) -> io.BufferedReader:
-    """A stream of chunks as a file."""
-    return io.BufferedReader(_ChunkReader(chunks), _CHUNK)
+    some = filter(None, chunks)  # an empty one would be the end
+    stream: Any = types.SimpleNamespace(read=lambda _: next(some, b""))
+    return tarfile.open(fileobj=stream, mode="r|", bufsize=_CHUNK, tarinfo=_Member)
 
 
 def unpack(tar: tarfile.TarFile, destination: Path, *, limit: int, exclude: tuple[str, ...] = ()) -> Fetched:
@@ -179,7 +151,7 @@ class _Unpacking:
         self.owners: dict[str, int] = {}
         self.notes: list[str] = []
         self.links: list[tuple[str, str, str]] = []
-        self.written: dict[str, str] = {}
+        self.written: dict[str, Path] = {}
 
     def run(self, tar: tarfile.TarFile) -> Fetched:
         is_empty = True
@@ -187,7 +159,10 @@ class _Unpacking:
             is_empty = False
             with self._one_name(member.name):
                 if not self._take(tar, member):
-                    break
+                    self.skipped += max(member.size, _LEAST_SKIPPED)
+            if self.skipped > _MOST_SKIPPED:
+                self._note("too much to read through: the rest is left out")
+                break
         if is_empty:
             self._note(f"{safe_name(self.destination.name)}: neither a file nor a directory")
         for kind, name, target in self.links:
@@ -204,25 +179,22 @@ class _Unpacking:
             self._note(f"{safe_name(name)}: present twice")
 
     def _take(self, tar: tarfile.TarFile, member: tarfile.TarInfo) -> bool:
-        """Deal with one member; False: stop reading."""
+        """Deal with one member; returns False if its content is only read past."""
         relative = _below_top(member.name)
-        shown = self._shown(member.name if relative is None else relative)
         if relative is None:
-            self._note(f"{shown}: its name points outside")
-            return self._may_skip(member.size)
-        if excluded(relative, self.exclude) or not self._has_room(relative):
-            return self._may_skip(member.size)
-        self.owners[relative] = member.uid
-        if member.isdir():
-            if (path := self._path(relative)) is not None:
-                path.mkdir(parents=True, exist_ok=True)
-        elif member.isreg():
-            return self._file(tar, member, relative)
-        elif member.issym() or member.islnk():
-            self.links.append(("sym" if member.issym() else "hard", relative, member.linkname))
-        else:
-            self._note(f"{shown}: neither a file nor a directory")
-        return self._may_skip(member.size)
+            self._note(f"{self._shown(member.name)}: its name points outside")
+        elif not excluded(relative, self.exclude) and self._has_room(relative):
+            self.owners[relative] = member.uid
+            if member.isreg():
+                return self._file(tar, member, relative)
+            if member.isdir():
+                if (path := self._path(relative)) is not None:
+                    path.mkdir(parents=True, exist_ok=True)
+            elif member.issym() or member.islnk():
+                self.links.append(("sym" if member.issym() else "hard", relative, member.linkname))
+            else:
+                self._note(f"{self._shown(relative)}: neither a file nor a directory")
+        return False
 
     def _has_room(self, relative: str) -> bool:
         """Return False for what is too many; what is beside that has half as much room again."""
@@ -243,17 +215,14 @@ class _Unpacking:
         if self.bytes + member.size > self.limit:
             shown = self._shown(relative)
             self._note(f"{shown}: {member.size} bytes would exceed the limit of {self.limit} bytes")
-            return self._may_skip(member.size)
-        path = self._path(relative)
-        source = tar.extractfile(member)
+            return False
+        path, source = self._path(relative), tar.extractfile(member)
         if path is None or source is None:
-            return self._may_skip(member.size)
+            return False
         with self._create(path, member.mode) as out:
-            while chunk := source.read(_CHUNK):
-                out.write(chunk)
-        self.bytes += member.size
-        self.written[relative] = path.relative_to(self.destination).as_posix() if relative else ""
-        self.files.append(self.written[relative] or path.name)
+            shutil.copyfileobj(source, out, _CHUNK)
+        self.written[relative] = path
+        self._count(path, member.size)
         return True
 
     def _link(self, kind: str, relative: str, target: str) -> None:
@@ -265,15 +234,13 @@ class _Unpacking:
             original = self.written.get(inside) if inside is not None else None
             if original is None:
                 self._note(f"{safe_name(relative)}: a link to something that was left out")
-                return
-            content = (self.destination / original).read_bytes()
-            if self.bytes + len(content) > self.limit:
+            elif self.bytes + (size := original.stat().st_size) > self.limit:
                 self._note(f"{safe_name(relative)}: would exceed the limit of {self.limit} bytes")
-                return
-            with self._create(path, 0o644) as out:
-                out.write(content)
-            self.bytes += len(content)
-            self.files.append(path.relative_to(self.destination).as_posix())
+            else:
+                content = original.read_bytes()  # once names are safe, it may be that file
+                with self._create(path, 0o644) as out:
+                    out.write(content)
+                self._count(path, size)
             return
         # Only what is there can be pointed at, and nothing is replaced later, so this cannot change its meaning.
         root = self.destination.resolve()
@@ -285,7 +252,13 @@ class _Unpacking:
             self._note(f"{safe_name(relative)}: a link that points outside, or to nothing")
             return
         path.symlink_to(target)
-        self.files.append(path.relative_to(self.destination).as_posix())
+        self._count(path, 0)
+
+    def _count(self, path: Path, size: int) -> None:
+        self.bytes += size
+        self.files.append(
+            path.relative_to(self.destination).as_posix() if path != self.destination else path.name
+        )
 
     def _path(self, relative: str) -> Path | None:
         """Return where it is written; None, and a note, when the host could not hold such a name."""
@@ -301,13 +274,6 @@ class _Unpacking:
         path.parent.mkdir(parents=True, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         return os.fdopen(os.open(path, flags, 0o600 | mode & 0o155), "wb")
-
-    def _may_skip(self, size: int) -> bool:
-        self.skipped += max(size, _LEAST_SKIPPED)
-        if self.skipped <= _MOST_SKIPPED:
-            return True
-        self._note("too much to read through: the rest is left out")
-        return False
 
     def _shown(self, relative: str) -> str:
         return safe_name(relative or self.destination.name)

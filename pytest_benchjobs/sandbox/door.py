@@ -1,12 +1,10 @@
 """The door: what a command becomes an agent through, so that it reaches the gateway and nothing else of this machine.
 
 It is a part of our program (`program/door.c`). It listens on the loopback of the container's own network, hands the
-listening socket to the gateway over a unix socket that is mounted there, and then becomes the agent. So the gateway
-accepts connections where no other container and no other program of this machine can make any, even where there is no
-network at all; and no program of ours runs beside the agent.
-
-An agent can replace the door, and can try to hand over a socket of its own. Neither is worth anything: the door is run
-before there is an agent, put in anew for each of its turns, and the gateway takes one socket a turn and no other.
+listening socket to the gateway over a unix socket that is mounted there, and then becomes the agent. So no other
+container and no other program of this machine can connect, it works where there is no network at all, and no program of
+ours runs beside the agent. An agent can replace the door, or hand over a socket of its own, in vain: the door is run
+before there is an agent, put in anew for each of its turns, and the gateway takes one socket a turn.
 """
 
 from __future__ import annotations

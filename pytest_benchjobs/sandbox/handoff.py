@@ -18,8 +18,7 @@ _PATIENCE = 5.0
 async def take(door: socket.socket) -> tuple[socket.socket, int]:
     """Wait for the first valid handover: the listening socket, and the process id of its sender, inside its container.
 
-    Args:
-        door: A listening unix socket, which does not block.
+    `door` is a listening unix socket, which does not block.
     """
     loop = asyncio.get_running_loop()
     while True:
@@ -32,8 +31,7 @@ async def take(door: socket.socket) -> tuple[socket.socket, int]:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_PATIENCE):
                         await _readable(connection)
-                handed = _receive(connection)
-                if handed is not None:
+                if (handed := _receive(connection)) is not None:
                     return handed
 
 

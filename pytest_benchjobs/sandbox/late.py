@@ -15,9 +15,7 @@ from .protocol import ImageSupply, Kept, NeedsImages, Sandbox, SandboxProvider, 
 class LateProvider:
     """Makes the real provider, and checks it, when it is first asked for anything. Thread-safe.
 
-    Args:
-        make: Makes it; raises InfrastructureError where its engine does not answer.
-
+    `make` raises InfrastructureError where its engine does not answer.
     """
 
     def __init__(self, make: Callable[[], SandboxProvider]) -> None:
@@ -28,12 +26,7 @@ class LateProvider:
         self._lock = threading.Lock()
 
     def check(self) -> None:
-        """Make sure the engine answers.
-
-        Raises:
-            EngineUnavailable: with what to do about it.
-
-        """
+        """Make sure the engine answers, or raise EngineUnavailable with what to do about it."""
         self._real()
 
     def machine(self) -> str:

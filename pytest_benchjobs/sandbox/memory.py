@@ -3,50 +3,55 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Iterable
+from typing import Any, NoReturn
 
 from ..model.errors import AgentSetupFailed, ImageMissing
 from ..model.result import ImageRecord
 from ..model.scenario import Network
-from .protocol import ExecResult, Fetched, File, Sink, Stdin, Stopping
+from .protocol import File
 
 NO_IMAGE = ImageRecord(reference="none", id="none", key="none")
 """Record of the image of a trial that has no container."""
-_WORKDIR = "/app"
 
 
-class MemorySandbox:
+class Unobserved:
+    """The part of a sandbox that looks for no processes, no changed programs and no refused connections."""
+
+    def processes(self) -> tuple[str, ...]:
+        """None: it does not look."""
+        return ()
+
+    adopt_processes = tampered = refused = processes
+
+    def end_commands(self, variable: str) -> tuple[str, ...]:  # noqa: ARG002  whatever it is
+        """None: they end with their time."""
+        return ()
+
+    def end_processes(self) -> None:
+        """There are none."""
+
+    def set_network(self, network: Network, allowed_hosts: Iterable[str] = ()) -> None:
+        """It has no other."""
+
+    def limit_hit(self) -> str | None:
+        """No limit ends anything."""
+        return None
+
+
+class MemorySandbox(Unobserved):
     """The files of one trial. What asks for processes finds none; what wants to run one is refused."""
 
     id = "none"
     image = NO_IMAGE
-    workdir = _WORKDIR
+    workdir = "/app"
     notes: tuple[str, ...] = ()
 
     def __init__(self) -> None:
         self._files: dict[str, bytes] = {}
 
-    def exec(
-        self,
-        argv: Iterable[str],  # noqa: ARG002
-        *,
-        timeout: float,  # noqa: ARG002
-        sink: Sink,  # noqa: ARG002
-        stdout: Sink | None = None,  # noqa: ARG002
-        user: str | None = None,  # noqa: ARG002
-        workdir: str | None = None,  # noqa: ARG002
-        env: Mapping[str, str] | None = None,  # noqa: ARG002
-        silent: float | None = None,  # noqa: ARG002
-        stopping: Stopping | None = None,  # noqa: ARG002
-        stdin: Stdin | None = None,  # noqa: ARG002
-    ) -> ExecResult:
-        """Refuse to run anything.
-
-        Raises:
-            AgentSetupFailed: always.
-
-        """
+    def exec(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse to run anything: an `AgentSetupFailed`."""
         raise AgentSetupFailed(
             "a question is answered without a container, so no command can run: an agent that runs any must not say "
             "that it answers"
@@ -67,53 +72,14 @@ class MemorySandbox:
             raise ValueError(f"{path} has {len(content)} bytes, more than {limit}")
         return content
 
-    def fetch(
-        self,
-        path: str,  # noqa: ARG002
-        destination: Path,  # noqa: ARG002
-        *,
-        limit: int,  # noqa: ARG002
-        exclude: tuple[str, ...] = (),  # noqa: ARG002
-    ) -> Fetched | None:
+    def fetch(self, *_: Any, **__: Any) -> None:
         """None: a question has no artifacts."""
-        return None
 
     def signal(self, pid: int, name: str) -> None:
         """Nobody is there."""
 
-    def processes(self) -> tuple[str, ...]:
-        """None run."""
-        return ()
-
-    def adopt_processes(self) -> tuple[str, ...]:
-        """None run."""
-        return ()
-
-    def end_commands(self, variable: str) -> tuple[str, ...]:  # noqa: ARG002
-        """None run."""
-        return ()
-
-    def end_processes(self) -> None:
-        """None run."""
-
-    def tampered(self) -> tuple[str, ...]:
-        """None: there are no programs."""
-        return ()
-
-    def set_network(self, network: Network, allowed_hosts: Iterable[str] = ()) -> None:
-        """There is none."""
-
-    def refused(self) -> tuple[str, ...]:
-        """Nothing: there is no network."""
-        return ()
-
     def keep(self, name: str) -> str:
-        """Refuse: an answer is kept among the results.
-
-        Raises:
-            ImageMissing: always.
-
-        """
+        """Refuse, by an `ImageMissing`: an answer is kept among the results."""
         raise ImageMissing(f"there is no file system to keep as {name}")
 
     def kill(self) -> None:
@@ -123,9 +89,5 @@ class MemorySandbox:
         """Forget everything."""
         self._files.clear()
 
-    def limit_hit(self) -> str | None:
-        """None: there are no limits."""
-        return None
-
     def _path(self, path: str) -> str:
-        return posixpath.normpath(posixpath.join(_WORKDIR, path))
+        return posixpath.normpath(posixpath.join(self.workdir, path))

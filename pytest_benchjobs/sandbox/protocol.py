@@ -220,13 +220,10 @@ class Sandbox(Protocol):
         """
 
     def end_processes(self) -> None:
-        """Kill every process there is, with no help from inside, and be ready for `exec` again.
+        """Kill every process there is, with no help from inside, and be ready for `exec` again; or raise Ungradable.
 
         An ENTRYPOINT that had left something running is started once more, and waited for. Cheap where there is
         nothing to kill: between scorers, call it.
-
-        Raises:
-            Ungradable: the agent made that impossible.
         """
 
     def tampered(self) -> tuple[str, ...]:
@@ -280,12 +277,7 @@ class HasServices(Protocol):
     """A sandbox that can have services beside it. Others do not have the method."""
 
     def service(self, name: str) -> Service:
-        """Return a service.
-
-        Raises:
-            EnvironmentFailed: there is none of this name.
-            InfrastructureError: the engine failed.
-        """
+        """Return a service, or raise EnvironmentFailed: there is none of this name."""
 
 
 @runtime_checkable
@@ -293,22 +285,14 @@ class Watches(Protocol):
     """A sandbox that tells by its files what an agent did. Others do not have the method."""
 
     def watch(self) -> None:
-        """Note how files are now, before the agent, for `tampered`. What was noted first stays.
-
-        Raises:
-            InfrastructureError: the engine failed.
-        """
+        """Note how files are now, before the agent, for `tampered`. What was noted first stays."""
 
 
 class SandboxProvider(Protocol):
     """Source of sandboxes. One per process; thread-safe."""
 
     def check(self) -> None:
-        """Make sure the engine answers.
-
-        Raises:
-            EngineUnavailable: with what to do about it.
-        """
+        """Make sure the engine answers, or raise EngineUnavailable with what to do about it."""
 
     def machine(self) -> str:
         """The architecture that programs in sandboxes are for, as `uname -m` says it: `x86_64`, `aarch64`. Cached."""
@@ -324,10 +308,8 @@ class SandboxProvider(Protocol):
     ) -> str | None:
         """`ImageRecord.key` of the image that these would give, without pulling, building or starting anything.
 
-        None: it cannot be told, because an image is not here. Cheap: what was found is remembered.
-
-        Raises:
-            InfrastructureError: the engine does not answer, or a Dockerfile cannot be read.
+        None: it cannot be told, because an image is not here. Cheap: what was found is remembered. Raises
+        InfrastructureError also where a Dockerfile cannot be read.
         """
 
     def start(self, spec: SandboxSpec, on_phase: Callable[[str], None]) -> Sandbox:
@@ -359,10 +341,8 @@ class ImageSupply(Protocol):
     def bring(self, environment: Environment, check: Callable[[], object]) -> bool:
         """Have an image here before its trial needs it; False: there is no room for it now.
 
-        `check` is called several times a second; what it raises breaks off whatever goes on.
-
-        Raises:
-            InfrastructureError: there is no such image, or the engine does not answer.
+        `check` is called several times a second; what it raises breaks off whatever goes on. Raises InfrastructureError
+        also where there is no such image.
         """
 
     def expect(self, place: int, environments: Sequence[Environment]) -> None:
@@ -390,10 +370,7 @@ class NeedsImages(Protocol):
         """Return the size of the image that these would give, without pulling or building anything. Thread-safe.
 
         Known is what is here, and what was remembered. `ask`: also ask registries, which may take seconds, and remember
-        what they say.
-
-        Raises:
-            InfrastructureError: the engine does not answer, or a Dockerfile cannot be read.
+        what they say. Raises InfrastructureError also where a Dockerfile cannot be read.
         """
 
     def supply(self, job: str, config: JobConfig) -> ImageSupply:

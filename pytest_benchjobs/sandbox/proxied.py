@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import http
 import re
 from urllib.parse import urlsplit
 
@@ -20,8 +21,25 @@ _TARGET = re.compile(rb"[\x21-\x7e]{1,16384}")
 _OF_A_HOP = frozenset({b"connection", b"keep-alive", b"host", b"te", b"trailer", b"upgrade"})
 
 
-class BadRequest(Exception):
-    """It is no request that a proxy takes. The message is for whoever sent it."""
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class Refused(Exception):
+    """A connection or a request that goes no further: the status of HTTP, and why, for whoever sent it."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+    def answer(self) -> bytes:
+        """Return what is sent instead."""
+        body = f"benchjobs: {self}\n".encode("utf-8", "replace")
+        head = (
+            f"HTTP/1.1 {self.status} {http.HTTPStatus(self.status).phrase}\r\n"
+            "Content-Type: text/plain; charset=utf-8\r\n"
+            f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        )
+        return head.encode() + body
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -39,12 +57,7 @@ class Head:
 
 
 async def read_head(reader: asyncio.StreamReader) -> Head:
-    """Read the head of a request.
-
-    Raises:
-        BadRequest: it is none.
-        asyncio.IncompleteReadError: the client has gone.
-    """
+    """Read the head of a request; `Refused`, if it is none, `asyncio.IncompleteReadError`, if the client has gone."""
     lines: list[bytes] = []
     left = _LONGEST_HEAD
     while (line := await _line(reader, left)) or not lines:
@@ -53,67 +66,42 @@ async def read_head(reader: asyncio.StreamReader) -> Head:
             lines.append(line)
     words = lines[0].split(b" ")
     if len(words) != 3 or not _METHOD.fullmatch(words[0]) or words[2] not in (b"HTTP/1.0", b"HTTP/1.1"):
-        raise BadRequest("this is an HTTP proxy; it takes CONNECT and requests of http://")
+        raise Refused(400, "this is an HTTP proxy; it takes CONNECT and requests of http://")
     method, target, version = words
     if not _TARGET.fullmatch(target) or not all(map(_FIELD.fullmatch, lines[1:])):
-        raise BadRequest("the request is malformed")
+        raise Refused(400, "the request is malformed")
     if method == b"CONNECT":
         host, port = _host_and_port(f"//{target.decode()}")
         if port is None:
-            raise BadRequest("CONNECT needs a host and a port")
+            raise Refused(400, "CONNECT needs a host and a port")
         return Head(host, port, tunnel=True)
     return _request(method, target.decode(), version, lines[1:])
 
 
-def refusal(status: int, why: str) -> bytes:
-    """Return the answer to a request that does not go on."""
-    reason = {400: "Bad Request", 403: "Forbidden", 502: "Bad Gateway"}[status]
-    body = f"benchjobs: {why}\n".encode("utf-8", "replace")
-    head = (
-        f"HTTP/1.1 {status} {reason}\r\nContent-Type: text/plain; charset=utf-8\r\n"
-        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-    )
-    return head.encode() + body
-
-
-async def relay(
-    reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
-    outer_reader: asyncio.StreamReader,
-    outer_writer: asyncio.StreamWriter,
-) -> None:
+async def relay(inner: Streams, outer: Streams) -> None:
     """Pass on both ways, until both sides have said all, or one is gone."""
-    ways = [
-        asyncio.create_task(_pump(reader, outer_writer)),
-        asyncio.create_task(_pump(outer_reader, writer)),
-    ]
+    ways = [asyncio.create_task(_pump(inner[0], outer[1])), asyncio.create_task(_pump(outer[0], inner[1]))]
     try:
         await asyncio.gather(*ways)
     finally:
-        await _ended(*ways)
+        await _end(*ways)
 
 
-async def forward(
-    head: Head,
-    reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
-    outer_reader: asyncio.StreamReader,
-    outer_writer: asyncio.StreamWriter,
-) -> None:
+async def forward(head: Head, inner: Streams, outer: Streams) -> None:
     """Pass on one request and its answer."""
-    outer_writer.write(head.request)
-    sending = asyncio.create_task(_send_body(head, reader, outer_writer))
+    outer[1].write(head.request)
+    sending = asyncio.create_task(_send_body(head, inner[0], outer[1]))
     try:
-        await _pump(outer_reader, writer)  # the answer may come before the body is sent
+        await _pump(outer[0], inner[1])  # the answer may come before the body is sent
     finally:
-        await _ended(sending)
+        await _end(sending)
 
 
 def _request(method: bytes, target: str, version: bytes, fields: list[bytes]) -> Head:
     """Return a request for the host, of one for the proxy."""
     parts = urlsplit(target)
     if parts.scheme.lower() != "http":
-        raise BadRequest("this is an HTTP proxy; it takes CONNECT and requests of http://")
+        raise Refused(400, "this is an HTTP proxy; it takes CONNECT and requests of http://")
     host, port = _host_and_port(target)
     path = target[len(parts.scheme) + 3 :][len(parts.netloc) :].partition("#")[0]
     path = path if path.startswith("/") else f"/{path}"
@@ -130,10 +118,10 @@ def _request(method: bytes, target: str, version: bytes, fields: list[bytes]) ->
         if lower not in _OF_A_HOP and not lower.startswith(b"proxy-"):
             kept.append((lower, name + b": " + value))
     if (lengths and codings) or len(lengths) > 1 or codings not in ([], [b"chunked"]):
-        raise BadRequest("the length of the request is not clear")
+        raise Refused(400, "the length of the request is not clear")
     length = lengths.pop() if lengths else b"0"
     if not length.isdigit() or len(length) > 15:
-        raise BadRequest("the length of the request is not clear")
+        raise Refused(400, "the length of the request is not clear")
     lines = [method + b" " + path.encode() + b" " + version]
     lines.append(b"Host: " + parts.netloc.rpartition("@")[2].encode())
     lines += [
@@ -154,7 +142,7 @@ def _host_and_port(target: str) -> tuple[str, int | None]:
     except ValueError:
         host, port = None, None
     if not host or port == 0:
-        raise BadRequest("the host of the request is malformed")
+        raise Refused(400, "the host of the request is malformed")
     return host, port
 
 
@@ -162,9 +150,9 @@ async def _line(reader: asyncio.StreamReader, left: int) -> bytes:
     try:
         line = await reader.readuntil(b"\n")
     except asyncio.LimitOverrunError:
-        raise BadRequest("the head of the request is too long") from None
+        raise Refused(400, "the head of the request is too long") from None
     if len(line) > left:
-        raise BadRequest("the head of the request is too long")
+        raise Refused(400, "the head of the request is too long")
     return line.removesuffix(b"\n").removesuffix(b"\r")
 
 
@@ -178,37 +166,32 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
             writer.write_eof()
 
 
-async def _ended(*tasks: asyncio.Task[None]) -> None:
+async def _end(*tasks: asyncio.Task[None]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _send_body(head: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Pass on the body of a request, without trailers."""
     try:
-        await _send_all(head, reader, writer)
-    except (BadRequest, OSError, asyncio.IncompleteReadError):
+        if not head.chunked:
+            await _send(head.length, reader, writer)
+            return
+        size = 1
+        while size:
+            line = (await _line(reader, 1024)).partition(b";")[0].strip()
+            if not _HEX.fullmatch(line):
+                raise Refused(400, "the body of the request is malformed")
+            size = int(line, 16)
+            writer.write(line + b"\r\n")
+            await _send(size, reader, writer)
+            if size and await reader.readexactly(2) != b"\r\n":
+                raise Refused(400, "the body of the request is malformed")
+            writer.write(b"\r\n")
+        await writer.drain()
+    except (Refused, OSError, asyncio.IncompleteReadError):
         writer.transport.abort()  # the host would wait for the rest
-
-
-async def _send_all(head: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    if not head.chunked:
-        await _send(head.length, reader, writer)
-        return
-    while True:
-        line = await _line(reader, 1024)
-        size = line.partition(b";")[0].strip()
-        if not _HEX.fullmatch(size):
-            raise BadRequest("the body of the request is malformed")
-        writer.write(size + b"\r\n")
-        if not int(size, 16):
-            break
-        await _send(int(size, 16), reader, writer)
-        if await reader.readexactly(2) != b"\r\n":
-            raise BadRequest("the body of the request is malformed")
-        writer.write(b"\r\n")
-    writer.write(b"\r\n")  # without trailers
-    await writer.drain()
 
 
 async def _send(length: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

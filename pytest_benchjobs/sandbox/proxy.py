@@ -15,12 +15,9 @@ import asyncio
 import concurrent.futures
 import contextlib
 import ipaddress
-import os
 import socket
-import tempfile
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from typing import Any
 
 from ..model.endpoint import PROXY_PORT
@@ -31,7 +28,7 @@ from .door import door_command
 from .handoff import take
 from .program import needed_program
 from .protocol import File, Mount
-from .proxied import BadRequest, Head, forward, read_head, refusal, relay
+from .proxied import Refused, Streams, forward, read_head, relay
 
 _SOCKET = "/bench/proxy.sock"
 DOOR = door_command(PROXY_PORT, _SOCKET)
@@ -44,14 +41,8 @@ _CONNECT_SECONDS = 15.0
 _HANDOVER_SECONDS = 10.0
 _NOTED = 50
 """Most targets of refused connections that are told apart."""
-_LONGEST_PATH = 90
-"""Of the directory of a unix socket, whose path has at most 108 bytes on Linux."""
 _NOBODYS = ipaddress.IPv4Address("192.0.2.1")
 """Address for documentation: whoever can bind it can bind any (`ip_nonlocal_bind`)."""
-
-
-class Refused(Exception):
-    """The list does not permit a connection."""
 
 
 class Proxy:
@@ -59,8 +50,7 @@ class Proxy:
 
     def __init__(self) -> None:
         self._exit = contextlib.ExitStack()
-        directory = self._exit.enter_context(_directory())
-        path = directory / "proxy"
+        path = self._exit.enter_context(temporary_directory("proxy", for_sockets=True)) / "proxy"
         self.mount = Mount(path, _SOCKET)
         self._door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._exit.callback(self._door.close)
@@ -75,18 +65,13 @@ class Proxy:
         self._lock = threading.Lock()
 
     def door(self, machine: str) -> File:
-        """Return the program that hands the loopback's socket over: `DOOR` runs it.
-
-        Raises:
-            EnvironmentFailed: there is none for such machines.
-        """
+        """Return the program that hands the loopback's socket over; an `EnvironmentFailed`, if there is none."""
         return needed_program(machine, "the network `allowlist` is there", EnvironmentFailed)
 
     def join(self, run_door: Callable[[], None]) -> None:
         """Serve a sandbox that was started, also once more: `run_door` runs the program in it, to its end.
 
-        Raises:
-            EngineError: no socket was handed over.
+        It is an `EngineError` if no socket was handed over.
         """
         with contextlib.suppress(BlockingIOError):
             while True:  # what processes that have ended since had tried
@@ -101,11 +86,12 @@ class Proxy:
             ) from None
         finally:
             taking.cancel()
-        self._call(self._begin(listening))
+        self._call(self._serve_only(listening))
 
     def allow(self, hosts: Iterable[str] | None) -> None:
         """Permit these hosts from now on, None: nothing at all. Connections that are open end."""
-        self._call(self._switch(None if hosts is None else AllowedHosts.of(hosts)))
+        self._allowed = None if hosts is None else AllowedHosts.of(hosts)
+        self._call(self._cut())
 
     def refused(self) -> tuple[str, ...]:
         """Return lines about what was refused since this was last asked."""
@@ -118,28 +104,18 @@ class Proxy:
 
     def close(self) -> None:
         """End all connections, and remove the socket. Never raises."""
+        self._allowed = None
         with contextlib.suppress(Exception):
-            self._call(self._end())
+            self._call(self._serve_only(None))
         self._exit.close()
 
-    async def _begin(self, listening: socket.socket) -> None:
-        await self._stop()
-        self._serving = asyncio.create_task(self._serve(listening))
-
-    async def _switch(self, allowed: AllowedHosts | None) -> None:
-        self._allowed = allowed
-        await self._cut()
-
-    async def _end(self) -> None:
-        self._allowed = None
-        await self._stop()
-
-    async def _stop(self) -> None:
+    async def _serve_only(self, listening: socket.socket | None) -> None:
+        """Serve this socket, or none, and the one before no longer."""
         if self._serving is not None:
             self._serving.cancel()
             await asyncio.gather(self._serving, return_exceptions=True)
-            self._serving = None
         await self._cut()
+        self._serving = None if listening is None else asyncio.create_task(self._serve(listening))
 
     async def _cut(self) -> None:
         for task in self._open:
@@ -161,66 +137,49 @@ class Proxy:
 
     async def _handle(self, connection: socket.socket) -> None:
         with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
-            async with _streams(connection) as (reader, writer):
+            async with _streams(connection) as inner:
+                reader, writer = inner
                 try:
                     async with asyncio.timeout(_HEAD_SECONDS):
                         head = await read_head(reader)
-                except BadRequest as problem:
-                    writer.write(refusal(400, str(problem)))
+                    connection = await self._connected(head.host, head.port)
+                except Refused as problem:
+                    if problem.status == 403:
+                        self._note(str(problem))
+                    writer.write(problem.answer())
                     await writer.drain()
                     return
-                await self._answer(head, reader, writer)
-
-    async def _answer(self, head: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            outer = await self._connected(head.host, head.port)
-        except Refused as problem:
-            line = f"{head.host}:{head.port}: {problem}"
-            self._note(line)
-            writer.write(refusal(403, line))
-            await writer.drain()
-            return
-        except OSError as problem:
-            writer.write(refusal(502, f"{head.host}:{head.port}: {problem.strerror or problem}"))
-            await writer.drain()
-            return
-        async with _streams(outer) as (outer_reader, outer_writer):
-            if head.tunnel:
-                writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-                await relay(reader, writer, outer_reader, outer_writer)
-            else:
-                await forward(head, reader, writer, outer_reader, outer_writer)
+                async with _streams(connection) as outer:
+                    if head.tunnel:
+                        writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                        await relay(inner, outer)
+                    else:
+                        await forward(head, inner, outer)
 
     async def _connected(self, host: str, port: int) -> socket.socket:
-        """Connect to a host that is on the list.
-
-        Raises:
-            Refused: it is not, or is at an address that it must not be at.
-            OSError: it is not there.
-        """
-        allowed = self._allowed
-        if allowed is None:
-            raise Refused("the network is no allowlist now")
-        found, why = [], ""
+        """Connect to a host, if it is on the list, at an address that it may be at, and there; else `Refused`."""
+        where = f"{host}:{port}"
+        if (allowed := self._allowed) is None:
+            raise Refused(403, f"{where}: the network is no allowlist now")
         named, addresses = await _look_up(host, port, allowed)
+        found, why = [], ""
         for address in addresses:
-            own = is_of_this_machine(address)
-            problem = allowed.why_not_address(address, named=named, own=own)
+            problem = allowed.why_not_address(address, named=named, own=is_of_this_machine(address))
             if problem is None:
                 found.append(address)
             else:
                 why = why or (f"it is at {address}: {problem}" if named else problem)
-        if not found:
-            raise Refused(why) if why else OSError("the name has no address")
-        error: OSError = OSError("no connection")
+        if why and not found:
+            raise Refused(403, f"{where}: {why}")
+        failure = "no connection" if addresses else "the name has no address"
         for address in found[:4]:
             try:
                 return await _connect(address, port)
-            except OSError as problem_:
-                error = problem_
             except TimeoutError:
-                error = OSError("no answer in time")
-        raise error
+                failure = "no answer in time"
+            except OSError as error:
+                failure = error.strerror or str(error)
+        raise Refused(502, f"{where}: {failure}")
 
     def _note(self, line: str) -> None:
         with self._lock:
@@ -233,26 +192,20 @@ class Proxy:
 
 
 async def _look_up(host: str, port: int, allowed: AllowedHosts) -> tuple[bool, list[Address]]:
-    """Return True for a name, and the addresses of a host.
-
-    Raises:
-        Refused: it is a name that is not on the list.
-        OSError: it has no address.
-    """
+    """Return True for a name, and the addresses of a host; `Refused`, if it is not on the list or has none."""
     with contextlib.suppress(ValueError):
         return False, [ipaddress.ip_address(host)]
     name = ascii_name(host)
-    if name is None:
-        raise Refused("that is no name of a host")
-    if (why := allowed.why_not_name(name)) is not None:
-        raise Refused(why)
+    why = "that is no name of a host" if name is None else allowed.why_not_name(name)
+    if name is None or why is not None:
+        raise Refused(403, f"{host}:{port}: {why}")
     try:
         async with asyncio.timeout(_LOOK_UP_SECONDS):
             return True, await resolve(name, port)
     except TimeoutError:
-        raise OSError("the name was not resolved in time") from None
-    except socket.gaierror as error:
-        raise OSError(f"the name cannot be resolved: {error.strerror}") from None
+        raise Refused(502, f"{host}:{port}: the name was not resolved in time") from None
+    except OSError as error:
+        raise Refused(502, f"{host}:{port}: the name cannot be resolved: {error.strerror}") from None
 
 
 async def resolve(name: str, port: int) -> list[Address]:
@@ -288,9 +241,7 @@ def _can_bind(address: Address) -> bool:
 
 
 @contextlib.asynccontextmanager
-async def _streams(
-    connection: socket.socket,
-) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+async def _streams(connection: socket.socket) -> AsyncIterator[Streams]:
     try:
         reader, writer = await asyncio.open_connection(sock=connection)
     except BaseException:
@@ -304,17 +255,6 @@ async def _streams(
                 await writer.wait_closed()
     finally:
         writer.transport.abort()
-
-
-@contextlib.contextmanager
-def _directory() -> Iterator[Path]:
-    """Make a directory with a short path, which nobody else may enter."""
-    with temporary_directory("proxy") as directory:
-        if len(os.fsencode(directory)) <= _LONGEST_PATH:
-            yield directory
-            return
-    with tempfile.TemporaryDirectory(prefix="benchjobs-", dir="/tmp", ignore_cleanup_errors=True) as short:
-        yield Path(short)
 
 
 _starting = threading.Lock()

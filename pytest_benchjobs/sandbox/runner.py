@@ -9,7 +9,7 @@ import queue
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Literal, Protocol, runtime_checkable
 
@@ -50,11 +50,7 @@ class Serves(Protocol):
         """User that commands run as by default."""
 
     def ready_to_serve(self) -> bool:
-        """Put our program in, whatever is in its place; False: there is none for such a machine.
-
-        Raises:
-            InfrastructureError: the engine failed.
-        """
+        """Put our program in, whatever is in its place; False: there is none for such a machine."""
 
 
 @runtime_checkable
@@ -66,11 +62,7 @@ class ActsInside(Protocol):
 
 
 def can_serve(sandbox: Sandbox) -> bool:
-    """Return True if programs of ours can run in a sandbox; our program is there then.
-
-    Raises:
-        InfrastructureError: the engine failed.
-    """
+    """Return True if programs of ours can run in a sandbox; our program is there then."""
     return isinstance(sandbox, Serves) and sandbox.ready_to_serve()
 
 
@@ -81,12 +73,14 @@ def serving(sandbox: Sandbox, mode: Literal["alone", "open"] | None = None) -> R
     program lives on.
 
     Raises:
-        EnvironmentFailed: they cannot run there.
+        EnvironmentFailed: they cannot run there. An agent can leave files that make an engine wait for ever.
         InfrastructureError: the engine failed.
     """
     if not can_serve(sandbox):
         raise EnvironmentFailed("no program of ours can run in this sandbox")
-    return Runner(sandbox, mode).open()
+    runner = Runner(sandbox, mode)
+    runner.await_hello()
+    return runner
 
 
 class Frames:
@@ -134,7 +128,7 @@ class Frames:
 
 
 class Runner:
-    """One `serve` in a sandbox, as root, from `open` to `close`."""
+    """One `serve` in a sandbox, as root, up to `close`. Where that fails, what is run is an InfrastructureError."""
 
     def __init__(self, sandbox: Sandbox, mode: str | None) -> None:
         self._sandbox = sandbox
@@ -148,15 +142,10 @@ class Runner:
         self._ended = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="bench-runner", daemon=True)
-
-    def open(self) -> Runner:
-        """Start it, and wait until it is there.
-
-        Raises:
-            EnvironmentFailed: it cannot run there. An agent can leave files that make an engine wait for ever.
-            InfrastructureError: the engine failed.
-        """
         self._thread.start()
+
+    def await_hello(self) -> None:
+        """Wait until it is there, or raise why it is not."""
         deadline = time.monotonic() + _START
         while not self._frames.ready.wait(_LOOK):
             if self._ended.is_set():
@@ -164,7 +153,6 @@ class Runner:
             if time.monotonic() > deadline:
                 self.close()
                 raise EnvironmentFailed("our program in the sandbox does not start")
-        return self
 
     @property
     def has_ended(self) -> bool:
@@ -195,83 +183,74 @@ class Runner:
         """Run a program to its end; returns its exit status, None if its time was up or somebody stopped it.
 
         `env`: variables beside those that each command has. Without `stdin` that is /dev/null.
-
-        Raises:
-            EnvironmentFailed, InfrastructureError: the sandbox failed.
         """
-        number, waiting = self._begin(argv, stdin, [], workdir, ids, env)
+        uid, gid = (str(one) if any(ids) else "" for one in ids)
+        variables = (f"{name}={value}" for name, value in (env or {}).items())
         sinks = {OUTPUT: stdout, ERRORS: stderr}
         deadline = math.inf if timeout is None else time.monotonic() + timeout
-        killed, late = False, math.inf
-        try:
-            while True:
-                if not killed and (stopped() or time.monotonic() > deadline):
-                    killed, late = True, time.monotonic() + self._patience
-                    self._frames.write(KILL, number)
-                kind, content = self._next(waiting, late)
-                if kind == EXIT:
-                    return None if killed else content[0]
+        killed, content = False, b""
+        is_over = lambda: stopped() or time.monotonic() > deadline  # noqa: E731
+        with contextlib.closing(
+            self._call((uid, gid, workdir, *variables, "", *argv), stdin, is_over)
+        ) as frames:
+            for kind, content in frames:
+                killed = killed or kind == KILL
                 if kind in sinks and not killed:
                     sinks[kind](content)
-        finally:
-            del self._calls[number]
+        return None if killed else content[0]
 
     def program(self, arguments: Sequence[str | bytes], stdin: Iterable[bytes]) -> Iterator[bytes]:
-        """Run our program there, feed it, and yield what it prints meanwhile.
-
-        Raises:
-            EnvironmentFailed: it does not end with exit status 0.
-            InfrastructureError: the sandbox failed.
-        """
-        broken: list[BaseException] = []
-        number, waiting = self._begin((PROGRAM, *arguments), stdin, broken)
-        said, ended, late = HeadSink(500), False, time.monotonic() + self._patience
-        try:
-            while not ended:
-                kind, content = self._next(waiting, late)
-                ended = kind == EXIT
-                if kind:
-                    late = time.monotonic() + self._patience
+        """Run our program there, feed it, and yield what it prints meanwhile: a `Place` to carry from or to."""
+        said, content = HeadSink(500), b""
+        with contextlib.closing(self._call(("", "", "/", "", PROGRAM, *arguments), stdin)) as frames:
+            for kind, content in frames:
                 if kind == OUTPUT:
                     yield content
                 elif kind == ERRORS:
                     said(content)
-            if broken:
-                raise broken[0]
-            if content != b"\0":
-                why = said.text() or f"status {content[0]}"
-                raise EnvironmentFailed(f"files cannot be carried: {why}")
-        finally:
-            del self._calls[number]
-            if not ended:
-                with contextlib.suppress(Exception):
-                    self._frames.write(KILL, number)
+        if content != b"\0":
+            raise EnvironmentFailed(f"files cannot be carried: {said.text() or f'status {content[0]}'}")
 
-    def _begin(
+    def _call(
         self,
-        argv: Sequence[str | bytes],
+        words: Sequence[str | bytes],
         stdin: Iterable[bytes],
-        broken: list[BaseException],
-        workdir: str = "/",
-        ids: tuple[int, int] = (0, 0),
-        env: Mapping[str, str] | None = None,
-    ) -> tuple[int, queue.Queue[tuple[int, bytes]]]:
+        is_over: Callable[[], bool] | None = None,
+    ) -> Generator[tuple[int, bytes]]:
+        """Run a program; yield its frames up to EXIT, and KILL once it `is_over`; without that it has to answer."""
+        request = b"".join(
+            (word if isinstance(word, bytes) else word.encode("utf-8", "surrogateescape")) + b"\0"
+            for word in words
+        )
+        if len(request) > MOST:
+            raise EnvironmentFailed("a command is too long")
+        broken: list[BaseException] = []
+        kind, killed = 0, False
+        late = math.inf if is_over else time.monotonic() + self._patience
         with self._lock:
             number = next(number for number in self._numbers if number not in self._calls)
             waiting = self._calls[number] = queue.Queue(_WAITING)
-        uid, gid = (str(one) if any(ids) else "" for one in ids)
-        variables = (f"{name}={value}" for name, value in (env or {}).items())
-        request = b"".join(_bytes(text) + b"\0" for text in (uid, gid, workdir, *variables, "", *argv))
-        if len(request) > MOST:
-            raise EnvironmentFailed("a command is too long")
-        if stdin == ():
-            self._frames.write(UNFED, number, request)
-            return number, waiting
-        self._frames.write(RUN, number, request)
-        threading.Thread(
-            target=self._feed, args=(number, stdin, broken), name="bench-stdin", daemon=True
-        ).start()
-        return number, waiting
+        try:
+            self._frames.write(UNFED if stdin == () else RUN, number, request)
+            if stdin != ():
+                feeding = (number, stdin, broken)
+                threading.Thread(target=self._feed, args=feeding, name="bench-stdin", daemon=True).start()
+            while kind != EXIT:
+                if is_over and not killed and is_over():
+                    killed, late = True, time.monotonic() + self._patience
+                    self._frames.write(KILL, number)
+                    yield KILL, b""
+                kind, content = self._next(waiting, late)
+                if kind:
+                    late = late if is_over else time.monotonic() + self._patience
+                    yield kind, content
+            if broken:
+                raise broken[0]
+        finally:
+            del self._calls[number]
+            if kind != EXIT:
+                with contextlib.suppress(Exception):
+                    self._frames.write(KILL, number)
 
     def _next(self, waiting: queue.Queue[tuple[int, bytes]], late: float) -> tuple[int, bytes]:
         """Return the next frame of a call; (0, b"") now and then, so that whoever waits can look around."""
@@ -294,13 +273,9 @@ class Runner:
             self._frames.write(CLOSE, number)
 
     def _take(self, kind: int, number: int, content: bytes) -> None:
-        waiting = self._calls.get(number)
-        while waiting is not None and not self._stopping.is_set():
-            try:
+        while not self._stopping.is_set() and (waiting := self._calls.get(number)) is not None:
+            with contextlib.suppress(queue.Full):
                 waiting.put((kind, content), timeout=_LOOK)
-            except queue.Full:
-                waiting = self._calls.get(number)
-            else:
                 return
 
     def _serve(self) -> None:
@@ -323,7 +298,3 @@ class Runner:
             self._error = error
         finally:
             self._ended.set()
-
-
-def _bytes(text: str | bytes) -> bytes:
-    return text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape")

@@ -97,12 +97,36 @@ def drain(
     silent: float | None = None,
     asked: Callable[[], bool] | None = None,
 ) -> Drained:
-    """Feed everything that comes to `output`, until the deadline (monotonic time) or `silent` seconds of silence.
-
-    Also until `asked` is true, which is looked at every `LOOK` seconds.
-    """
+    """Feed everything that comes to `output`; for the times see `wait_for_output`."""
     buffer = bytearray(_CHUNK)
     view = memoryview(buffer)
+
+    def take(seconds: float) -> bool | None:
+        connection.settimeout(seconds)
+        try:
+            count = connection.recv_into(buffer)
+        except TimeoutError:
+            return False
+        except ConnectionError:
+            # Whoever asks the engine for the exit status next learns what happened.
+            count = 0
+        output.feed(view[:count])
+        return True if count else None
+
+    return wait_for_output(take, deadline, silent, asked)
+
+
+def wait_for_output(
+    take: Callable[[float], bool | None],
+    deadline: float,
+    silent: float | None,
+    asked: Callable[[], bool] | None,
+) -> Drained:
+    """Take output until its end, the deadline (monotonic time), `silent` seconds of silence, or until `asked` is true.
+
+    `take` waits for some seconds at most: True if output came, False if not, None at its end. `asked` is looked at
+    every `LOOK` seconds.
+    """
     now = heard = look = time.monotonic()
     while True:
         if asked is not None and now >= look:
@@ -114,16 +138,9 @@ def drain(
         if silent is not None and now >= heard + silent:
             return Drained.SILENT
         wake = deadline if silent is None else min(deadline, heard + silent)
-        connection.settimeout((wake if asked is None else min(wake, look)) - now)
-        try:
-            count = connection.recv_into(buffer)
-        except TimeoutError:
-            now = time.monotonic()
-            continue
-        except ConnectionError:
-            # Whoever asks the engine for the exit status next learns what happened.
+        taken = take((wake if asked is None else min(wake, look)) - now)
+        if taken is None:
             return Drained.ENDED
-        if not count:
-            return Drained.ENDED
-        output.feed(view[:count])
-        now = heard = time.monotonic()
+        now = time.monotonic()
+        if taken:
+            heard = now

@@ -6,9 +6,7 @@ import posixpath
 
 from ..model.errors import ScorerCrashed
 from ..model.scenario import ScorerSpec
-from .answers import grader
 from .protocol import Graded, ScoringContext
-from .replies import Wrong
 
 ANSWER_LIMIT = 4 * 1024 * 1024
 """The most bytes of an answer. A longer one is wrong."""
@@ -32,6 +30,9 @@ def score_answer(context: ScoringContext) -> Graded:
         ScorerCrashed: the scenario has no answer.
         ScoreInvalid: `params` are wrong.
     """
+    from .answers import grader  # its expressions take as long to compile as all of a small job to be reused
+    from .replies import Wrong
+
     answer = context.scenario.answer
     if answer is None:
         raise ScorerCrashed(

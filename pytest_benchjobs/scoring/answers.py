@@ -19,8 +19,9 @@ import re
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, TypeAdapter, ValidationError
+from pydantic import Field, StrictInt, StrictStr, TypeAdapter, ValidationError
 
+from ..model.base import Model
 from ..model.errors import ScoreInvalid
 from ..model.pattern import pattern_fault
 from .grids import answer_grid, is_grid
@@ -43,10 +44,6 @@ _TRIES = 50
 """The most tries of an answer that are read."""
 
 
-class _Match(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
-
-
 Units = tuple[Annotated[StrictStr, Field(min_length=1, max_length=50)], ...]
 """Units that may follow a number in a reply, as they are written; degrees may always."""
 
@@ -55,7 +52,7 @@ def _alternatives(units: Units) -> str:
     return "|".join(map(re.escape, units))
 
 
-class Exact(_Match):
+class Exact(Model):
     """A text."""
 
     match: Literal["exact"]
@@ -77,7 +74,7 @@ class Exact(_Match):
         raise Wrong("it is not equal")
 
 
-class Integer(_Match):
+class Integer(Model):
     """A whole number."""
 
     match: Literal["integer"]
@@ -110,7 +107,7 @@ class Integer(_Match):
         return (self.least is None or number >= self.least) and (self.most is None or number <= self.most)
 
 
-class Number(_Match):
+class Number(Model):
     """Numbers, alone or in lists and tables."""
 
     match: Literal["number"]
@@ -154,7 +151,7 @@ class Number(_Match):
         return number(text, _alternatives(self.units))
 
 
-class Choice(_Match):
+class Choice(Model):
     """A letter."""
 
     match: Literal["choice"]
@@ -191,7 +188,7 @@ def _simple_evals(text: str, letters: str) -> str | None:
     return found[1] if found else None
 
 
-class Grids(_Match):
+class Grids(Model):
     """Grids, one for each test input."""
 
     match: Literal["grid"]
@@ -232,7 +229,7 @@ class Grids(_Match):
         return [_tries(one) for one in given]
 
 
-class Json(_Match):
+class Json(Model):
     """Any JSON."""
 
     match: Literal["json"]
@@ -243,7 +240,7 @@ class Json(_Match):
         return _equal(same_json(value_in(text, is_reply=is_reply), self.expected))
 
 
-class Regex(_Match):
+class Regex(Model):
     """A text in which a pattern is found."""
 
     match: Literal["regex"]

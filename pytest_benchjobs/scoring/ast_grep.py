@@ -28,8 +28,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, model_validator
+from pydantic import Field, StrictInt, StrictStr, model_validator
 
+from ..model.base import Model
 from ..model.environ import program_environment
 from ..model.errors import InputError, ScorerCrashed, ScorerTimeout
 from ..model.scenario import ScorerSpec
@@ -51,10 +52,8 @@ _SEARCH_ALL = ("hidden", "dot", "exclude", "global", "parent", "vcs")
 _CONFIGURATION = "ruleDirs: []\n"
 
 
-class Check(BaseModel):
+class Check(Model):
     """A pattern, and how often it has to be found."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     pattern: Annotated[StrictStr, Field(min_length=1)] | None = None
     """A pattern of ast-grep, such as `eval($A)`; this or `rule`."""
@@ -89,10 +88,8 @@ class Check(BaseModel):
         return self.path, self.exclude
 
 
-class Checks(BaseModel):
+class Checks(Model):
     """Several checks; the score is the share that hold."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     checks: Annotated[tuple[Check, ...], Field(min_length=1, max_length=1000)]
 

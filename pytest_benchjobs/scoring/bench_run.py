@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from ..model.errors import InfrastructureError, Ungradable
-from ..sandbox.carry.transfer import carry, list_fresh
+from ..sandbox.carry.transfer import carry
 from ..sandbox.program import PROGRAM
 from ..sandbox.protocol import ExecResult, Sandbox, Sink
 from ..sandbox.runner import CLOSE, ERRORS, EXIT, INPUT, KILL, OUTPUT, RUN, Frames, Runner
@@ -232,6 +232,6 @@ def _move(source: Runner, target: Runner, paths: Sequence[str]) -> None:
     if source is target:
         return
     # A link to a file of the scorer would have that file's content.
-    moved = carry(source.program, target.program, list_fresh(target.program, paths), links_elsewhere=False)
+    moved = carry(source.program, target.program, paths, links_elsewhere=False)
     if moved.left_out:
         raise ValueError("; ".join(moved.notes[:3]))

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Self
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     StrictBool,
     StrictInt,
@@ -20,6 +18,7 @@ from pydantic import (
     model_validator,
 )
 
+from ..model.base import Model
 from ..model.pattern import pattern_fault
 from ..model.scenario import ScorerSpec
 from ..store.text import clean
@@ -33,10 +32,8 @@ _SEARCHED = 100_000
 """Characters of a file in which a regular expression is looked for: as in short answers."""
 
 
-class Expected(BaseModel):
+class Expected(Model):
     """What one file has to be. All that is given has to hold."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     path: Annotated[StrictStr, Field(min_length=1)]
     """Relative to the workdir, or absolute."""
@@ -93,10 +90,8 @@ class Expected(BaseModel):
             return False
 
 
-class Expectations(BaseModel):
+class Expectations(Model):
     """Parameters of the scorer."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     files: Annotated[tuple[Expected, ...], Field(min_length=1, max_length=1000)]
 

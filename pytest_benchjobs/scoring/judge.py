@@ -16,8 +16,9 @@ import statistics
 from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, field_validator
+from pydantic import Field, StrictInt, StrictStr, field_validator
 
+from ..model.base import Model
 from ..model.errors import ScoreInvalid, ScorerCrashed
 from ..model.scenario import ScorerSpec
 from ..store.text import clean
@@ -40,10 +41,8 @@ Reply with one JSON object and nothing else: {{"reason": "why, in a few sentence
 from 0 (meets none of the criteria) to 1 (meets all of them)."""
 
 
-class Criteria(BaseModel):
+class Criteria(Model):
     """Parameters of a judge."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     model: Annotated[StrictStr, Field(min_length=1)]
     """The model, such as `openai/gpt-5.5-2026-04-14`: one that is pinned grades the same next month."""

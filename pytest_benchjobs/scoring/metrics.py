@@ -98,7 +98,9 @@ def read_metrics_file(sandbox: Sandbox, who: str) -> dict[str, Any]:
         return {}
     try:
         found = json.loads(content.decode("utf-8", "replace"), object_pairs_hook=without_repeats)
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise ScoreInvalid(f"{who}: its file of metrics is nested too deeply") from None
+    except ValueError as error:
         raise ScoreInvalid(
             f"{who}: its file of metrics is not JSON: {beginning_of(str(error), 200)}"
         ) from None

@@ -63,9 +63,14 @@ _SUPPOSES = re.compile(
     re.IGNORECASE,
 )
 _IS_IT = re.compile(
-    r"([^\n.;]{1,200}?)\s+is\s+(?:(?:thus|therefore|indeed)\s+)?(?:the|our|my)\s+(?:final\s+|correct\s+)?$",
+    r"((?:[^\n.;]|\.(?=\d)){1,200}?)\s+is\s+(?:(?:thus|therefore|indeed)\s+)?(?:the|our|my)\s+(?:final\s+|correct\s+)?$",
     re.IGNORECASE,
 )
+_ENDS_VALUE = re.compile(r"\s*(?:[\]}]|,?\s*(?:\"|$))|[^\S\n]*,?[^\S\n]*\n")
+"""What is behind a value of JSON."""
+_ENDS_PAIR = re.compile(r",\s*\"\w+\"\s*:")
+_COMMAND = re.compile(r"(?<!\\)(?:\\\\)*\\(?:frac|boxed|begin|bf|text|times|tfrac|right|rm)")
+"""A command of TeX whose backslash begins an escape of JSON: a form feed, backspace, tabulator or return."""
 _SAYS_NOTHING = re.compile(
     r"N|X{1,3}|x{2,3}|\W*|\w*(?:ANSWER|LETTER|INTEGER)"
     r"|(?:(?:an?|your|the|my|final|correct|single|numerical|insert|here|goes|answer|number|integer|letter|value|result)[\s_-]*)+"
@@ -205,9 +210,9 @@ def _words(text: str) -> Iterator[Place]:
         begins = _LINE_BEGINS.fullmatch(line) is not None
         if colon := _COLON.match(text, end):
             sure = begins or word[0].isupper()
-            if line.endswith('"') and text[end] == '"' and (value := _decoded(text, colon.end())):
-                said = None if isinstance(value[0], list | dict) else str(value[0])
-                yield Place(start, colon.end(), value[1], said, is_sure=sure, is_key=True)
+            if line.endswith('"') and text[end] == '"':
+                said, end = _value_of_key(text, colon.end())
+                yield Place(start, colon.end(), end, said, is_sure=sure, is_key=True)
                 continue
             at, weak = colon.end(), False
         elif begins and (alone := _ALONE.match(text, end)):
@@ -225,6 +230,21 @@ def _words(text: str) -> Iterator[Place]:
             continue
         inside, end = _behind(text, at)
         yield Place(start, at, end, inside, is_bounded=False, is_sure=sure, is_weak=weak)
+
+
+def _value_of_key(text: str, at: int) -> tuple[str | None, int]:
+    r"""Return the value of a key as it is written, and its end; None: a table or list.
+
+    Models write what is no JSON, too: `{"answer": 1/2}`, and `"\frac{1}{2}"`, which would begin with a form feed.
+    """
+    value = _decoded(text, at)
+    if value is not None and _ENDS_VALUE.match(text, value[1]):
+        if isinstance(value[0], str) and _COMMAND.search(text, at, value[1]):
+            return text[at : value[1]].strip()[1:-1].replace(r"\\", "\\"), value[1]
+        return None if isinstance(value[0], list | dict) else str(value[0]), value[1]
+    ends = _ENDS_PAIR.search(text, at, at + LONGEST)
+    said, end = _behind(text[: ends.start()] if ends else text, at)
+    return None if re.match(r"\s*[\[{]", said) else said, end
 
 
 def _behind(text: str, at: int) -> tuple[str, int]:

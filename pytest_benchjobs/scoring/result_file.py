@@ -11,8 +11,9 @@ import posixpath
 import reprlib
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StrictStr, model_validator
+from pydantic import Field, StrictStr, model_validator
 
+from ..model.base import Model
 from ..model.errors import InputError, ScoreInvalid, ScoreMissing, ScorerCrashed
 from ..model.scenario import ScorerSpec
 from ..store.text import clean
@@ -26,10 +27,8 @@ _FILE_LIMIT = 16 * 1024 * 1024
 _KEPT_FILE = "result"
 
 
-class Place(BaseModel):
+class Place(Model):
     """Parameters of the scorer."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     file: Annotated[StrictStr, Field(min_length=1)]
     """File that the command writes; a relative path starts at the workdir."""
@@ -110,7 +109,9 @@ def score_result_file(context: ScoringContext) -> Graded:
 def _parsed(text: str, place: Place) -> Any:
     try:
         return json.loads(text.removeprefix("\ufeff"), object_pairs_hook=without_repeats)
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise ScoreInvalid(f"{place.file} is nested too deeply") from None
+    except ValueError as error:
         raise ScoreInvalid(f"{place.file} is not JSON, or a number: {clean(str(error), 200)}") from None
 
 

@@ -11,6 +11,7 @@ Whatever has another form is not read: `468\sqrt{3}`, `468 or 469`, `2x = 468`, 
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 from fractions import Fraction
@@ -42,24 +43,28 @@ _PLAIN = (
     (re.compile(r"\$|\\[()\[\]]|\\\\"), " "),
     (re.compile(r"\\(?:times|cdot)(?![A-Za-z])"), "×"),
     (re.compile(r"\\approx(?![A-Za-z])"), "≈"),
+    (re.compile(r"\\equiv(?![A-Za-z])"), "≡"),
+    (re.compile(r"\\pmod\s*(?:\{\s*([0-9]+)\s*\}|([0-9]+))"), r"(mod \1\2)"),
 )
 """What says nothing about a value, and other ways to write the same."""
 _WIDE = str.maketrans("：＝－−﹣＋．，（）", ":=---+.,()")
 _AROUND = " \n*_\"'`&"
+_WRAPPERS = 30
+"""Wrappers around wrappers that are taken off; who writes more has hardly written an answer."""
 _BRACKETS = (("(", ")"), ("[", "]"), ("{", "}"))
 
 _DIGITS = r"(?:[1-9][0-9]{0,2}(?:[, ][0-9]{3}){1,100}(?![0-9])|[0-9]{1,400})"
 _DECIMAL = rf"(?:{_DIGITS}(?:\.[0-9]{{0,400}})?|\.[0-9]{{1,400}})"
 _INTEGER = re.compile(rf"([+-]?{_DIGITS})(?:\.0{{0,100}})?(?![0-9])", re.ASCII)
-_NUMBER = re.compile(
-    rf"([+-]?{_DECIMAL})(?:[eE]([+-]?[0-9]{{1,4}})|\s*[×x*]\s*10\s*(?:\^|\*\*)\s*(?:\{{\s*)?([+-]?[0-9]{{1,4}})(?![0-9]))?",
-    re.ASCII,
-)
+_EXPONENT = r"10\s*(?:\^|\*\*)\s*(?:\{\s*([+-]?[0-9]{1,4})\s*\}|([+-]?[0-9]{1,4})(?![0-9]))"
+_POWER = re.compile(rf"([+-]?){_EXPONENT}", re.ASCII)
+_NUMBER = re.compile(rf"([+-]?{_DECIMAL})(?:[eE]([+-]?[0-9]{{1,4}})|\s*[×x*]\s*{_EXPONENT})?", re.ASCII)
 _FRACTION = re.compile(
-    rf"([+-]?)(?:\\[cdt]?frac\s*(?:\{{\s*({_DECIMAL})\s*\}}\s*\{{\s*({_DECIMAL})\s*\}}?|([0-9])\s*([0-9]))"
+    rf"([+-]?)(?:\\[cdt]?frac\s*(?:\{{\s*({_DECIMAL})\s*\}}\s*\{{\s*({_DECIMAL})\s*\}}|([0-9])\s*([0-9]))"
     rf"|({_DECIMAL})\s*/\s*({_DECIMAL}))(?![0-9])",
     re.ASCII,
 )
+_MODULUS = re.compile(r"\s*\(\s*mod\s+([0-9]{1,400})\s*\)")
 _UNITS = r"°|\^\s*\{?\s*(?:\\circ|∘|°)\s*\}?|\\degree|degrees?|(?:square |cubic |sq\.? )?units?"
 
 _NOUN = (
@@ -86,7 +91,7 @@ _REASON = (
 _WHICH = r"which is (?:an?|the|our|between|indeed|in)\b"
 _NAMES = r"(?:with\s+|for\s+|where\s+)?[A-Za-z]\w*\s*=[^()]*"
 _EXPLANATION = re.compile(
-    rf"[\s,;:.*_`)\]}}—–-]*(?:\b(?i:{_REASON}|{_WHICH})|\bwith\s+[A-Za-z]\w*\s*="
+    rf"[\s,;:.*_`—–-]*(?:\b(?i:{_REASON}|{_WHICH})|\bwith\s+[A-Za-z]\w*\s*="
     rf"|\bis (?i:{_THE}{_NOUN}|correct|right)\b).*"
     r"|\s[—–]\s+(?:the|this|that|which|done)\b[^\d]*$"
     rf"|\s*\(\s*(?i:{_REASON}[^()]*|(?:the|in)\s[^()\d]*|{_NAMES}|=[^()]*|{_THE}{_NOUN})\)[\s.*_`]*$"
@@ -126,8 +131,7 @@ def plain(text: str) -> str:
 
 def bare(text: str) -> str:
     """Return a plain text without what wraps it: quotes, emphasis, brackets around all of it, or that none opened."""
-    before = None
-    while before != text:
+    for _ in range(_WRAPPERS):
         before = text
         if text.startswith("<") and text.endswith(">"):
             text = text[1:-1]
@@ -135,12 +139,20 @@ def bare(text: str) -> str:
         if text.endswith(".") and not text.endswith(".."):
             text = text[:-1]
         for opener, closer in _BRACKETS:
-            if text.startswith(opener) and text.endswith(closer):
+            text = text.removeprefix(closer)
+            if text.startswith(opener) and text.endswith(closer) and _is_one(text[1:-1], opener, closer):
                 text = text[1:-1]
             elif text.endswith(closer) and text.count(closer) > text.count(opener):
                 text = text[:-1]
-            text = text.removeprefix(closer)
+        if text == before:
+            break
     return text
+
+
+def _is_one(inside: str, opener: str, closer: str) -> bool:
+    """Return True if the brackets around a text belong to each other: not in `(1)(2)` or `{3}{4}`."""
+    depths = itertools.accumulate((char == opener) - (char == closer) for char in inside)
+    return min(depths, default=0) >= 0
 
 
 def statement(text: str, read: Read[_T], *, equation: str = "=") -> _T | None:
@@ -160,7 +172,7 @@ def statement(text: str, read: Read[_T], *, equation: str = "=") -> _T | None:
 
 def chain(text: str, read: Read[_T], equation: str) -> _T | None:
     """Return the value of an equation; None: its sides have several, or one side is neither a value nor a name."""
-    sides = [side for side in map(bare, re.split(f"[{equation}]", text)) if side]
+    sides = [side for side in map(bare, re.split(f"[{equation}≡]", text)) if side]
     values = [read(side) for side in sides]
     found = [value for value in values if value is not None]
     if not found or any(value != found[0] for value in found):
@@ -174,25 +186,30 @@ def chain(text: str, read: Read[_T], equation: str) -> _T | None:
 
 
 def integer(text: str, units: str = "") -> int | None:
-    """Read a whole number, also with grouped thousands or `.0`."""
+    """Read a whole number, also with grouped thousands, `.0`, or the modulus that it is a remainder of."""
     found = _INTEGER.match(text)
-    if found is None or not _is_unit(text[found.end() :], units):
+    if found is None:
         return None
-    return int(re.sub("[, ]", "", found[1]))
+    value, rest = int(_digits(found[1])), text[found.end() :]
+    if modulus := _MODULUS.match(rest):
+        return value if 0 <= value < int(modulus[1]) and modulus.end() == len(rest) else None
+    return value if _is_unit(rest, units) else None
 
 
 def number(text: str, units: str = "") -> int | float | None:
-    """Read a finite number: decimal, in scientific notation, or a fraction."""
-    found = _FRACTION.match(text) or _NUMBER.match(text)
+    """Read a finite number: decimal, in scientific notation, a power of ten, or a fraction."""
+    if (whole := integer(text, units)) is not None:
+        return whole
+    found = _FRACTION.match(text) or _POWER.match(text) or _NUMBER.match(text)
     if found is None or not _is_unit(text[found.end() :], units):
         return None
     if found.re is _FRACTION:
         sign, *parts = found.groups()
         above, below = (Fraction(_digits(part)) for part in parts if part is not None)
         return _finite((-above if sign == "-" else above) / below) if below else None
-    digits, power = _digits(found[1]), int(found[2] or found[3] or 0)
-    if re.fullmatch(r"[+-]?[0-9]+", digits) and not power:
-        return int(digits)
+    digits, *powers = found.groups()
+    digits = f"{digits}1" if found.re is _POWER else _digits(digits)
+    power = int(next(filter(None, powers), 0))
     return _finite(Fraction(digits) * Fraction(10) ** power)
 
 

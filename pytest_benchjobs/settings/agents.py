@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..model.agent import COMMAND, AgentSpec
 from ..model.errors import InputError
+from ..system.paths import with_home
 
 if TYPE_CHECKING:
     from .types import WrittenAgent
@@ -27,7 +28,7 @@ def read_agent(written: str | WrittenAgent, directory: Path) -> AgentSpec:
     if spec.path is None:
         return spec
     # Not resolved: a link may change, and is followed when the agent is needed.
-    return changed(spec, path=os.path.abspath(directory / Path(spec.path).expanduser()))  # noqa: PTH100
+    return changed(spec, path=os.path.abspath(directory / with_home(spec.path)))  # noqa: PTH100
 
 
 def _read(written: str | WrittenAgent) -> AgentSpec:

@@ -9,7 +9,8 @@ IniType = Literal["linelist", "string", "int", "float", "bool"]
 Merge = Literal["replace", "merge", "add"]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+# Every pytest run makes these classes: what else a dataclass can have would cost it another millisecond.
+@dataclasses.dataclass(eq=False, repr=False, match_args=False)
 class Kind:
     """A kind of value: its form on a command line and in layers. The types are in `types`, by name."""
 
@@ -47,7 +48,7 @@ _INI_EXPECTED: dict[IniType, str] = {
 }
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(eq=False, repr=False, match_args=False)
 class Setting:
     """A setting of jobs, with all its names.
 
@@ -98,8 +99,8 @@ class Setting:
 
     def __post_init__(self) -> None:
         """Fill in derived names."""
-        object.__setattr__(self, "option", self.option or f"bench_{self.name}")
-        object.__setattr__(self, "key", self.key or self.name)
+        self.option = self.option or f"bench_{self.name}"
+        self.key = self.key or self.name
 
     @property
     def flag(self) -> str:

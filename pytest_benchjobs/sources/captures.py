@@ -10,6 +10,7 @@ ISO 8601. Whether a run succeeded is unknown if the file does not say.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import json
@@ -20,10 +21,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StrictStr, model_validator
+from pydantic import Field, StrictStr, model_validator
 
+from ..model.base import Model
 from ..model.errors import InputError
-from .documents import read_text
+from .documents import parse_document, read_text
+from .plain import Place, dotted
 
 FILE_LIMIT = 64 << 20
 """The most bytes of a file."""
@@ -65,10 +68,8 @@ class Capture:
         return dict(sorted(Counter(event.kind for event in self.events).items()))
 
 
-class Check(BaseModel):
+class Check(Model):
     """A bound for what happened in a run: for the number of some events, or for their seconds."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     kind: StrictStr | None = None
     """Kind of the events; None: any."""
@@ -136,30 +137,45 @@ def read_capture(path: Path) -> Capture:
             column=error.colno,
         ) from None
     except _NotPlain as error:
-        raise InputError(str(error), path=path, line=_line_of_constant(text, error)) from None
+        raise InputError(str(error), path=path, line=_line_of(path, text, error)) from None
     except RecursionError:
         raise InputError("is nested too deeply", path=path) from None
     except ValueError as error:
         raise InputError(f"is not JSON: {str(error)[:200]}", path=path) from None
     try:
         return _capture(data)
-    except ValueError as error:
-        raise InputError(f"{error}; a captured run is expected: events, and an outcome", path=path) from None
+    except _Misshapen as error:
+        why = f"{error}; a captured run is expected: events, and an outcome"
+        raise InputError(why, path=path, line=_line(path, text, error.place)) from None
+
+
+class _Misshapen(ValueError):
+    def __init__(self, place: Place, message: str) -> None:
+        super().__init__(f"{dotted(place)}: {message}" if place else message)
+        self.place = place
+
+
+def _line(path: Path, text: str, place: Place) -> int | None:
+    """Return the line of a value, or of what it should be in; the file is parsed once more for that."""
+    try:
+        return parse_document(path, text, keys="").line(place) or 1
+    except InputError:
+        return None
 
 
 def _capture(data: Any) -> Capture:
     if not isinstance(data, dict):
-        raise ValueError("is no object")
+        raise _Misshapen((), "is no object")
     events = data.get("events")
     if not isinstance(events, list):
-        raise ValueError("events: a list is expected")
+        raise _Misshapen(("events",), "a list is expected")
     if len(events) > EVENT_LIMIT:
-        raise ValueError(f"events: there are {len(events)}, more than {EVENT_LIMIT}")
+        raise _Misshapen(("events",), f"there are {len(events)}, more than {EVENT_LIMIT}")
     if _is_deep(data):
-        raise ValueError(f"is nested more than {_DEPTH} levels deep")
-    found = tuple(_event(f"events[{number}]", event) for number, event in enumerate(events))
+        raise _Misshapen((), f"is nested more than {_DEPTH} levels deep")
+    found = tuple(_event(("events", number), event) for number, event in enumerate(events))
     times = [event.at_ms for event in found if event.at_ms is not None]
-    duration = _milliseconds("duration_ms", data.get("duration_ms"))
+    duration = _milliseconds(("duration_ms",), data.get("duration_ms"))
     if duration is None and times and len(times) == len(found):
         duration = max(times) - min(times)
     problem = data.get("problem")
@@ -171,16 +187,18 @@ def _capture(data: Any) -> Capture:
     )
 
 
-def _event(place: str, event: Any) -> CapturedEvent:
+def _event(place: Place, event: Any) -> CapturedEvent:
     if not isinstance(event, dict):
-        raise ValueError(f"{place}: an object is expected")
+        raise _Misshapen(place, "an object is expected")
     kind = event.get("kind")
     if not isinstance(kind, str) or _KIND.fullmatch(kind) is None:
-        raise ValueError(f"{place}.kind: llm, tool, decision or another word is expected, not {_shown(kind)}")
+        raise _Misshapen(
+            (*place, "kind"), f"llm, tool, decision or another word is expected, not {_shown(kind)}"
+        )
     return CapturedEvent(
         kind=kind,
-        at_ms=_time(f"{place}.ts", event.get("ts")),
-        duration_ms=_milliseconds(f"{place}.duration_ms", event.get("duration_ms")),
+        at_ms=_time((*place, "ts"), event.get("ts")),
+        duration_ms=_milliseconds((*place, "duration_ms"), event.get("duration_ms")),
         data=event,
     )
 
@@ -191,34 +209,34 @@ def _success(outcome: Any) -> bool | None:
     success = outcome.get("success") if isinstance(outcome, dict) else outcome
     if isinstance(outcome, dict) and (success is None or isinstance(success, bool)):
         return success
-    raise ValueError(f"outcome.success: true or false is expected, not {_shown(success)}")
+    raise _Misshapen(("outcome", "success"), f"true or false is expected, not {_shown(success)}")
 
 
-def _time(place: str, value: Any) -> float | None:
+def _time(place: Place, value: Any) -> float | None:
     if isinstance(value, str):
         try:
             at = datetime.datetime.fromisoformat(value)
         except ValueError:
-            raise ValueError(
-                f"{place}: a time in ISO 8601 or a number of milliseconds is expected, not {_shown(value)}"
+            raise _Misshapen(
+                place, f"a time in ISO 8601 or a number of milliseconds is expected, not {_shown(value)}"
             ) from None
         return (at if at.tzinfo is not None else at.replace(tzinfo=datetime.UTC)).timestamp() * 1000
     return _number(place, value)
 
 
-def _milliseconds(place: str, value: Any) -> float | None:
+def _milliseconds(place: Place, value: Any) -> float | None:
     number = _number(place, value)
     if number is not None and number < 0:
-        raise ValueError(f"{place}: it is below 0: {_shown(value)}")
+        raise _Misshapen(place, f"it is below 0: {_shown(value)}")
     return number
 
 
-def _number(place: str, value: Any) -> float | None:
+def _number(place: Place, value: Any) -> float | None:
     if value is None:
         return None
     if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e18:
         return float(value)
-    raise ValueError(f"{place}: a number is expected, not {_shown(value)}")
+    raise _Misshapen(place, f"a number is expected, not {_shown(value)}")
 
 
 def _shown(value: Any) -> str:
@@ -245,8 +263,13 @@ def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _line_of_constant(text: str, error: _NotPlain) -> int | None:
+def _line_of(path: Path, text: str, error: _NotPlain) -> int | None:
     if error.constant is None:
+        with contextlib.suppress(InputError):  # JSON is YAML, whose reader tells where a key is given again
+            return next(
+                (twice.line for twice in parse_document(path.with_suffix(".yaml"), text, keys="").errors),
+                None,
+            )
         return None
     found = next((match for match in _STRING_OR_CONSTANT.finditer(text) if match[1] == error.constant), None)
     return None if found is None else text.count("\n", 0, found.start()) + 1
@@ -288,10 +311,8 @@ def _texts(data: Any) -> Iterator[str]:
             yield from _texts(item)
 
 
-class Checks(BaseModel):
+class Checks(Model):
     """Parameters of a scorer of captured runs: one of the two."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     outcome: Literal[True] | None = None
     """1 for a run that succeeded by its own record, 0 for one that did not."""

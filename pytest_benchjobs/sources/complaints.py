@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationErro
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from ..model.base import Model
 from ..model.errors import InputError, InputErrors
 from .documents import Document
 from .plain import Place, dotted
@@ -27,15 +28,10 @@ MAX_SHOWN = 50
 MISSING = "is required but missing"
 
 
-class Written(BaseModel):
+class Written(Model):
     """Base of models for files that people write: wrong types are mistakes, unknown keys only oddities."""
 
-    model_config = ConfigDict(
-        frozen=True,
-        extra="ignore",
-        allow_inf_nan=False,
-        json_schema_extra={"additionalProperties": False},
-    )
+    model_config = ConfigDict(extra="ignore", json_schema_extra={"additionalProperties": False})
 
     # Not by `use_attribute_docstrings`, which parses the source of every model on import: each start would take longer
     # for what only a schema needs.

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from ..model.scenario import MAIN, Compose, Environment, HealthCheck, ServiceImage
+from ..system.keeping import version
 from ..system.paths import exists
 from .complaints import Complaints
-from .compose_rules import UNKNOWN_HERE, bind_source, faults, file_of, listed
+from .compose_rules import UNKNOWN_HERE, faults, paths_of
 from .documents import Document, read_document
 
 COMPOSE_FILE = "docker-compose.yaml"
@@ -37,14 +38,9 @@ def variables(directory: Path, environment: Environment | None = None) -> dict[s
         "CPUS": f"{cpus or 0:g}",
         "MEMORY": str(memory or 0),
         **{
-            f"{whose}_{what}_PATH": f"{place}/{name}"
+            f"{whose}_{what}_PATH": f"{place}/{what.partition('_')[0].lower()}"
             for whose, place in (("HOST", UNKNOWN_HERE), ("ENV", "/logs"))
-            for what, name in (
-                ("AGENT_LOGS", "agent"),
-                ("VERIFIER_LOGS", "verifier"),
-                ("ARTIFACTS", "artifacts"),
-                ("ARTIFACTS_LOGS", "artifacts"),
-            )
+            for what in ("AGENT_LOGS", "VERIFIER_LOGS", "ARTIFACTS", "ARTIFACTS_LOGS")
         },
     }
 
@@ -52,8 +48,7 @@ def variables(directory: Path, environment: Environment | None = None) -> dict[s
 class ComposeFile:
     """A file that was read, and found to ask for nothing that services of a trial do not get.
 
-    Raises:
-        InputErrors: it does, or cannot be read; each mistake with its line.
+    If it does, or cannot be read, that is `InputErrors`, each with its line.
     """
 
     def __init__(self, path: Path) -> None:
@@ -105,25 +100,25 @@ class ComposeFile:
             return None
         directory = self.path.parent / context
         args = build.get("args") or {}
-        written = (
-            args
-            if isinstance(args, dict)
-            else dict(str(one).split("=", 1) for one in args if "=" in str(one))
-        )
-        filled = {name: self._text(str(value)) for name, value in written.items() if value is not None}
-        if None in filled.values():
-            return None
+        if not isinstance(args, dict):
+            args = dict(str(one).split("=", 1) for one in args if "=" in str(one))
+        build_args: dict[str, str] = {}
+        for name, value in args.items():
+            if value is not None:
+                if (text := self._text(str(value))) is None:
+                    return None
+                build_args[name] = text
         return ServiceImage(
-            dockerfile=directory / (dockerfile or "Dockerfile"),
-            context=directory,
-            build_args={name: value for name, value in filled.items() if value is not None},
+            dockerfile=directory / (dockerfile or "Dockerfile"), context=directory, build_args=build_args
         )
 
     def _health(self) -> HealthCheck | None:
         """Return the health check of `main`, which nothing else runs."""
         check = self._services.get(MAIN, {}).get("healthcheck")
-        test = check.get("test") if isinstance(check, dict) else None
-        if not isinstance(check, dict) or not test or check.get("disable") or test in ("NONE", ["NONE"]):
+        if not isinstance(check, dict):
+            return None
+        test = check.get("test")
+        if not test or check.get("disable") or test in ("NONE", ["NONE"]):
             return None
         if isinstance(test, list):
             first, *words = (str(word) for word in test)
@@ -141,59 +136,39 @@ class ComposeFile:
         """Return a text with its variables filled in; None: it is none, or has a variable that only a trial has."""
         if not isinstance(value, str):
             return None
-        unknown = False
 
         def fill(found: re.Match[str]) -> str:
-            nonlocal unknown
-            if found["escaped"]:
-                return "$"
-            name = found["plain"] or found["braced"]
-            filled = self._known.get(name)
-            unknown |= filled is None
-            return filled or ""
+            return "$" if found["escaped"] else self._known[found["plain"] or found["braced"]]
 
-        filled = _VARIABLE.sub(fill, value)
-        return None if unknown else filled
+        try:
+            return _VARIABLE.sub(fill, value)
+        except KeyError:
+            return None
 
 
 def read_compose(path: Path) -> ComposeFile:
-    """Read a file, unless it is as it was.
-
-    Raises:
-        InputErrors: it asks for what services do not get, or cannot be read; each mistake with its line.
-    """
+    """Return a file, which is read again when it has changed; for its `InputErrors` see `ComposeFile`."""
     try:
         about = path.stat()
     except OSError:
         return ComposeFile(path)
-    return _read(path, about.st_mtime_ns, about.st_size)
+    return _read(path, version(about))
 
 
 @functools.lru_cache(maxsize=32)
-def _read(path: Path, _changed: int, _size: int) -> ComposeFile:
+def _read(path: Path, _version: tuple[int, ...]) -> ComposeFile:
     return ComposeFile(path)
 
 
 def read_paths(file: Path) -> Iterator[Path]:
     """Yield the file itself, and what of its directory its services are given beside their images.
 
-    Raises:
-        InputError: it cannot be read.
+    One that cannot be read is an `InputError`.
     """
     yield file
     data = read_document(file, keys="compose.md").data
-    services = data.get("services")
-    written: list[str | None] = []
-    for service in services.values() if isinstance(services, dict) else ():
-        if isinstance(service, dict):
-            written += (bind_source(volume) for volume in listed(service.get("volumes")))
-            written += (file_of(entry) for entry in listed(service.get("env_file")))
-    for table in ("configs", "secrets"):
-        found = data.get(table)
-        for one in found.values() if isinstance(found, dict) else ():
-            written.append(one.get("file") if isinstance(one, dict) else None)
-    for path in dict.fromkeys(written):
-        if path is not None and exists(there := file.parent / path):
+    for path in dict.fromkeys(path for _, path in paths_of(data)):
+        if exists(there := file.parent / path):
             yield there
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os.path
 import posixpath
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,28 +21,23 @@ Fault = tuple[Place, str]
 UNKNOWN_HERE = "/benchjobs-has-no-such-directory"
 """Beginning of values of variables for directories of this machine, which other tools mount and a trial does not."""
 
-_EVERYWHERE = frozenset(
-    {
-        "build", "command", "configs", "cpus", "depends_on", "deploy", "entrypoint", "env_file", "environment",
-        "extends", "extra_hosts", "healthcheck", "hostname", "image", "ipc", "mem_limit", "network_mode", "networks",
-        "pids_limit", "pid", "privileged", "scale", "secrets", "security_opt", "shm_size", "tmpfs", "user", "uts",
-        "userns_mode", "volumes", "working_dir",
-    }
-)  # fmt: skip
-_WITHOUT_EFFECT = frozenset(
-    {
-        "annotations", "attach", "cap_drop", "container_name", "develop", "expose", "init", "labels", "logging",
-        "platform", "ports", "profiles", "pull_policy", "restart", "stdin_open", "stop_grace_period", "stop_signal",
-        "tty", "ulimits",
-    }
-)  # fmt: skip
+_EVERYWHERE = frozenset({
+    "build", "command", "configs", "cpus", "depends_on", "deploy", "entrypoint", "env_file", "environment", "extends",
+    "extra_hosts", "healthcheck", "hostname", "image", "ipc", "mem_limit", "network_mode", "networks", "pids_limit",
+    "pid", "privileged", "scale", "secrets", "security_opt", "shm_size", "tmpfs", "user", "uts", "userns_mode",
+    "volumes", "working_dir",
+})  # fmt: skip
+_WITHOUT_EFFECT = frozenset({
+    "annotations", "attach", "cap_drop", "container_name", "develop", "expose", "init", "labels", "logging",
+    "platform", "ports", "profiles", "pull_policy", "restart", "stdin_open", "stop_grace_period", "stop_signal",
+    "tty", "ulimits",
+})  # fmt: skip
 """Allowed for `main`, whose container has its own way with them."""
-_BESIDE_MAIN = frozenset(
-    {
-        "cap_add", "cpu_shares", "cpuset", "dns", "dns_opt", "dns_search", "domainname", "group_add", "links",
-        "mem_reservation", "mem_swappiness", "memswap_limit", "oom_score_adj", "read_only", "sysctls",
-    }
-)  # fmt: skip
+_BESIDE_MAIN = frozenset({
+    "cap_add", "cpu_shares", "cpuset", "dns", "dns_opt", "dns_search", "domainname", "group_add", "links",
+    "mem_reservation", "mem_swappiness", "memswap_limit", "oom_score_adj", "read_only", "sysctls",
+})  # fmt: skip
+_ADDRESSES = "addresses are given by the engine, because trials run side by side"
 _REASONS = {
     "blkio_config": "devices of this machine cannot be named",
     "cgroup": "a container has its own control group",
@@ -51,39 +47,43 @@ _REASONS = {
     "devices": "devices of this machine are not for containers",
     "external_links": "containers that are not part of the trial are not for it",
     "gpus": "GPUs are not for services",
-    "mac_address": "addresses are given by the engine, because trials run side by side",
+    "mac_address": _ADDRESSES,
     "runtime": "the engine's own runtime is used",
     "storage_opt": "set `storage` of the environment instead",
     "use_api_socket": "the engine's socket is not for containers",
     "volumes_from": "name the volume in both services instead",
 }
-_CAPABILITIES = frozenset(
-    {
-        "AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "IPC_LOCK", "KILL", "NET_ADMIN", "NET_BIND_SERVICE",
-        "NET_RAW", "SETFCAP", "SETGID", "SETUID", "SYS_CHROOT", "SYS_NICE", "SYS_PTRACE",
-    }
-)  # fmt: skip
+_CAPABILITIES = (
+    "AUDIT_WRITE|CHOWN|DAC_OVERRIDE|FOWNER|FSETID|IPC_LOCK|KILL|NET_ADMIN|NET_BIND_SERVICE|NET_RAW|SETFCAP|SETGID|"
+    "SETUID|SYS_CHROOT|SYS_NICE|SYS_PTRACE"
+)
 """What a service beside `main` may have: nothing that reaches beyond its own container."""
-_BUILD = frozenset(
-    {"args", "cache_from", "cache_to", "context", "dockerfile", "labels", "network", "no_cache", "platforms",
-     "provenance", "pull", "sbom", "shm_size", "tags"}
-)  # fmt: skip
-_OWN = {
-    "network_mode": ("none",),
-    "pid": (),
-    "ipc": ("none", "private", "shareable"),
-    "uts": (),
-    "userns_mode": (),
+_BUILD = frozenset({
+    "args", "cache_from", "cache_to", "context", "dockerfile", "labels", "network", "no_cache", "platforms",
+    "provenance", "pull", "sbom", "shm_size", "tags",
+})  # fmt: skip
+_OWN = ": a container of a trial shares nothing with others"
+_VALUES = {
+    "network_mode": (r"none|.*\$.*", _OWN),
+    "ipc": (r"none|private|shareable|.*\$.*", _OWN),
+    **dict.fromkeys(("pid", "uts", "userns_mode"), (r".*\$.*", _OWN)),
+    "cap_add": (rf"(?ai:(CAP_)?({_CAPABILITIES}))", ": it reaches beyond the container"),
+    "security_opt": ("no-new-privileges.*", ""),
 }
+"""Key of services -> values that it may have, and why no others. A variable is judged when it is filled in."""
+_NOT_SHARED = {
+    "external": ": what is not part of the trial is not for it",
+    "driver_opts": ": it could name anything of this machine",
+    "environment": "; give the service a variable in its `environment`",
+}
+"""Keys of what services share, and why they are not supported."""
 _SOCKET = "docker.sock"
 
 
 def faults(data: Mapping[str, Any], directory: Path) -> Iterator[Fault]:
-    """Yield what is refused in a file whose directory this is.
+    """Yield what is refused in a file, as it is written or as Docker Compose normalised it.
 
-    Args:
-        data: The file, as it is written or as Docker Compose normalised it.
-        directory: Nothing outside of it is for services.
+    Nothing outside of `directory`, in which the file is, is for services.
     """
     if "include" in data:
         yield ("include",), "is not supported; write all services into this file"
@@ -93,24 +93,37 @@ def faults(data: Mapping[str, Any], directory: Path) -> Iterator[Fault]:
         return
     for name, service in services.items():
         if isinstance(service, dict):
-            yield from _service(name, service, directory)
+            yield from _keys(("services", name), service)
+            yield from _service(("services", name), service, directory)
         else:
             yield ("services", name), "a table of keys is expected"
     for table in ("networks", "volumes", "configs", "secrets"):
-        found = data.get(table)
-        for name, one in found.items() if isinstance(found, dict) else ():
-            if isinstance(one, dict):
-                yield from _shared(table, name, one, directory)
+        for name, one in _tables(data, table):
+            yield from _shared((table, name), one)
+    for place, path in paths_of(data):
+        if (why := outside(path, directory, known=place[2:3] == ("env_file",))) is not None:
+            yield place, why
 
 
-def bind_source(volume: object) -> str | None:
-    """Return the path on this machine that an entry of `volumes` mounts; None: none, or it is not known yet."""
-    if isinstance(volume, str):
-        source, colon, _ = volume.partition(":")
-        return source if colon and source.startswith((".", "/", "~")) else None
-    if isinstance(volume, dict) and volume.get("type") == "bind":
-        return str(volume.get("source") or "")
-    return None
+def paths_of(data: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
+    """Yield the paths of this machine that a file names, but for the contexts of images. Some have variables."""
+    for name, service in _tables(data, "services"):
+        for index, volume in enumerate(listed(service.get("volumes"))):
+            if isinstance(volume, str):
+                source, colon, _ = volume.partition(":")
+                if colon and source.startswith((".", "/", "~")):
+                    yield ("services", name, "volumes", index), source
+            elif isinstance(volume, dict) and volume.get("type") == "bind":
+                yield ("services", name, "volumes", index), str(volume.get("source") or ".")
+        entries = listed(service.get("env_file"))
+        for index, entry in enumerate(entries):
+            path = entry.get("path") if isinstance(entry, dict) else entry
+            if isinstance(path, str):
+                yield ("services", name, "env_file", *((index,) if len(entries) > 1 else ())), path
+    for table in ("configs", "secrets"):
+        for name, one in _tables(data, table):
+            if isinstance(path := one.get("file"), str):
+                yield (table, name, "file"), path
 
 
 def listed(value: object) -> Sequence[Any]:
@@ -118,128 +131,90 @@ def listed(value: object) -> Sequence[Any]:
     return value if isinstance(value, list) else () if value is None else (value,)
 
 
-def file_of(entry: object) -> str | None:
-    """Return the path in an entry of `env_file`, which is a text or a table."""
-    return entry if isinstance(entry, str) else str(entry.get("path")) if isinstance(entry, dict) else None
+def _tables(data: Mapping[str, Any], key: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield names and values of a table of tables, as far as it is one."""
+    found = data.get(key)
+    for name, one in found.items() if isinstance(found, dict) else ():
+        if isinstance(one, dict):
+            yield name, one
 
 
-def _service(name: str, service: Mapping[str, Any], directory: Path) -> Iterator[Fault]:
-    place: Place = ("services", name)
-    is_main = name == MAIN
-    allowed = _EVERYWHERE | _WITHOUT_EFFECT | (frozenset() if is_main else _BESIDE_MAIN)
+def _below(data: object, *keys: str) -> Any:
+    """Return a value in tables that are in tables; None: there is none."""
+    for key in keys:
+        data = data.get(key) if isinstance(data, dict) else None
+    return data
+
+
+def _keys(place: Place, service: Mapping[str, Any]) -> Iterator[Fault]:
+    allowed = _EVERYWHERE | _WITHOUT_EFFECT | (frozenset() if place[1] == MAIN else _BESIDE_MAIN)
     for key, value in service.items():
-        if key.startswith("x-") or value is None or value is False or value in ({}, []):
+        if key in allowed or key.startswith("x-") or value is None or value is False or value in ({}, []):
             continue
-        if key not in allowed:
-            known = key in _BESIDE_MAIN
-            reason = "the container of the trial keeps its own" if known else _REASONS.get(key)
-            yield (*place, key), "is not supported" + ("" if reason is None else f": {reason}")
+        reason = "the container of the trial keeps its own" if key in _BESIDE_MAIN else _REASONS.get(key)
+        yield (*place, key), "is not supported" + ("" if reason is None else f": {reason}")
+
+
+def _service(place: Place, service: Mapping[str, Any], directory: Path) -> Iterator[Fault]:
     if service.get("privileged"):
         yield (*place, "privileged"), "is not supported: it would give the service this machine"
-    for key, fine in _OWN.items():
-        value = service.get(key)
-        if isinstance(value, str) and value and "$" not in value and value not in fine:
-            yield (
-                (*place, key),
-                f"{value!r} is not supported: a container of a trial shares nothing with others",
-            )
-    for index, capability in enumerate(listed(service.get("cap_add"))):
-        if str(capability).upper().removeprefix("CAP_") not in _CAPABILITIES:
-            yield (
-                (*place, "cap_add", index),
-                f"{capability!r} is not supported: it reaches beyond the container",
-            )
-    for index, option in enumerate(listed(service.get("security_opt"))):
-        if not str(option).startswith("no-new-privileges"):
-            yield (*place, "security_opt", index), f"{option!r} is not supported"
-    yield from _files(place, service, directory)
-    yield from _others(place, service)
-    build = service.get("build")
-    if isinstance(build, dict):
-        yield from _build((*place, "build"), build)
-
-
-def _files(place: Place, service: Mapping[str, Any], directory: Path) -> Iterator[Fault]:
+    for key, (fine, why) in _VALUES.items():
+        for index, value in enumerate(listed(service.get(key))):
+            if value and not re.fullmatch(fine, str(value)):
+                at = (index,) if isinstance(service[key], list) else ()
+                yield (*place, key, *at), f"{value!r} is not supported{why}"
     for index, volume in enumerate(listed(service.get("volumes"))):
-        at = (*place, "volumes", index)
         kind = volume.get("type", "volume") if isinstance(volume, dict) else "volume"
         if kind not in ("volume", "bind", "tmpfs"):
-            yield at, f"the type {kind!r} is not supported; volume, bind and tmpfs are"
-        source = bind_source(volume)
-        if source is not None and (why := outside(source, directory)) is not None:
-            yield at, why
-    entries = listed(service.get("env_file"))
-    for index, entry in enumerate(entries):
-        path = file_of(entry)
-        if path is not None and (why := outside(path, directory, known=True)) is not None:
-            yield (*place, "env_file", index) if len(entries) > 1 else (*place, "env_file"), why
-    build = service.get("build")
+            why = f"the type {kind!r} is not supported; volume, bind and tmpfs are"
+            yield (*place, "volumes", index), why
+    for name, one in _tables(service, "networks"):
+        for key in one:
+            if key not in ("aliases", "priority", "gw_priority"):
+                yield (*place, "networks", name, key), f"is not supported: {_ADDRESSES}"
+    hosts = service.get("extra_hosts")
+    if any(
+        "host-gateway" in str(one) for one in (hosts.values() if isinstance(hosts, dict) else listed(hosts))
+    ):
+        yield (*place, "extra_hosts"), "'host-gateway' is not supported: trials do not reach this machine"
+    if _below(service, "extends", "file"):
+        yield (*place, "extends", "file"), "is not supported; write all services into this file"
+    for number in (("deploy", "replicas"), ("scale",)):
+        if _below(service, *number) not in (None, 1):
+            yield (*place, number[0]), "more than one container is not supported"
+    devices = ("deploy", "resources", "reservations", "devices")
+    if _below(service, *devices):
+        yield (*place, *devices), "is not supported: GPUs are not for services"
+    yield from _build((*place, "build"), service.get("build"), directory)
+
+
+def _build(place: Place, build: object, directory: Path) -> Iterator[Fault]:
     context = build.get("context", ".") if isinstance(build, dict) else build
     if isinstance(context, str):
         if "://" in context or context.startswith("git@"):
-            yield (
-                (*place, "build"),
-                f"{context!r} is not supported; the context is a directory beside this file",
-            )
+            yield place, f"{context!r} is not supported; the context is a directory beside this file"
         elif (why := outside(context, directory)) is not None:
-            yield (*place, "build"), why
-    extended = service.get("extends")
-    if isinstance(extended, dict) and extended.get("file"):
-        yield (*place, "extends", "file"), "is not supported; write all services into this file"
-
-
-def _others(place: Place, service: Mapping[str, Any]) -> Iterator[Fault]:
-    networks = service.get("networks")
-    for name, one in networks.items() if isinstance(networks, dict) else ():
-        for key in one if isinstance(one, dict) else ():
-            if key not in ("aliases", "priority", "gw_priority"):
-                why = "is not supported: addresses are given by the engine, because trials run side by side"
-                yield (*place, "networks", name, key), why
-    hosts = service.get("extra_hosts")
-    found = hosts.values() if isinstance(hosts, dict) else listed(hosts)
-    if any("host-gateway" in str(host) for host in found):
-        yield (*place, "extra_hosts"), "'host-gateway' is not supported: trials do not reach this machine"
-    deploy = service.get("deploy")
-    deploy = deploy if isinstance(deploy, dict) else {}
-    if service.get("scale") not in (None, 1) or deploy.get("replicas") not in (None, 1):
-        yield (
-            (*place, "deploy" if "replicas" in deploy else "scale"),
-            "more than one container is not supported",
-        )
-    resources = deploy.get("resources")
-    reserved = resources.get("reservations") if isinstance(resources, dict) else None
-    if isinstance(reserved, dict) and reserved.get("devices"):
-        yield (
-            (*place, "deploy", "resources", "reservations", "devices"),
-            "is not supported: GPUs are not for services",
-        )
-
-
-def _build(place: Place, build: Mapping[str, Any]) -> Iterator[Fault]:
+            yield place, why
+    if not isinstance(build, dict):
+        return
+    if not isinstance(build.get("args", {}), dict | list | None):
+        yield (*place, "args"), "a table of names and values, or a list of NAME=VALUE, is expected"
     for key, value in build.items():
         if key not in _BUILD and not key.startswith("x-") and value not in (None, False, [], {}):
             yield (*place, key), "is not supported; a Dockerfile, its context and args are"
 
 
-def _shared(table: str, name: str, one: Mapping[str, Any], directory: Path) -> Iterator[Fault]:
-    place: Place = (table, name)
-    if one.get("external"):
-        yield (*place, "external"), "is not supported: what is not part of the trial is not for it"
-    if one.get("driver") not in (None, "default", "bridge" if table == "networks" else "local"):
+def _shared(place: Place, one: Mapping[str, Any]) -> Iterator[Fault]:
+    for key, why in _NOT_SHARED.items():
+        if one.get(key):
+            yield (*place, key), f"is not supported{why}"
+    if one.get("driver") not in (None, "default", "bridge" if place[0] == "networks" else "local"):
         yield (*place, "driver"), f"{one['driver']!r} is not supported"
-    if one.get("driver_opts"):
-        yield (*place, "driver_opts"), "is not supported: it could name anything of this machine"
     ipam = one.get("ipam")
     if isinstance(ipam, dict) and any(ipam.values()):
-        why = (
-            "is not supported: addresses are given by the engine, because trials run side by side. Use names"
-        )
-        yield (*place, "ipam"), why
-    if one.get("environment"):
-        yield (*place, "environment"), "is not supported; give the service a variable in its `environment`"
-    path = one.get("file") if table in ("configs", "secrets") else None
-    if isinstance(path, str) and (refused := outside(path, directory)) is not None:
-        yield (*place, "file"), refused
+        yield (*place, "ipam"), f"is not supported: {_ADDRESSES}. Use names"
+    if not isinstance(one.get("file"), str | None):
+        yield (*place, "file"), "a path is expected"
 
 
 def outside(path: str, directory: Path, *, known: bool = False) -> str | None:

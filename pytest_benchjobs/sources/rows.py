@@ -21,13 +21,13 @@ from pydantic import ValidationError
 
 from ..model.errors import InputError
 from ..model.scenario import Scenario
-from ..system.keeping import replace_file
+from ..system.keeping import replace_file, version
 from .complaints import did_you_mean, first_mistake
 from .protocol import ScenarioRef, SourceWarning
 
 Row = Mapping[str, Any]
 _Made = TypeVar("_Made")
-_INDEX = 2
+_INDEX = 3
 """Version of the index. An index of another version is rebuilt."""
 _INDEX_SUFFIX = ".index.json"
 
@@ -133,7 +133,7 @@ class RowSource(abc.ABC):
         with self._reading():
             state = self.path.stat()
         code = hashlib.sha256(inspect.getsource(type(self)).encode()).hexdigest()[:16]
-        return [_INDEX, state.st_size, state.st_mtime_ns, code]
+        return [_INDEX, *version(state), code]
 
     def _kept_index(self) -> list[Any] | None:
         try:

@@ -19,7 +19,10 @@ from .rows import PairRow
 
 _VERSION = "2"
 """Changes with anything that changes the digest of the same results."""
-_COLUMNS = {"1": PairRow._fields[: PairRow._fields.index("graded_in")], _VERSION: PairRow._fields}
+_COLUMNS = {
+    version: PairRow._fields[: PairRow._fields.index(end)]
+    for version, end in (("1", "graded_in"), (_VERSION, "node_id"))
+}
 """Columns of each version that is checked."""
 _NUMBERS = frozenset(
     ("attempt", "score", "seconds", "cost_usd", "input_tokens", "output_tokens", "threshold")

@@ -221,6 +221,7 @@ class PairRow(NamedTuple):
     """What its scorers measured, as `metrics_of` reads it."""
     graded_in: str | None = None
     """A value of `GradeIn`, or `not_needed`; None: unknown."""
+    node_id: str | None = None
 
 
 class ScenarioRow(NamedTuple):

@@ -9,6 +9,7 @@ import re
 from pathlib import PurePath
 from typing import Any
 
+from ..model.escape import squeezed
 from ..system.cutting import beginning_of, end_of
 
 # Whole terminal sequences first (CSI; OSC, DCS, SOS, PM, APC with their payload; two-character ones), so that no
@@ -53,7 +54,7 @@ def one_line(text: str, limit: int | None = None) -> str:
     """Clean a text, and put it on a single line."""
     if not (text.isascii() and text.isprintable() and "  " not in text and text == text.strip()):
         text = _BLANKS.sub(" ", clean(text)).strip()
-    return text if limit is None else _squeeze(text, limit)
+    return text if limit is None else squeezed(text, limit, beginning_of, end_of)
 
 
 def harmless(text: str) -> str:
@@ -72,18 +73,9 @@ def cut(text: str, limit: int) -> str:
         return text
     room = limit - len(f"\n[... {len(text)} characters left out ...]\n")
     if room < 2:
-        return _squeeze(text, limit)
+        return squeezed(text, limit, beginning_of, end_of)
     head, tail = beginning_of(text, room - room // 2), end_of(text, room // 2)
     return f"{head}\n[... {len(text) - len(head) - len(tail)} characters left out ...]\n{tail}"
-
-
-def _squeeze(text: str, limit: int) -> str:
-    if len(text) <= limit:
-        return text
-    if limit < 5:
-        return beginning_of(text, max(limit, 0))
-    head = (limit - 3 + 1) // 2
-    return f"{beginning_of(text, head)}...{end_of(text, limit - 3 - head)}"
 
 
 def plain(value: Any, limit: int = 10_000) -> Any:

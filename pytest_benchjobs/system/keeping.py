@@ -21,6 +21,15 @@ _SOON, _LOOK = 0.005, 0.2
 """Seconds after which a lock is looked at once more: at first, and later."""
 
 
+def version(about: os.stat_result) -> tuple[int, int, int, int]:
+    """Return what is another for a file that was changed or replaced.
+
+    Size and time are not enough: files of a tarball, of `git archive` or of a fixed build all have one time, and an
+    edit may keep the size. Nobody sets the time of the last change of an inode.
+    """
+    return about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
+
+
 def digest(path: Path, kind: str = "sha256") -> str:
     """Hexadecimal digest of a file.
 

@@ -38,6 +38,11 @@ def is_directory(path: Path | str) -> bool:
     return mode is not None and stat.S_ISDIR(mode)
 
 
+def with_home(text: str) -> Path:
+    """Return the path of a text in which `~` is a home; that of nobody's home as it is, which is not there."""
+    return Path(os.path.expanduser(text))  # noqa: PTH111  `Path.expanduser` raises for an unknown user
+
+
 def _mode(path: Path | str) -> int | None:
     # Not by `Path.exists` and the like: for a name that is too long some versions of Python raise.
     try:

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _LOCK = ".lock"
+_LONGEST = 90
+"""Bytes of a directory with unix sockets, whose paths have 104 at most on macOS, 108 on Linux."""
 _YOUNG_SECONDS = 600.0
 """A directory without the file may have been made just now."""
 
@@ -25,10 +27,18 @@ def temporary_path(name: str) -> Path:
     return Path(tempfile.gettempdir()) / f"{_prefix()}{name}"
 
 
+def directory_for_sockets(prefix: str) -> Path:
+    """Make a directory that nobody else may enter, whose path is short enough for those of unix sockets."""
+    if len(os.fsencode(f"{tempfile.gettempdir()}/{prefix}12345678")) <= _LONGEST:
+        return Path(tempfile.mkdtemp(prefix=prefix))
+    return Path(tempfile.mkdtemp(prefix=prefix, dir="/tmp"))
+
+
 @contextlib.contextmanager
-def temporary_directory(kind: str) -> Iterator[Path]:
+def temporary_directory(kind: str, *, for_sockets: bool = False) -> Iterator[Path]:
     """Make a directory, and remove it at the end."""
-    directory = Path(tempfile.mkdtemp(prefix=f"{_prefix()}{kind}-"))
+    prefix = f"{_prefix()}{kind}-"
+    directory = directory_for_sockets(prefix) if for_sockets else Path(tempfile.mkdtemp(prefix=prefix))
     descriptor = hold(directory)
     try:
         yield directory

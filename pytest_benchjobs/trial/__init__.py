@@ -2,7 +2,7 @@
 
 `run.py` makes the tries, a new one after an infrastructure error, and commits the one result. `context.py` holds what
 the steps of a try share, `phases.py` the names, times and error classes of phases, `limits.py` their timeouts, and
-`draft.py` assembles results. `task_steps.py` has trials whose task has several steps. Beside the steps: `connection.py`
+`draft.py` assembles results. Beside the steps: `connection.py`
 (access to models), `secrets.py` (redaction), `signature.py` (the digest of what decides a result), `cancellation.py`
 (requests to stop), `flight.py` (many trials at once) and `answering.py` (questions, which need no container).
 

@@ -1,14 +1,21 @@
-"""Where `bench-run` of a scorer has programs of the agent run: in the agent's sandbox, or in a second fresh one."""
+"""Where `bench-run` of a scorer has programs of the agent run: in the agent's sandbox, or in a second fresh one.
+
+And variables of an image that a scorer in a fresh place does not have, as they lead into what the agent left.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import posixpath
+import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ..model.errors import EnvironmentFailed
 from ..model.scenario import ScorerSpec
+from ..sandbox.carry.own import PROGRAM_VARIABLES
+from ..sandbox.paths import is_below
 from ..sandbox.protocol import ROOT, Sandbox
 from ..sandbox.runner import Runner, Serves, can_serve, serving
 from ..scoring.bench_run import BenchRun
@@ -16,29 +23,28 @@ from ..scoring.needs import has_bench_run
 from ..scoring.output import Tail
 from ..system.cutting import end_of
 from .context import TrialContext
-from .fresh import Carried, Trees, deliver
-from .untouched import make
-from .variables import withheld
+from .fresh import Carried, Trees
+from .sandboxes import make
 
 _IDS_TIMEOUT = 30.0
+_ADDRESS = re.compile(r"\b(?!file:)[a-z][a-z0-9+.-]*://\S*", re.IGNORECASE)
+_BETWEEN = re.compile(r"[:;,=\s\"']+")
+_OPTION = re.compile(r"^(?:-+[A-Za-z]?|[^\w./]+)")
+_MOST_WORDS = 64
 
 
-class _Runners:
-    """What runs programs in sandboxes, each begun at its first use, and anew where it was cut off."""
+def _runner_in(sandbox: Callable[[], Sandbox], opened: contextlib.ExitStack) -> Callable[[], Runner]:
+    """Return what runs programs in a sandbox: it begins at its first use, and anew where it was cut off."""
+    lock, begun = threading.Lock(), list[Runner]()
 
-    def __init__(self, opened: contextlib.ExitStack) -> None:
-        self._opened = opened
-        self._lock = threading.RLock()  # several calls may be made at a time
-        self._found: dict[Callable[[], Sandbox], Runner] = {}
+    def runner() -> Runner:
+        with lock:  # several calls may be made at a time
+            if not begun or begun[-1].has_ended:
+                begun.append(serving(sandbox()))
+                opened.callback(begun[-1].close)
+            return begun[-1]
 
-    def of(self, sandbox: Callable[[], Sandbox]) -> Runner:
-        """Return what runs programs in a sandbox, which is made once."""
-        with self._lock:
-            found = self._found.get(sandbox)
-            if found is None or found.has_ended:
-                found = self._found[sandbox] = serving(sandbox())
-                self._opened.callback(found.close)
-            return found
+    return runner
 
 
 @contextlib.contextmanager
@@ -49,22 +55,21 @@ def bench_run_for(context: TrialContext, carried: Carried, grader: Sandbox) -> I
         yield None
         return
     with contextlib.ExitStack() as opened:
-        runners = _Runners(opened)
 
         @functools.cache
         def another() -> Sandbox:
             made = make(context, lambda _: context.cancellation.check())
-            opened.callback(made.remove, context)
+            opened.callback(made.remove)
             opened.enter_context(context.cancellation.interrupting(made.sandbox.kill))
-            deliver(carried, made.sandbox)
+            carried.deliver(made.sandbox)
             return made.sandbox
 
         yield BenchRun(
             grader,
             grader.workdir,
             agent=trees.runner,
-            another=functools.partial(runners.of, another),
-            here=functools.partial(runners.of, lambda: grader),
+            another=_runner_in(another, opened),
+            here=_runner_in(lambda: grader, opened),
             ids=_ids_in(context, grader),
             without=_withheld(context, trees, grader),
             home=trees.roots,
@@ -78,23 +83,16 @@ def bench_run_in(context: TrialContext, sandbox: Sandbox, spec: ScorerSpec) -> I
         yield None
         return
     with contextlib.ExitStack() as opened:
-        only, ids = functools.partial(_Runners(opened).of, lambda: sandbox), _ids_in(context, sandbox)
+        only, ids = _runner_in(lambda: sandbox, opened), _ids_in(context, sandbox)
         yield BenchRun(sandbox, sandbox.workdir, agent=only, another=only, here=only, ids=ids)
 
 
 def ids_of(sandbox: Sandbox, user: str | None) -> tuple[int, int]:
-    """Return the ids of a user, as a sandbox has them; None: the user of its commands.
-
-    Raises:
-        EnvironmentFailed: they are unknown.
-        InfrastructureError: the engine failed.
-    """
+    """Return the ids of a user, as a sandbox has them; None: the user of its commands. EnvironmentFailed: unknown."""
     if isinstance(sandbox, Serves) and (user or sandbox.user) in ROOT:
         return 0, 0
-    printed, said = Tail(), Tail()
-    result = sandbox.exec(
-        ("/bin/sh", "-c", "id -u; id -g"), timeout=_IDS_TIMEOUT, sink=said, stdout=printed, user=user
-    )
+    printed, said, command = Tail(), Tail(), ("/bin/sh", "-c", "id -u; id -g")
+    result = sandbox.exec(command, timeout=_IDS_TIMEOUT, sink=said, stdout=printed, user=user)
     found = printed.text().split()
     if result.exit_status != 0 or len(found) != 2 or not all(map(str.isdecimal, found)):
         raise EnvironmentFailed(f"the ids of user {user!r} are unknown: {end_of(said.text().strip(), 200)}")
@@ -113,10 +111,39 @@ def _withheld(context: TrialContext, trees: Trees, grader: Sandbox) -> tuple[str
     given = () if trees.repository is None else trees.named
     found = tuple(withheld(variables, (tree for tree in trees.roots if tree not in given)))
     if names := [name for name in found if "=" not in name]:
-        note = (
-            f"not given to scorers, as it leads into what the agent left: {', '.join(names)}; "
-            "a scorer's own `env` can give it"
-        )
-        if note not in context.findings.notes:
+        what = f"not given to scorers, as it leads into what the agent left: {', '.join(names)}"
+        if (note := f"{what}; a scorer's own `env` can give it") not in context.findings.notes:
             context.findings.notes.append(note)
     return found
+
+
+def withheld(variables: Mapping[str, str], trees: Iterable[str]) -> Iterator[str]:
+    """Yield the names of those whose value has a part that is empty or inside a tree, whatever they are called.
+
+    A relative part counts where there is such a file, or such a package of node: this yields NAME=PATH for it. HOME is
+    never one, nor is what programs of the image are found by: there, the image's own stay.
+    """
+    trees = tuple(trees)
+    for name, value in variables.items():
+        if name in (*PROGRAM_VARIABLES, "HOME"):
+            continue
+        parts = value.split(":")
+        paths = any(part.startswith("/") for part in parts) or not any(parts)
+        words = [_OPTION.sub("", word) for word in _BETWEEN.split(_ADDRESS.sub("", value))]
+        if (len(parts) > 1 and "" in parts and paths) or any(_is_led(word, trees) for word in words):
+            yield name
+        else:
+            relative = [word for word in words[:_MOST_WORDS] if word and not word.startswith("/")]
+            packages = [f"node_modules/{word.partition('/')[0]}" for word in relative]
+            yield from (f"{name}={path}" for path in dict.fromkeys(relative + packages))
+
+
+def search_path(value: str) -> str:
+    """Return a PATH without the workdir, which an empty or relative part of it would be in."""
+    return ":".join(part for part in value.split(":") if part.startswith("/"))
+
+
+def _is_led(word: str, trees: tuple[str, ...]) -> bool:
+    if word.startswith("/"):
+        return is_below(posixpath.normpath(word), trees)
+    return word in (".", "..") or word.startswith(("./", "../"))

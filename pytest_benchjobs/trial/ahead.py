@@ -7,8 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from ..sandbox.protocol import Sandbox
-from .cancellation import Cancellation, Cancelled
+from .cancellation import Cancellation
 
 _T = TypeVar("_T")
 _LOOK = 0.1
@@ -17,27 +16,23 @@ _LOOK = 0.1
 class Ahead(Generic[_T]):
     """Makes the next sandbox, at most one at a time.
 
-    `make` tells of each phase, and of the sandbox once it is started; both may raise. `remove` takes what nobody took.
+    `make` is given what asks it alone to stop. `remove` takes what nobody took.
     """
 
     def __init__(
-        self,
-        make: Callable[[Callable[[str], None], Callable[[Sandbox], None]], _T],
-        remove: Callable[[_T], None],
-        cancellation: Cancellation,
+        self, make: Callable[[Cancellation], _T], remove: Callable[[_T], None], cancellation: Cancellation
     ) -> None:
-        self._maker = make
+        self._make = make
         self._remove = remove
         self._cancellation = cancellation
+        self._own = Cancellation()
         self._thread: threading.Thread | None = None
-        self._started: Sandbox | None = None
         self._made: _T | None = None
-        self._closed = False
 
     def begin(self) -> None:
         """Make one, unless there is one."""
-        if self._thread is None and not self._closed:
-            self._thread = threading.Thread(target=self._make, name="bench-ahead", daemon=True)
+        if self._thread is None and not self._own.requested:
+            self._thread = threading.Thread(target=self._run, name="bench-ahead", daemon=True)
             self._thread.start()
 
     def take(self) -> _T | None:
@@ -45,29 +40,19 @@ class Ahead(Generic[_T]):
         while self._thread is not None and self._thread.is_alive():
             self._cancellation.check()
             self._thread.join(_LOOK)
-        self._thread = self._started = None
+        self._thread = None
         made, self._made = self._made, None
         return made
 
     def close(self) -> None:
         """Make no more, and remove what was made for nothing."""
-        self._closed = True
+        self._own.request()
         if self._thread is not None:
-            if self._started is not None:
-                self._started.kill()
             self._thread.join()
         if self._made is not None:
             self._remove(self._made)
 
-    def _make(self) -> None:
+    def _run(self) -> None:
         # Whatever goes wrong does so again where the sandbox is needed, and is told there.
         with contextlib.suppress(Exception):
-            self._made = self._maker(self._check, self._start)
-
-    def _start(self, sandbox: Sandbox) -> None:
-        self._started = sandbox
-        self._check("start")
-
-    def _check(self, phase: str) -> None:  # noqa: ARG002
-        if self._closed or self._cancellation.requested:
-            raise Cancelled
+            self._made = self._make(self._own)

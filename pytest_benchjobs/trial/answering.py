@@ -46,11 +46,6 @@ def is_question(
     )
 
 
-def was_question(original: TrialResult) -> bool:
-    """Return True if the trial to grade again had no container."""
-    return original.kept == KEPT
-
-
 def keep_answer(scenario: Scenario, sandbox: Sandbox, layout: TrialLayout, redactor: Redactor) -> str | None:
     """Keep the answer among the files of the trial; return the result's `kept`, None if there is no answer."""
     assert scenario.answer is not None  # noqa: S101  it is a question
@@ -64,18 +59,17 @@ def keep_answer(scenario: Scenario, sandbox: Sandbox, layout: TrialLayout, redac
     return KEPT
 
 
-def kept_answer(scenario: Scenario, original: TrialResult, directory: Path) -> MemorySandbox:
-    """Return the sandbox of a trial to grade again, with its kept answer.
-
-    Raises:
-        ImageMissing: it is gone.
-
-    """
-    sandbox = MemorySandbox()
+def kept_layout(original: TrialResult, directory: Path) -> TrialLayout:
+    """Return the files of a trial to grade again, from the directory of jobs."""
     origin = original.reused or original
-    layout = TrialLayout(JobBundle(directory, origin.job).root / origin.path)
+    return TrialLayout(JobBundle(directory, origin.job).root / origin.path)
+
+
+def kept_answer(scenario: Scenario, original: TrialResult, directory: Path) -> MemorySandbox:
+    """Return the sandbox of a trial to grade again, with its kept answer. Raises `ImageMissing` where it is gone."""
+    sandbox = MemorySandbox()
     try:
-        content = layout.answer.read_bytes()
+        content = kept_layout(original, directory).answer.read_bytes()
     except OSError:
         raise ImageMissing("the kept answer is gone") from None
     if scenario.answer is not None:

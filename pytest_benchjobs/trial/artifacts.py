@@ -18,20 +18,19 @@ from pathlib import Path
 
 from ..model.errors import ContainerLost, EngineError
 from ..model.scenario import MAIN, ArtifactSpec
-from ..sandbox.protocol import Fetched, Sandbox, Service
+from ..sandbox.protocol import Sandbox, Service
 from ..sandbox.shell import shell
 from ..store.files import DISK_ERRORS
 from ..store.text import clean, one_line
-from .beside import service_of
+from .fresh import service_of
 
 ARTIFACT_LIMIT = 256 * 1024 * 1024
 """Most bytes of one artifact, or of all matches of one pattern."""
 MATCH_LIMIT = 200
 """Most paths of one pattern."""
 FILE_LIMIT = 10_000
-"""Files and directories of all patterns of a trial from which on no further path is fetched. The total is at most three
-times as many, as one path has at most twice as many itself.
-"""
+"""Files and directories of all patterns of a trial from which on no further path is fetched. One path has at most twice
+as many itself."""
 _LIST_LIMIT = 256 * 1024
 _LIST_TIMEOUT = 60.0
 _NOTES = 20
@@ -45,92 +44,70 @@ def keep_artifacts(
 ) -> tuple[list[str], list[str]]:
     """Fetch artifacts into `directory`; return the files, relative to it, and notes on missing ones.
 
-    Raises:
-        InfrastructureError: the engine failed.
-        OSError: the disk is full.
+    InfrastructureError: the engine failed. OSError: the disk is full.
     """
-    kept: list[str] = []
-    notes: list[str] = []
-    entries = 0
+    keeping = _Keeping(directory, before_each)
     for spec in specs:
         before_each()
         container = service_of(sandbox, spec.service)
-        keeping = _Keeping(container, directory, before_each, kept, notes, entries)
         try:
-            keeping.keep(spec)
+            keeping.keep(container, spec)
         except (ContainerLost, EngineError) as error:
             if spec.service == MAIN:
                 raise
             # Such as a pattern in a service that has ended, where nothing can be listed.
-            notes.append(
-                clean(f"artifact {spec.source} of service {spec.service} cannot be fetched: {error}", 300)
-            )
-        entries = keeping.entries
-    return kept, notes
+            what = f"artifact {spec.source} of service {spec.service} cannot be fetched"
+            keeping.notes.append(clean(f"{what}: {error}", 300))
+    return keeping.kept, keeping.notes
 
 
 @dataclasses.dataclass(slots=True)
 class _Keeping:
-    sandbox: Sandbox | Service
     directory: Path
     before_each: Callable[[], None]
-    kept: list[str]
-    notes: list[str]
-    entries: int
+    kept: list[str] = dataclasses.field(default_factory=list)
+    notes: list[str] = dataclasses.field(default_factory=list)
+    entries: int = 0
     """Number of files and directories fetched by patterns."""
 
-    def keep(self, spec: ArtifactSpec) -> None:
+    def keep(self, container: Sandbox | Service, spec: ArtifactSpec) -> None:
         """Fetch one artifact, which may be a pattern."""
-        source = posixpath.normpath(spec.source)
-        fixed, pattern = _split(source)
-        if pattern is None:
-            wanted = [(source, spec.destination or place_of(spec, source))]
-        else:
-            place = spec.destination or place_of(spec, fixed)
-            top = posixpath.join(self.sandbox.workdir, fixed)
-            names = _matches(self.sandbox, top, pattern, self.notes)
+        fixed, pattern = _split(posixpath.normpath(spec.source))
+        place = spec.destination or place_of(spec, fixed)
+        wanted = [(fixed, place)]
+        if pattern is not None:
+            names = _matches(container, posixpath.join(container.workdir, fixed), pattern, self.notes)
             wanted = [(posixpath.join(fixed, name), posixpath.join(place, name)) for name in names]
-        room = ARTIFACT_LIMIT
-        found = False
+        room, missing = ARTIFACT_LIMIT, 0
         said: list[str] = []
         for number, (path, relative) in enumerate(wanted):
             if pattern is not None and self.entries >= FILE_LIMIT:
                 # The first note: the agent chose the names in the following ones.
                 left_out = f"{len(wanted) - number} of {len(wanted)} paths are left out"
                 said.insert(0, f"artifact {pattern}: patterns have matched {FILE_LIMIT} files: {left_out}")
-                found = True
                 break
             self.before_each()
+            source, target = posixpath.join(container.workdir, path), self.directory / relative
             try:
-                fetched = self._fetch(path, relative, room, spec)
+                fetched = container.fetch(source, target, limit=room, exclude=spec.exclude)
             except OSError as error:
                 if error.errno in DISK_ERRORS:
                     raise
                 said.append(f"artifact {one_line(path, 200)} could not be kept: {error.strerror}")
-                found = True
                 continue
             if fetched is None:
+                missing += 1
                 continue
-            found = True
+            single = target.is_file()
+            self.kept += [relative if single else posixpath.join(relative, name) for name in fetched.files]
             room -= fetched.bytes
-            if pattern is not None:
-                self.entries += _entries(self.directory / relative)
+            self.entries += 0 if pattern is None else _entries(target)
             said += [clean(note, 300) for note in fetched.notes]
         self.notes += said[:_NOTES]
         if (more := len(said) - _NOTES) > 0:
             self.notes.append(f"artifact {spec.source}: {more} more notes")
-        if not found:
+        if missing == len(wanted):
             self.notes.append(f"artifact {spec.source} does not exist")
-
-    def _fetch(self, path: str, relative: str, room: int, spec: ArtifactSpec) -> Fetched | None:
-        """Fetch one path of an artifact; None: it is not there."""
-        target = self.directory / relative
-        source = posixpath.join(self.sandbox.workdir, path)
-        fetched = self.sandbox.fetch(source, target, limit=room, exclude=spec.exclude)
-        if fetched is not None:
-            single = target.is_file()
-            self.kept += [relative if single else posixpath.join(relative, name) for name in fetched.files]
-        return fetched
 
 
 def _entries(path: Path) -> int:

@@ -16,6 +16,8 @@ from ..model.result import AgentEnd, Failure, ScorerResult, StepResult
 HELD_BACK = "(confidential)"
 _PLAIN = re.compile(r"[a-z][a-z0-9_]{0,31}")
 """Valid names of metrics of scorers."""
+_LISTS = ("leftovers", "killed", "tampered", "elsewhere")
+"""Commands and paths of the end of an agent."""
 _LOG = "see agent.log in the trial's directory"
 _SAID = {
     # failed
@@ -76,64 +78,48 @@ _SAID = {
 
 def held_back(found: Mapping[str, Any]) -> dict[str, Any]:
     """Copy the findings of a trial, without such texts."""
-    held = dict(found)
-    if (failure := held.get("failure")) is not None:
-        held["failure"] = failure_held_back(failure)
-    if scorers := held.get("scorers"):
-        held["scorers"] = tuple(map(_scorer, scorers))
-    if metrics := held.get("metrics"):
-        held["metrics"] = tuple(map(_metric, metrics))
-    if (end := held.get("agent_end")) is not None:
-        held["agent_end"] = _end(end)
-    if steps := held.get("steps"):
-        held["steps"] = tuple(map(_step, steps))
-    if notes := held.get("notes"):
-        held["notes"] = (HELD_BACK,) * bool(notes)
-    return held
+    held = {name: _held(fact) for name, fact in found.items()}
+    return held | {"notes": (HELD_BACK,)} if held.get("notes") else held
 
 
 def failure_held_back(failure: Failure) -> Failure:
     """Return a failure with the message of its class."""
-    detail = None if failure.detail is None else HELD_BACK
-    return failure.model_copy(update={"message": _SAID.get(failure.class_, HELD_BACK), "detail": detail})
+    held: Failure = _held(failure)
+    return held
 
 
-def _scorer(scorer: ScorerResult) -> ScorerResult:
-    return scorer.model_copy(
-        update={
-            "output": scorer.output and HELD_BACK,
-            "details": {
+def _held(fact: Any) -> Any:
+    """Copy a finding. Commands may have the prompt in their arguments, agents choose names of files and metrics."""
+    changes: dict[str, Any]
+    match fact:
+        case list() | tuple():
+            return tuple(map(_held, fact))
+        case Failure():
+            changes = {"message": _SAID.get(fact.class_, HELD_BACK), "detail": _text(fact.detail)}
+        case Metric():
+            changes = {"unit": None, "name": fact.name if _PLAIN.fullmatch(fact.name) else HELD_BACK}
+        case StepResult():
+            changes = {"agent_end": _held(fact.agent_end), "not_run": _text(fact.not_run)}
+        case AgentEnd():
+            lists = {name: getattr(fact, name) for name in _LISTS}
+            changes = {name: (HELD_BACK,) * len(texts) for name, texts in lists.items() if texts}
+            changes["message"] = _text(fact.message)
+        case ScorerResult():
+            details = {
                 name if _PLAIN.fullmatch(name) else f"{HELD_BACK} {number}": _number(value)
-                for number, (name, value) in enumerate(scorer.details.items(), 1)
-            },
-            "metrics": tuple(map(_metric, scorer.metrics)),
-            "error": None if scorer.error is None else failure_held_back(scorer.error),
-        }
-    )
+                for number, (name, value) in enumerate(fact.details.items(), 1)
+            }
+            changes = {"metrics": _held(fact.metrics), "error": _held(fact.error), "details": details}
+            changes["output"] = fact.output and HELD_BACK
+        case _:
+            return fact
+    return fact.model_copy(update=changes)
 
 
-def _step(step: StepResult) -> StepResult:
-    end = None if step.agent_end is None else _end(step.agent_end)
-    not_run = None if step.not_run is None else HELD_BACK
-    return step.model_copy(update={"agent_end": end, "not_run": not_run})
-
-
-def _metric(metric: Metric) -> Metric:
-    """Return a metric, whose name is held back unless it is a plain word. Units are."""
-    named = _PLAIN.fullmatch(metric.name) is not None
-    return metric.model_copy(update={"unit": None, **({} if named else {"name": HELD_BACK})})
+def _text(text: str | None) -> str | None:
+    return None if text is None else HELD_BACK
 
 
 def _number(value: Any) -> Any:
     """Return a value if it is a number; hold anything else back."""
     return value if value is None or isinstance(value, bool | int | float) else HELD_BACK
-
-
-def _end(end: AgentEnd) -> AgentEnd:
-    """Hold back commands and paths: commands may have the prompt in their arguments, and agents choose file names."""
-    texts = {
-        name: (HELD_BACK,) * len(commands)
-        for name in ("leftovers", "killed", "tampered", "elsewhere")
-        if (commands := getattr(end, name))
-    }
-    return end.model_copy(update={**texts, "message": None if end.message is None else HELD_BACK})

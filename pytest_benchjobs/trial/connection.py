@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ..agents.protocol import AgentCommand
@@ -54,8 +54,7 @@ class Connection:
 def key_of(endpoint: Endpoint, models: Models, given: Mapping[str, str]) -> str | None:
     """Return the real key of an endpoint, from `given` or this machine; None where it needs none.
 
-    Raises:
-        AgentSetupFailed: it is missing.
+    AgentSetupFailed: it is missing.
     """
     for variable in endpoint.key_variables:
         if value := given.get(variable) or models.key_of(variable):
@@ -82,11 +81,7 @@ def connected(
     """Open a connection for a command that needs models; None for any other.
 
     `given` are keys that were given to the agent. `secrets` are not recorded. `carried` is from the report of the
-    trial's last try: limits and usage are those of all tries together.
-
-    Raises:
-        AgentSetupFailed: a key is missing.
-        GatewayLost: the gateway is not there.
+    trial's last try: limits and usage are those of all tries together. AgentSetupFailed: a key is missing.
     """
     if command is None or not command.endpoints:
         yield None
@@ -95,60 +90,38 @@ def connected(
         raise GatewayLost("the agent needs a model, and this session has no gateway to reach one")
     upstreams = [Upstream(endpoint, key_of(endpoint, models, given or {})) for endpoint in command.endpoints]
     keys = {one.endpoint.key_variables[0]: one.key for one in upstreams if one.key is not None}
-    terms = Terms(
-        models.limits,
-        _callable_models(command, models, trial),
-        trial.scenario.tools_of_providers,
-        secrets or {},
-        carried,
-    )
+    # An agent without a model, such as a command, may call any.
+    has_model = trial.agent.model and trial.agent.name != COMMAND
+    own = command.models or ((trial.agent.model,) if has_model else ())
+    callable_models = (*own, *models.allowed_models) if own else ()
+    tools = trial.scenario.tools_of_providers
+    terms = Terms(models.limits, callable_models, tools, secrets or {}, carried)
     with open_route(models.address, trial_name(trial), upstreams, terms) as route:
-        try:
-            yield Connection(route, keys)
-        finally:
-            with contextlib.suppress(GatewayLost):
-                route.close()
+        yield Connection(route, keys)
 
 
 def usage_notes(report: RouteReport) -> list[str]:
     """Return notes for readers of a result on how its usage was counted."""
-    notes = [_cost_note(reason, calls) for reason, calls in report.unknown.items()]
+    notes = []
+    for reason, calls in report.unknown.items():
+        why = clean(reason, 300)
+        is_price = why.startswith("no price")
+        what = f"{why}; give one with --bench-prices" if is_price else f"{calls} call(s) {why}"
+        notes.append(f"cost unknown: {what}")
     if notes and report.at_most is not None:
         notes[-1] += f"; all calls together cost at most {report.at_most:.4f} USD"
-    if report.refused:
-        notes.append(
-            f"refused, since this trial may not call it: {_names(report.refused)}; allow it with --bench-allow-model"
-        )
-    if report.taken_out:
-        notes.append(
-            "taken out of requests, since they run at the provider, out of the network of this trial: "
-            f"{_names(report.taken_out)}; a scenario allows them with provider_tools"
-        )
-    if report.changed:
-        notes.append(
-            f"{len(report.changed)} call(s) had a different prompt from the recorded ones that answered them: "
-            + _names(report.changed)
-        )
+    changed = (
+        f"{len(report.changed)} call(s) had a different prompt from the recorded ones that answered them"
+    )
+    taken_out = "taken out of requests, since they run at the provider, out of the network of this trial"
+    for names, what, advice in (
+        (report.refused, "refused, since this trial may not call it", "; allow it with --bench-allow-model"),
+        (report.taken_out, taken_out, "; a scenario allows them with provider_tools"),
+        (report.changed, changed, ""),
+    ):
+        if names:
+            notes.append(f"{what}: {', '.join(clean(name, 100) for name in names[:10])}{advice}")
     return notes
-
-
-def _cost_note(reason: str, calls: int) -> str:
-    reason = clean(reason, 300)
-    if reason.startswith("no price"):
-        return f"cost unknown: {reason}; give one with --bench-prices"
-    return f"cost unknown: {calls} call(s) {reason}"
-
-
-def _names(models: Sequence[str]) -> str:
-    return ", ".join(clean(name, 100) for name in models[:10])
-
-
-def _callable_models(command: AgentCommand, models: Models, trial: Trial) -> tuple[str, ...]:
-    """Return names of the models a trial may call; none where its agent has no model, such as a command."""
-    about = command.models
-    if not about and trial.agent.model and trial.agent.name != COMMAND:
-        about = (trial.agent.model,)
-    return (*about, *models.allowed_models) if about else ()
 
 
 def trial_name(trial: Trial) -> str:

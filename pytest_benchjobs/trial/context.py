@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Mapping
 from typing import Any
@@ -9,126 +10,108 @@ from typing import Any
 from ..model.result import FailureClass, Trial, TrialResult
 from ..model.scenario import Environment, Network, NetworkAccess, Scenario, Step
 from ..sandbox.protocol import Sandbox
+from ..store.files import remove_tree
 from ..store.layout import TrialLayout
 from ..store.text import clean, one_line
 from ..store.trials import TrialDirectory
 from ..system.cutting import know_secrets
 from ..system.redact import Redactor
 from .ahead import Ahead
-from .answering import is_question, was_question
+from .answering import KEPT, is_question
 from .cancellation import Cancellation
+from .connection import Connection
 from .draft import Clock, Findings
 from .ending import Ended
 from .limits import Limits
-from .phases import Phases
+from .phases import Phases, Progress
 from .prepare import Prepared, Services
-from .progress import Progress
-from .secrets import env_file_secrets, secrets_of, together
+from .secrets import env_file_secrets, redact_files, secrets_of, together
 
 _RETRIES_SHOWN = 3
 
 
+@dataclasses.dataclass(eq=False)
 class TrialContext:
     """One try of a trial: its subject, its findings, and its secrets.
 
-    `original` is the result of a kept trial that is graded again; None: an agent runs. `before` is the previous try of
-    the trial, which began with `clock`; `counted` is the gateway's count of a run that a used-up quota cut short.
+    `before` is the previous try of the trial, which began with `clock`.
     """
 
-    def __init__(
-        self,
-        trial: Trial,
-        services: Services,
-        cancellation: Cancellation,
-        directory: TrialDirectory,
-        clock: Clock,
-        original: TrialResult | None = None,
-        before: TrialContext | None = None,
-        counted: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.trial = trial
-        self.scenario = trial.scenario
-        """The scenario; of a trial of several steps, the one of the current step alone."""
-        self.services = services
-        self.cancellation = cancellation
-        self.directory = directory
-        self.layout = directory.layout
-        self.original = original
-        self.limits = Limits(trial.scenario, services.config.of(trial.scenario.benchmark))
-        self.config = self.limits.config
-        self.phases = Phases(clock, cancellation, functools.partial(services.on_phase, trial))
+    trial: Trial
+    services: Services
+    cancellation: Cancellation
+    directory: TrialDirectory
+    clock: dataclasses.InitVar[Clock]
+    original: TrialResult | None = None
+    """Result of a kept trial that is graded again; None: an agent runs."""
+    before: dataclasses.InitVar[TrialContext | None] = None
+    counted: Mapping[str, Any] | None = None
+    """The gateway's count so far, also of a run that a used-up quota cut short: limits and usage are of all tries."""
+    prepared: Prepared | None = None
+    """The prepared trial, if it was prepared before this try."""
+
+    secrets: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    probed: dict[str, object] = dataclasses.field(default_factory=dict)
+    """Name of a scorer -> what it is to know of the container, from before an agent was in it."""
+    progress: Progress = dataclasses.field(default_factory=Progress)
+    """Progress through the steps of the scenario."""
+    connection: Connection | None = None
+    """Connection of the agent to its models, if it needs one."""
+    ahead: Ahead[Any] | None = None
+    """What makes sandboxes for grading ahead."""
+    turn: int = 1
+    """Number of the agent's turn, where the scenario gives feedback or has several steps."""
+    ended: Ended | None = None
+    """Processes and programs found at the end of the agent, once it has ended."""
+    is_ended: bool = False
+    """True once the step that ends the agent is complete, including restarted services."""
+    spoiled: tuple[FailureClass, str] | None = None
+    """Reason why what the agent left cannot be graded."""
+    suspects_agent: bool = False
+    """True if the agent may be the cause when scorers or the engine break."""
+    tells_usage: bool = False
+    """True if usage is read from the agent's report, because no gateway counts it."""
+    is_spent: bool = False
+    """True once an agent that may cost something has begun."""
+    is_driven: bool = False
+    """True once an agent that is driven from outside has begun."""
+    output_was_lost: bool = False
+    """True if the connection with the agent broke in an earlier try: the next time the agent is who closes it."""
+    retryable: bool = False
+    """True if another try may succeed."""
+    starts_over: bool = False
+    """True if another try costs nothing that was paid for."""
+    is_cut: bool = False
+    """True if a used-up quota cut it short, so that it runs again later."""
+
+    def __post_init__(self, clock: Clock, before: TrialContext | None) -> None:
+        trial, services, original = self.trial, self.services, self.original
+        self.config = services.config.of(trial.scenario.benchmark)
+        self.narrow(trial.scenario, self.directory.layout)
+        self.environment: Environment = trial.scenario.environment
+        """Environment of the sandbox in use."""
+        self.access: NetworkAccess = self.environment.access
+        """Network of the sandbox in use."""
+        self.phases = Phases(clock, self.cancellation, functools.partial(services.on_phase, trial))
         self.findings = Findings() if original is None else Findings.graded_anew(original)
-        self.counted = counted
-        """The gateway's count so far: limits and usage are those of all tries together."""
         if before is not None:
-            self.findings.usage, self.findings.models = before.findings.usage, before.findings.models
-            self.findings.grading_usage = before.findings.grading_usage
-            self.findings.engine_retries = before.findings.engine_retries
-            self.counted = before.counted
-        self.secrets: Mapping[str, str] = {}
-        self.redactor = Redactor({})
+            for name in ("usage", "models", "grading_usage", "engine_retries"):
+                setattr(self.findings, name, getattr(before.findings, name))
+            self.counted, self.output_was_lost = before.counted, before.output_was_lost
         # Keys of models may come back in an answer. Nothing in a sandbox gets them.
         keys = {} if services.models is None else services.models.known_keys
         self.keep_secret(secrets_of(trial.scenario, self.config, services.secrets), keys, env_file_secrets())
         self.is_question = (
             is_question(trial, self.config, services.agents, services.scorers)
             if original is None
-            else was_question(original)
+            else original.kept == KEPT
         )
         """True if the trial needs no container."""
-        self.probed: dict[str, object] = {}
-        """Name of a scorer -> what it is to know of the container, from before an agent was in it."""
-        self.environment: Environment = trial.scenario.environment
-        """Environment of the sandbox in use."""
-        self.access: NetworkAccess = self.environment.access
-        """Network of the sandbox in use."""
-        self.ahead: Ahead[Any] | None = None
-        """What makes sandboxes for grading ahead."""
-        self.suspects_agent = False
-        """True if the agent may be the cause when scorers or the engine break."""
-        self.tells_usage = False
-        """True if usage is read from the agent's report, because no gateway counts it."""
-        self.ended: Ended | None = None
-        """Processes and programs found at the end of the agent, once it has ended."""
-        self.is_ended = False
-        """True once the step that ends the agent is complete, including restarted services."""
-        self.spoiled: tuple[FailureClass, str] | None = None
-        """Reason why what the agent left cannot be graded."""
-        self.turn = 1
-        """Number of the agent's turn, where the scenario gives feedback or has several steps."""
-        self.progress = Progress()
-        """Progress through the steps of the scenario."""
-        self.prepared: Prepared | None = None
-        """The prepared trial, if it was prepared before this try."""
-        self.retryable = False
-        """True if another try may succeed."""
-        self.is_spent = False
-        """True once an agent that may cost something has begun."""
-        self.output_was_lost: bool = before is not None and before.output_was_lost
-        """True if the connection with the agent broke in an earlier try: the next time the agent is who closes it."""
-        self.starts_over = False
-        """True if another try costs nothing that was paid for."""
-        self.is_cut = False
-        """True if a used-up quota cut it short, so that it runs again later."""
-        self.is_driven = False
-        """True once an agent that is driven from outside has begun."""
 
     @property
     def params(self) -> dict[str, Any]:
         """Parameters of the job and of this agent in the matrix."""
         return {**self.config.params, **self.trial.agent.params}
-
-    @property
-    def has_another_turn(self) -> bool:
-        """True if the agent gets another turn in its sandbox if this one does not pass."""
-        feedback = self.scenario.feedback
-        may = self.original is None and self.suspects_agent  # `oracle` and `nop` would do the same again
-        return feedback is not None and may and self.turn < feedback.turns
-
-    @property
-    def goes_on(self) -> bool:
-        """True if the agent may go on in its sandbox after this turn or step is graded."""
-        return self.has_another_turn or self.has_another_step
 
     @property
     def has_another_step(self) -> bool:
@@ -146,7 +129,7 @@ class TrialContext:
         return bool(self.trial.scenario.steps) and self.current_step.continues
 
     def narrow(self, scenario: Scenario, layout: TrialLayout) -> None:
-        """Make `scenario` the one that is worked on, with its files in `layout`."""
+        """Make `scenario` the one that is worked on, such as that of one step alone, with its files in `layout`."""
         self.scenario, self.layout = scenario, layout
         self.limits = Limits(scenario, self.config)
 
@@ -154,9 +137,8 @@ class TrialContext:
         """Reset the findings about the agent's turn for the next one. Usage, notes and scores of turns stay."""
         self.turn += 1
         self.findings.score = None
-        self.findings.scorers.clear()
-        self.findings.metrics.clear()
-        self.findings.artifacts.clear()
+        for found in (self.findings.scorers, self.findings.metrics, self.findings.artifacts):
+            found.clear()
         self.is_ended = False
         self.spoiled = None
 
@@ -165,6 +147,22 @@ class TrialContext:
         self.secrets = together(self.secrets, *tables)
         self.redactor = Redactor(self.secrets)
         know_secrets(self.secrets.values())
+
+    def redact_output(self) -> None:
+        """Redact the files of this try, which may have secrets from the sandbox. Remove those that cannot be."""
+        if not self.secrets:
+            return
+        findings, redactor = self.findings, Redactor(self.secrets, patterns=())
+        for directory in (self.layout.artifacts, self.layout.scorers):
+            try:
+                moved = redact_files(directory, redactor, self.redactor)
+                kept = [moved.get(name, name) for name in findings.artifacts]
+            except OSError as error:
+                remove_tree(directory)
+                kept, why = [], f"so it was removed: {error.strerror}"
+                self.note(f"{directory.name} could not be cleared of secrets, {why}")
+            if directory == self.layout.artifacts:
+                findings.artifacts = kept
 
     def note(self, text: str, error: Exception | None = None) -> None:
         """Add a note to the result, with the message of an error."""
@@ -204,8 +202,7 @@ class TrialContext:
         if self.original is not None or self.is_question:
             return
         findings = self.findings
-        kept = dict.fromkeys([*(step.kept for step in findings.steps), findings.kept])
-        for reference in kept:
+        for reference in dict.fromkeys([*(step.kept for step in findings.steps), findings.kept]):
             if reference is not None:
                 self.services.provider.forget_kept(reference)
         findings.kept = None

@@ -8,9 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from ..model.agent import AgentSpec
 from ..model.job import JobConfig
-from ..model.known_failure import Known
 from ..model.metric import Metric
 from ..model.result import (
     AgentEnd,
@@ -32,15 +30,16 @@ from .confidential import held_back
 from .limits import Limits
 from .secrets import redacted
 
+_OF_SCENARIO = ("benchmark", "benchmark_version", "tags", "cluster", "category", "confidential")
+"""What a result has of its scenario by the same name."""
 
-@dataclasses.dataclass(frozen=True, slots=True)
+
 class Clock:
     """Start of a trial, and the time since then."""
 
-    started: datetime.datetime = dataclasses.field(
-        default_factory=lambda: datetime.datetime.now(datetime.UTC)
-    )
-    _zero: float = dataclasses.field(default_factory=time.monotonic)
+    def __init__(self) -> None:
+        self.started = datetime.datetime.now(datetime.UTC)
+        self._zero = time.monotonic()
 
     @property
     def seconds(self) -> float:
@@ -48,73 +47,38 @@ class Clock:
         return time.monotonic() - self._zero
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
 class Draft:
-    """The part of a result that is known before anything has run."""
+    """The part of a result that is known before anything has run: `facts`, by the names of a result's fields."""
 
-    job: str
-    node_id: str
-    benchmark: str
-    scenario: str
-    agent: AgentSpec
-    attempt: int
-    threshold: float
-    benchmark_version: str | None = None
-    tags: tuple[str, ...] = ()
-    cluster: str | None = None
-    category: str | None = None
-    confidential: bool = False
-    known: Known | None = None
-    ran_because: str | None = None
-    tries: int = 1
-    clock: Clock = dataclasses.field(default_factory=Clock)
+    def __init__(self, clock: Clock, **facts: object) -> None:
+        self.clock = clock
+        self.facts = facts
 
     @classmethod
     def of(
-        cls,
-        trial: Trial,
-        job: str,
-        config: JobConfig,
-        clock: Clock | None = None,
-        ran_because: str | None = None,
+        cls, trial: Trial, job: str, config: JobConfig, clock: Clock, ran_because: str | None = None
     ) -> Draft:
         """Return the draft of a trial of `job`; `config` is the job's configuration for the scenario's benchmark."""
         scenario = trial.scenario
         return cls(
+            clock,
             job=job,
             node_id=trial.node_id,
-            benchmark=scenario.benchmark,
-            benchmark_version=scenario.benchmark_version,
             scenario=scenario.id,
             agent=trial.agent,
             attempt=trial.attempt,
             threshold=Limits(scenario, config).threshold,
-            tags=scenario.tags,
-            cluster=scenario.cluster,
-            category=scenario.category,
-            confidential=scenario.confidential,
             known=trial.known,
             ran_because=ran_because,
-            clock=clock or Clock(),
+            **{name: getattr(scenario, name) for name in _OF_SCENARIO},
         )
 
     def result(self, outcome: Outcome, **found: object) -> TrialResult:
         """Return the result now: the draft with the findings."""
-        found = held_back(found) if self.confidential else found
-        drafted = {name: getattr(self, name) for name in _DRAFTED}
-        return TrialResult.model_validate(
-            {
-                **drafted,
-                "outcome": outcome,
-                "started_at": self.clock.started,
-                "finished_at": datetime.datetime.now(datetime.UTC),
-                "seconds": self.clock.seconds,
-                **found,
-            }
-        )
-
-
-_DRAFTED = tuple(field.name for field in dataclasses.fields(Draft) if field.name != "clock")
+        found = held_back(found) if self.facts["confidential"] else found
+        now = datetime.datetime.now(datetime.UTC)
+        times = {"started_at": self.clock.started, "finished_at": now, "seconds": self.clock.seconds}
+        return TrialResult.model_validate({**self.facts, "outcome": outcome, **times, **found})
 
 
 @dataclasses.dataclass(slots=True)
@@ -158,6 +122,5 @@ class Findings:
     def without_secrets(self, redactor: Redactor, phases: tuple[Phase, ...] = ()) -> dict[str, Any]:
         """Return the findings and the phases for `Draft.result`, redacted."""
         found = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        found["phases"] = phases
-        lists = {name: tuple(value) for name, value in found.items() if isinstance(value, list)}
-        return {name: redacted(value, redactor) for name, value in {**found, **lists}.items()}
+        found = {name: tuple(fact) if isinstance(fact, list) else fact for name, fact in found.items()}
+        return {name: redacted(fact, redactor) for name, fact in {**found, "phases": phases}.items()}

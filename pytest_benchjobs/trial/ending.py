@@ -36,32 +36,23 @@ class Ended:
     def notes(self) -> tuple[str, ...]:
         """Return sentences for the notes of a result."""
         kept = tuple((Counter(self.leftovers) - Counter(self.killed)).elements())
-        told = (
-            (f"killed {len(self.killed)} process(es) the agent had left running", self.killed),
-            (f"kept {len(kept)} process(es) the agent had left running", kept),
-            (
-                f"graded where the agent changed {len(self.tampered)} path(s) outside of the workdir",
-                self.tampered,
-            ),
+        notes = (
+            ("killed {} process(es) the agent had left running", self.killed),
+            ("kept {} process(es) the agent had left running", kept),
+            ("graded where the agent changed {} path(s) outside of the workdir", self.tampered),
         )
-        return tuple(f"{what}: {some(names)}" for what, names in told if names)
+        return tuple(f"{what.format(len(names))}: {some(names)}" for what, names in notes if names)
 
     @property
     def loss(self) -> str | None:
         """Return a line with the killed processes that the scorers may have needed; None if there were none."""
-        if not self.killed:
-            return None
-        return f"left running, and killed before grading: {some(self.killed)}"
+        return f"left running, and killed before grading: {some(self.killed)}" if self.killed else None
 
 
 def end_agent(sandbox: Sandbox, *, in_place: bool, most: int | None = None) -> Ended:
-    """End an agent; `in_place` means that its work is graded in this sandbox.
+    """End an agent; `in_place` means that its work is graded in this sandbox. `Ungradable`: it left nothing to grade.
 
     No daemons live on there if they are more than half of the `most` allowed processes.
-
-    Raises:
-        Ungradable: the agent left nothing that can be graded.
-        InfrastructureError: the engine failed.
     """
     running = sandbox.processes()
     leftovers = _listed(running)

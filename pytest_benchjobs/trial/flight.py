@@ -14,8 +14,7 @@ import contextlib
 import dataclasses
 import errno
 import fcntl
-import heapq
-import itertools
+import operator
 import os
 import queue
 import threading
@@ -67,14 +66,13 @@ class Tokens:
                 self._held[number] = _locked(self._files[number])
             except BlockingIOError:
                 self._free.append(number)
+                continue
             except OSError as error:
                 if error.errno in _SCARCE and self._held:
                     self._free.append(number)
                     return None
                 self._held[number] = None
-                return number
-            else:
-                return number
+            return number
         return None
 
     def give_back(self, number: int) -> None:
@@ -109,16 +107,15 @@ class Flight(Generic[Ticket]):
         self._run = run
         self._tokens = tokens
         self._waiting: deque[Ticket] = deque()
-        self._deferred: list[tuple[float, int, Ticket]] = []
-        """A heap of trials that wait: the time of each, and its place in the order of waiting."""
-        self._places = itertools.count()
+        self._deferred: list[tuple[float, Ticket]] = []
+        """Trials that wait, each for its time."""
         self._cancellations: set[Cancellation] = set()
+        """Of trials in flight."""
         self._landed: queue.SimpleQueue[tuple[Ticket, TrialResult | BaseException]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._nudges: queue.SimpleQueue[None] = queue.SimpleQueue()
         """Wakes waiting threads. Not an `Event`: if Ctrl-C interrupts its Python code, its lock stays locked."""
         self._stopping = False
-        self._in_flight = 0
         self._quick: dict[int, float] = {}
         """Tokens of threads that run one instant trial after another -> the time that began."""
         self._threads = 0
@@ -131,7 +128,8 @@ class Flight(Generic[Ticket]):
     def outstanding(self) -> int:
         """Number of submitted trials whose result was not returned yet."""
         with self._lock:
-            return len(self._waiting) + len(self._deferred) + self._in_flight + self._landed.qsize()
+            to_land = len(self._cancellations) + self._landed.qsize()
+            return len(self._waiting) + len(self._deferred) + to_land
 
     def submit(self, ticket: Ticket) -> None:
         """Start a trial as soon as there is a token."""
@@ -156,7 +154,7 @@ class Flight(Generic[Ticket]):
     def withdraw(self) -> list[Ticket]:
         """Remove trials that have not started."""
         with self._lock:
-            withdrawn = [*self._waiting, *(ticket for _, _, ticket in self._deferred)]
+            withdrawn = [*self._waiting, *(ticket for _, ticket in self._deferred)]
             self._waiting.clear()
             self._deferred.clear()
         return withdrawn
@@ -184,7 +182,11 @@ class Flight(Generic[Ticket]):
                 hungry, enough = bool(self._waiting), self._is_enough()
             token = self._tokens.take() if hungry and not enough else None
             if token is None:
-                self._rest(_TOKEN_POLL if hungry else due)
+                # Wait until something changes, and clear all wake-ups.
+                with contextlib.suppress(queue.Empty):
+                    self._nudges.get(timeout=_TOKEN_POLL if hungry else due)
+                    while True:
+                        self._nudges.get_nowait()
                 continue
             with self._lock:
                 launch = None if self._is_enough() else self._take(token)
@@ -198,40 +200,30 @@ class Flight(Generic[Ticket]):
                 self._tokens.give_back(token)
                 ticket, cancellation, _ = launch
                 with self._lock:
-                    self._in_flight -= 1
                     self._cancellations.discard(cancellation)
                     if not cancellation.requested:
                         self._waiting.appendleft(ticket)
                 time.sleep(_TOKEN_POLL)
 
+    # Call the next three with the lock held.
+
     def _recall(self) -> float | None:
-        """Put the deferred trials whose time has come behind the waiting ones; return the seconds until the next.
-
-        Call with the lock held.
-        """
-        now = time.monotonic()
-        while self._deferred and self._deferred[0][0] <= now:
-            self._waiting.append(heapq.heappop(self._deferred)[2])
-        return max(self._deferred[0][0] - now, 0.0) if self._deferred else None
-
-    def _rest(self, seconds: float | None) -> None:
-        """Wait until something changes, and clear all wake-ups."""
-        with contextlib.suppress(queue.Empty):
-            self._nudges.get(timeout=seconds)
-            while True:
-                self._nudges.get_nowait()
+        """Put the deferred trials whose time has come behind the waiting ones; return the seconds until the next."""
+        self._deferred.sort(key=operator.itemgetter(0))
+        while self._deferred and self._deferred[0][0] <= time.monotonic():
+            self._waiting.append(self._deferred.pop(0)[1])
+        return max(self._deferred[0][0] - time.monotonic(), 0.0) if self._deferred else None
 
     def _take(self, token: int) -> _Launch[Ticket] | None:
-        """Move the next waiting trial into flight. Call with the lock held."""
+        """Move the next waiting trial into flight."""
         if not self._waiting:
             return None
         cancellation = Cancellation()
         self._cancellations.add(cancellation)
-        self._in_flight += 1
         return self._waiting.popleft(), cancellation, token
 
     def _is_enough(self) -> bool:
-        """Return whether another thread would only compete with pytest for the interpreter. Call with the lock held.
+        """Return whether another thread would only compete with pytest for the interpreter.
 
         That is so while a thread runs one instant trial after another, and pytest lags behind with its reports.
         """
@@ -245,15 +237,13 @@ class Flight(Generic[Ticket]):
             self._idle -= waits
         if waits:
             self._next_for_idle.put(launch)
-            return
-        threading.Thread(target=self._serve, args=(launch,), name="bench-trial", daemon=True).start()
-        self._threads += 1
+        else:
+            threading.Thread(target=self._serve, args=(launch,), name="bench-trial", daemon=True).start()
+            self._threads += 1
 
     def _serve(self, launch: _Launch[Ticket] | None) -> None:
         while launch is not None:
-            launch = self._fly(*launch)
-            if launch is None:
-                launch = self._next_for_idle.get()
+            launch = self._fly(*launch) or self._next_for_idle.get()
 
     def _fly(self, ticket: Ticket, cancellation: Cancellation, token: int) -> _Launch[Ticket] | None:
         """Run one trial; return the next one for this thread, if there is one and the token need not be passed on."""
@@ -271,14 +261,12 @@ class Flight(Generic[Ticket]):
         if following is None:
             self._tokens.give_back(token)
         with self._lock:
-            self._in_flight -= 1
             self._idle += following is None
             self._cancellations.discard(cancellation)
             if not isinstance(result, Deferred):
                 self._landed.put((ticket, result))
             elif not cancellation.requested:
-                place = next(self._places)
-                heapq.heappush(self._deferred, (time.monotonic() + result.seconds, place, ticket))
+                self._deferred.append((time.monotonic() + result.seconds, ticket))
         if following is None:
             self._nudges.put(None)
         return following

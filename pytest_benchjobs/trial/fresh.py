@@ -1,4 +1,9 @@
-"""Step 5 in a fresh sandbox: files that the agent left are copied there, and nothing else of the agent."""
+"""Step 5 in a fresh sandbox: files that the agent left are copied there, and nothing else of the agent.
+
+Of a diff, what git ignores is left out, as the repository would have it. git runs in the container for grading, before
+anything is carried there: so the ignore rules are those the agent began with, and no program or configuration of the
+agent has any influence.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,7 @@ import itertools
 import os
 import posixpath
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from ..model.errors import EngineLost, EnvironmentFailed
@@ -17,21 +22,23 @@ from ..model.scenario import MAIN, FreshContainer
 from ..sandbox.archive import excluded
 from ..sandbox.carry.compare import Apart
 from ..sandbox.carry.own import program_paths
-from ..sandbox.carry.transfer import LIMIT, carry, differences, list_fresh
-from ..sandbox.paths import DEFAULT_PATH, is_below
-from ..sandbox.protocol import File, Sandbox, Service
+from ..sandbox.carry.transfer import LIMIT, carry, differences
+from ..sandbox.paths import DEFAULT_PATH, directories_above, is_below
+from ..sandbox.protocol import File, HasServices, Sandbox, Service
 from ..sandbox.runner import Runner, Serves, can_serve, serving
 from ..scoring.output import Tail
 from ..sources.place import WHOLE_CONTAINER
 from ..system.cutting import end_of
-from .beside import service_of
-from .ignored import ignored_by_git
 
 _TRIES = 3
-_REMOVAL_TIMEOUT = 300.0
+_TIMEOUT = 300.0
 _OURS = ("/bench", "/logs")
 _FLEETING = ("/run", "/tmp", "/var/cache", "/var/log", "/var/tmp")  # noqa: S108
 """What differs there is seldom what a task is about."""
+_GIT_OUTPUT = 64 * 1024 * 1024
+_GIT = "git -c safe.directory='*'"
+_GIT_KNOWS = (0, 1)
+"""Exit statuses of `git check-ignore`: some paths are ignored, none is."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -54,12 +61,7 @@ class Trees:
     """Lists of the agent's sandbox; None: programs may have changed it meanwhile."""
 
     def runner(self) -> Runner:
-        """Return what runs programs of the agent in its sandbox; begun anew where it was cut off.
-
-        Raises:
-            EnvironmentFailed: it does not start.
-            InfrastructureError: the engine failed.
-        """
+        """Return what runs programs of the agent in its sandbox; begun anew where it was cut off."""
         self._known = None
         return self._serving()
 
@@ -75,40 +77,30 @@ class Trees:
             self._runner.close()
 
     def deliver(self, sandbox: Sandbox) -> None:
-        """Make them so in another sandbox.
-
-        Raises:
-            Ungradable: something that the scenario names cannot be carried.
-            EnvironmentFailed: the other sandbox cannot be written to.
-            InfrastructureError: the engine failed.
-        """
-        listings = list[bytes]()
+        """Make them so in another sandbox; raise `Ungradable` where something that is named cannot be carried."""
         for left in reversed(range(_TRIES)):
             try:
-                self._deliver(sandbox, listings)
+                self._deliver(sandbox)
+                break
             except EngineLost:  # a stream was cut: nothing is lost by that
                 if not left:
                     raise
-            else:
-                return
 
-    def _deliver(self, sandbox: Sandbox, listings: list[bytes]) -> None:
+    def _deliver(self, sandbox: Sandbox) -> None:
         with contextlib.closing(serving(sandbox)) as fresh:
             ignored = None
             if self.repository is not None:
                 ignored = functools.partial(ignored_by_git, fresh, self.repository)
-            listings.append(list_fresh(fresh.program, self.roots))
             named, programs = (tuple(map(os.fsencode, paths)) for paths in (self.named, _programs(sandbox)))
             self.notes = carry(
                 self._serving().program,
                 fresh.program,
-                listings[-1],
+                self.roots,
                 named=named,
                 programs=programs,
                 apart=self.apart,
                 ignored=ignored,
                 known=self._known,
-                before=listings[0] if len(listings) > 1 else None,
             ).notes
 
 
@@ -134,17 +126,11 @@ class Copies:
             self.notes += (f"not carried: {path}: {why}" for why in left_out)
 
     def deliver(self, sandbox: Sandbox) -> None:
-        """Put them into another sandbox.
-
-        Raises:
-            EnvironmentFailed: what is gone cannot be removed there.
-            InfrastructureError: the engine failed.
-        """
+        """Put them into another sandbox; raise `EnvironmentFailed` where what is gone cannot be removed there."""
         if self.gone:
             said = Tail()
             command = ("rm", "-rf", "--", *self.gone)
-            result = sandbox.exec(command, timeout=_REMOVAL_TIMEOUT, sink=said, user="root")
-            if result.exit_status != 0:
+            if sandbox.exec(command, timeout=_TIMEOUT, sink=said, user="root").exit_status != 0:
                 raise EnvironmentFailed(
                     f"files cannot be removed in the container for grading: {end_of(said.text(), 500)}"
                 )
@@ -169,6 +155,12 @@ class Carried:
         """Notes on what was left out, and why."""
         return (*(() if self.trees is None else self.trees.notes), *self.copies.notes)
 
+    def deliver(self, sandbox: Sandbox) -> None:
+        """Copy them into another container. Raises as its parts do."""
+        if self.trees is not None:
+            self.trees.deliver(sandbox)
+        self.copies.deliver(sandbox)
+
     def close(self) -> None:
         """Remove all copies, and let go of the agent's sandbox."""
         self.copies.close()
@@ -182,7 +174,6 @@ def check_place(sandbox: Sandbox, fresh: FreshContainer) -> None:
     Raises:
         EnvironmentFailed: the workdir is the whole container, or where programs of the image are, and the scenario
             names nothing else; or a patch is asked for where no program of ours can run.
-        InfrastructureError: the engine failed.
     """
     if fresh.patch and not can_serve(sandbox):
         raise EnvironmentFailed(
@@ -218,29 +209,33 @@ def collect(sandbox: Sandbox, fresh: FreshContainer) -> Carried:
     """Collect from the agent's sandbox, and from services beside it, the files that the scenario names.
 
     Close it after use.
-
-    Raises:
-        InfrastructureError: the engine failed.
     """
     paths, workdir = _paths_of(sandbox, fresh), posixpath.normpath(sandbox.workdir)
-    tops = [path for path in paths if not is_below(path, paths.keys() - {path})]
+    tops = tuple(path for path in paths if not is_below(path, paths.keys() - {path}))
     with contextlib.ExitStack() as opened:
         copies, trees = Copies(), None
         opened.callback(copies.close)
         if can_serve(sandbox):
             # A diff is carried as a whole, also where programs of the image are in it.
-            named = (path for path in paths if path != workdir or not fresh.ignored)
-            trees = Trees(
-                sandbox, tuple(tops), tuple(named), _apart(paths), None if fresh.ignored else workdir
-            )
+            named = tuple(path for path in paths if path != workdir or not fresh.ignored)
+            trees = Trees(sandbox, tops, named, _apart(paths), None if fresh.ignored else workdir)
         else:
             copies.gone = tuple(path for path in tops if not paths[path])
             copies.add(sandbox, paths)
-        services = dict.fromkeys(one.service for one in (*fresh.paths, *fresh.carry) if one.service != MAIN)
-        for name in services:
-            copies.add(service := service_of(sandbox, name), _named(service, fresh, name))
+        for name in dict.fromkeys(one.service for one in (*fresh.paths, *fresh.carry)):
+            if name != MAIN:
+                copies.add(service := service_of(sandbox, name), _named(service, fresh, name))
         opened.pop_all()
     return Carried(trees, copies)
+
+
+def service_of(sandbox: Sandbox, name: str) -> Sandbox | Service:
+    """Return a service beside the sandbox by its name, `main` being the sandbox; `EnvironmentFailed`: there is none."""
+    if name == MAIN:
+        return sandbox
+    if not isinstance(sandbox, HasServices):
+        raise EnvironmentFailed(f"there is no service {name!r}: this sandbox has none")
+    return sandbox.service(name)
 
 
 def differing(
@@ -249,9 +244,6 @@ def differing(
     """Return what differs in two sandboxes and is not carried, the likeliest to matter first.
 
     Nothing where programs of ours cannot run. Without `fleeting`, temporary files, caches and logs do not count.
-
-    Raises:
-        InfrastructureError: the engine failed.
     """
     if not can_serve(sandbox) or not can_serve(untouched):
         return ()
@@ -263,26 +255,14 @@ def differing(
     return tuple(path for is_fleeting, path in placed if fleeting or not is_fleeting)
 
 
-def deliver(carried: Carried, sandbox: Sandbox) -> None:
-    """Copy collected files into another container.
-
-    Raises:
-        EnvironmentFailed: removed paths cannot be removed there.
-        InfrastructureError: the engine failed.
-    """
-    if carried.trees is not None:
-        carried.trees.deliver(sandbox)
-    carried.copies.deliver(sandbox)
-
-
 def _paths_of(sandbox: Sandbox, fresh: FreshContainer) -> dict[str, tuple[str, ...]]:
     """Return what is carried of the agent's sandbox, and patterns of what is left out of each."""
-    named = _named(sandbox, fresh, MAIN)
+    workdir, named = posixpath.normpath(sandbox.workdir), _named(sandbox, fresh, MAIN)
     if fresh.patch:
-        return {posixpath.normpath(sandbox.workdir): (".git",)}
+        return {workdir: (".git",)}
     if not fresh.is_workdir or _program_in_workdir(sandbox) is not None:
         return named
-    return {posixpath.normpath(sandbox.workdir): (), **named}
+    return {workdir: (), **named}
 
 
 def _named(container: Sandbox | Service, fresh: FreshContainer, service: str) -> dict[str, tuple[str, ...]]:
@@ -306,3 +286,54 @@ def _apart(paths: Mapping[str, tuple[str, ...]]) -> Apart | None:
         return all(excluded(posixpath.relpath(path, one), patterns) for one, patterns in around)
 
     return is_apart
+
+
+def ignored_by_git(place: Runner, workdir: str, paths: Collection[bytes]) -> frozenset[bytes]:
+    """Return which paths the repository in `workdir` has git ignore; raise `EnvironmentFailed` where git fails.
+
+    Those of directories come with a slash at their end, and are returned without.
+    """
+    if not paths:
+        return frozenset()
+    names, check = [*map(os.fsdecode, paths)], f"{_GIT} check-ignore -z --stdin"
+    status, found, said = _listed(place, workdir, check, names)
+    if status not in _GIT_KNOWS:
+        # Git fails on a path behind a link; ask for the link then, which the agent replaced by a directory.
+        # It also fails on a path within a submodule, which is in no diff.
+        links = _listed(place, workdir, 'find "$PWD" -name .git -prune -o -type l -print0')[1]
+        entries = (
+            entry.partition("\t") for entry in _listed(place, workdir, f"{_GIT} ls-files --stage -z")[1]
+        )
+        submodules = {
+            posixpath.join(workdir, path) for mode, _, path in entries if mode.startswith("160000 ")
+        }
+        within = {name for name in names if not submodules.isdisjoint(directories_above(name))}
+        instead = {
+            name: next((way for way in directories_above(name) if way in links), name)
+            for name in names
+            if name not in within
+        }
+        status, ignored, said = _listed(place, workdir, check, instead.values())
+        found = within.union(name for name, way in instead.items() if way in ignored)
+    if status not in _GIT_KNOWS:
+        raise EnvironmentFailed(
+            f"git cannot tell what it ignores in {workdir} of the container for grading: "
+            f"{end_of(said, 300).strip() or 'it said nothing'}"
+        )
+    return frozenset(os.fsencode(name.rstrip("/")) for name in found)
+
+
+def _listed(
+    place: Runner, workdir: str, command: str, names: Iterable[str] = ()
+) -> tuple[int | None, set[str], str]:
+    """Run a shell command as root; return its exit status, the printed entries, and the end of its messages."""
+    printed, said = Tail(_GIT_OUTPUT), Tail()
+    status = place.run(
+        ("/bin/sh", "-c", command),
+        stdout=printed,
+        stderr=said,
+        stdin=(b"".join(os.fsencode(f"{name}\0") for name in sorted(set(names))),),
+        workdir=workdir,
+        timeout=_TIMEOUT,
+    )
+    return status, {*os.fsdecode(printed.raw()).split("\0")} - {""}, said.text()

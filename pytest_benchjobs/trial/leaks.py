@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ..agents.protocol import AgentCommand, DrivenShell
-from ..model.scenario import Scenario
+from ..model.scenario import Reference, Scenario
 
 SIGN = "leak: "
 """Beginning of the lines of the agent's log that name what was found."""
@@ -26,12 +26,11 @@ _CODE = (".sh", ".py", ".patch", ".diff")
 _LARGEST = 1 << 20
 _FOUND = 20
 _TIMEOUT = 120.0
-_QUIET = "2>/dev/null"
 
 
 def looking(scenario: Scenario) -> AgentCommand | None:
     """Return a command that looks for the reference of a scenario; None if there is nothing to look for."""
-    files = {name: content for name, content in _files(scenario) if len(content.strip()) >= _LEAST}
+    files = {name: content for name, content in _files(scenario.reference) if len(content.strip()) >= _LEAST}
     if not files:
         return None
     lines = {name: found for name, content in files.items() if (found := _lines(name, content))}
@@ -40,9 +39,8 @@ def looking(scenario: Scenario) -> AgentCommand | None:
     return AgentCommand(argv=(), identity=f"look {identity}", host=look)
 
 
-def _files(scenario: Scenario) -> Iterator[tuple[str, bytes]]:
+def _files(reference: Reference | None) -> Iterator[tuple[str, bytes]]:
     """Yield name and content of each file of the reference."""
-    reference = scenario.reference
     if reference is None:
         return
     if reference.script is not None:
@@ -58,22 +56,24 @@ def _files(scenario: Scenario) -> Iterator[tuple[str, bytes]]:
 def _lines(name: str, content: bytes) -> tuple[str, ...]:
     """Return the lines that make a solution, without those that say nothing; of a patch, the added ones."""
     text = content.decode("utf-8", "replace")
-    lines = [line.strip() for line in text.splitlines()]
+    lines = text.splitlines()
     if name.endswith((".patch", ".diff")) or text.startswith(("diff --git", "--- ")):
-        lines = [line[1:].strip() for line in text.splitlines() if line.startswith("+") and line[:3] != "+++"]
-    found = tuple(line for line in lines if len(line) >= _LEAST_LINE and not line.startswith("#"))
+        lines = [line[1:] for line in lines if line.startswith("+") and line[:3] != "+++"]
+    found = tuple(
+        line for line in map(str.strip, lines) if len(line) >= _LEAST_LINE and not line.startswith("#")
+    )
     return found if sum(map(len, found)) >= _LEAST else ()
 
 
 def _look(
     files: Mapping[str, bytes], lines: Mapping[str, tuple[str, ...]], statement: str, shell: DrivenShell
 ) -> int:
+    in_statement = (
+        ("the problem statement", name) for name, wanted in lines.items() if _has(statement, wanted)
+    )
     found: dict[str, str] = {}
-    for name, wanted in lines.items():
-        if _has(statement, wanted):
-            found.setdefault("the problem statement", name)
-    for path, name in [*_copies(files, shell), *_containing(lines, shell)]:
-        found.setdefault(path, name)
+    for place, name in (*in_statement, *_copies(files, shell), *_containing(lines, shell)):
+        found.setdefault(place, name)
     for place, name in [*found.items()][:_FOUND]:
         shell.log(f"{SIGN}{place} has {name}")
     return 0
@@ -83,12 +83,10 @@ def _copies(files: Mapping[str, bytes], shell: DrivenShell) -> Iterator[tuple[st
     """Yield files anywhere that are one of the reference, but for white space at the ends: their path, and its name."""
     named = {content.strip(): name for name, content in files.items()}
     # A file may have a line break at its end, or not.
-    sizes = {size for content in named for size in (len(content), len(content) + 1)}
-    sizes |= {size for content in files.values() for size in (len(content), len(content) + 1)}
+    sizes = {len(content) + more for content in (*named, *files.values()) for more in (0, 1)}
     expression = " -o ".join(f"-size {size}c" for size in sorted(sizes)[:200])
     # Only file systems of the container itself: not /proc, nor what is mounted from outside.
-    command = f"find / -xdev -type f \\( {expression} \\) {_QUIET} | head -n 200"
-    for path in _printed(shell, command):
+    for path in _printed(shell, f"find / -xdev -type f \\( {expression} \\) 2>/dev/null | head -n 200"):
         if (name := named.get(_read(shell, path).strip())) is not None:
             yield path, name
 
@@ -96,8 +94,8 @@ def _copies(files: Mapping[str, bytes], shell: DrivenShell) -> Iterator[tuple[st
 def _containing(lines: Mapping[str, tuple[str, ...]], shell: DrivenShell) -> Iterator[tuple[str, str]]:
     """Yield files below the workdir and the home directory that have all lines of a file of the reference."""
     for name, wanted in lines.items():
-        longest = max(wanted, key=len)
-        command = f'grep -rlF -e {shlex.quote(longest)} . "$HOME" {_QUIET} | head -n {_FOUND}'
+        longest = shlex.quote(max(wanted, key=len))
+        command = f'grep -rlF -e {longest} . "$HOME" 2>/dev/null | head -n {_FOUND}'
         for path in _printed(shell, command):
             path = posixpath.normpath(posixpath.join(shell.workdir, path))
             if _has(_read(shell, path).decode("utf-8", "replace"), wanted):
@@ -105,13 +103,11 @@ def _containing(lines: Mapping[str, tuple[str, ...]], shell: DrivenShell) -> Ite
 
 
 def _has(text: str, wanted: tuple[str, ...]) -> bool:
-    there = {line.strip() for line in text.splitlines()}
-    return all(line in there for line in wanted)
+    return {line.strip() for line in text.splitlines()}.issuperset(wanted)
 
 
 def _printed(shell: DrivenShell, command: str) -> list[str]:
-    _, printed = shell.run(command, _TIMEOUT)
-    return [line for line in printed.splitlines() if line]
+    return [line for line in shell.run(command, _TIMEOUT)[1].splitlines() if line]
 
 
 def _read(shell: DrivenShell, path: str) -> bytes:

@@ -1,22 +1,21 @@
-"""The phases of a trial, each with its name, its time in the result, and the class of its errors.
-
-Their timeouts are in `limits.py`.
-"""
+"""The phases of a trial, each with its name, its time in the result, and the class of its errors, and its steps."""
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 
 from ..model.errors import InfrastructureError, InputError
-from ..model.result import Failure, Phase
+from ..model.result import AgentEnd, Failure, Phase, ScorerResult
 from ..scoring.grade import describe, failure
 from ..store.files import DISK_ERRORS, write_error
 from ..store.text import clean
 from .cancellation import Cancellation
 from .draft import Clock
+from .limits import Limits
 
 _FIRST, _LAST = "prepare", "done"
 _OF_NO_STEP = ("remove", _LAST)
@@ -68,6 +67,24 @@ class Phases:
     def end(self) -> None:
         """End the last phase."""
         self.enter(_LAST)
+
+
+@dataclasses.dataclass(slots=True)
+class Progress:
+    """The step that a trial is at, and what is known of the earlier ones."""
+
+    number: int = 0
+    """Number of the step, counted from 0."""
+    started: float = 0.0
+    """Start of the step, in seconds since the trial began."""
+    said: str | None = None
+    """Reply that the agent gave in this step, as it is known before the agent's end is judged."""
+    reply: str | None = None
+    """Reply to grade. None: the agent did not run, or did not end by itself."""
+    scorers: list[ScorerResult] = dataclasses.field(default_factory=list)
+    """Results of the scorers of all ended steps."""
+    ends: list[tuple[str, AgentEnd, Limits]] = dataclasses.field(default_factory=list)
+    """Name, end of the agent, and limits of each ended step."""
 
 
 def classify(error: BaseException, phase: str, results: Path) -> BaseException:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import shutil
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,7 @@ from ..store.bundle import JobBundle
 from .answering import is_question
 from .limits import Limits
 from .scorer_models import check_models
-from .secrets import keys_taken, model_keys, secrets_of, split, tables_after_agent, without_keys
+from .secrets import keys_taken, model_keys, split, tables_after_agent, without_keys
 from .signature import parts_of
 
 if TYPE_CHECKING:
@@ -66,13 +67,12 @@ class Prepared:
     """Variables for the agent, filled in from the host."""
     keys: Mapping[str, str]
     """Keys of models that were given for the agent, which reaches models without them."""
-    secrets: Mapping[str, str]
     parts: Mapping[str, str]
     """Parts of its signature, all but the image's."""
     statement: str = ""
     """Problem statement of a turn after the first."""
-    conversation: Conversation | None = None
-    """Conversation that the first step begins; None: there is none."""
+    conversation: Conversation = dataclasses.field(default_factory=Conversation)
+    """Messages and replies so far."""
 
 
 def prepare(trial: Trial, services: Services) -> Prepared:
@@ -87,17 +87,22 @@ def prepare(trial: Trial, services: Services) -> Prepared:
     """
     scenario, spec = trial.scenario, trial.agent
     config = services.config.of(scenario.benchmark)
-    limits = Limits(scenario, config)
     agent = services.agents.get(spec.name)
     if agent is None:
         raise InputError(f"there is no agent {spec.name!r}; available: {', '.join(sorted(services.agents))}")
     if config.strict_capabilities and (why := incompatibility(scenario, agent)) is not None:
         raise AgentSetupFailed(why)
     check_handed(scenario, agent)
-    _check_scorers(trial, services)
-    _check_keys(trial, config)
-    _check_requirements(trial, services)
-    _check_places(trial, services, config)
+    params = {**config.params, **spec.params}
+    try:
+        _check_scenario(scenario, services, config, params)
+    except InputError as error:
+        if error.path is not None:
+            raise
+        raise InputError(error.message, path=scenario.source, line=scenario.line) from None
+    for table in (*(one.env for one in scenario.scorers), *(one.env for one in scenario.environments)):
+        fill(table, HOST)
+    _check_requirements(scenario, services)
     tables = {**scenario.agent_env, **config.env}
     known = model_keys(config)
     env, keys = split(without_keys(tables, known), known)
@@ -105,89 +110,66 @@ def prepare(trial: Trial, services: Services) -> Prepared:
         # Whatever its name in the manifest: the agent reaches models through the gateway, which has the key.
         keys.pop(name, None)
         keys[variable] = HOST[variable]
-    later = _later_commands(trial, services, agent, env, keys)
+    command_for = functools.partial(_command, trial, services, agent, env, keys)
+    later = _later_commands(scenario, agent, command_for)
     asked = scenario.at_step(0) if scenario.steps else scenario
-    is_alone = is_question(trial, config, services.agents, services.scorers)
-    if not is_alone and not _replies(scenario, agent, {**config.params, **spec.params}):
-        asked = _saying(asked, asked.statement_in_container)
-    conversation = Conversation() if scenario.steps and scenario.steps[0].continues else None
-    command = _command(asked, trial, services, agent, env, keys, conversation)
-    secrets = secrets_of(scenario, config, services.secrets)
-    parts = parts_of(
-        scenario, limits, spec, agent, (command, *later), services.scorers, secrets, services.secrets
+    replies = (
+        scenario.answer is not None and scenario.answer.reply_file is not None and can_answer(agent, params)
     )
-    return Prepared(
-        agent=agent,
-        command=command,
-        env=env,
-        keys=keys,
-        secrets=secrets,
-        parts=parts,
-        conversation=conversation,
-    )
+    if not replies and not is_question(trial, config, services.agents, services.scorers):
+        asked = asked.model_copy(update={"problem_statement": asked.statement_in_container})
+    conversation = Conversation()
+    continues = bool(scenario.steps) and scenario.steps[0].continues
+    command = command_for(asked, conversation if continues else None)
+    parts = parts_of(trial, config, agent, (command, *later), services.scorers, services.secrets)
+    return Prepared(agent, command, env, keys, parts, conversation=conversation)
 
 
-def prepare_turn(trial: Trial, services: Services, prepared: Prepared, statement: str) -> Prepared:
-    """Get the agent's command for another turn, with its own problem statement.
-
-    Raises:
-        AgentSetupFailed: a requirement of the agent is missing.
-    """
-    asked = _saying(trial.scenario, statement)
-    command = _command(asked, trial, services, prepared.agent, prepared.env, prepared.keys)
-    return dataclasses.replace(prepared, command=command, statement=statement)
-
-
-def prepare_step(
-    trial: Trial,
-    services: Services,
-    prepared: Prepared,
-    scenario: Scenario,
-    conversation: Conversation | None,
+def prepare_again(
+    trial: Trial, services: Services, prepared: Prepared, scenario: Scenario, *, continues: bool = False
 ) -> Prepared:
-    """Get the agent's command for a later step, whose scenario is `scenario`.
+    """Get the agent's command for a later turn or step, whose statement and limits are those of `scenario`.
 
-    `conversation` is the one so far; None: the step has nothing to do with those before.
-
-    Raises:
-        AgentSetupFailed: a requirement of the agent is missing.
+    `continues`: it goes on with the conversation so far. Raises `AgentSetupFailed` where a requirement is missing.
     """
-    agent, statement = prepared.agent, scenario.problem_statement
-    if conversation is not None and not resumes(agent):
+    conversation = prepared.conversation if continues else None
+    statement = scenario.problem_statement
+    if conversation is not None and not resumes(prepared.agent):
         statement = told(conversation, statement)
-    asked = _saying(scenario, statement)
-    command = _command(asked, trial, services, agent, prepared.env, prepared.keys, conversation)
+        scenario = scenario.model_copy(update={"problem_statement": statement})
+    agent, env, keys = prepared.agent, prepared.env, prepared.keys
+    command = _command(trial, services, agent, env, keys, scenario, conversation)
     return dataclasses.replace(prepared, command=command, statement=statement)
 
 
 def _later_commands(
-    trial: Trial, services: Services, agent: Agent, env: Mapping[str, str], keys: Mapping[str, str]
+    scenario: Scenario,
+    agent: Agent,
+    command_for: Callable[[Scenario, Conversation | None], AgentCommand | None],
 ) -> tuple[AgentCommand | None, ...]:
     """Return the commands of later steps that are not that of the first one, for the signature.
 
     Each step has a reference of its own. An agent may be called differently where it continues a conversation.
     """
-    scenario = trial.scenario
-    wanted = range(1, len(scenario.steps))
+    later = [*enumerate(scenario.steps)][1:]
     if not agent.trusted:
-        wanted = range(1, 2) if len(scenario.steps) > 1 and scenario.steps[1].continues else range(0)
+        later = [(number, step) for number, step in later[:1] if step.continues]
     return tuple(
-        _command(scenario.at_step(number), trial, services, agent, env, keys, conversation)
-        for number in wanted
-        for conversation in [Conversation([Exchange("", "")]) if scenario.steps[number].continues else None]
+        command_for(scenario.at_step(number), Conversation([Exchange("", "")]) if step.continues else None)
+        for number, step in later
     )
 
 
 def _command(
-    asked: Scenario,
     trial: Trial,
     services: Services,
     agent: Agent,
     env: Mapping[str, str],
     keys: Mapping[str, str],
-    conversation: Conversation | None = None,
+    asked: Scenario,
+    conversation: Conversation | None,
 ) -> AgentCommand | None:
-    """Return the agent's command for the problem statement `asked`; None to do nothing."""
+    """Return the agent's command for the problem statement of `asked`; None to do nothing."""
     config = services.config.of(trial.scenario.benchmark)
     call = AgentCall(
         scenario=asked,
@@ -209,83 +191,46 @@ def _command(
     return with_given_keys(command, given, HOST)
 
 
-def _saying(scenario: Scenario, statement: str) -> Scenario:
-    """Return the scenario with another problem statement."""
-    return scenario.model_copy(update={"problem_statement": statement})
+def _check_scenario(
+    scenario: Scenario, services: Services, config: JobConfig, params: Mapping[str, Any]
+) -> None:
+    """Check the scorers of a scenario, where they grade, and that no key of a model is in the container by accident.
 
-
-def _replies(scenario: Scenario, agent: Agent, params: Mapping[str, Any]) -> bool:
-    """Return True if the agent works outside of a container, and its reply is put into one."""
-    answer = scenario.answer
-    return answer is not None and answer.reply_file is not None and can_answer(agent, params)
-
-
-def _check_scorers(trial: Trial, services: Services) -> None:
-    scenario = trial.scenario
+    Processes of the agent could read a key there.
+    """
     for scorer in scenario.scorers:
         if scorer.type not in services.scorers:
             known = ", ".join(sorted(services.scorers))
             raise InputError(
-                f"scorer {scorer.name!r} has the unknown type {scorer.type!r}; available: {known}",
-                path=scenario.source,
-                line=scenario.line,
+                f"scorer {scorer.name!r} has the unknown type {scorer.type!r}; available: {known}"
             )
-        fill(scorer.env, HOST)
-    try:
-        check_scorers(scenario.scorers, services.scorers)
-        params = services.config.of(scenario.benchmark).params
-        check_models(scenario.scorers, services.scorers, {**params, **trial.agent.params}, services.models)
-    except InputError as error:
-        if error.path is not None:
-            raise
-        raise InputError(error.message, path=scenario.source, line=scenario.line) from None
-    fill(scenario.environment.env, HOST)
-    for environment in scenario.environments[1:]:
-        fill(environment.env, HOST)
-
-
-def _check_keys(trial: Trial, config: JobConfig) -> None:
-    """Check that the manifest puts no key of a model into the container unless the user allowed it.
-
-    Processes of the agent could read it there.
-    """
-    scenario = trial.scenario
+    check_scorers(scenario.scorers, services.scorers)
+    check_models(scenario.scorers, services.scorers, params, services.models)
     for whose, table in tables_after_agent(scenario):
         taken = sorted(set(keys_taken(table, model_keys(config)).values()) - set(config.allow_key))
         if taken:
             raise InputError(
                 f"{whose} would have {', '.join(taken)}, a key of a model, in the container; "
-                f"allow it with --bench-allow-key {taken[0]}, or leave it out of `env`",
-                path=scenario.source,
-                line=scenario.line,
+                f"allow it with --bench-allow-key {taken[0]}, or leave it out of `env`"
             )
-
-
-def _check_places(trial: Trial, services: Services, config: JobConfig) -> None:
-    scenario = trial.scenario
-    if (
-        config.gate.require_fresh
-        and None in scenario.places
-        and runs_programs(scenario.scorers, services.scorers)
-    ):
+    in_place = None in scenario.places and runs_programs(scenario.scorers, services.scorers)
+    if config.gate.require_fresh and in_place:
         raise InputError(
             "it is graded in the agent's container, which --bench-require-fresh refuses; leave it out of the job, or "
-            "give --bench-grade-in fresh",
-            path=scenario.source,
-            line=scenario.line,
+            "give --bench-grade-in fresh"
         )
 
 
-def _check_requirements(trial: Trial, services: Services) -> None:
-    scenario = trial.scenario
-    missing = [name for name in scenario.requires.env if name not in HOST]
-    missing += [name for name in scenario.requires.secrets if name not in services.secrets]
+def _check_requirements(scenario: Scenario, services: Services) -> None:
+    required = scenario.requires
+    missing = [name for name in required.env if name not in HOST]
+    missing += [name for name in required.secrets if name not in services.secrets]
     if missing:
         raise AgentSetupFailed(
             f"scenario {scenario.id!r} requires {', '.join(missing)}: "
             "set it in the environment, or pass it with --bench-secret"
         )
-    programs = [name for name in scenario.requires.commands if shutil.which(name) is None]
+    programs = [name for name in required.commands if shutil.which(name) is None]
     if programs:
         raise AgentSetupFailed(
             f"scenario {scenario.id!r} requires the program {', '.join(programs)} on this machine's PATH"

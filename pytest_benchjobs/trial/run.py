@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,7 +23,6 @@ from .context import TrialContext
 from .draft import Clock, Draft
 from .phases import classify, explain
 from .prepare import Prepared, Services
-from .redacting import redact_output
 from .secrets import redacted
 from .steps import run_steps
 
@@ -61,8 +59,10 @@ def run_trial(
     context: TrialContext | None = None
     over = 0
     for tries in itertools.count(1):
-        context = TrialContext(trial, services, cancellation, directory, clock, original, context, counted)
-        context.prepared, prepared = prepared, None
+        context = TrialContext(
+            trial, services, cancellation, directory, clock, original, context, counted, prepared
+        )
+        prepared = None
         context.findings.notes += notes
         outcome = _run_try(context)
         if context.starts_over and over < _STARTS_OVER:
@@ -78,7 +78,7 @@ def run_trial(
             outcome = Outcome.CANCELLED
             break
     assert context is not None  # noqa: S101  there was a first try
-    draft = dataclasses.replace(draft, tries=tries)
+    draft.facts["tries"] = tries
     phases = tuple(context.phases.ended)
     if outcome is Outcome.CANCELLED:
         directory.discard()
@@ -130,21 +130,8 @@ def _run_try(context: TrialContext) -> Outcome:
     except BaseException as error:  # agents and scorers of others may call pytest.skip or sys.exit
         return _outcome_of(context, error)
     finally:
-        redact_output(context)
+        context.redact_output()
         context.phases.end()
-
-
-def _starts_over(context: TrialContext, error: BaseException) -> bool:
-    """Return True if the engine lost a trial before its agent, or only once the connection with the agent.
-
-    An agent that closes its own output looks the same. So the second time counts as the agent's.
-    """
-    if not isinstance(error, EngineLost) or context.is_driven:
-        return False
-    of_agent = isinstance(error, OutputLost) and context.phases.reached == "agent"
-    first_time = of_agent and not context.output_was_lost
-    context.output_was_lost |= of_agent
-    return first_time or not context.is_spent
 
 
 def _outcome_of(context: TrialContext, error: BaseException) -> Outcome:
@@ -165,15 +152,26 @@ def _outcome_of(context: TrialContext, error: BaseException) -> Outcome:
         findings.rescored = findings.kept = None
         findings.usage = Usage()
         return Outcome.SKIPPED
-    if isinstance(error, QuotaReached) and not context.is_driven:
-        context.is_cut = context.services.on_cut(context.trial, context.counted)
     error = classify(error, reached, context.layout.root)
-    context.starts_over = _starts_over(context, error)
-    # Whoever drives an agent does so once.
-    context.retryable = isinstance(error, InfrastructureError) and error.retryable and not context.is_driven
+    if not context.is_driven:  # whoever drives an agent does so once
+        if isinstance(error, QuotaReached):
+            context.is_cut = context.services.on_cut(context.trial, context.counted)
+        context.starts_over = isinstance(error, EngineLost) and _starts_over(context, error)
+        context.retryable = isinstance(error, InfrastructureError) and error.retryable
     findings.failure = explain(error, reached)
     findings.score = None
     if context.is_cut:
         context.drop_kept()
         return Outcome.CANCELLED
     return Outcome.ERROR
+
+
+def _starts_over(context: TrialContext, error: EngineLost) -> bool:
+    """Return True if the engine lost a trial before its agent, or only once the connection with the agent.
+
+    An agent that closes its own output looks the same. So the second time counts as the agent's.
+    """
+    of_agent = isinstance(error, OutputLost) and context.phases.reached == "agent"
+    first_time = of_agent and not context.output_was_lost
+    context.output_was_lost |= of_agent
+    return first_time or not context.is_spent

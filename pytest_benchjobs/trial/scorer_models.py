@@ -7,7 +7,7 @@ address is the provider's, or one that this machine names: a manifest names neit
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..agents.providers import target_of
 from ..model.agent import AgentSpec
@@ -15,7 +15,7 @@ from ..model.endpoint import Endpoint
 from ..model.environ import HOST
 from ..model.errors import AgentSetupFailed, InputError
 from ..model.scenario import ScorerSpec
-from ..scoring.needs import ModelNeed, model_needed
+from ..scoring.needs import model_needed
 from ..scoring.protocol import Scorer
 from .secrets import JUDGE
 
@@ -23,37 +23,40 @@ if TYPE_CHECKING:
     from .connection import Models
 
 
+class JudgingModel(NamedTuple):
+    """The model that a scorer asks."""
+
+    endpoint: Endpoint
+    name: str
+    max_cost: float | None
+
+
 def check_models(
     specs: Sequence[ScorerSpec], kinds: Mapping[str, Scorer], params: Mapping[str, Any], models: Models | None
 ) -> None:
-    """Check that the models of scorers are known, and that there are keys for them.
-
-    Raises:
-        InputError: a provider is unknown.
-        AgentSetupFailed: a key is missing.
-    """
+    """Check that the models of scorers are known (else InputError), and have their keys (else AgentSetupFailed)."""
     for spec in specs:
-        need = model_needed(spec, kinds)
-        if need is None:
-            continue
-        endpoint, _ = judging_model(spec, need, params)
-        if models is not None:
-            from .connection import (
-                key_of,  # with the gateway's client, which a job that only reuses has no need of
-            )
+        model = judging_model(spec, kinds, params)
+        if model is not None and models is not None:
+            # With the gateway's client, which a job that only reuses has no need of.
+            from .connection import key_of
 
             try:
-                key_of(endpoint, models, {})
+                key_of(model.endpoint, models, {})
             except AgentSetupFailed as error:
                 raise AgentSetupFailed(f"scorer {spec.name!r}: {error}") from None
 
 
-def judging_model(spec: ScorerSpec, need: ModelNeed, params: Mapping[str, Any]) -> tuple[Endpoint, str]:
-    """Return the endpoint of a scorer's model, and the name of the model there.
+def judging_model(
+    spec: ScorerSpec, kinds: Mapping[str, Scorer], params: Mapping[str, Any]
+) -> JudgingModel | None:
+    """Return the model that a scorer asks; None if it asks none.
 
-    Raises:
-        InputError: the provider is unknown, or has neither of the two supported protocols.
+    InputError: the provider is unknown, or has neither of the two supported protocols.
     """
+    need = model_needed(spec, kinds)
+    if need is None:
+        return None
     try:
         asker = AgentSpec(name="judge", model=need.model)
         target = target_of(asker, ("openai", "anthropic"), None, HOST, params)
@@ -61,4 +64,5 @@ def judging_model(spec: ScorerSpec, need: ModelNeed, params: Mapping[str, Any]) 
         raise InputError(f"scorer {spec.name!r}: {error.message}") from None
     known = target.endpoint.key_variables
     own = (*(f"{JUDGE}{name}" for name in known), *known)
-    return target.endpoint.model_copy(update={"key_variables": own}), target.model
+    endpoint = target.endpoint.model_copy(update={"key_variables": own})
+    return JudgingModel(endpoint, target.model, need.max_cost)

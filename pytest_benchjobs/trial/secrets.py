@@ -23,19 +23,18 @@ from ..settings.secret_store import find
 from ..sources.template import fill, reference
 from ..system.redact import UNMISTAKABLE, Redactor, looks_secret
 
-_ALIASES = ("ANTHROPIC_AUTH_TOKEN", "CODEX_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY")
 JUDGE = "JUDGE_"
 """Prefix of variables with keys for models of scorers: JUDGE_OPENAI_API_KEY."""
 MODEL_KEYS = frozenset(
     (
         *(
             prefix + name
-            for provider in PROVIDERS.values()
-            for name in provider.key_variables
+            for one in PROVIDERS.values()
+            for name in one.key_variables
             for prefix in ("", JUDGE)
         ),
-        *(name for names in KEYS.values() for name in names),
-        *_ALIASES,
+        *itertools.chain(*KEYS.values()),
+        *("ANTHROPIC_AUTH_TOKEN", "CODEX_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY"),
     )
 )
 """Variables with keys of known model providers, and other names that agents use for them."""
@@ -43,12 +42,10 @@ _CHUNK = 256 * 1024
 
 
 class Split(NamedTuple):
-    """Secrets of a job, by recipient."""
+    """Secrets of a job: those for the agent, and keys of models, for the gateway only."""
 
     passed: dict[str, str]
-    """Secrets for the agent."""
     keys: dict[str, str]
-    """Keys of models, for the gateway only."""
 
 
 def model_keys(config: JobConfig) -> frozenset[str]:
@@ -82,11 +79,7 @@ def keys_taken(table: Mapping[str, str], keys: Container[str] = MODEL_KEYS) -> d
 
 
 def without_keys(table: Mapping[str, str], keys: Container[str] = MODEL_KEYS) -> dict[str, str]:
-    """Fill in a manifest's table from the host, with a placeholder for each of `keys`.
-
-    Raises:
-        InputError: variables of the host are missing.
-    """
+    """Fill in a manifest's table from the host, with a placeholder for each of `keys`; InputError: one is missing."""
     return {**fill(table, HOST), **dict.fromkeys(keys_taken(table, keys), PLACEHOLDER_KEY)}
 
 
@@ -103,15 +96,11 @@ def known_keys(given: Mapping[str, str] | None = None) -> dict[str, str]:
     return known
 
 
-def others_of_host() -> dict[str, str]:
-    """Return keys and other secrets of this machine that are unmistakable."""
+def unmistakable(given: Mapping[str, str]) -> dict[str, str]:
+    """Return secrets `given` to a job and of this machine that are too long to be a word that is also a password."""
     keys = {name: HOST[name] for name in MODEL_KEYS if name in HOST}
-    return unmistakable(together(keys, env_file_secrets()))
-
-
-def unmistakable(table: Mapping[str, str]) -> dict[str, str]:
-    """Return those values that are too long to be an ordinary word that is also a password."""
-    return {name: value for name, value in table.items() if len(value) >= UNMISTAKABLE}
+    every = together(given, keys, env_file_secrets())
+    return {name: value for name, value in every.items() if len(value) >= UNMISTAKABLE}
 
 
 def env_file_secrets() -> dict[str, str]:
@@ -128,7 +117,7 @@ def secrets_of(scenario: Scenario, config: JobConfig, given: Mapping[str, str]) 
 
     A literal value in a manifest is not a secret. One taken from the host, or given to the job, under such a name is.
     """
-    pairs = [*given.items()]
+    found = [given]
     tables = (table for _, table in tables_after_agent(scenario))
     for table in (config.env, scenario.environment.env, scenario.agent_env, *tables):
         for name, value in table.items():
@@ -136,13 +125,10 @@ def secrets_of(scenario: Scenario, config: JobConfig, given: Mapping[str, str]) 
             with contextlib.suppress(InputError):  # `fill` reports it where it matters
                 filled = fill({name: value}, HOST)[name]
             variable = value.removeprefix("${").rstrip("}").partition(":")[0]
-            if filled == value:
-                secret = table is config.env and looks_secret(name, value)
-            else:
-                secret = looks_secret(name, filled) or looks_secret(variable, filled)
-            if secret:
-                pairs.append((name, filled))
-    return _by_name(pairs)
+            names = (name, variable) if filled != value else (name,) if table is config.env else ()
+            if any(looks_secret(one, filled) for one in names):
+                found.append({name: filled})
+    return together(*found)
 
 
 def tables_after_agent(scenario: Scenario) -> Iterator[tuple[str, Mapping[str, str]]]:
@@ -158,12 +144,8 @@ def tables_after_agent(scenario: Scenario) -> Iterator[tuple[str, Mapping[str, s
 
 def together(*tables: Mapping[str, str]) -> dict[str, str]:
     """Merge tables by name; a second value of a name gets a new name."""
-    return _by_name(pair for table in tables for pair in table.items())
-
-
-def _by_name(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     found: dict[str, str] = {}
-    for name, value in pairs:
+    for name, value in (pair for table in tables for pair in table.items()):
         while found.get(name, value) != value:
             name += "_"
         found[name] = value
@@ -187,51 +169,33 @@ def redact_files(directory: Path, redactor: Redactor, names: Redactor) -> dict[s
     """Rewrite the files below `directory` without secrets, and rename those whose names hold one.
 
     A link whose name or target holds a secret is removed: `names` redacts these, `redactor` the content of files.
-    Returns old path -> new path below `directory`, of renamed files.
-
-    Raises:
-        OSError: one cannot be rewritten.
+    Returns old path -> new path below `directory`, of renamed files. OSError: one cannot be rewritten.
     """
     moved: dict[str, str] = {}
-    for path in sorted(directory.rglob("*")):
-        if path.is_symlink():
-            if names.redact_text(target := str(path.readlink())) != target:
-                path.unlink()
-        elif path.is_file():
-            redact_file(path, redactor)
     # The deepest first, so that a renamed directory has only redacted names in it.
     for path in sorted(directory.rglob("*"), key=lambda path: len(path.parts), reverse=True):
         name = str(path.relative_to(directory))
         harmless = names.redact_text(name)
-        if harmless == name:
-            continue
         if path.is_symlink():
-            path.unlink()
-        elif path.is_dir():
+            if harmless != name or names.redact_text(target := str(path.readlink())) != target:
+                path.unlink()
+            continue
+        if path.is_file():
+            redact_file(path, redactor)
+        if harmless != name and path.is_dir():
             path.rmdir()
-        else:
-            moved[name] = _renamed(path, directory, harmless)
+        elif harmless != name:
+            free = (directory / f"{harmless}-{number}" for number in itertools.count(2))
+            new = directory / harmless
+            new = new if not new.exists() else next(one for one in free if not one.exists())
+            new.parent.mkdir(parents=True, exist_ok=True)
+            path.rename(new)
+            moved[name] = str(new.relative_to(directory))
     return moved
 
 
-def _renamed(path: Path, directory: Path, name: str) -> str:
-    """Move a file to `name` below `directory`, or to a similar free name."""
-    target = directory / name
-    for number in itertools.count(2):
-        if not target.exists():
-            break
-        target = directory / f"{name}-{number}"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    path.rename(target)
-    return str(target.relative_to(directory))
-
-
 def redact_file(path: Path, redactor: Redactor) -> None:
-    """Rewrite a file without secrets.
-
-    Raises:
-        OSError: it cannot be rewritten.
-    """
+    """Rewrite a file without secrets; OSError: it cannot be."""
     temporary = path.with_name(f".{secrets.token_hex(4)}")
     try:
         with path.open("rb") as source, temporary.open("xb") as target:

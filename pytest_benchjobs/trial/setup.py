@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 
 from ..model.errors import EnvironmentFailed
-from ..model.scenario import Environment, HealthCheck, Scenario, Step
+from ..model.scenario import HealthCheck, Scenario, Step
 from ..sandbox.protocol import File, Sandbox
 from ..sandbox.shell import shell
 from ..scoring.output import Tail
@@ -37,49 +37,39 @@ class Setup:
         scenario: Scenario,
         enter: Callable[[str], None] | None = None,
     ) -> None:
+        self.sandbox = sandbox
+        self.environment = scenario.environment
+        self._scenario = scenario
         self._context = context
         self._enter = enter or context.phases.enter
-        self._sandbox = sandbox
-        self._scenario = scenario
         self._services: list[str] = []
 
-    @property
-    def environment(self) -> Environment:
-        """The environment of the sandbox."""
-        return self._scenario.environment
-
     def begin(self) -> None:
-        """Make the sandbox ready for the agent.
-
-        Raises:
-            EnvironmentFailed: a step or the health check failed.
-            InfrastructureError: the engine failed.
-        """
-        environment = self._scenario.environment
-        for step in self._ownership():
-            self.step(step, "root")
-        for step in environment.setup:
-            self.step(step, environment.user)
-            if self._sandbox.adopt_processes():
+        """Make the sandbox ready for the agent; raise `EnvironmentFailed` where a step or the health check fails."""
+        owner = self._scenario.agent_user or self.environment.user
+        self._give(owner, self._scenario.files)
+        for step in self.environment.setup:
+            self.step(step, self.environment.user)
+            if self.sandbox.adopt_processes():
                 self._services.append(step)
-        self.wait_until_healthy(environment.healthcheck)
+        self.wait_until_healthy(self.environment.healthcheck)
 
-    def begin_step(self, step: Step, put: Callable[[Sequence[File]], None] | None = None) -> None:
-        """Make the sandbox ready for a step: put in its files with `put`, run its set-up, wait for its health check.
+    def files_of(self, step: Step) -> list[File]:
+        """Return the files of a step of the task, which are put in before it begins."""
+        if step.files is None:
+            return []
+        workdir, script = self.sandbox.workdir, step.files / STEP_SCRIPT
+        own = [File(f"{workdir}/{STEP_SCRIPT}", source=script, mode=0o755)] if script.is_file() else []
+        return [File(workdir, source=step.files), *own]
 
-        Raises:
-            EnvironmentFailed: the set-up or the health check failed.
-            InfrastructureError: the engine failed.
+    def begin_step(self, step: Step) -> None:
+        """Make the sandbox ready for a step of the task, whose files are there.
+
+        Raises `EnvironmentFailed` where its set-up or health check fails.
         """
         user = step.agent_user or self._scenario.agent_user
         if step.files is not None:
-            files = [File(self._sandbox.workdir, source=step.files)]
-            if (script := step.files / STEP_SCRIPT).is_file():
-                files.append(File(f"{self._sandbox.workdir}/{STEP_SCRIPT}", source=script, mode=0o755))
-            (put or self._sandbox.put)(files)
-            names = sorted(path.name for path in step.files.iterdir())
-            if names and user not in (None, "root", "0"):
-                self.step("chown -R -- " + " ".join(map(shlex.quote, (str(user), *names))), "root")
+            self._give(user, sorted(path.name for path in step.files.iterdir()))
         if step.setup is not None:
             self.step(step.setup, user)
         self.wait_until_healthy(step.healthcheck)
@@ -88,52 +78,46 @@ class Setup:
         """Make the sandbox ready for the agent, after every process was ended; yield notes on failures."""
         for step in self._services:
             try:
-                self.step(step, self._scenario.environment.user)
+                self.step(step, self.environment.user)
             except EnvironmentFailed as error:
                 yield f"run again for the agent: {error}"
         if self._services:
-            self._sandbox.adopt_processes()
+            self.sandbox.adopt_processes()
         try:
-            self.wait_until_healthy(self._scenario.environment.healthcheck)
+            self.wait_until_healthy(self.environment.healthcheck)
         except EnvironmentFailed as error:
             yield f"before the agent went on: {error}"
 
-    def _ownership(self) -> Iterator[str]:
-        owner = self._scenario.agent_user or self._scenario.environment.user
-        if owner not in (None, "root", "0") and self._scenario.files:
-            yield f"chown -R {owner} -- " + " ".join(shlex.quote(path) for path in self._scenario.files)
+    def remove(self) -> None:
+        """Remove the sandbox, and take over what it has to tell."""
+        self.sandbox.remove()
+        self._context.note_sandbox(self.sandbox)
+
+    def _give(self, user: str | None, paths: Collection[str]) -> None:
+        """Make the agent's user the owner of files that were put in."""
+        if paths and user not in (None, "root", "0"):
+            self.step(f"chown -R -- {shlex.join((str(user), *paths))}", "root")
 
     def step(self, step: str, user: str | None) -> None:
-        """Run one set-up step.
-
-        Raises:
-            EnvironmentFailed: it failed.
-        """
+        """Run one set-up step."""
         self._enter("setup")
         self._context.cancellation.check()
         said = Tail()
         timeout = self._context.limits.setup_timeout
-        result = self._sandbox.exec(shell(step), timeout=timeout, sink=said, user=user)
-        refused = "".join(
-            f"\n{line}"
-            for line in self._context.note_refused(self._sandbox, "set-up", self.environment.access)
-        )
+        result = self.sandbox.exec(shell(step), timeout=timeout, sink=said, user=user)
+        lines = self._context.note_refused(self.sandbox, "set-up", self.environment.access)
+        refused = "".join(f"\n{line}" for line in lines)
+        shown = beginning_of(step, _SHOWN)
         if result.timed_out:
-            raise EnvironmentFailed(
-                f"set-up step did not end within {timeout:g} s: {beginning_of(step, _SHOWN)}{refused}"
-            )
+            raise EnvironmentFailed(f"set-up step did not end within {timeout:g} s: {shown}{refused}")
         if result.exit_status != 0:
             raise EnvironmentFailed(
-                f"set-up step exited with status {result.exit_status}: {beginning_of(step, _SHOWN)}\n"
+                f"set-up step exited with status {result.exit_status}: {shown}\n"
                 f"{end_of(said.text(), _OUTPUT)}{refused}"
             )
 
     def wait_until_healthy(self, check: HealthCheck | None) -> None:
-        """Repeat a health check until it passes.
-
-        Raises:
-            EnvironmentFailed: it does not pass in time.
-        """
+        """Repeat a health check until it passes; raise `EnvironmentFailed` where it does not in time."""
         if check is None:
             return
         self._enter("healthcheck")
@@ -143,8 +127,7 @@ class Setup:
         while True:
             self._context.cancellation.check()
             said = Tail()
-            timeout = check.timeout * multiplier
-            result = self._sandbox.exec(shell(check.command), timeout=timeout, sink=said)
+            result = self.sandbox.exec(shell(check.command), timeout=check.timeout * multiplier, sink=said)
             if result.exit_status == 0:
                 return
             starting = time.monotonic() - started < check.start_period * multiplier

@@ -1,17 +1,16 @@
 """The steps of a trial, in their order.
 
     0. prepare    prepare.py     check everything it needs, get the agent's command; nothing is spent yet
-    1. image      start.py       resolve the image: found, pulled, or built once per machine
-    2. start      start.py       create, fill and start a sandbox, with its limits and a deadline of its own
+    1. image      sandboxes.py   resolve the image: found, pulled, or built once per machine
+    2. start      sandboxes.py   create, fill and start a sandbox, with its limits and a deadline of its own
     3. work       setup.py       run the scenario's set-up steps, wait for its health check
                   work.py        run the agent until it ends, times out or exceeds a limit
     4. end        ending.py      kill the processes of the agent; read usage, keep the file system
     5. grade      artifacts.py   fetch artifacts, before scorers can change them
                   grading.py     put scorers in, never earlier, and run them in order
                   fresh.py       what the agent left is carried into fresh sandboxes, unless the scenario says otherwise
-                  ignored.py     without files that git ignores
-    6. again      turns.py       where the scenario gives feedback, and the score does not pass: 3 to 5 once more
-                  task_steps.py  where the scenario has several steps: 3 to 5 for each of them
+    6. again      turns.py       where the scenario gives feedback, and the score does not pass: 3 to 5 once more;
+                                 where the scenario has several steps: 3 to 5 for each of them
     7. hold       work.py        where the agent is driven from outside: leave the sandbox until its driver is done
     8. commit     outcome.py     score and ending -> outcome
                   run.py         redact, write the result
@@ -23,59 +22,37 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TypeVar
 
 from ..agents.builtin import Nop, Oracle
 from ..agents.capabilities import incompatibility
 from ..agents.protocol import AgentCommand
-from ..model.errors import (
-    ContainerLost,
-    EngineError,
-    EngineLost,
-    EnvironmentFailed,
-    FilesRefused,
-    InfrastructureError,
-    Ungradable,
-    UntouchedFailed,
-)
+from ..model.errors import ContainerLost, EngineError, EnvironmentFailed, InfrastructureError, Ungradable
 from ..model.job import Keep
 from ..model.result import Outcome
-from ..model.scenario import GradeIn, ScorerSpec
+from ..model.scenario import GradeIn
 from ..sandbox.protocol import Sandbox, Watches
 from ..sandbox.runner import ActsInside
 from ..sandbox.shell import shell
-from ..scoring.needs import Probe, collecting, probes, runs_programs
+from ..scoring.needs import collecting, probes, runs_programs
 from ..scoring.output import Tail
 from ..store.kept_names import kept_name
 from ..store.text import clean
 from ..system.cutting import beginning_of
 from .answering import keep_answer
 from .artifacts import keep_artifacts
-from .beside import service_of
-from .connection import Connection
 from .context import TrialContext
 from .ending import end_agent, some
-from .fresh import Carried, check_place, collect, differing
-from .grading import Afresh, InPlace, grade, grade_untouched
+from .fresh import Carried, check_place, collect, differing, service_of
+from .grading import Place, grade, grade_untouched
 from .outcome import decide
 from .prepare import Prepared, prepare
+from .sandboxes import agent_sandbox, made_ahead, or_blame, untouched_sandbox
 from .setup import Setup
 from .signature import graded_anew, signature
-from .start import agent_sandbox
-from .task_steps import (
-    begin_step,
-    end_step,
-    end_steps,
-    make_ready,
-    next_step,
-    not_run_in_original,
-    skip_from,
-    take_original,
-)
-from .turns import begin_turn, next_turn
-from .untouched import made_ahead, untouched_sandbox
-from .work import connection_of, hold_sandbox, read_usage, run_agent
+from .turns import begin_step, end_steps, kept_states, make_ready, next_turn
+from .work import connection_to_models, hold_sandbox, read_usage, run_agent
 
 _T = TypeVar("_T")
 
@@ -86,8 +63,7 @@ def run_steps(context: TrialContext) -> Outcome:
     Raises:
         Cancelled: the trial was asked to stop.
         Ungradable: nothing can be graded, and the agent is the cause.
-        InfrastructureError: anything else failed.
-        Exception: agents and scorers of plugins may raise anything.
+        Exception: an `InfrastructureError`, or anything that agents and scorers of plugins raise.
     """
     prepared = context.prepared or prepare(context.trial, context.services)
     command = None if context.original is not None else prepared.command
@@ -100,110 +76,44 @@ def run_steps(context: TrialContext) -> Outcome:
     if command is not None:
         context.findings.agent_version = command.version
     context.ahead = made_ahead(context)
-    with contextlib.closing(context.ahead), connection_of(context, command, prepared.keys) as connection:
-        if context.trial.scenario.steps and context.original is not None:
-            return _grade_each_step(context, prepared)
-        if context.trial.scenario.steps:
-            return _run_each_step(context, prepared, command, connection)
-        return _run_one(context, prepared, command, connection)
-
-
-def _run_one(
-    context: TrialContext, prepared: Prepared, command: AgentCommand | None, connection: Connection | None
-) -> Outcome:
-    """Run a trial of one instruction; `command` is None where no agent runs."""
-    with agent_sandbox(context, command, connection) as sandbox:
-        setup = Setup(context, sandbox, context.scenario)
-        _work(context, sandbox, setup, prepared, connection)
-        _grade(context, sandbox)
-        _note_differences(context, prepared, sandbox)
-        while (again := next_turn(context, prepared)) is not None:
-            begin_turn(context, sandbox, setup, again, connection)
-            _run_agent(context, sandbox, again, connection)
-            _grade(context, sandbox)
-        return _end_trial(context, sandbox, prepared)
-
-
-def _end_trial(context: TrialContext, sandbox: Sandbox, prepared: Prepared) -> Outcome:
-    """Decide the outcome, drop what is not kept, and wait for whoever drives the agent."""
-    outcome = decide(context, prepared.agent)
-    if outcome is Outcome.PASSED and context.config.keep is Keep.FAILED:
-        context.drop_kept()
-    hold_sandbox(context, sandbox, prepared, outcome)
-    return outcome
-
-
-def _run_each_step(
-    context: TrialContext, prepared: Prepared, command: AgentCommand | None, connection: Connection | None
-) -> Outcome:
-    """Run a trial of several steps in one sandbox; the findings are those of all steps, whatever happens."""
-    context.progress.conversation = prepared.conversation or context.progress.conversation
-    begin_step(context, 0)
-    try:
-        with agent_sandbox(context, command, connection) as sandbox:
-            prepared = _each_step(context, sandbox, prepared, connection)
+    with contextlib.closing(context.ahead), connection_to_models(context, command, prepared.keys):
+        try:
+            if context.original is None:
+                return _run(context, prepared, command)
+            for kept in kept_states(context):
+                with agent_sandbox(context, None, kept) as setup:
+                    _begin(context, setup, prepared)
+                    _grade(context, setup.sandbox)
             end_steps(context)
-            return _end_trial(context, sandbox, prepared)
-    finally:
-        end_steps(context)
+            return decide(context, prepared.agent)
+        finally:
+            end_steps(context)
 
 
-def _each_step(
-    context: TrialContext, sandbox: Sandbox, prepared: Prepared, connection: Connection | None
-) -> Prepared:
-    """Run step after step, up to the last one that runs; return what was prepared for it."""
-    setup = Setup(context, sandbox, context.scenario)
-    _begin(context, sandbox, setup, prepared, connection)
-    while True:
-        why = make_ready(context, sandbox, setup, prepared, connection)
-        if why is not None:
-            skip_from(context, context.progress.number, why)
-            return prepared
-        _run_agent(context, sandbox, prepared, connection)
-        _grade(context, sandbox)
-        if not end_step(context):
-            return prepared
-        prepared = next_step(context, prepared)
-
-
-def _grade_each_step(context: TrialContext, prepared: Prepared) -> Outcome:
-    """Grade the kept state of each step of an earlier trial, each in a sandbox of its own."""
-    try:
-        for number in range(len(context.trial.scenario.steps)):
-            begin_step(context, number)
-            kept = take_original(context)
-            if kept is None:
-                skip_from(context, number, not_run_in_original(context, number))
+def _run(context: TrialContext, prepared: Prepared, command: AgentCommand | None) -> Outcome:
+    """Run an agent and grade its work, until no turn or step follows; `command` is None where no agent runs."""
+    if context.trial.scenario.steps:
+        begin_step(context, 0)
+    with agent_sandbox(context, command) as setup:
+        sandbox = setup.sandbox
+        _begin(context, setup, prepared)
+        while make_ready(context, setup, prepared):
+            _run_agent(context, sandbox, prepared)
+            _grade(context, sandbox)
+            _note_differences(context, prepared, sandbox)
+            following = next_turn(context, prepared)
+            if following is None:
                 break
-            with agent_sandbox(context, None, None, kept) as sandbox:
-                setup = Setup(context, sandbox, context.scenario)
-                _begin(context, sandbox, setup, prepared, None)
-                _grade(context, sandbox)
-            if not end_step(context):
-                break
-    finally:
+            prepared = following
         end_steps(context)
-    return decide(context, prepared.agent)
+        outcome = decide(context, prepared.agent)
+        if outcome is Outcome.PASSED and context.config.keep is Keep.FAILED:
+            context.drop_kept()
+        hold_sandbox(context, sandbox, prepared, outcome)
+        return outcome
 
 
-def _work(
-    context: TrialContext,
-    sandbox: Sandbox,
-    setup: Setup,
-    prepared: Prepared,
-    connection: Connection | None,
-) -> None:
-    """Set the sandbox up and run the agent in it; for a rescore, take both from the kept trial."""
-    _begin(context, sandbox, setup, prepared, connection)
-    if context.original is None:
-        _run_agent(context, sandbox, prepared, connection)
-    else:
-        context.findings.agent_end = context.original.agent_end
-
-
-def _run_agent(
-    context: TrialContext, sandbox: Sandbox, prepared: Prepared, connection: Connection | None
-) -> None:
+def _run_agent(context: TrialContext, sandbox: Sandbox, prepared: Prepared) -> None:
     """Run the agent; meanwhile the container for grading is made, if that takes nothing that is scarce.
 
     Where none is needed, its own is watched: what a reference changes there is the answer, which only a check asks for.
@@ -216,30 +126,22 @@ def _run_agent(
     is_asked = context.suspects_agent or context.config.check
     if scenario.fresh_container is None and is_asked and isinstance(sandbox, Watches):
         sandbox.watch()
-    run_agent(context, sandbox, prepared, connection)
+    run_agent(context, sandbox, prepared)
 
 
-def _begin(
-    context: TrialContext,
-    sandbox: Sandbox,
-    setup: Setup,
-    prepared: Prepared,
-    connection: Connection | None,
-) -> None:
-    """Set the sandbox up, which a rescore takes from the kept trial; now all parts of the signature are known."""
-    if connection is not None:
-        context.keep_secret(connection.keys)
-    findings = context.findings
-    findings.signature = signature(context.scenario, prepared.parts, sandbox.image.key)
+def _begin(context: TrialContext, setup: Setup, prepared: Prepared) -> None:
+    """Set the sandbox up, unless it is that of a kept trial; now all parts of the signature are known."""
+    findings, scenario, scorers = context.findings, context.trial.scenario, context.services.scorers
+    findings.signature = signature(context.scenario, prepared.parts, setup.sandbox.image.key)
     if context.original is not None:
         findings.signature = graded_anew(context.original.signature, findings.signature)
         _probe(context, None)
         return
-    for fresh in context.trial.scenario.places:
-        if fresh is not None and runs_programs(context.trial.scenario.scorers, context.services.scorers):
-            check_place(sandbox, fresh)
+    for fresh in scenario.places:
+        if fresh is not None and runs_programs(scenario.scorers, scorers):
+            check_place(setup.sandbox, fresh)
     setup.begin()
-    _probe(context, sandbox)
+    _probe(context, setup.sandbox)
     context.services.check_room()
 
 
@@ -249,16 +151,11 @@ def _probe(context: TrialContext, sandbox: Sandbox | None) -> None:
     if not found or context.probed:
         return
     context.phases.enter_unless_cancelled("probe")
-    if sandbox is None:
-        with untouched_sandbox(context, "probe") as control:
-            _probe_in(context, control.sandbox, found)
-    else:
-        _probe_in(context, sandbox, found)
-
-
-def _probe_in(context: TrialContext, sandbox: Sandbox, found: Mapping[str, tuple[ScorerSpec, Probe]]) -> None:
-    for name, (spec, probe) in found.items():
-        context.probed[name] = probe(spec, sandbox, context.cancellation.check)
+    with contextlib.ExitStack() as opened:
+        if sandbox is None:
+            sandbox = opened.enter_context(untouched_sandbox(context, "probe")).sandbox
+        for name, (spec, probe) in found.items():
+            context.probed[name] = probe(spec, sandbox, context.cancellation.check)
 
 
 def _grade(context: TrialContext, sandbox: Sandbox) -> None:
@@ -266,20 +163,26 @@ def _grade(context: TrialContext, sandbox: Sandbox) -> None:
     with contextlib.ExitStack() as inside:
         if context.scenario.fresh_container is None and isinstance(sandbox, ActsInside):
             inside.enter_context(sandbox.inside())
-        carried = _or_again(context, lambda: _end_and_grade(context, sandbox))
+        carried = _or_blame(context, lambda: _end_and_grade(context, sandbox))
     if carried is not None:
         with contextlib.closing(carried):
-            _or_again(context, lambda: grade(context, Afresh(context, sandbox, carried)))
+            _or_blame(context, lambda: grade(context, Place(context, sandbox, carried)))
         _refuse_less(context, sandbox)
 
 
-def _refuse_less(context: TrialContext, sandbox: Sandbox) -> None:
-    """Make sure that a trial does not score less because it is graded again without something that it left.
+def _or_blame(context: TrialContext, attempt: Callable[[], _T]) -> _T:
+    """Do a part of grading; where the engine fails, find out whether the agent is the cause."""
+    return or_blame(
+        context,
+        attempt,
+        lambda: grade_untouched(context),
+        "breaks the engine, which can handle an untouched container",
+        "the agent's work could be graded only at the second try",
+    )
 
-    Raises:
-        EnvironmentFailed: it was graded where all of that was, and has a lower score where something is missing.
-        InfrastructureError: the engine failed.
-    """
+
+def _refuse_less(context: TrialContext, sandbox: Sandbox) -> None:
+    """Raise `EnvironmentFailed` where a trial scores less because it is graded again without something that it left."""
     fresh, score, before = context.scenario.fresh_container, context.findings.score, _score_before(context)
     if fresh is None or not fresh.is_workdir or score is None or before is None or score >= before:
         return
@@ -309,7 +212,7 @@ def _note_differences(context: TrialContext, prepared: Prepared, sandbox: Sandbo
     nothing, it is the set-up that makes something else each time.
     """
     fresh, score = context.scenario.fresh_container, context.findings.score
-    if fresh is None or context.findings.graded_in is None or context.original is not None:
+    if fresh is None or context.findings.graded_in is None or context.trial.scenario.steps:
         return
     is_reference = isinstance(prepared.agent, Oracle)
     if is_reference and (score is None or score < context.limits.threshold):
@@ -339,47 +242,15 @@ def _end_and_grade(context: TrialContext, sandbox: Sandbox) -> Carried | None:
     if findings.agent_end is not None and findings.agent_end.limit is not None:
         findings.score = 0.0
         return None
-    if not runs_programs(context.scenario.scorers, context.services.scorers):
-        grade(context, InPlace(context, sandbox))
-        return None
-    if fresh is None:
-        findings.graded_in = GradeIn.AGENT_CONTAINER
-        grade(context, InPlace(context, sandbox))
+    runs = runs_programs(context.scenario.scorers, context.services.scorers)
+    if fresh is None or not runs:
+        if runs:
+            findings.graded_in = GradeIn.AGENT_CONTAINER
+        grade(context, Place(context, sandbox))
         return None
     findings.graded_in = findings.graded_in or GradeIn.FRESH
     context.phases.enter_unless_cancelled("carry")
     return collect(sandbox, fresh)
-
-
-def _or_again(context: TrialContext, attempt: Callable[[], _T]) -> _T:
-    """Do something with what the agent left; where the engine fails, find the cause.
-
-    The engine repeats the same on an untouched sandbox. If that works, and it fails again here, the agent is the cause:
-    a directory that leads to itself, paths too long to be listed, no user root. What has nothing to do with files of
-    the agent is the engine's fault, however often it fails.
-    """
-    try:
-        return attempt()
-    except (EngineError, EngineLost, EnvironmentFailed) as error:
-        if not context.suspects_agent or context.original is not None:
-            raise
-        first = error
-    reached = context.phases.reached
-    try:
-        grade_untouched(context)
-    except InfrastructureError:
-        context.phases.reached = reached
-        raise first from None
-    try:
-        done = attempt()
-    except UntouchedFailed:
-        raise
-    except (FilesRefused, EnvironmentFailed) as again:
-        raise Ungradable(
-            f"the agent's work breaks the engine, which can handle an untouched container: {again}"
-        ) from again
-    context.note("the agent's work could be graded only at the second try", first)
-    return done
 
 
 def _end(context: TrialContext, sandbox: Sandbox) -> None:

@@ -138,11 +138,12 @@ PATTERNS = [
     "**/node_modules", "node_modules/../data", "..", ".", "/", "  data  ", "*\n!a.txt", "*\n!sub/keep.txt", "**\n!**/*.md",
     "sub\n!sub/deep\nsub/deep/z", "*\n!x\nx/empty", "!a.txt\n*.txt", "*\n! data", "\ufeffdata", "a.txt\r\nb.py\r\n", "data\n#Data",
     "**/.*", "em*y", "***", "x/**/n", "**/x/*", "a**", "a**t", "**a*", "*/", "!**", "**/\n!data/x.csv", "Docker*\n.dockerignore", "[*]",
+    "[[:alpha:]].txt", "[[:upper:][:digit:]]*", "[^[:lower:]]*", "[[:^alpha:]]*", "[[:punct:]]*", "[[:alpha]*", "[:alpha:]*",
     "a[.]txt", "[\\]o.]*", "[a&&b].txt", "a.txt|b*", "a{1}*", "data|sub", "(a)*", "$*", "[[a].txt", "[~||a].txt", "a.b[+]c", "**|[x]",
 ]  # fmt: skip
 
 
-REFUSED = ["[", "[]a]", "[a", "a[^]", "[a-]", "a\\", "!", "data\n[]"]
+REFUSED = ["[", "[[:digits:]]", "[[:digit:]", "[]a]", "[a", "a[^]", "[a-]", "a\\", "!", "data\n[]"]
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import docker
 import pytest
 
 from pytest_benchjobs.sandbox.carry.compare import Comparison
-from pytest_benchjobs.sandbox.carry.records import ENTER, LEAVE, ROOT, name_of, records
-from pytest_benchjobs.sandbox.carry.transfer import Place, carry, list_fresh
+from pytest_benchjobs.sandbox.carry.records import Kind, records
+from pytest_benchjobs.sandbox.carry.transfer import Place, carry
 from pytest_benchjobs.sandbox.docker.container import DockerSandbox
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from pytest_benchjobs.sandbox.program import PROGRAM
@@ -58,14 +58,14 @@ def place(sandbox: DockerSandbox) -> Place:
 
 def difference(agent: DockerSandbox, fresh: DockerSandbox) -> tuple[dict[str, str], int]:
     """Return what differs (name -> kind of step), and how many contents have to be compared."""
-    listing = b"".join(place(agent)(["walk", str(1 << 20), "/tree"], ()))
-    comparison = Comparison(listing, list_fresh(place(fresh), ["/tree"]))
+    comparison = Comparison(
+        *(b"".join(place(one)(["walk", str(1 << 20), "/tree"], ())) for one in (agent, fresh))
+    )
     comparison.run()
-    steps = records(comparison.script.written)
     found = {
-        name_of(*step).decode(): chr(step[0].kind)
-        for step in steps
-        if step[0].kind not in (ROOT, ENTER, LEAVE)
+        step.name.decode(): chr(step.kind)
+        for step in records(comparison.script.written)
+        if step.kind not in (Kind.ROOT, Kind.ENTER, Kind.LEAVE)
     }
     return found, comparison.checks
 
@@ -80,11 +80,10 @@ def test_a_file_of_an_image_is_equal_until_something_is_done_to_it(
         assert set(changed) == {
             "touched", "moded", "owned", "linked", "further", "mapped", "a", "b", "file", "gone", "new",
         }  # fmt: skip
-        there = list_fresh(place(fresh), ["/tree"])
-        carry(place(agent), place(fresh), there)
+        carry(place(agent), place(fresh), ["/tree"])
         seen = "cd /tree; find . -printf '%p %y %m %U:%G %T@ %l\\n' | sort; find . -type f -exec md5sum {} + | sort"
         assert out(fresh, seen) == out(agent, seen)
-        carry(place(agent), place(fresh), list_fresh(place(fresh), ["/tree"]))
+        carry(place(agent), place(fresh), ["/tree"])
         assert out(fresh, seen) == out(agent, seen)
 
 

@@ -69,7 +69,7 @@ def test_the_separate_verifier_of_a_harbor_task(tmp_path: Path) -> None:
         "instruction.md": "Write right to /app/out.txt.\n",
         "environment/.keep": "",
         "solution/solve.sh": "#!/bin/bash\necho right > /app/out.txt\necho note > /logs/artifacts/note.txt\n",
-        "tests/Dockerfile": f"FROM {IMAGE}\nCOPY test.sh /tests/test.sh\nRUN chmod +x /tests/test.sh; touch /judge\n",
+        "tests/Dockerfile": f"FROM {IMAGE}\nCOPY test.sh /tests/test.sh\nRUN touch /judge\n",
         "tests/test.sh": "#!/bin/bash\ntest -e /judge && grep -qx right /app/out.txt && grep -q note /logs/artifacts/note.txt "
         "&& echo 1 > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt\n",
     }.items():
@@ -78,6 +78,37 @@ def test_the_separate_verifier_of_a_harbor_task(tmp_path: Path) -> None:
     done = run(tmp_path, "tasks", "--bench-agent=oracle", "--bench-agent=nop")
     found = {result["agent"]["name"]: (result["outcome"], result["score"]) for result in results(tmp_path)}
     assert found == {"oracle": ("passed", 1.0), "nop": ("failed", 0.0)}, done.stdout
+
+
+ODD = """\
+benchmark: odd
+defaults:
+  problem_statement: Write done to out.txt.
+  reference: echo done > out.txt
+  scorers: [{name: right, type: command, command: grep -qx done out.txt}]
+scenarios:
+  - {id: volume, dockerfile: volume/Dockerfile, workdir: /data}
+  - {id: patch-of-volume, dockerfile: volume/Dockerfile, workdir: /data, fresh_container: {patch: true}}
+  - {id: nobody-has-a-name, dockerfile: nobody/Dockerfile}
+"""
+
+
+def test_an_image_may_have_its_workdir_in_a_volume_or_no_names_of_users(tmp_path: Path) -> None:
+    (tmp_path / "odd.bench.yaml").write_text(ODD)
+    for name, lines in {
+        "volume": 'RUN mkdir /data && touch /data/seed\nVOLUME ["/data"]\nWORKDIR /data\n',
+        "nobody": "RUN mkdir /app && rm /etc/passwd /etc/group\nWORKDIR /app\n",
+    }.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "Dockerfile").write_text(f"FROM {IMAGE}\n{lines}")
+    done = run(tmp_path, "odd.bench.yaml", "--bench-keep=always")
+    found = {result["scenario"]: (result["score"], " ".join(result["notes"])) for result in results(tmp_path)}
+    assert {score for score, _ in found.values()} == {1.0}, done.stdout
+    # What is not kept is never graded again.
+    assert {name for name, (_, notes) in found.items() if "could not be kept" in notes} == {
+        "volume",
+        "patch-of-volume",
+    }
 
 
 CARRIED = f"""\

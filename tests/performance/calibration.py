@@ -263,20 +263,26 @@ SHAPES: tuple[Shape, ...] = ("all alike", "in proportion", "some to 0")
 LEAST_FOUND = 0.78
 
 
-def fallen(chance: random.Random, rates: Rates, drop: float, shape: Shape) -> list[float]:
-    """Pass rates whose mean is lower by so much."""
-    mean = statistics.fmean(rates)
-    share = min(1.0, drop / mean)
-    if shape == "in proportion":
-        return [rate * (1 - share) for rate in rates]
+def fallen(
+    chance: random.Random, rates: Rates, drop: float, shape: Shape, value: Callable[[float], float] = float
+) -> list[float]:
+    """Pass rates of which the mean value is lower by so much; as for pass^3, a rate may not be its own value."""
+    worth = math.fsum(map(value, rates)) / len(rates)
     if shape == "some to 0":
+        share = min(1.0, drop / worth)
         return [0.0 if chance.random() < share else rate for rate in rates]
+
+    def lower(by: float) -> list[float]:
+        if shape == "in proportion":
+            return [rate * (1 - by) for rate in rates]
+        return [max(0.0, rate - by) for rate in rates]
+
     low, high = 0.0, 1.0
-    for _ in range(30):
+    for _ in range(16):
         middle = (low + high) / 2
-        short = statistics.fmean(min(rate, middle) for rate in rates) < share * mean
+        short = worth - math.fsum(map(value, lower(middle))) / len(rates) < drop
         low, high = (middle, high) if short else (low, middle)
-    return [max(0.0, rate - high) for rate in rates]
+    return lower(high)
 
 
 def found_at_printed(

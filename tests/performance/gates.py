@@ -17,7 +17,7 @@ from pytest_benchjobs.analysis.sides import Cell, Side
 from pytest_benchjobs.model.gate import GateConfig, GatePolicy, GateVerdict, RuleReport
 from pytest_benchjobs.settings.rules import parse_rule
 
-from .calibration import Rates, Shape, half
+from .calibration import SHAPES, Rates, Shape, fallen, half
 
 AT = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 Rate = Callable[[random.Random], float]
@@ -60,9 +60,9 @@ class Jobs:
     def __str__(self) -> str:
         """Format as in the table: `n = 89, 3 and 3`."""
         clusters = f" in {self.n // self.size} clusters" if self.size > 1 else ""
-        return f"n = {self.n}{clusters}, {self.now} and {self.before}, {'' if self.rate is half else self.rate.__name__}".removesuffix(
-            ", "
-        )
+        alone = " that share nothing" if clusters and not self.shared else ""
+        rate = "" if self.rate is half else f", {self.rate.__name__}"
+        return f"n = {self.n}{clusters}{alone}, {self.now} and {self.before}{rate}"
 
     def rates(self, chance: random.Random) -> list[float]:
         """Draw the pass rates of the baseline."""
@@ -88,7 +88,7 @@ class Jobs:
     def pair(self, chance: random.Random, drop: float, shape: Shape) -> tuple[Side, Side, float]:
         """Run a baseline and a job of which all rates fell; also return the change of their mean."""
         rates = self.rates(chance)
-        later = fallen_by(chance, rates, drop, shape) if drop > 0 else rates
+        later = fallen(chance, rates, drop, shape) if drop > 0 else rates
         sides = (self.side(chance, "before", rates, self.before), self.side(chance, "now", later, self.now))
         return *sides, math.fsum(later) / self.n - math.fsum(rates) / self.n
 
@@ -152,41 +152,23 @@ def simulated(
 
 
 def found_at_printed(
-    jobs: Jobs, rule: str, repetitions: int, *, policy: str = "evidence", shape: Shape = "all alike", seed: int = 1,
+    jobs: Jobs, rule: str, repetitions: int, *, policy: str = "evidence", seed: int = 1,
     value: Callable[[float], float] = float,
-) -> tuple[Counts, float]:  # fmt: skip
+) -> tuple[dict[Shape, Counts], float]:  # fmt: skip
     """Judge jobs that fell by as much as an unchanged job said it could find; also return the mean of those drops.
 
     `value` is what a pass rate counts for, as for pass^3.
     """
     chance = random.Random(seed)
-    counts, drops = Counts(), []
-    while counts.gates < repetitions:
+    found, drops = {shape: Counts() for shape in SHAPES}, []
+    for _ in range(repetitions):
         rates = jobs.rates(chance)
         before = jobs.side(chance, "before", rates, jobs.before)
         drop = judged(jobs.side(chance, "now", rates, jobs.now), before, rule, policy).detectable
         if drop is None:
-            counts.gates += 1
             continue
-        later = fallen_by(chance, rates, drop, shape, value)
-        now = jobs.side(chance, "now", later, jobs.now)
         drops.append(drop)
-        counts.add(judged(now, before, rule, policy), 0.0, policy)
-    counts.gates = len(drops)
-    return counts, math.fsum(drops) / len(drops) if drops else math.nan
-
-
-def fallen_by(
-    chance: random.Random, rates: Rates, drop: float, shape: Shape, value: Callable[[float], float] = float
-) -> list[float]:
-    """Return pass rates of which the mean value is lower by so much."""
-    worth = math.fsum(map(value, rates)) / len(rates)
-    if shape == "some to 0":
-        share = min(1.0, drop / worth)
-        return [0.0 if chance.random() < share else rate for rate in rates]
-    low, high = 0.0, 1.0
-    for _ in range(16):
-        middle = (low + high) / 2
-        later = math.fsum([value(rate - middle) for rate in rates if rate > middle]) / len(rates)
-        low, high = (middle, high) if worth - later < drop else (low, middle)
-    return [max(0.0, rate - high) for rate in rates]
+        for shape, counts in found.items():
+            now = jobs.side(chance, "now", fallen(chance, rates, drop, shape, value), jobs.now)
+            counts.add(judged(now, before, rule, policy), 0.0, policy)
+    return found, math.fsum(drops) / len(drops)

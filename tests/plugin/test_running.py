@@ -193,7 +193,7 @@ def test_a_gateway_that_cannot_be_started_is_an_error_of_every_trial(bench: Benc
 
         def pytest_configure(config):
             full = OSError(28, "No space left on device")
-            patch = mock.patch("pytest_benchjobs.gateway.client._directory", side_effect=full)
+            patch = mock.patch("pytest_benchjobs.gateway.client.directory_for_sockets", side_effect=full)
             patch.start()
             config.add_cleanup(patch.stop)
         """

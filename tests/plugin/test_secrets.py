@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 from pathlib import Path
 
@@ -202,3 +203,66 @@ def test_the_command_passes_env_files_on_by_name(toy: Bench) -> None:
     done = toy.benchjobs(*line, "--agent", PRINTS)
     assert f"length={len(VALUE)}" in logs(toy)[0], done.stdout + done.stderr
     assert VALUE not in shown.stdout + done.stdout + done.stderr
+
+
+# Cuts
+
+CUTS = """
+import os
+from pytest_benchjobs.model.errors import EnvironmentFailed
+from pytest_benchjobs.sandbox.docker.compose.services import _line
+from pytest_benchjobs.testing import FakeProvider
+
+class Provider(FakeProvider):
+    def start(self, spec, on_phase):
+        text = spec.environment.env["TEXT"].replace("KEY", os.environ["OUR_KEY"])
+        if spec.environment.env["PLACE"] == "service":
+            raise EnvironmentFailed(f"the services do not start: db ended with status 1: {_line(text)}")
+        sandbox = super().start(spec, on_phase)
+        sandbox.processes = lambda: (text,) if spec.environment.env["PLACE"] == "process" else ()
+        return sandbox
+
+def pytest_benchjobs_sandboxes(config):
+    return {"fake": Provider}
+"""
+CUT = {"scorer": (200, True), "error": (499, False), "service": (1000, False), "process": (30, True)}
+"""Places, where they cut a text, and whether they keep what is before."""
+OF_A_KEY = 'printf "%s\\n" "$TEXT" | sed "s/KEY/$OUR_KEY/"'
+
+
+def test_nothing_is_left_of_a_key_through_which_a_real_job_cuts(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Letters that hardly come in such a row in anything else, and in no form that is known to be a key.
+    key = "".join(random.choices("QXZJVKWYGH", k=40))
+    monkeypatch.setenv("OUR_KEY", key)
+    bench.write("conftest.py", CUTS)
+    scenarios = {}
+    for place, (limit, keeps_before) in CUT.items():
+        for at in random.sample(range(4, len(key)), 4):
+            pad, far = "x" * max(0, limit - at), "lorem ipsum " * 100
+            text = f"{pad}KEY{far}" if keeps_before else f"{far}KEY{pad}"
+            keys = {
+                "env": {"TEXT": text, "PLACE": place},
+                "reference": f"{OF_A_KEY} > out.txt",
+                "script": "cat out.txt",
+            }
+            if place == "error":
+                keys |= {"reference": f"{OF_A_KEY}; exit 3", "script": "echo 0"}
+            scenarios[f"{place}-{at}"] = keys
+    bench.manifest(scenarios)
+    result = bench.run(
+        "--bench-agent=oracle", "--bench-secret=OUR_KEY=OUR_KEY", "--junit-xml=theirs.xml", "-v"
+    )
+    told = {trial["node_id"].rpartition(":")[2].partition("-")[0]: str(trial["failure"]) + str(trial["notes"])
+            for trial in bench.results()}  # fmt: skip
+    assert [place for place, keeps in {"scorer": "its last line is", "error": "it printed", "service": "do not start",
+            "process": "left running"}.items() if keeps not in told[place]] == []  # fmt: skip
+    files = [path for path in bench.path.rglob("*") if path.is_file() and path.name != "conftest.py"]
+    assert {"junit.xml", "theirs.xml", "history.sqlite", "result.json", "summary.md"} <= {
+        one.name for one in files
+    }
+    texts = {"terminal": (result.stdout.str() + result.stderr.str()).encode()}
+    texts |= {str(path): path.read_bytes() for path in files}
+    parts = [key[at : at + 5].encode() for at in range(len(key) - 4)]
+    assert [(name, part) for name, text in texts.items() for part in parts if part in text] == []

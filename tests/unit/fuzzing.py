@@ -47,10 +47,11 @@ class Maker:
             data = self._made(self._schema, 0)
         else:
             data = self._grown(self._schema, copy.deepcopy(self._good))
-        if not _places(data) or not self._closed:
+        if not _places(data):
             return Case(data, "nothing")
+        add_unknown = self._add_unknown if self._closed else self._replace
         how = self._rng.choice(
-            (self._add_unknown, self._replace, self._replace, self._misspell, self._remove, None)
+            (add_unknown, self._replace, self._replace, self._misspell, self._remove, None)
         )
         return Case(data, "nothing") if how is None else how(data)
 

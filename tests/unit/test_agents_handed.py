@@ -16,6 +16,7 @@ from pytest_benchjobs.agents.protocol import AgentCall
 from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.errors import AgentLacks
 from pytest_benchjobs.model.scenario import Environment, McpServer, Scenario
+from pytest_benchjobs.trial.signature import _Parts
 
 from .records import scenario_of
 
@@ -103,12 +104,13 @@ def test_who_declares_neither_is_refused() -> None:
 
 
 def test_a_result_is_reused_only_with_the_same_servers_and_skills() -> None:
-    from pytest_benchjobs.trial.signature import _environment
+    def environment(of: Scenario) -> dict[str, Any]:
+        return _Parts(of, {}, {}, {}).environment()
 
-    plain = _environment(scenario(), {})
-    assert plain == _environment(scenario(skills_if_there="/harbor/skills"), {})
+    plain = environment(scenario())
+    assert plain == environment(scenario(skills_if_there="/harbor/skills"))
     assert not {"mcp_servers", "skills_dir", "skills_if_there"} & plain.keys()
     changed = [
         scenario(skills_dir="/a"), scenario(skills_dir="/b"), scenario(mcp_servers=SERVERS[:1]), HANDED,
     ]  # fmt: skip
-    assert len({json.dumps(_environment(one, {}), sort_keys=True) for one in changed}) == 4
+    assert len({json.dumps(environment(one), sort_keys=True) for one in changed}) == 4

@@ -23,6 +23,7 @@ _SIGNS = str.maketrans({"⏎": "\n", "◦": "\u200b", "◇": "\u00a0", "⇥": "\
 _INTEGER = {"match": "integer", "least": 0, "most": 999}
 
 BEHIND_ANSWER = r"""
+V (mod 1000) ¦ V \pmod{1000} ¦ N ≡ V (mod 1000) ¦ $N \equiv V \pmod{1000}$ ¦ N = 1000q + r ≡ V (mod 1000), since r < 1000
 20 + 5 = **V** ¦ $\frac{50}{2} = V$ ¦ $\lfloor 25.7 \rfloor = V$ ¦ $N = 1000 - 975 = V$ ¦ $P = 2(a+b) = V$
 $x = 2y = V$ ¦ -> V ¦ $\Rightarrow V$ ¦ ∴ V ¦ ((V)) ¦ \colorbox{yellow}{V} ¦ \fcolorbox{red}{white}{V}
 $V\,^{\circ}$ ¦ V square units ¦ V, which is an integer. ¦ V is correct.
@@ -44,6 +45,7 @@ $a + b + c = V$ ¦ $a+b+c+d=V$ ¦ $m + n = V.$ ¦ $\alpha + \beta = V$ ¦ $x_1 +
 $P(3) = V$ ¦ $AB = V$ ¦ $[ABC] = V$ ¦ $\text{Area} = V$ ¦ Area = V ¦ $\left(V\right)$ ¦ V
 """
 REPLIES = r"""
+\boxed{V \pmod{1000}} ¦ {"answer": "\text{V}"} ¦ {"answer": V⏎} ¦ {"answer": "V", "confidence": 1}
 $\boxed{20} + 5 = \boxed{V}$ ¦ The answer is $\boxed{V}$ .
 The answer is V (the total time). ¦ The answer is V, so we are done. ¦ Adding: 20 + 5 = \boxed{V}.
 \[ t = \boxed{V} \quad \text{minutes} \] ¦ \[ \boxed{V} \tag{1} \] ¦ The answer is **V** — the total time in minutes.
@@ -118,6 +120,7 @@ The answer is V, as desired. ¦ The answer is V because m=25. ¦ The answer is V
 The answer is: \boxed{V} ¦ Answer: 20 + 5 = V ¦ Answer: $20+5=V$
 """
 WRONG_BEHIND_ANSWER = r"""
+{V}{3} ¦ (V)(3) ¦ x ≡ V (mod 7) ¦ 2x ≡ V (mod 1000) ¦ V ≡ 999 (mod 1000) ¦ -V (mod 1000) ¦ V (mod x) ¦ V (mod 1000) or 999
 V minutes and 30 seconds ¦ V:00 ¦ V < 999 ¦ \boxed{V} < 999 ¦ 999 (not V) ¦ \sqrt{V^2} ¦ V \bmod 1000
 [V, ¦ (V, ¦ {V, ¦ V. Actually it is 999. ¦ V. Wait, it should be 999. ¦ V⏎Actually 999. ¦ V⏎No, 999. ¦ V (wrong)
 V (mod 7) ¦ x =/= V ¦ x = 3 and y = V ¦ x = V; y = 3 ¦ x = \pm V ¦ V..999 ¦ V^{th} ¦ V^\circ + 3 ¦ \max\{V, 3\}
@@ -153,6 +156,8 @@ V if n = 3 ¦ V plus 5 ¦ V minus 5 ¦ V times 5 ¦ V divided by 5 ¦ V over 5 �
 (−V) ¦ $-V$ ¦ \text{-}V ¦ {-}V ¦ -\text{V} ¦ –V ¦ —V
 """
 WRONG_REPLIES = r"""
+{"answer": V/5} ¦ {"answer": V,000} ¦ {"answer": V or 999} ¦ {"answer": V\sqrt{3}} ¦ {"answer": V, 999}
+{"answer": V e3} ¦ {"answer": {V}} ¦ {"answer": [V, x]} ¦ {"answer": "\frac{V}{3}"}
 Suppose the answer is V. ¦ If the answer is V, then x = 3. ¦ I'm not sure the answer is V.
 The answer is V or \boxed{999} ¦ \boxed{3}:\boxed{V} ¦ \boxed{V}(3) ¦ \boxed{V}{}^2 ¦ \boxed{3}/\boxed{V}
 {"answer": {"m": V}} ¦ <answer>V</answer><answer>999</answer> ¦ The answer is x, where x^2 = V.
@@ -338,6 +343,42 @@ def test_a_number_is_read_whole_or_not_at_all(value: float, right: str, wrong: s
     assert misread(params, wrong, right=False, prefix="ANSWER: ") == []
     if isinstance(value, int):
         assert misread({"match": "integer", "expected": value}, wrong, right=False, prefix="ANSWER: ") == []
+
+
+SPELLINGS: dict[str, tuple[float, str]] = {
+    "decimal": (0.5, "0.5 ¦ 0.500 ¦ 00.5"),
+    "without a zero": (0.5, ".5 ¦ .50"),
+    "negative": (-3.25, "-3.25 ¦ −3.25"),
+    "grouped": (1234567, r"1,234,567 ¦ 1{,}234{,}567 ¦ 1\,234\,567 ¦ 1 234 567"),
+    "fraction": (0.5, "1/2 ¦ 2 / 4 ¦ 0.5/1"),
+    "fraction of TeX": (0.5, r"\frac{1}{2} ¦ \dfrac12 ¦ \tfrac{2}{4}"),
+    "negative fraction": (-0.5, r"-\frac{1}{2} ¦ -1/2"),
+    "scientific": (1234567, "1.234567e6 ¦ 1234.567E3 ¦ 1.234567e+06"),
+    "times a power of ten": (0.5, r"5 \times 10^{-1} ¦ 5×10^-1 ¦ 50 \cdot 10^{-2} ¦ 5 * 10**-1"),
+    "power of ten": (0.001, "10^{-3} ¦ 10^-3 ¦ 10**-3"),
+    "percent": (5, r"5% ¦ 5\% ¦ 5.0 % ¦ 5\,\%"),
+}
+"""Kinds of numbers: a value, and how it is written. The tables of integers tell what may be around each of them."""
+OF_DIGITS = {
+    *forms(r"$\frac{50}{2} = V$ ¦ +V ¦ 0V ¦ 00V ¦ V.0 ¦ V.00 ¦ \boxed{V.0} ¦ \boxed V ¦ ≈ V ¦ \frac{V}{1}")
+}
+"""What is so only around bare digits."""
+OF_INTEGERS = re.compile(r"mod\b|°|\\circ|degrees|units")
+"""What no other number has beside it, and no number that has another unit."""
+
+
+@pytest.mark.parametrize("kind", SPELLINGS)
+def test_a_number_of_any_kind_is_read_as_an_integer_is(kind: str) -> None:
+    value, spellings = SPELLINGS[kind]
+    params = {"match": "number", "expected": value, "units": ["%", r"\%"] if kind == "percent" else []}
+    for table, right in (
+        (BEHIND_ANSWER, True), (REPLIES, True), (WRONG_BEHIND_ANSWER, False), (WRONG_REPLIES, False)
+    ):  # fmt: skip
+        prefix = "ANSWER: " if table in (BEHIND_ANSWER, WRONG_BEHIND_ANSWER) else ""
+        around = [form for form in forms(table) if form not in OF_DIGITS and not OF_INTEGERS.search(form)]
+        assert len(around) >= 100
+        replies = [prefix + form.replace("V", one) for one in forms(spellings) for form in around]
+        assert [reply for reply in replies if is_right(params, reply) is not right] == []
 
 
 def test_a_text_is_the_whole_of_a_final_answer() -> None:

@@ -247,8 +247,9 @@ def test_any_json_has_a_score(params: dict[str, Any], reply: bool, value: Any) -
         "[" * 300_000, "]" * 300_000, "{" * 300_000, "[[" * 100_000 + "]]" * 100_000, "answer" * 100_000,
         "answer: " * 100_000, "```" * 100_001, "\\boxed{" * 100_000, "ANSWER: " + "[" * 300_000,
         json.dumps(["[" * 100_000] * 3), json.dumps([["[["] * 100_000]), json.dumps(["1 2\n" * 500_000] * 2),
+        ("ANSWER: " + "(" * 990 + "7" + ")" * 990 + "\n") * 50,
     ],
-    ids=range(12),
+    ids=range(13),
 )  # fmt: skip
 def test_a_hostile_answer_is_wrong_at_once(params: dict[str, Any], text: str) -> None:
     assert score(params, text) == 0

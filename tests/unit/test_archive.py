@@ -246,6 +246,8 @@ def test_a_second_name_of_a_file_is_a_second_file_and_counts_as_one(tmp_path: Pa
     found = _unpack(_tar(*entries), tmp_path / "less", limit=10)
     assert (found.files, found.bytes) == (("a", "d"), 6)
     assert "sub/b: would exceed the limit of 10 bytes" in found.notes
+    _unpack(_tar(("o/a\x1b", FILE, b"1"), ("o/a\x07", HARD, "o/a\x1b")), tmp_path / "one")
+    assert (tmp_path / "one/a_").read_bytes() == b"1"
 
 
 def test_a_file_is_ours_to_read_and_as_runnable_as_it_was(tmp_path: Path) -> None:

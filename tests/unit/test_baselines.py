@@ -582,6 +582,7 @@ cells = st.builds(
     metrics=st.lists(series, max_size=3, unique_by=lambda one: one.name).map(tuple),
     graded_in=st.sampled_from([(), ("fresh",), ("agent_container", "unknown")]),
     reused=st.just(()),
+    file=st.none(),
 )
 
 

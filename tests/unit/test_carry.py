@@ -18,18 +18,8 @@ from hypothesis import strategies as st
 
 from pytest_benchjobs.model.errors import EngineLost, Ungradable
 from pytest_benchjobs.sandbox.carry import transfer
-from pytest_benchjobs.sandbox.carry.records import (
-    CONTENT,
-    END,
-    ENTER,
-    HARDLINK,
-    HEADER,
-    LEAVE,
-    MAKE,
-    ROOT,
-    Record,
-)
-from pytest_benchjobs.sandbox.carry.transfer import Carried, carry, differences, list_fresh
+from pytest_benchjobs.sandbox.carry.records import Kind, new_record
+from pytest_benchjobs.sandbox.carry.transfer import Carried, Place, carry, differences
 
 from .carrying import Node, Refused, make, program, run, run_program, seen
 
@@ -83,15 +73,13 @@ class Places:
         fresh, agent = os.fsencode(self.fresh), os.fsencode(self.agent)
         return self.run_fresh([os.fsencode(one).replace(fresh, agent) for one in arguments], stdin)
 
-    def list(self, *roots: str) -> bytes:
-        """List roots of the fresh place."""
-        return list_fresh(self.run_fresh, [str(self.fresh / root) for root in roots])
-
-    def carry(self, *roots: str, programs: Sequence[str] = (), **options: Any) -> Carried:
+    def carry(
+        self, *roots: str, programs: Sequence[str] = (), agent: Place | None = None, **options: Any
+    ) -> Carried:
         """Carry what is below roots, here `top`."""
-        listing = self.list(*roots or ("top",))
+        paths = [str(self.fresh / root) for root in roots or ("top",)]
         found = tuple(os.fsencode(self.fresh / path) for path in programs)
-        return carry(self.run_agent, self.run_fresh, listing, programs=found, **options)
+        return carry(agent or self.run_agent, self.run_fresh, paths, programs=found, **options)
 
     def are_equal(self, root: str = "top") -> bool:
         """Compare."""
@@ -194,13 +182,7 @@ def test_what_is_apart_stays_as_it_is_and_nobody_is_told(places: Places) -> None
         asked.extend(path.removeprefix(fresh) for path in paths)
         return [fresh + b"new"]
 
-    carried = carry(
-        places.run_agent,
-        places.run_fresh,
-        places.list("top"),
-        apart=lambda path: path.endswith(b".log"),
-        ignored=ignored,
-    )
+    carried = places.carry(apart=lambda path: path.endswith(b".log"), ignored=ignored)
     assert set(asked) == {b"gone/x", b"name", b"new/", b"src/x", b"was", b"was/", b"was/c.log"}
     found = (path for path in (places.fresh / "top").rglob("*") if path.is_file())
     assert {str(path.relative_to(places.fresh / "top")): path.read_text() for path in found} == {
@@ -213,26 +195,29 @@ def test_what_is_apart_stays_as_it_is_and_nobody_is_told(places: Places) -> None
 def test_where_nothing_changes_the_agents_place_is_listed_once(places: Places) -> None:
     (places.agent / "top").mkdir()
     known: dict[tuple[bytes, ...], bytes] = {}
-    carry(places.run_agent, places.run_fresh, places.list("top"), known=known)
+    places.carry(known=known)
     (places.agent / "top" / "late").touch()
-    carry(places.run_agent, places.run_fresh, places.list("top"), known=known)
+    places.carry(known=known)
     assert names(places.fresh / "top") == []
     places.carry()
     assert places.are_equal()
 
 
 def test_a_directory_that_is_not_read_to_its_end_keeps_the_rest(
-    places: Places, monkeypatch: pytest.MonkeyPatch
+    places: Places,
 ) -> None:
     for place in (places.agent, places.fresh):
         make(
             Node("directory", entries=tuple((b"%d" % number, Node("file")) for number in range(9))),
             place / "top",
         )
-    listing = places.list("top")
     (places.agent / "top" / "0").unlink()
-    monkeypatch.setattr(transfer, "_LISTING", 300)
-    carried = carry(places.run_agent, places.run_fresh, listing)
+    most = str(transfer._LISTING)
+    carried = places.carry(
+        agent=lambda arguments, stdin: places.run_agent(
+            ["300" if one == most else one for one in arguments], stdin
+        )
+    )
     assert carried.notes == (
         f"not carried: {places.fresh}/top: it cannot be read to its end: File too large",
     )
@@ -380,6 +365,7 @@ def test_a_link_leads_to_what_is_carried_or_to_a_file_of_the_image(
     (tmp_path / "later").mkdir()
     (tmp_path / "tool").touch()
     files = {"new/file": "1", "inside": "-> new", "up": "-> ../top/new/file", "tool": f"-> {tmp_path}/tool"}
+    files |= {"a": "-> b/file", "b": "-> c", "c": "-> inside"}
     links = {"old": f"{tmp_path}/later/expected.txt", "by/way": "../old", "itself": "itself", "root": "/"}
     links |= {
         "all": f"{tmp_path}/later",
@@ -390,15 +376,12 @@ def test_a_link_leads_to_what_is_carried_or_to_a_file_of_the_image(
     astray = {name: f"-> {target}" for name, target in links.items()}
     write(places.fresh / "top", {"old": "1"})
     write(places.agent / "top", {**files, **astray})
-    before = places.list("top")
     with monkeypatch.context() as patch:
-        patch.setattr(transfer, "_links_astray", Mock(side_effect=EngineLost("cut")))
+        patch.setattr(transfer, "_link", Mock(side_effect=EngineLost("cut")))
         with pytest.raises(EngineLost):
             places.carry()
-    assert (
-        places.fresh / "top" / "stdin"
-    ).is_symlink()  # an earlier try was cut off before links were checked
-    carried = places.carry(before=before)
+    assert not any(path.is_symlink() for path in (places.fresh / "top").rglob("*"))
+    carried = places.carry()
     assert {path.partition(b"/top/")[2].decode() for path, _ in carried.left_out} == astray.keys()
     assert written(places.fresh / "top") == files
     assert (places.fresh / "top" / "new").stat().st_mtime == (places.agent / "top" / "new").stat().st_mtime
@@ -419,24 +402,19 @@ def test_links_of_the_image_lead_to_a_root(places: Places) -> None:
     assert places.are_equal("there/deep")
 
 
-def record(kind: int, name: bytes = b"", target: bytes = b"", size: int = 0) -> bytes:
-    values = Record(kind, 0, len(name), len(target), 0, 0, 0, 0, 0, 0, 0, size, 0, 0, 0)
-    return HEADER.pack(*values) + name + target
-
-
 @pytest.mark.parametrize(
     "script",
     [
-        (record(MAKE, b"elsewhere"),),
-        (record(ENTER, b"top"), record(MAKE, b"..")),
-        (record(ENTER, b"top"), record(MAKE, b"a/b")),
-        (record(ENTER, b"top"), record(MAKE, b"")),
-        (record(ENTER, b"top"), record(HARDLINK, b"a", b"elsewhere/file")),
-        (record(ENTER, b"top"), record(HARDLINK, b"a", b"top/../file")),
-        (record(ENTER, b"top"), record(HARDLINK, b"a", b"top/link/file")),
-        (record(ENTER, b"top"), record(ENTER, b"link"), record(MAKE, b"a")),
-        (record(LEAVE), record(MAKE, b"a")),
-        (record(ROOT, size=1), record(MAKE, b"a")),
+        (new_record(Kind.MAKE, b"elsewhere"),),
+        (new_record(Kind.ENTER, b"top"), new_record(Kind.MAKE, b"..")),
+        (new_record(Kind.ENTER, b"top"), new_record(Kind.MAKE, b"a/b")),
+        (new_record(Kind.ENTER, b"top"), new_record(Kind.MAKE, b"")),
+        (new_record(Kind.ENTER, b"top"), new_record(Kind.HARDLINK, b"a", b"elsewhere/file")),
+        (new_record(Kind.ENTER, b"top"), new_record(Kind.HARDLINK, b"a", b"top/../file")),
+        (new_record(Kind.ENTER, b"top"), new_record(Kind.HARDLINK, b"a", b"top/link/file")),
+        (new_record(Kind.ENTER, b"top"), new_record(Kind.ENTER, b"link"), new_record(Kind.MAKE, b"a")),
+        (new_record(Kind.LEAVE), new_record(Kind.MAKE, b"a")),
+        (new_record(Kind.ROOT, size=1), new_record(Kind.MAKE, b"a")),
     ],
 )
 def test_a_forged_script_reaches_nothing_outside(places: Places, script: tuple[bytes, ...]) -> None:
@@ -444,7 +422,7 @@ def test_a_forged_script_reaches_nothing_outside(places: Places, script: tuple[b
     (places.fresh / "file").touch()
     (places.fresh / "top" / "link").symlink_to("..")
     before = seen(places.fresh)
-    sent = (record(ROOT), *script, record(END))
+    sent = (new_record(Kind.ROOT), *script, new_record(Kind.END))
     try:
         told = b"".join(places.run_fresh(["unpack", str(places.fresh / "top")], sent))
     except Refused:
@@ -455,10 +433,10 @@ def test_a_forged_script_reaches_nothing_outside(places: Places, script: tuple[b
 
 def test_a_damaged_list_is_the_agents_fault(places: Places) -> None:
     (places.fresh / "top").mkdir()
-    listing = places.list("top")
+    listing = b"".join(places.run_fresh(["walk", "1000", str(places.fresh / "top")], ()))
     for damaged in (b"", listing[:-1], listing[:80], b"\xff" * 200):
         with pytest.raises(Ungradable):
-            carry(lambda *_, damaged=damaged: iter((damaged,)), places.run_fresh, listing)
+            places.carry(agent=lambda *_, damaged=damaged: iter((damaged,)))
 
 
 def test_a_pack_without_an_end_is_stopped(places: Places) -> None:
@@ -467,17 +445,16 @@ def test_a_pack_without_an_end_is_stopped(places: Places) -> None:
     def endless(arguments: Sequence[str | bytes], stdin: Iterable[bytes]) -> Iterator[bytes]:
         if arguments[0] != "pack":
             return places.run_agent(arguments, stdin)
-        start = record(ROOT) + record(CONTENT, b"top")
+        start = new_record(Kind.ROOT) + new_record(Kind.CONTENT, b"top")
         return itertools.chain((start,), itertools.repeat(struct.pack("<QI", 0, 1 << 18) + bytes(1 << 18)))
 
-    listing = places.list("top")
     with pytest.raises(Ungradable, match="no end"):
-        carry(endless, places.run_fresh, listing)
+        places.carry(agent=endless)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can change its root")
 def test_what_differs_between_two_places_is_named(tmp_path: Path) -> None:
-    def place(name: str) -> transfer.Place:
+    def place(name: str) -> Place:
         (tmp_path / name / "program").hardlink_to(program())
         return lambda arguments, stdin: run(("chroot", tmp_path / name, "/program", *arguments), stdin)
 

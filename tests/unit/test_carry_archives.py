@@ -13,7 +13,7 @@ import pytest
 
 from pytest_benchjobs.sandbox.archive import open_stream, pack, unpack
 from pytest_benchjobs.sandbox.carry.archives import archive_of_listing, script_of
-from pytest_benchjobs.sandbox.carry.records import HEADER, LEAVE, plain
+from pytest_benchjobs.sandbox.carry.records import HEADER, Kind, new_record
 from pytest_benchjobs.sandbox.protocol import Fetched, File
 
 from .carrying import run_program
@@ -153,5 +153,5 @@ def test_a_listing_that_is_cut_or_makes_no_sense_is_no_archive(tmp_path: Path) -
 
 
 def _unread() -> bytes:
-    record = plain(LEAVE)
+    record = new_record(Kind.LEAVE)
     return record[:-24] + b"\5" + record[-23:]

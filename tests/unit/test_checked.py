@@ -77,7 +77,10 @@ def test_a_checksum_is_of_every_value_and_of_no_order() -> None:
     whole = checksum_of([ROW, twin, ROW._replace(attempt=2)])
     assert whole == checksum_of([ROW._replace(attempt=2), twin, ROW])
     assert whole.results == 3
-    for name, value in ROW._asdict().items():
+    assert checksum_of([ROW._replace(node_id="x")]) == checksum_of(
+        [ROW]
+    )  # which is of where a job was started
+    for name, value in list(ROW._asdict().items())[:-1]:
         others = [f"{value}x", ""] if isinstance(value, str) else [value + 1e-9, 0]
         for other in [
             *others,

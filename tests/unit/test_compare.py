@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_benchjobs.analysis.comparison import compare
+from pytest_benchjobs.analysis.comparison import compare, compare_agents
 from pytest_benchjobs.analysis.gate.judge import judge
 from pytest_benchjobs.analysis.gate.words import Scale
 from pytest_benchjobs.analysis.sides import Cell, Key, Series, Side
@@ -222,6 +222,30 @@ def test_rows_are_corrected_for_their_number_and_quarantine_is_left_out() -> Non
     assert "2 scenarios in quarantine on side B left out" in comparison.notes
 
 
+@pytest.mark.parametrize(
+    ("solved", "ranks"),
+    [
+        ({"a:m": 20, "b:m": 19, "c:m": 2, "d:m": 3}, {"a:m": (1, 2), "b:m": (1, 2), "c:m": (3, 4), "d:m": (3, 4)}),
+        ({"a:m": 2, "b:m": 10, "c:m": 20}, {"c:m": (1, 1), "b:m": (2, 2), "a:m": (3, 3)}),
+        ({"a:m": 20, "b:m": 16, "c:m": 11}, {"a:m": (1, 2), "b:m": (1, 3), "c:m": (2, 3)}),  # only a from c
+        ({"a:m": 9, "b:m": 9, "c:m": 9}, {"a:m": (1, 3), "b:m": (1, 3), "c:m": (1, 3)}),
+    ],
+)  # fmt: skip
+def test_agents_that_are_not_told_apart_share_ranks(
+    solved: dict[str, int], ranks: dict[str, tuple[int, int]]
+) -> None:
+    cells: dict[Key, Cell] = {}
+    for agent, number in solved.items():
+        cells |= made({f"s{n:02}": (float(n < number),) for n in range(20)}, agent).cells
+    cells |= made({"s00": ()}, "none:m", errors=1).cells
+    comparison = compare_agents(Side("x", ("job",), cells), comparison_id=ID, at=AT)
+    assert comparison.notes == ("none:m is not ranked: no scenario has a score of it and of another agent",)
+    assert len(comparison.rows) == math.comb(len(solved), 2)
+    assert {one.agent: (one.first, one.last) for one in comparison.ranks} == ranks
+    assert [one.agent for one in comparison.ranks] == list(ranks)
+    assert Comparison.model_validate_json(comparison.model_dump_json()) == comparison
+
+
 def test_the_distance_to_a_high_score(tmp_path: Path) -> None:
     path = tmp_path / "highs.toml"
     path.write_text('[texts]\nscore = 80\nunit = "%"\nsource = "us"\n', "utf-8")
@@ -293,6 +317,15 @@ def test_two_agents_of_one_job(jobs: Path, capsys: pytest.CaptureFixture[str]) -
     assert (row.a_agent, row.b_agent, row.a, row.b) == ("oracle", "codex:gpt-5.5", 1.0, 0.5)
     models = ("vllm:x", "groq:y", "--benchmarks", "t", "--dir", jobs)
     assert _printed(capsys, "compare", *models, "--print-command").count("--bench-agent=model:") == 2
+
+
+def test_each_two_agents_of_one_job(jobs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good, bad = {"count": "PP", "sums": "PP"}, {"count": "PP", "sums": "FF"}
+    make_job(jobs, "20261121-074712-bbbbbb", {"oracle": good, "codex:gpt-5.5": bad, "nop": bad}, hours_ago=0)
+    lines = [line.split() for line in _printed(capsys, "compare", "last", "--dir", jobs).splitlines()]
+    assert ["1-3", "codex:gpt-5.5", "texts"] in lines
+    document = documents(capsys, "comparison", "view-comparison", "last", "--dir", jobs)
+    assert [len(document[name]) for name in ("rows", "ranks")] == [3, 3]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -13,8 +13,9 @@ from pytest_benchjobs.agents.protocol import AgentCall, AgentCommand, Shell
 from pytest_benchjobs.gateway.client import Route, RouteReport, Terms, Upstream
 from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.endpoint import Endpoint
-from pytest_benchjobs.model.errors import AgentSetupFailed, GatewayLost
+from pytest_benchjobs.model.errors import AgentSetupFailed, GatewayLost, ResultsUnwritable
 from pytest_benchjobs.model.job import JobConfig
+from pytest_benchjobs.model.result import Outcome, TrialResult
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.scoring.builtin import builtin_scorers
 from pytest_benchjobs.store.bundle import JobBundle
@@ -35,10 +36,13 @@ COMMAND = AgentCommand(("true",), endpoints=(ENDPOINT,))
 class FakeRoute:
     """A way to nowhere."""
 
-    socket = Path("/nowhere")
+    socket = host_socket = Path("/nowhere")
+    is_open = True
 
     def close(self) -> RouteReport:
-        return RouteReport(Usage(), None, f"no such key: {KEY}", {}, {}, None)
+        if not self.is_open:
+            raise GatewayLost("it is closed")
+        return RouteReport(Usage(calls=2), None, f"no such key: {KEY}", {}, {}, None)
 
     def pid(self) -> int | None:
         return None
@@ -58,7 +62,11 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[Upstream]:
     @contextlib.contextmanager
     def open_route(address: str, name: str, upstreams: Sequence[Upstream], terms: Terms) -> Iterator[Route]:
         seen.extend(upstreams)
-        yield cast("Route", FakeRoute())
+        route = FakeRoute()
+        try:
+            yield cast("Route", route)
+        finally:
+            route.is_open = False
 
     monkeypatch.setattr("pytest_benchjobs.trial.connection.open_route", open_route)
     return seen
@@ -105,35 +113,69 @@ def test_a_command_without_models_needs_no_gateway(opened: list[Upstream]) -> No
     assert opened == []
 
 
-def test_a_key_that_an_answer_repeats_is_redacted_whatever_its_variable_is_called(
-    opened: list[Upstream], tmp_path: Path
-) -> None:
-    class Repeats:
-        name = "repeats"
+def run(directory: Path, work: Callable[[Shell], int]) -> tuple[JobBundle, TrialResult]:
+    """Run a trial of an agent that is a function, and calls models."""
+
+    class Works:
+        name = "works"
         needs_model = True
         trusted = False
 
         def prepare(self, call: AgentCall) -> AgentCommand:
-            def work(shell: Shell) -> int:
-                shell.log(f"the model says: invalid key {KEY}")
-                shell.write("answer.txt", KEY.encode())
-                return 0
-
             return AgentCommand((), endpoints=(ENDPOINT,), host=work)
 
-    bundle = JobBundle.create(tmp_path, record(tmp_path))
+    bundle = JobBundle.create(directory, record(directory))
     services = Services(
-        config=JobConfig(directory=tmp_path),
+        config=JobConfig(directory=directory),
         bundle=bundle,
         provider=FakeProvider(OWNER),
-        agents={"repeats": Repeats()},
+        agents={"works": Works()},
         scorers=dict(builtin_scorers()),
         models=models(MISTRAL_API_KEY=KEY),
     )
     base = trial()
     scenario = base.scenario.model_validate({**dict(base.scenario), "artifacts": [{"source": "answer.txt"}]})
-    one = base.model_copy(update={"agent": AgentSpec.parse("repeats:m"), "scenario": scenario})
-    result = run_trial(one, services, Cancellation())
+    one = base.model_copy(update={"agent": AgentSpec.parse("works:m"), "scenario": scenario})
+    return bundle, run_trial(one, services, Cancellation())
+
+
+def test_calls_of_an_agent_that_breaks_are_counted(opened: list[Upstream], tmp_path: Path) -> None:
+    def work(shell: Shell) -> int:
+        raise RuntimeError("broken")
+
+    _, result = run(tmp_path, work)
+    assert (result.outcome, result.usage.calls, result.notes) == (Outcome.ERROR, 2, ())
+
+
+def test_calls_that_cannot_be_recorded_are_counted(
+    opened: list[Upstream], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closes, close = iter([ResultsUnwritable("no room")]), FakeRoute.close
+
+    def refuse(route: FakeRoute) -> RouteReport:
+        for error in closes:
+            raise error
+        return close(route)
+
+    def work(shell: Shell) -> int:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(FakeRoute, "close", refuse)
+    _, result = run(tmp_path, work)
+    assert (result.outcome, result.usage.calls) == (Outcome.ERROR, 2)
+    assert result.failure is not None
+    assert result.failure.class_ == ResultsUnwritable.code
+
+
+def test_a_key_that_an_answer_repeats_is_redacted_whatever_its_variable_is_called(
+    opened: list[Upstream], tmp_path: Path
+) -> None:
+    def work(shell: Shell) -> int:
+        shell.log(f"the model says: invalid key {KEY}")
+        shell.write("answer.txt", KEY.encode())
+        return 0
+
+    bundle, result = run(tmp_path, work)
     log = (bundle.root / result.path / "agent.log").read_text()
     assert log == "the model says: invalid key [redacted:MISTRAL_API_KEY]\n"
     files = [path for path in bundle.root.rglob("*") if path.is_file()]

@@ -104,10 +104,7 @@ class Bench:
             IMAGE,
             wanted,
             "/app",
-            {},
-            self.events,
             None,
-            None,  # type: ignore[arg-type]
         )
 
 
@@ -124,9 +121,12 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     network = SimpleNamespace(
         of=lambda wanted, image: Joinable(f"net-{wanted}", "open to all" if wanted == "public" else None)
     )
-    services = SimpleNamespace(engine=engine, storage=storage, forget=forgotten.append, network=network)
+    events = Events()
+    services = SimpleNamespace(
+        engine=engine, events=events, storage=storage, forget=forgotten.append, network=network
+    )
     with on_behalf_of(Caller()):
-        yield Bench(client, Events(), services, forgotten, watched)
+        yield Bench(client, events, services, forgotten, watched)
 
 
 # Its beginning
@@ -403,10 +403,15 @@ def test_commands_are_ended_by_what_they_were_given_and_those_that_went_are_name
     done: list[Any] = []
     program = File("/bench/program", content=b"")
     monkeypatch.setattr(sandbox, "_first", program)
-    monkeypatch.setattr(sandbox, "_others_ran", True)
+    monkeypatch.setattr(sandbox, "_program", module._Program.DOUBTED)
     monkeypatch.setattr(sandbox._processes, "others", others)
     monkeypatch.setattr(sandbox, "put_from_outside", done.append)
-    monkeypatch.setattr(sandbox, "exec", lambda argv, **more: done.append((*argv, more["user"])))
+
+    def run(argv: tuple[str, ...], *, user: str, **_: Any) -> ExecResult:
+        done.append((*argv, user))
+        return ExecResult(0, timed_out=False, seconds=1.0)
+
+    monkeypatch.setattr(sandbox, "exec", run)
     assert sandbox.end_commands("BENCH_AGENT") == ("agent",)
     assert done == [[program], ("/bench/program", "end", "BENCH_AGENT", "root")]
     assert seen == [True, False]

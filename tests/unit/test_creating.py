@@ -48,6 +48,7 @@ def _created(
     forgotten: list[object] = []
     services: Any = SimpleNamespace(
         owner=OWNER,
+        events=None,
         machine=lambda: machine,
         engine=SimpleNamespace(client=client, host="unix:///x", get=lambda _: {} if there else None),
         network=SimpleNamespace(of=lambda wanted, _: Joinable(f"net-{wanted}", "a note")),
@@ -60,7 +61,7 @@ def _created(
     deadline = spec.pop("deadline", 90.7)
     wanted = SandboxSpec(environment, {"job": "j"}, "none", deadline, **spec)
     try:
-        return create(services, wanted, resolved, None)  # type: ignore[arg-type]
+        return create(services, wanted, resolved)
     finally:
         client.given["forgotten"] = forgotten
 
@@ -94,10 +95,10 @@ def test_commands_run_where_the_scenario_or_else_the_image_says(
 
 def test_the_first_process_is_ours_or_where_there_is_none_for_the_machine_a_sleep() -> None:
     client = Client()
-    assert _created(client).has_first
+    assert _created(client)._first is not None
     assert (client.command, client.given["entrypoint"]) == ([], ["/bench/program", "first", "90"])
     assert client.given["host_config"]["init"] is False
-    assert not _created(client, machine="s390x").has_first
+    assert _created(client, machine="s390x")._first is None
     assert (client.command, client.given["entrypoint"]) == ([], ["sleep", "90"])
     assert client.given["host_config"]["init"] is True
     _created(client, machine="s390x", deadline=0.5)

@@ -43,13 +43,13 @@ from pytest_benchjobs.store.text import clean, cut, one_line, plain
 from pytest_benchjobs.system import cutting
 from pytest_benchjobs.system.cutting import HeadSink, TailSink, beginning_of, end_of, know_secrets, last_line
 from pytest_benchjobs.system.redact import Redactor
-from pytest_benchjobs.trial import fresh, ignored
+from pytest_benchjobs.trial import fresh
 from pytest_benchjobs.trial.agent_programs import ids_of
 from pytest_benchjobs.trial.context import TrialContext
 from pytest_benchjobs.trial.ending import Ended, _listed
 from pytest_benchjobs.trial.setup import Setup
-from pytest_benchjobs.trial.skills import copy_skills
 from pytest_benchjobs.trial.turns import statement_of
+from pytest_benchjobs.trial.work import copy_skills
 
 SPEC = ScorerSpec(name="s", type="bash", script="x", command="x")
 START, END, MIDDLE = "start", "end", "middle"
@@ -58,7 +58,7 @@ START, END, MIDDLE = "start", "end", "middle"
 class Machine:
     """A sandbox in which each command prints a text and fails."""
 
-    workdir, user, has_first, variables = "/app", None, False, {}
+    workdir, user, variables = "/app", None, {}
 
     def __init__(self, text: str, status: int = 3) -> None:
         self.text, self.status = text.encode(), status
@@ -138,7 +138,7 @@ def _result_file(text: str) -> object:
 
 def _entrypoint(text: str) -> object:
     environment = SimpleNamespace(setup_timeout=1)
-    return Entrypoint(Machine(text), ("x",), environment).start(lambda: None)  # type: ignore[arg-type]
+    return Entrypoint(Machine(text), ("x",), environment, has_first=False).start(lambda: None)  # type: ignore[arg-type]
 
 
 def _name_of_artifact(text: str) -> object:
@@ -225,7 +225,7 @@ PLACES: dict[str, tuple[str, int, Callable[[str], object]]] = {
     ),
     "skills": (END, 1000, _skills),
     "ids": (END, 200, lambda text: ids_of(Machine(text), "u")),  # type: ignore[arg-type]
-    "git": (END, 300, lambda text: ignored.ignored_by_git(Machine(text), "/app", [b"x"])),  # type: ignore[arg-type]
+    "git": (END, 300, lambda text: fresh.ignored_by_git(Machine(text), "/app", [b"x"])),  # type: ignore[arg-type]
     "removal": (END, 500, _removal),
     "feedback": (END, 300, lambda text: statement_of(Feedback(statement="{output}", characters=300), "p", text)),
     "services": (END, 1000, lambda text: services._line(text)),

@@ -130,7 +130,22 @@ def test_the_platform_needs_no_declaration() -> None:
     assert base_images(text) == ()
 
 
-@given(st.text(st.sampled_from("ARGFOM asx\n\\#<E:$-={}'\"1")))
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "FROM ",
+                "COPY --from=",
+                "RUN --mount=from=",
+                "ARG ",
+                *"asx #<E:$-={}'\"1\n\\",
+                "\\\n",
+                " AS ",
+                "\n",
+            ]
+        )
+    ).map("".join)
+)
 def test_places_are_those_of_the_text(text: str) -> None:
-    for found in references(f"ARG x=1\n{text}", {}):
-        assert f"ARG x=1\n{text}"[found.start : found.end] == found.written
+    for found in references(text, {}):
+        assert text[found.start :].startswith(found.written)

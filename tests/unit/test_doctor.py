@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import shutil
@@ -11,6 +12,7 @@ import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,9 +22,10 @@ from pytest_benchjobs.agents.keys import KEYS
 from pytest_benchjobs.cli import _doctor_checks as findings
 from pytest_benchjobs.model.errors import EngineLost, EngineUnavailable
 from pytest_benchjobs.report.documents.machine import Finding, Health
+from pytest_benchjobs.sandbox.docker import health
 from pytest_benchjobs.sandbox.docker.calling import Caller
 from pytest_benchjobs.sandbox.docker.engine import Engine
-from pytest_benchjobs.sandbox.docker.health import EngineFacts, _seconds
+from pytest_benchjobs.sandbox.docker.health import EngineFacts
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from pytest_benchjobs.settings.secret_store import SecretStore
 from pytest_benchjobs.store.bundle import JobBundle
@@ -32,7 +35,7 @@ from pytest_benchjobs.store.layout import Layout
 
 from ..schemas import obeys
 from .jobs import run
-from .records import NOW, record
+from .records import NOW, OWNER, record
 from .test_database import as_nobody
 from .test_fetching import Server
 
@@ -311,8 +314,19 @@ def test_a_far_engine_that_went_away_says_what_to_start(monkeypatch: pytest.Monk
     engine.close()
 
 
-def test_the_clock_of_the_engine_is_read_with_its_zone_and_nanoseconds() -> None:
-    assert _seconds("1970-01-01T00:01:00.123456789Z", 7.0) == pytest.approx(60.123456)
-    assert _seconds("1970-01-01T01:01:00+01:00", 7.0) == 60
-    for nothing in ("", "soon"):
-        assert _seconds(nothing, 7.0) == 7.0
+@pytest.mark.parametrize(
+    ("told", "skew"),
+    [
+        ("1970-01-01T00:01:00.123456789Z", -39.876544), ("1970-01-01T01:01:00+01:00", -40.0), ("", 0.0),
+        ("soon", 0.0),
+    ],
+)  # fmt: skip
+def test_the_clock_of_the_engine_is_read_with_its_zone_and_nanoseconds(
+    monkeypatch: pytest.MonkeyPatch, told: str, skew: float
+) -> None:
+    monkeypatch.setattr(health, "left_behind", lambda *_: ())
+    monkeypatch.setattr(health.time, "time", lambda: 100.0)
+    client = SimpleNamespace(version=dict, info=lambda: {"SystemTime": told}, images=list)
+    engine = SimpleNamespace(client=client, guard=contextlib.nullcontext, host="unix:///x")
+    provider: Any = SimpleNamespace(engine=engine)
+    assert health.engine_facts(provider, OWNER).skew == pytest.approx(skew)

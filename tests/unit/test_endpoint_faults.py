@@ -11,6 +11,7 @@ import struct
 import threading
 from collections.abc import Callable, Sequence
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -19,12 +20,16 @@ from pytest_benchjobs.agents.protocol import AgentReading
 from pytest_benchjobs.gateway.client import Gateway, RouteReport
 from pytest_benchjobs.gateway.own_call import PROMPT
 from pytest_benchjobs.model.ending import Ending
+from pytest_benchjobs.model.job import JobConfig
 from pytest_benchjobs.model.result import AgentEnd
 from pytest_benchjobs.sandbox.protocol import ExecResult
+from pytest_benchjobs.trial.limits import Limits
 from pytest_benchjobs.trial.outcome import ending_of, failing, infrastructure_error
+from tests.unit import records
 from tests.unit.gateways import EVENTS, STREAM_HEAD, Model, Said, agent, chat_answer, chat_stream, events
 
 Behaviour = Said | Callable[[Any], None]
+LIMITS = Limits(records.scenario_of(agent_timeout=60.0), JobConfig(directory=Path()))
 _NEVER = threading.Event()
 _TIMEOUT = 0.4
 """Seconds after which the agents of this page give up a call; it counts for a hundred times as many."""
@@ -233,7 +238,7 @@ def outcome(report: RouteReport, left: str) -> str:
     if (broken := infrastructure_error(ending, message)) is not None:
         return f"error {broken.code}"
     end = AgentEnd(exit_status=result.exit_status, timed_out=result.timed_out, ending=ending)
-    found = failing(end, passed=right, trusted=False, agent_timeout=60, silent_timeout=None)
+    found = failing(end, LIMITS, passed=right, trusted=False)
     if found is None:
         return "passed" if right else "failed below_threshold"
     return f"failed {found[0].value}"

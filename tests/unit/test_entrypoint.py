@@ -63,7 +63,8 @@ class Container:
 def started(monkeypatch: pytest.MonkeyPatch) -> Callable[[Container], Entrypoint]:
     def start(container: Container) -> Entrypoint:
         set_clock(monkeypatch, module, lambda: container.now)
-        made = Entrypoint(container, ["/entry", "-x"], Environment(image="x", setup_timeout=77))
+        environment = Environment(image="x", setup_timeout=77)
+        made = Entrypoint(container, ["/entry", "-x"], environment, has_first=container.has_first)
         made.start(lambda: None)
         return made
 
@@ -137,13 +138,15 @@ def test_one_that_is_never_ready_or_ends_is_an_error_that_quotes_it(started: Sta
 
 def test_started_again_what_goes_wrong_is_a_note_but_for_who_gave_up() -> None:
     environment = Environment(image="x", setup_timeout=77)
-    found = Entrypoint(Container(status=1), ["/entry"], environment).start_again(lambda: None)
+    found = Entrypoint(Container(status=1), ["/entry"], environment, has_first=True).start_again(lambda: None)
     assert str(found).startswith("started again for grading: the image's ENTRYPOINT ended with status 1")
-    reached = Entrypoint(Container(([_process(5, REACHED)], 0.0)), ["/entry"], environment)
+    reached = Entrypoint(Container(([_process(5, REACHED)], 0.0)), ["/entry"], environment, has_first=True)
     assert reached.start_again(lambda: None) is None
 
     def check() -> Any:
         raise KeyError
 
     with pytest.raises(KeyError):
-        Entrypoint(Container(([_process(5, REACHED)], 0.0)), ["/entry"], environment).start_again(check)
+        Entrypoint(
+            Container(([_process(5, REACHED)], 0.0)), ["/entry"], environment, has_first=True
+        ).start_again(check)

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import itertools
+import math
+from typing import Any, get_args
 
 import pytest
 
-from pytest_benchjobs.trial.fault import Evidence, Fault, fault
+from pytest_benchjobs.gateway.client import RouteReport
+from pytest_benchjobs.model.ending import Ending
+from pytest_benchjobs.model.usage import Usage
+from pytest_benchjobs.sandbox.protocol import ExecResult
+from pytest_benchjobs.trial.outcome import Fault, fault
 
-A, E, G = Fault.AGENT, Fault.ENDPOINT, Fault.GATEWAY
-LAST = {
+A, E, G = get_args(Fault)
+FAILED, SILENT = {"ending": Ending.ENDPOINT_DOWN}, {"waited": 500.0}
+LATE = {"seconds": 900.0, "timed_out": True}
+LAST: dict[str, dict[str, Any]] = {
     "answered": {},
-    "failed": {"failed": True},
-    "silent": {"unanswered": 500.0},
-    "failed and silent": {"failed": True, "unanswered": 500.0},
-    "broke": {"broke": True},
-    "held beyond its time": {"seconds": 900.0, "timed_out": True},
-    "failed and held beyond its time": {"failed": True, "seconds": 900.0, "timed_out": True},
+    "failed": FAILED,
+    "silent": SILENT,
+    "failed and silent": {**FAILED, **SILENT},
+    "broke": {"ending": Ending.GATEWAY},
+    "held beyond its time": LATE,
+    "failed and held beyond its time": {**FAILED, **LATE},
 }
 """What became of the last call."""
 # In this order: no call answered; some, and the endpoint answers nobody else; some, and it answers others.
@@ -30,15 +38,30 @@ TABLE = {
     "held beyond its time": ((G, G, G), (G, G, G), (G, G, G)),
     "failed and held beyond its time": ((E, E, E), (E, E, E), (E, E, E)),
 }
-CALLS = [{"answered": 0}, {"answered": 3}, {"answered": 3, "answers_others": True}]
-ENDS = [{}, {"timed_out": True}, {"succeeded": True}]
+CALLS: list[dict[str, Any]] = [{"answered": 0}, {"answered": 3}, {"answered": 3, "answers_others": True}]
+ENDS: list[dict[str, Any]] = [{}, {"timed_out": True}, {"succeeded": True}]
+
+
+def whose(
+    *,
+    seconds: float = 0.0,
+    timeout: float = math.inf,
+    timed_out: bool = False,
+    stopped: bool = False,
+    succeeded: bool = False,
+    ending: Ending | None = None,
+    **calls: Any,
+) -> Fault:
+    result = ExecResult(0, timed_out=timed_out, seconds=seconds, stopped=stopped)
+    report = RouteReport(Usage(), ending, None, {}, {}, None, **calls)
+    return fault(result, report, timeout, succeeded=succeeded)
 
 
 @pytest.mark.parametrize("last", LAST)
 def test_every_combination_has_one_answer(last: str) -> None:
     for (row, calls), (column, end) in itertools.product(enumerate(CALLS), enumerate(ENDS)):
         seen = {"seconds": 1000.0, "timeout": 1000.0, **calls, **end, **LAST[last]}
-        assert fault(Evidence(**seen)) is TABLE[last][row][column], seen  # type: ignore[arg-type]
+        assert whose(**seen) == TABLE[last][row][column], seen
 
 
 @pytest.mark.parametrize("answers_others", [False, True])
@@ -46,14 +69,12 @@ def test_every_combination_has_one_answer(last: str) -> None:
 def test_whom_the_gateway_stopped_had_an_endpoint_that_answered_nobody(
     answered: int, answers_others: bool
 ) -> None:
-    seen = Evidence(
-        answered=answered, failed=True, answers_others=answers_others, stopped=True, timed_out=True, timeout=9
-    )
-    assert fault(seen) is E
+    calls = {**FAILED, "answered": answered, "answers_others": answers_others}
+    assert whose(stopped=True, timed_out=True, timeout=9, **calls) == E
 
 
 @pytest.mark.parametrize(
-    ("answered", "unanswered", "seconds", "timed_out", "whose"),
+    ("answered", "unanswered", "seconds", "timed_out", "fault"),
     [
         (0, 5.0, 100.0, False, E),  # it never got an answer, and did wait for one
         (0, 4.9, 100.0, False, A),
@@ -67,11 +88,10 @@ def test_whom_the_gateway_stopped_had_an_endpoint_that_answered_nobody(
     ],
 )
 def test_how_long_an_endpoint_is_silent_until_it_is_to_blame(
-    answered: int, unanswered: float, seconds: float, timed_out: bool, whose: Fault
+    answered: int, unanswered: float, seconds: float, timed_out: bool, fault: Fault
 ) -> None:
-    seen = Evidence(answered=answered, unanswered=unanswered, seconds=seconds, timed_out=timed_out)
-    assert fault(seen) is whose
+    assert whose(answered=answered, waited=unanswered, seconds=seconds, timed_out=timed_out) == fault
 
 
 def test_an_agent_that_calls_no_model_is_judged_by_its_work() -> None:
-    assert fault(Evidence()) is fault(Evidence(timed_out=True, seconds=9.5, timeout=10)) is A
+    assert whose() == whose(timed_out=True, seconds=9.5, timeout=10) == A

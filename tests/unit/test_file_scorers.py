@@ -149,6 +149,7 @@ def test_a_number_in_a_file_is_a_score(
         ("echo true > r.json", {}, "score_invalid"),
         ("echo '\"1\"' > r.json", {}, "score_invalid"),
         ("echo good > r.json", {}, "score_invalid"),
+        ("head -c 100000 /dev/zero | tr '\\0' '[' > r.json", {}, "score_invalid"),
     ],
 )
 def test_what_is_no_result_is_an_error_although_the_agent_left_one(
@@ -161,6 +162,7 @@ def test_what_is_no_result_is_an_error_although_the_agent_left_one(
     assert result.score is None
     assert result.error is not None
     assert result.error.class_ == class_
+    assert "recursion" not in result.error.message
 
 
 def test_a_link_in_place_of_the_result_leads_nowhere(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from pydantic import TypeAdapter
 from pytest_benchjobs.agents.description import description_schema, read_description
 from pytest_benchjobs.gateway.prices import WrittenPrices, load_prices
 from pytest_benchjobs.model.errors import InputError
+from pytest_benchjobs.model.scenario import Environment
 from pytest_benchjobs.plugin.wanted import asked
 from pytest_benchjobs.settings.files import read_job_file
 from pytest_benchjobs.settings.high_scores import WrittenHighScore, read_high_scores
@@ -31,6 +32,9 @@ from pytest_benchjobs.settings.known import known_schema, read_known
 from pytest_benchjobs.settings.table import SETTINGS
 from pytest_benchjobs.settings.written import settings_schema
 from pytest_benchjobs.sources import benchmark_schema
+from pytest_benchjobs.sources.captures import read_capture
+from pytest_benchjobs.sources.catalogue.entry import Entry, entry_at
+from pytest_benchjobs.sources.compose import ComposeFile, read_paths
 from pytest_benchjobs.sources.harbor import HarborTask
 from pytest_benchjobs.sources.harbor_keys import TaskFile
 from pytest_benchjobs.sources.manifest import Manifest
@@ -49,6 +53,35 @@ AGENT = {"name": "a", "argv": ["{agent}/run", "{model}"], "source": {"path": "."
 JOB = {"attempts": 2, "agents": [{"agent": "codex", "model": "m"}], "matrix": {"parameters": {"t": [0, 1]}},
        "per_benchmark": {"toy": {"attempts": 1, "depth": 3}}, "min_score": {"toy": 0.5}}  # fmt: skip
 PRICES = {"date": "2026-11-21", "model": [{"names": ["m"], "input": 1, "output": 2.5}]}
+ENTRY = {"name": "a", "version": "1", "title": "t", "source": "m:f", "scenarios": 1, "licence": "MIT", "environment": "e",
+         "scoring": "s", "git": [{"repository": "https://a.org/", "commit": "f" * 40, "paths": ["a"]}]}  # fmt: skip
+_SERVICE = {"image": "x", "build": {"context": ".", "args": {"A": "1"}}, "command": ["a"], "environment": {"A": "b"},
+            "depends_on": {"db": {"condition": "service_healthy"}}, "healthcheck": {"test": ["CMD", "a"], "interval": "1s"},
+            "volumes": ["v:/a", {"type": "bind", "source": ".", "target": "/b"}], "networks": {"n": {"aliases": ["c"]}},
+            "env_file": ["a.env"], "deploy": {"resources": {"limits": {"cpus": "1"}}}, "cap_add": ["CHOWN"],
+            "extra_hosts": ["a:1.2.3.4"]}  # fmt: skip
+COMPOSE = {"services": {"main": {"command": "sleep 1"}, "db": _SERVICE}, "volumes": {"v": {}}, "networks": {"n": {}},
+           "secrets": {"s": {"file": "s"}}}  # fmt: skip
+COMPOSE_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "services": {
+            "type": "object",
+            "additionalProperties": {
+                "type": "object",
+                "properties": {
+                    "image": {"type": "string"},
+                    "privileged": {"type": "boolean"},
+                    "build": {"type": "string"},
+                },
+                "additionalProperties": False,
+            },
+        }
+    },
+}
+"""Of files of Docker Compose only the services are closed: the rest is for Docker Compose to judge."""
+CAPTURE = {"events": [{"kind": "llm", "ts": 0, "duration_ms": 1.5}, {"kind": "tool", "ts": "2026-01-01T00:00:00Z"}],
+           "outcome": {"success": True}, "duration_ms": 5, "problem": "p"}  # fmt: skip
 LONGEST = 2_000
 """The most characters of a line of a message."""
 
@@ -117,6 +150,18 @@ class Doors:
     def high_scores(self, data: Any) -> str:
         return str(read_high_scores(self.written("high", data, ".toml", ".json")))
 
+    def entry(self, data: Any) -> str:
+        return str(entry_at(self.written("a.benchmark", data, ".toml")))
+
+    def compose(self, data: Any) -> str:
+        path = self.written("docker-compose", data, ".yaml")
+        file = ComposeFile(path)
+        image = Environment(image="x")
+        return str((file.names, file.with_main(image), file.described(), [*read_paths(path)]))
+
+    def capture(self, data: Any) -> str:
+        return str(read_capture(self.written("one.replay", data, ".json")).duration_ms)
+
 
 class Kind(NamedTuple):
     """A kind of file."""
@@ -129,10 +174,10 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "manifest": Kind(Doors.manifest, benchmark_schema, FULL, 30),
-    "task": Kind(Doors.task, TaskFile.model_json_schema, tomllib.loads(TASK), 20),
-    "agent": Kind(Doors.agent, description_schema, AGENT, 15),
-    "job_file": Kind(Doors.job_file, settings_schema, JOB, 15),
+    "manifest": Kind(Doors.manifest, benchmark_schema, FULL, 25),
+    "task": Kind(Doors.task, TaskFile.model_json_schema, tomllib.loads(TASK), 15),
+    "agent": Kind(Doors.agent, description_schema, AGENT, 10),
+    "job_file": Kind(Doors.job_file, settings_schema, JOB, 10),
     "known": Kind(
         Doors.known, known_schema, {"known": [{"scenario": "a", "reason": "r", "until": "2027-01-31"}]}, 3
     ),
@@ -140,6 +185,9 @@ KINDS = {
     "high_scores": Kind(
         Doors.high_scores, TypeAdapter(dict[str, WrittenHighScore]).json_schema, {"a": {"score": 1}}, 3
     ),
+    "entry": Kind(Doors.entry, Entry.model_json_schema, ENTRY, 4),
+    "compose": Kind(Doors.compose, lambda: COMPOSE_SCHEMA, COMPOSE, 10),
+    "capture": Kind(Doors.capture, lambda: {"type": "object"}, CAPTURE, 6),
 }
 COUNTS = [DAILY, pytest.param(ALL, marks=pytest.mark.extended)]
 

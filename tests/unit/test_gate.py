@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -861,23 +861,29 @@ def test_a_gate_keeps_its_default_rule_when_it_is_judged_again() -> None:
     assert [(rule.text, rule.default) for rule in said.rules] == [("mean:any", False)]
 
 
-def test_a_likely_cluster_is_named() -> None:
+@pytest.mark.parametrize(
+    ("what", "grouping"),
+    [
+        ("of the same tags", lambda n: {"tags": (f"repo-{n // 5}",)}),
+        ("of one file", lambda n: {"file": f"repo-{n // 5}.bench.yaml"}),
+        ("of one directory", lambda n: {"file": f"repo-{n // 5}/task-{n}"}),
+    ],
+)
+def test_a_likely_cluster_is_named(what: str, grouping: Callable[[int], dict[str, Any]]) -> None:
     def of_six(shared: bool, **more: Any) -> tuple[Side, Side]:
         """Six repositories of five scenarios, whose scores rise and fall by themselves or together."""
         chance = random.Random(3)
         luck = [chance.random() < 0.5 for _ in range(6)]
         now = [[float(luck[n // 5]) if shared and n % 5 else float(chance.random() < 0.5)] for n in range(30)]
-        sides = (
-            of(*(cell(n, scores, tags=(f"repo-{n // 5}",), **more) for n, scores in enumerate(one)))
+        scored, passed = (
+            of(*(cell(n, scores, **grouping(n), **more) for n, scores in enumerate(one)))
             for one in (now, [[1.0]] * 30)
         )
-        return tuple(sides)  # type: ignore[return-value]
+        return scored, passed
 
     notes = judged(*of_six(shared=True), "mean").notes
     assert len(notes) == 1
-    assert notes[0].startswith(
-        "b, a:m: scenarios with the same tags change together (intraclass correlation 0."
-    )
+    assert notes[0].startswith(f"b, a:m: scenarios {what} change together (intraclass correlation 0.")
     assert "most of all repo-" in notes[0]
     assert judged(*of_six(shared=False), "mean").notes == ()
     assert judged(*of_six(shared=True, cluster="one"), "mean").notes == ()

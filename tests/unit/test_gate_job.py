@@ -415,6 +415,6 @@ def test_a_single_attempt_counts_as_it_does_among_several(
     outcome: str, score: float | None, taken: tuple[str | None, ...], spent: tuple[Any, ...]
 ) -> None:
     about = (outcome, score, None, 2.0, *spent, "digest", *taken, "strict", '["x", 1]', "c")
-    row = PairRow("b", "s", "a", 1, *about)
+    row = PairRow("b", "s", "a", 1, *about, node_id="here/x.bench.yaml::s[a]")
     assert sides._only(row) == sides._cell(row[:3], [row])
-    assert sides._only(row).tags == ("x", "1")
+    assert (sides._only(row).tags, sides._only(row).file) == (("x", "1"), "here/x.bench.yaml")

@@ -21,6 +21,7 @@ import pytest
 from pytest_benchjobs.gateway import client
 from pytest_benchjobs.gateway.client import Gateway, GatewaySettings, Terms, open_route
 from pytest_benchjobs.model.errors import GatewayLost, InputError
+from pytest_benchjobs.system.temporary import directory_for_sockets
 from tests.unit.gateways import KEY, Agent, Model, Said, agent, chat_answer, hand_over, running, wait_until
 
 PID = (42).to_bytes(4, "little")
@@ -250,12 +251,12 @@ def test_one_that_hangs_is_killed_and_what_it_made_is_removed(
 
 def test_one_that_cannot_be_started_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     with tempfile.TemporaryDirectory(dir="/tmp") as short:
-        monkeypatch.setattr(client.tempfile, "tempdir", short)
+        monkeypatch.setattr(tempfile, "tempdir", short)
         monkeypatch.setattr(client.subprocess, "Popen", mock.Mock(side_effect=OSError("no more processes")))
         with pytest.raises(GatewayLost, match="could not be started: no more processes"):
             Gateway.start(GatewaySettings())
         assert list(Path(short).iterdir()) == []
-        monkeypatch.setattr(client.tempfile, "tempdir", f"{short}/missing")
+        monkeypatch.setattr(tempfile, "tempdir", f"{short}/missing")
         with pytest.raises(GatewayLost, match=r"could not be started: .*No such file"):
             Gateway.start(GatewaySettings())
 
@@ -267,8 +268,8 @@ def test_the_address_of_a_socket_has_a_limit(
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="x") as short:
         deep = Path(short) / ("z" * (length - len(f"{short}//benchjobs-12345678")))
         deep.mkdir()
-        monkeypatch.setattr(client.tempfile, "tempdir", str(deep))
-        found = client._directory()
+        monkeypatch.setattr(tempfile, "tempdir", str(deep))
+        found = directory_for_sockets("benchjobs-")
         try:
             assert (found.parent == deep) is fits
             assert found.parent in (deep, Path("/tmp"))

@@ -32,9 +32,9 @@ NO_TEXT_OF_OTHERS = {
     "scoring.swebench.pro: failing[:_SHOWN]",
     "scoring.swebench.verified: verdict.failing[:_SHOWN]",
     "scoring.told: files[:_FILES]",
+    "trial.agent_programs: words[:_MOST_WORDS]",
     "trial.artifacts: good[:MATCH_LIMIT]",
     "trial.artifacts: said[:_NOTES]",
-    "trial.variables: words[:_MOST_WORDS]",
     "gateway.counts: said[:_MOST_VALUES]",
     "gateway.record: _UNSAFE.sub('_', part).lstrip('.')[:_LONGEST_NAME]",
     # Searched, and not shown.

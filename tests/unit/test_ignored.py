@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_benchjobs.model.errors import EnvironmentFailed
-from pytest_benchjobs.trial.ignored import ignored_by_git
+from pytest_benchjobs.trial.fresh import ignored_by_git
 
 
 class Place:

@@ -18,9 +18,9 @@ from pytest_benchjobs.model.scenario import Environment
 from pytest_benchjobs.sandbox.docker import build as build_module
 from pytest_benchjobs.sandbox.docker import images as module
 from pytest_benchjobs.sandbox.docker.build import Recipe
+from pytest_benchjobs.sandbox.docker.image_budget import Urgency
 from pytest_benchjobs.sandbox.docker.images import Images, resolved
 from pytest_benchjobs.sandbox.docker.pulling import Refused, Registries
-from pytest_benchjobs.sandbox.docker.room import Urgency
 from pytest_benchjobs.system import keeping
 
 VERSION = {"Os": "linux", "Arch": "arm64"}

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
-import docker.errors
 import pytest
 
-from pytest_benchjobs.model.errors import ImageMissing
+from pytest_benchjobs.model.errors import EngineError, ImageMissing
 from pytest_benchjobs.model.result import ImageRecord
 from pytest_benchjobs.model.scenario import Environment
 from pytest_benchjobs.sandbox.docker.images import ResolvedImage
@@ -18,7 +19,6 @@ from pytest_benchjobs.sandbox.paths import DEFAULT_PATH
 from pytest_benchjobs.sandbox.protocol import KEPT, Kept, SandboxSpec
 
 RECORD = ImageRecord(reference="debian", id="sha256:1")
-NOT_FOUND = docker.errors.NotFound("no such image")  # type: ignore[no-untyped-call]
 
 
 class Engine:
@@ -31,27 +31,22 @@ class Engine:
         self.listed: list[dict[str, Any]] = []
         self.histories: dict[str, Any] = {}
         self.said = images
-        self.client = SimpleNamespace(
-            inspect_image=self._inspect, images=self._images, history=self._history, remove_image=self._remove
-        )
+        self.client = SimpleNamespace(images=self._images, remove_image=self._remove)
+
+    @contextlib.contextmanager
+    def guard(self) -> Iterator[None]:
+        yield
+
+    def get(self, path: str) -> Any:
+        name, _, what = path.removeprefix("/images/").rpartition("/")
+        return {"json": self.said, "history": self.histories}[what].get(name)
 
     def post(self, path: str, body: Any, timeout: float, **query: str) -> None:
         self.posted.append((path, body, query))
 
-    def _inspect(self, reference: str) -> Any:
-        if reference not in self.said:
-            raise NOT_FOUND
-        return self.said[reference]
-
     def _images(self, filters: dict[str, str]) -> list[dict[str, Any]]:
         assert filters == {"label": "benchjobs.kept=1"}
         return self.listed
-
-    def _history(self, reference: str) -> Any:
-        found = self.histories[reference]
-        if isinstance(found, Exception):
-            raise found
-        return found
 
     def _remove(self, reference: str, *, force: bool, noprune: bool) -> None:
         if self.refuses is not None:
@@ -124,7 +119,7 @@ def test_all_that_was_kept_is_told_the_oldest_first() -> None:
         {"RepoTags": [f"{KEPT}b", f"{KEPT}a"], "Created": 10, "Labels": None},
         {"RepoTags": None, "Created": 1, "Labels": labels},
     ]
-    engine.histories = {f"{KEPT}new": [{"Size": 7}, {"Size": 1000}], f"{KEPT}a": [], f"{KEPT}b": NOT_FOUND}
+    engine.histories = {f"{KEPT}new": [{"Size": 7}, {"Size": 1000}], f"{KEPT}a": []}
     early, late = (datetime.datetime.fromtimestamp(at, datetime.UTC) for at in (10, 20))
     assert kept(engine) == [
         Kept(f"{KEPT}a", "", "", "", 0, early),
@@ -138,6 +133,6 @@ def test_only_what_was_kept_is_forgotten_and_without_its_parents() -> None:
     assert forget_kept(engine, f"{KEPT}a")
     assert engine.removed == [(f"{KEPT}a", True, True)]
     assert not forget_kept(engine, "debian")
-    engine.refuses = NOT_FOUND
+    engine.refuses = EngineError("no such image")
     assert not forget_kept(engine, f"{KEPT}a")
     assert len(engine.removed) == 1

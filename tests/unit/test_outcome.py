@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +12,11 @@ from pytest_benchjobs.gateway.client import RouteReport
 from pytest_benchjobs.model import ending as table
 from pytest_benchjobs.model.ending import Ending
 from pytest_benchjobs.model.errors import InfrastructureError
+from pytest_benchjobs.model.job import JobConfig
 from pytest_benchjobs.model.result import AgentEnd
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.sandbox.protocol import ExecResult
+from pytest_benchjobs.trial.limits import Limits
 from pytest_benchjobs.trial.outcome import (
     ERRORS,
     ending_of,
@@ -21,6 +24,10 @@ from pytest_benchjobs.trial.outcome import (
     graded_in_spite_of,
     infrastructure_error,
 )
+
+from . import records
+
+LIMITS = Limits(records.scenario_of(agent_timeout=60.0), JobConfig(directory=Path(), silent_timeout=5))
 
 
 def ended(
@@ -46,7 +53,7 @@ def ended(
 
 def fails(ending: Ending | None, passed: bool = True, **end: object) -> str | None:
     said = AgentEnd.model_validate({"exit_status": 0, "ending": ending, **end})
-    found = failing(said, passed=passed, trusted=False, agent_timeout=60, silent_timeout=None)
+    found = failing(said, LIMITS, passed=passed, trusted=False)
     return None if found is None else found[0].value
 
 
@@ -167,13 +174,13 @@ def test_time_that_it_took_to_end_an_agent_is_not_the_endpoints() -> None:
 
 def test_nothing_an_author_wrote_fails_by_its_ending() -> None:
     end = AgentEnd(exit_status=3, ending=Ending.CRASHED)
-    assert failing(end, passed=True, trusted=True, agent_timeout=1, silent_timeout=None) is None
-    assert failing(None, passed=True, trusted=False, agent_timeout=1, silent_timeout=None) is None
+    assert failing(end, LIMITS, passed=True, trusted=True) is None
+    assert failing(None, LIMITS, passed=True, trusted=False) is None
 
 
 def test_messages_name_the_time_or_the_agents_own_words() -> None:
     def message(end: AgentEnd) -> str:
-        found = failing(end, passed=True, trusted=False, agent_timeout=60, silent_timeout=5)
+        found = failing(end, LIMITS, passed=True, trusted=False)
         assert found is not None
         return found[1]
 

@@ -11,6 +11,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,8 +22,10 @@ from pytest_benchjobs.sandbox import program as module
 from pytest_benchjobs.sandbox.door import DOOR_FAILED, behind_door, door_file, through_door
 from pytest_benchjobs.sandbox.program import PROGRAM, compiling, program_file
 from pytest_benchjobs.sandbox.program.compiling import MACHINES
+from pytest_benchjobs.sandbox.runner import EXIT, OUTPUT, UNFED, Frames
 
 from ..building import ROOT
+from .carrying import run_program
 
 NOT_RUN = 127
 CALL = """
@@ -212,6 +215,26 @@ def test_programs_without_a_path_are_left_to_the_shell(door: Door) -> None:
     behind = behind_door(through_door(["printf", "[%s]", "a b", "$HOME", "'"]))
     assert behind is not None
     assert door.run(*behind, PATH=os.defpath) == (0, "[a b][$HOME][']", "")
+
+
+def test_a_command_has_all_its_variables_however_many_there_are() -> None:
+    variables = [f"V{number}=" for number in range(6000)]
+    words = ("", "", "/", *variables, "", "/usr/bin/env", "")
+    request, printed, ended = "\0".join(words).encode(), bytearray(), threading.Event()
+
+    def requests() -> Iterator[bytes]:
+        yield struct.pack("<BxHI", UNFED, 1, len(request)) + request
+        ended.wait(20)
+
+    def take(kind: int, number: int, content: bytes) -> None:
+        printed.extend(content if kind == OUTPUT else b"")
+        if kind == EXIT:
+            ended.set()
+
+    frames = Frames(take)
+    for piece in run_program(("serve", "open"), requests()):
+        frames.feed(piece)
+    assert {*variables} <= {*printed.decode().splitlines()}
 
 
 @pytest.mark.parametrize("machine", MACHINES)

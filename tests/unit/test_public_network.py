@@ -13,7 +13,6 @@ from pytest_benchjobs.model.errors import ContainerStartFailed, EngineRefused
 from pytest_benchjobs.sandbox.docker import network as module
 from pytest_benchjobs.sandbox.docker.calling import NetworkGone, SubnetTaken
 from pytest_benchjobs.sandbox.docker.network import PublicNetwork, remove_public_network
-from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from pytest_benchjobs.sandbox.docker.rules import rules_of
 
 from .records import OWNER
@@ -278,18 +277,16 @@ def test_without_a_table_of_routes_there_are_none(monkeypatch: pytest.MonkeyPatc
 def test_a_start_survives_that_others_remove_the_network_meanwhile(gone: int, starts: int) -> None:
     calls: list[str] = []
 
-    def start(*_: object) -> str:
+    def start() -> str:
         calls.append("start")
         if calls.count("start") <= gone:
             raise NetworkGone("the container does not start: network abc not found")
         return "started"
 
-    network = SimpleNamespace(forget=lambda: calls.append("forget"))
-    provider: Any = SimpleNamespace(services=SimpleNamespace(network=network), _started=start)
-    begin: Any = DockerProvider._start_in_network
+    network: Any = SimpleNamespace(forget=lambda: calls.append("forget"))
     if gone < starts:
-        assert begin(provider, None, None, None) == "started"
+        assert module.in_network(network, start) == "started"
     else:
         with pytest.raises(NetworkGone):
-            begin(provider, None, None, None)
+            module.in_network(network, start)
     assert calls == ["start", *["forget", "start"] * (starts - 1)]

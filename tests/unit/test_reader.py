@@ -327,11 +327,12 @@ def test_a_row_of_a_trial_says_where_it_came_from(history: History) -> None:
 def test_pairs_hold_what_comparing_needs(history: History) -> None:
     reused = made("b", attempt=2, outcome=Outcome.FAILED, score=None, reused=origin("r"))
     save(history, JOB, made("a", signature=SIGNED), reused)
-    none, why = (None,) * 3, SIGNED.comparable
-    assert history.paired_rows(JOB) == [
+    none, why, ids = (None,) * 3, SIGNED.comparable, {"a": trial("a").node_id, "b": reused.node_id}
+    expected = [
         PairRow("texts", "a", "oracle", 1, "passed", 1.0, None, 2.0, *none, why, None, *none, None),
         PairRow("texts", "b", "oracle", 2, "failed", None, None, 2.0, *none, None, "r", *none, None),
     ]
+    assert history.paired_rows(JOB) == [row._replace(node_id=ids[row.scenario]) for row in expected]
 
 
 def test_samples_are_what_ran_for_real_the_newest_first(history: History) -> None:

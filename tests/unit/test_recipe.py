@@ -89,7 +89,7 @@ def test_every_ingredient_is_in_the_name(context: Path, change: Callable[[Path],
 def test_arguments_and_bases_are_in_the_name_each_for_itself() -> None:
     def tag(arguments: Mapping[str, str], bases: Mapping[str, str]) -> str:
         nothing = Path("/nothing/task")
-        return Recipe(nothing / "Dockerfile", nothing, TEXT, TEXT, {}, arguments, {}, ()).tag(bases)
+        return Recipe(nothing / "Dockerfile", nothing, TEXT, {}, arguments, {}, ()).tag(bases)
 
     made = [
         tag({}, {}),
@@ -165,7 +165,7 @@ def test_a_dockerfile_may_be_in_any_encoding(context: Path) -> None:
     assert _read(context).bases == ("base",)
 
 
-@pytest.mark.parametrize("pattern", ["[", "[]a]", "a\\", "!", "[[:digit:]]"])
+@pytest.mark.parametrize("pattern", ["[", "[]a]", "a\\", "!", "[[:digits:]]", "[[:digit:]"])
 def test_a_line_that_is_no_pattern_is_a_failed_build_with_its_line(context: Path, pattern: str) -> None:
     (context / ".dockerignore").write_text(f"a\n{pattern}\n")
     with pytest.raises(ImageBuildFailed, match=r"/\.dockerignore:2: .* cannot be read as a pattern"):

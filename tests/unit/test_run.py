@@ -273,7 +273,7 @@ def test_values_of_variables_in_an_ini_key_have_to_be_given_again(tmp_path: Path
     with pytest.raises(InputError, match=r"--env-vars A=\.\.\. B=\.\.\. C=\.\.\.$"):
         repeated_call(old)
     call = repeated_call(old, env={"A": "1", "B": "2", "C": "3"})
-    assert call.arguments == ("-o", "bench_env=", "-obench_env=", "x")
+    assert call.arguments == ("-o", "bench_env=Z=", "-obench_env=A=\nB=", "x")
 
 
 def test_a_call_that_cannot_be_made_again(tmp_path: Path) -> None:

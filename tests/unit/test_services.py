@@ -68,13 +68,13 @@ def services(done: list[str], monkeypatch: pytest.MonkeyPatch) -> EngineServices
     return made
 
 
-def sandbox(name: str, services: EngineServices, done: list[str], *, goes: bool = True) -> Any:
+def sandbox(name: str, services: EngineServices, done: list[str], *, goes: bool = True) -> Callable[[], None]:
     def remove() -> None:
         done.append(f"remove {name}")
         if goes:
             services.forget(name)
 
-    return SimpleNamespace(id=name, remove=remove)
+    return remove
 
 
 def test_the_first_sandbox_has_its_reaper_before_it_is_watched_and_others_swept(
@@ -97,7 +97,7 @@ def test_at_the_end_everything_is_removed_before_what_watches_it(
     monkeypatch.setattr(threading.Thread, "start", lambda _: None)
     _ = services.events, services.storage
     for name in ("a", "b"):
-        services.remember(sandbox(name, services, done))
+        services.remember(name, sandbox(name, services, done))
     services.forget("a")
     assert done[2:] == ["storage discard a", "events forget a"]
     done.clear()
@@ -109,7 +109,7 @@ def test_at_the_end_everything_is_removed_before_what_watches_it(
 
 
 def test_what_could_not_be_removed_is_left_to_the_reaper(services: EngineServices, done: list[str]) -> None:
-    services.remember(sandbox("a", services, done, goes=False))
+    services.remember("a", sandbox("a", services, done, goes=False))
     services.close()
     assert done == ["remove a", "reaper close False", "engine close"]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from pytest_benchjobs.model.errors import EngineLost, FilesRefused
+from pytest_benchjobs.model.errors import EngineLost, EnvironmentFailed, FilesRefused
 from pytest_benchjobs.model.job import JobConfig, Keep
 from pytest_benchjobs.model.result import TrialResult
 from pytest_benchjobs.model.scenario import (
@@ -26,7 +26,6 @@ from pytest_benchjobs.model.scenario import (
 )
 from pytest_benchjobs.scoring.builtin import builtin_scorers
 from pytest_benchjobs.store.kept_names import kept_name, with_earlier_steps
-from pytest_benchjobs.trial.limits import Limits
 from pytest_benchjobs.trial.signature import parts_of
 
 from .records import trial
@@ -269,6 +268,22 @@ def test_what_keeps_an_agent_from_going_on_is_its_own_doing(bench: Bench, steps:
     assert result.steps[1].not_run is not None
 
 
+def test_files_of_a_step_that_go_into_no_container_are_not_the_agents_fault(
+    bench: Bench, steps: Run, tmp_path: Path
+) -> None:
+    def full(sandbox: Any, files: Any) -> None:
+        if any(file.source == tmp_path for file in files):
+            raise EnvironmentFailed("no space")
+        sandbox.put(files)
+
+    bench.provider.faults["put"] = full
+    assert _kind(steps(steps=(TWO[0], step("second", "true", files=tmp_path)))) == (
+        "error",
+        "environment",
+        None,
+    )
+
+
 def test_processes_of_a_step_end_before_it_is_graded(bench: Bench, steps: Run) -> None:
     steps("command:(sleep 30; echo late >> out.txt) >/dev/null 2>&1 & echo 1 >> out.txt")
     calls = bench.provider.calls
@@ -361,8 +376,7 @@ def test_steps_are_part_of_the_signature(bench: Bench) -> None:
 
     def parts(*steps: Step, **changes: Any) -> dict[str, str]:
         one = trial_of(steps, **changes)
-        limits = Limits(one.scenario, config)
-        return parts_of(one.scenario, limits, one.agent, Command(), (None,), builtin_scorers(), {}, ())
+        return parts_of(one, config, Command(), (None,), builtin_scorers(), {})
 
     base = parts(*TWO)
 

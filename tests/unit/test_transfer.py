@@ -17,7 +17,7 @@ import requests
 from pytest_benchjobs.model.errors import FilesRefused
 from pytest_benchjobs.sandbox.docker import transfer
 from pytest_benchjobs.sandbox.docker.calling import Caller, on_behalf_of
-from pytest_benchjobs.sandbox.docker.transfer import ContainerFiles
+from pytest_benchjobs.sandbox.docker.transfer import EngineContainer
 from pytest_benchjobs.sandbox.protocol import Fetched, File
 
 # As Go's os.FileMode has them.
@@ -58,7 +58,7 @@ class Chunks:
         self.closed = True
 
 
-class Container(ContainerFiles):
+class Container(EngineContainer):
     """A container in which there is so much: path -> what the engine says of it, and sends; nothing, or an error.
 
     `cuts` says after how many bytes archives end, one after the other.

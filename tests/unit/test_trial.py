@@ -189,7 +189,7 @@ class Bench:
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     """One that makes no sandbox ahead, so that all calls have an order."""
     monkeypatch.setattr("pytest_benchjobs.trial.run._RETRY_PAUSE", 0.0)
-    monkeypatch.setattr("pytest_benchjobs.trial.untouched.Ahead.begin", lambda self: None)
+    monkeypatch.setattr("pytest_benchjobs.trial.sandboxes.Ahead.begin", lambda self: None)
     return Bench(tmp_path, JobBundle.create(tmp_path, record(tmp_path)))
 
 

@@ -20,10 +20,10 @@ from pytest_benchjobs.trial.secrets import (
     env_file_secrets,
     keys_taken,
     known_keys,
-    others_of_host,
     secrets_of,
     split,
     together,
+    unmistakable,
     without_keys,
 )
 
@@ -130,7 +130,7 @@ def test_what_env_files_call_a_secret_is_one(env_file: None, monkeypatch: pytest
         "OPENAI_API_KEY": "file-openai",
         "AUTH": "pw",
     }
-    assert others_of_host() == {"OPENAI_API_KEY": "real-openai-canary", "DB_TOKEN": "unmistakable-token"}
+    assert unmistakable({}) == {"OPENAI_API_KEY": "real-openai-canary", "DB_TOKEN": "unmistakable-token"}
 
 
 def test_two_values_of_one_name_are_both_there() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import http.client
 import json
 import urllib.error
@@ -15,16 +16,17 @@ import pytest
 
 from pytest_benchjobs.model.errors import ImageBuildFailed, ImageMissing, ImageTooLarge
 from pytest_benchjobs.model.image import ImageSize
+from pytest_benchjobs.model.job import JobConfig
 from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.model.scenario import Environment
 from pytest_benchjobs.report.documents.images import ImageTotal, totals
-from pytest_benchjobs.sandbox.docker import ledger as ledger_module
+from pytest_benchjobs.sandbox.docker import image_record as record_module
 from pytest_benchjobs.sandbox.docker import registry as registry_module
+from pytest_benchjobs.sandbox.docker.image_budget import ImageBudget, Urgency
+from pytest_benchjobs.sandbox.docker.image_record import RecordFile, Sizes
 from pytest_benchjobs.sandbox.docker.images import Images
-from pytest_benchjobs.sandbox.docker.ledger import Ledger, Sizes
-from pytest_benchjobs.sandbox.docker.registry import NoAnswer, sizes_of
-from pytest_benchjobs.sandbox.docker.room import Room, Urgency
-from pytest_benchjobs.sandbox.docker.weighing import Weighing
+from pytest_benchjobs.sandbox.docker.registry import NoAnswer, RegistrySizes, sizes_of
+from pytest_benchjobs.sandbox.docker.weighing import weigh
 from pytest_benchjobs.sandbox.late import LateProvider
 from pytest_benchjobs.testing import FakeProvider
 
@@ -62,12 +64,12 @@ def no_questions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry_module, "sizes_of", sizes_of)
 
 
-def _weighing(engine: Engine) -> Weighing:
-    return Weighing(engine, Images(engine))  # type: ignore[arg-type]
+def _weighing(engine: Any) -> Callable[..., ImageSize]:
+    return functools.partial(weigh, engine, Images(engine), RegistrySizes(engine))
 
 
 def _weigh(engine: Engine, environment: Environment, *, ask: bool = False, **mapped: str) -> ImageSize:
-    return _weighing(engine).weigh(environment, mapped, {}, ask=ask)
+    return _weighing(engine)(environment, mapped, {}, ask=ask)
 
 
 def _dockerfile(directory: Path, text: str) -> Path:
@@ -89,9 +91,9 @@ def test_of_an_image_that_is_here_the_engine_knows_the_size() -> None:
 def test_of_others_a_plan_knows_what_is_remembered() -> None:
     unknown = ImageSize(image="gone", state="pull")
     assert _weigh(Engine(), Environment(image="gone")) == unknown
-    with Ledger(Engine.host).opened() as book:
-        book.sizes["gone"] = 30
-        book.told["gone"] = Sizes(stored=10, unpacked=30)
+    with RecordFile(Engine.host).opened() as record:
+        record.sizes["gone"] = 30
+        record.told["gone"] = Sizes(stored=10, unpacked=30)
     known = ImageSize(image="gone", state="pull", bytes=30, download=10)
     assert _weigh(Engine(), Environment(image="gone"), ask=True) == known
     assert _weigh(Engine(), Environment(image="theirs"), theirs="gone") == known
@@ -124,8 +126,8 @@ def test_what_is_built_has_the_size_it_had_when_it_was_here(tmp_path: Path) -> N
     assert _weigh(engine, environment, ask=True) == to_build
     tag = Images(engine).identify(environment, {}, {})  # type: ignore[arg-type]
     assert tag is not None
-    with Ledger(Engine.host).opened() as book:
-        book.sizes[tag] = 5
+    with RecordFile(Engine.host).opened() as record:
+        record.sizes[tag] = 5
     assert _weigh(engine, environment) == ImageSize(image=shown, state="build", bytes=5)
     engine.images[tag] = 6
     assert _weigh(engine, environment) == ImageSize(image=shown, state="here", bytes=6)
@@ -165,10 +167,10 @@ def test_a_registry_that_does_not_answer_is_asked_three_times_and_others_are_ask
     weighing = _weighing(Engine())
     names = [f"gone.example/{number}" for number in range(9)]
     for name in [*names, "here.example/1", "here.example/secret", "here.example/secret"]:
-        weighing.weigh(Environment(image=name), {}, {}, ask=True)
+        weighing(Environment(image=name), {}, {}, ask=True)
     assert asked == [*names[:3], "here.example/1", "here.example/secret"]
-    assert weighing.weigh(Environment(image="here.example/1"), {}, {}, ask=True).download == 1
-    assert set(Ledger(Engine.host).read().told) == {"here.example/1"}
+    assert weighing(Environment(image="here.example/1"), {}, {}, ask=True).download == 1
+    assert set(RecordFile(Engine.host).read().told) == {"here.example/1"}
 
 
 def test_several_threads_may_weigh(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,8 +178,8 @@ def test_several_threads_may_weigh(monkeypatch: pytest.MonkeyPatch) -> None:
     weighing = _weighing(Engine())
     images = [Environment(image=f"r.example/{n}") for n in range(20)]
     with ThreadPoolExecutor(len(images)) as pool:
-        list(pool.map(lambda image: weighing.weigh(image, {}, {}, ask=True), images))
-    assert len(Ledger(Engine.host).read().told) == 20
+        list(pool.map(lambda image: weighing(image, {}, {}, ask=True), images))
+    assert len(RecordFile(Engine.host).read().told) == 20
 
 
 def test_a_place_that_cannot_be_written_only_forgets(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
@@ -187,13 +189,13 @@ def test_a_place_that_cannot_be_written_only_forgets(monkeypatch: pytest.MonkeyP
 
 
 def test_only_so_much_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger_module, "_MOST_SIZES", 2)
+    monkeypatch.setattr(record_module, "_MOST_SIZES", 2)
     for number in range(4):
-        with Ledger(Engine.host).opened() as book:
-            book.sizes[f"image-{number}"] = number
-            book.told[f"image-{number}"] = Sizes(stored=number, unpacked=number)
-    book = Ledger(Engine.host).read()
-    assert list(book.sizes) == list(book.told) == ["image-2", "image-3"]
+        with RecordFile(Engine.host).opened() as record:
+            record.sizes[f"image-{number}"] = number
+            record.told[f"image-{number}"] = Sizes(stored=number, unpacked=number)
+    record = RecordFile(Engine.host).read()
+    assert list(record.sizes) == list(record.told) == ["image-2", "image-3"]
 
 
 # Questions
@@ -261,19 +263,25 @@ def test_docker_hub_is_asked_where_a_question_is_no_pull(monkeypatch: pytest.Mon
 # Who else uses it
 
 
-def test_a_job_with_a_budget_remembers_what_its_registry_said_and_does_not_ask_again() -> None:
+def test_a_job_with_a_budget_remembers_what_its_registry_said_and_does_not_ask_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     asked: list[str] = []
 
-    def sizes() -> Sizes:
-        asked.append("x")
+    def sizes_of(image: str, machine: str) -> Sizes:
+        asked.append(image)
         return Sizes(stored=200, unpacked=600)
 
+    monkeypatch.setattr(registry_module, "sizes_of", sizes_of)
     for _ in range(2):
-        room = Room(Engine(), current_owner(), "job", 100, lambda _: None)  # type: ignore[arg-type]
-        with pytest.raises(ImageTooLarge), room.bringing("x", Urgency.TRIAL, lambda: None, sizes):
+        engine: Any = Engine()
+        budget = ImageBudget(
+            engine, Images(engine), current_owner(), "job", JobConfig(directory=Path(), image_budget=100)
+        )
+        with pytest.raises(ImageTooLarge), budget.bringing("x", Urgency.TRIAL, lambda: None):
             raise AssertionError("it does not fit")
     assert asked == ["x"]
-    assert Ledger(Engine.host).read().told == {"x": sizes()}
+    assert RecordFile(Engine.host).read().told == {"x": Sizes(stored=200, unpacked=600)}
 
 
 def test_sandboxes_without_images_weigh_nothing() -> None:

@@ -1,10 +1,11 @@
-"""Clusters that nobody declared: scenarios of one tag, or with ids that begin alike, whose scores change together."""
+"""Clusters that nobody declared: scenarios of a tag, file or directory, or with like ids, that change together."""
 
 from __future__ import annotations
 
 import operator
 import re
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import PurePosixPath
 
 from ...model.numbers import difference, mean
 from ...store.text import one_line
@@ -29,17 +30,31 @@ def _by_beginning(cell: Cell) -> str:
     return cell.scenario if found is None else found[1]
 
 
+def _by_file(cell: Cell) -> str:
+    return cell.file or ""
+
+
+def _by_directory(cell: Cell) -> str:
+    return str(PurePosixPath(cell.file).parent) if cell.file else ""
+
+
 _WAYS: dict[str, Callable[[Cell], str]] = {
-    "the same tags": _by_tags,
-    "an id that begins alike": _by_beginning,
+    "of the same tags": _by_tags,
+    "of one file": _by_file,
+    "of one directory": _by_directory,
+    "with ids that begin alike": _by_beginning,
 }
 
 
 def likely_clusters(groups: Sequence[Group]) -> Iterator[str]:
-    """Yield a note for each benchmark and agent whose scenarios seem to depend on each other, though none says so."""
+    """Yield a note for each benchmark and agent whose scenarios seem to depend on each other, though none says so.
+
+    It names the clearest way to group them.
+    """
     for group in groups:
         if any(pair.now.cluster is not None for pair in group.pairs):
             continue
+        likely: list[tuple[float, str, dict[str, list[float]], Alike]] = []
         for what, of in _WAYS.items():
             named = [(of(pair.now), _change(pair)) for pair in group.pairs]
             kinds = grouped(named, operator.itemgetter(0))
@@ -48,7 +63,9 @@ def likely_clusters(groups: Sequence[Group]) -> Iterator[str]:
             }
             found = alike(list(several.values())) if len(several) >= _FEWEST else None
             if found is not None and found.p_value < _CLEAR / len(_WAYS):
-                yield _told(group, what, several, found)
+                likely.append((found.p_value, what, several, found))
+        if likely:
+            yield _told(group, *min(likely, key=operator.itemgetter(0))[1:])
 
 
 def _change(pair: Pair) -> float:
@@ -59,7 +76,7 @@ def _told(group: Group, what: str, several: dict[str, list[float]], found: Alike
     middle = mean([one for some in several.values() for one in some])
     furthest = max(several, key=lambda name: abs(mean(several[name]) - middle) * len(several[name]) ** 0.5)
     return (
-        f"{words.place(group.benchmark, group.agent)}scenarios with {what} change together (intraclass correlation "
+        f"{words.place(group.benchmark, group.agent)}scenarios {what} change together (intraclass correlation "
         f"{found.correlation:.2f}, {words.p(found.p_value)}), most of all {one_line(furthest, 100)} "
         f"({len(several[furthest])}): if they share something, name it as their `cluster`; p takes them as independent"
     )

@@ -344,8 +344,8 @@ class _Judged:
         if not self._enough:
             level = words.percent(measured.rule.level)
             return f"{measured.size} cannot show a regression at {level}: {measured.remedy(self.comparisons)}"
-        by_chance = measured.detectable(self.questions * self.comparisons)
-        if by_chance is None or not 0 < tolerance < by_chance or detectable != by_chance:
+        by_chance = measured.detectable(self.questions * self.comparisons) if tolerance else None
+        if by_chance is None or tolerance >= by_chance or detectable != by_chance:
             return None  # the tolerance is what limits it
         attempts, scenarios = needed(
             tolerance,

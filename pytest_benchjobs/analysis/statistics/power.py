@@ -21,8 +21,7 @@ FEWEST = 5
 """Number of scenarios, or clusters, below which no smallest detectable drop is known."""
 _WHOLE = frozenset((0.0, 1.0))
 _UNSURE = 0.5  # deviations, over the root of scenarios: added because the variance is only estimated
-_UNSURE_WORTH = 1.0  # where pass rates themselves are estimated
-_FEW_CLUSTERS = 3.0  # the same, over the number of clusters
+_FEW_CLUSTERS = 3.5  # the same, over the number of clusters
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -89,7 +88,7 @@ def detectable_drop(
         suite = suite.together(clusters, [value_of(new, worth) - value_of(old, worth) for old, new in pairs])
 
     quantile = NormalDist().inv_cdf if clusters is None else functools.partial(t_quantile, freedom=units - 1)
-    unsure = (_UNSURE if worth is None else _UNSURE_WORTH) / math.sqrt(units)
+    unsure = _UNSURE / math.sqrt(units)
     if clusters is not None:
         unsure = max(unsure, _FEW_CLUSTERS / units)
     critical, found = quantile(1 - aim.alpha), quantile(aim.power) + unsure
@@ -106,7 +105,7 @@ def detectable_drop(
         low, high = 0.0, most
         if lacking(high) > 0:
             return None
-        for _ in range(40):
+        for _ in range(24):
             middle = (low + high) / 2
             low, high = (middle, high) if lacking(middle) > 0 else (low, middle)
         return shape(high)[0]
@@ -253,17 +252,19 @@ class _Alike:
         """Return the drop, its variance over permutations, and the observed one, if pass rates fall by so much."""
         drop = dealt = seen = 0.0
         for kind in self.kinds:
+            # As estimated rates vary, variances at them are too small: at their mean by one of all attempts.
+            scenarios = kind.scenarios / (1 - 1 / (kind.old + kind.new))
             sides = _binomial(kind.old, kind.rate), _binomial(kind.new, max(0.0, kind.rate - by))
             values = self.worth[kind.old], self.worth[kind.new]
             means = [math.fsum(map(operator.mul, *both)) for both in zip(sides, values, strict=True)]
             for chances, worth, mean in zip(sides, values, means, strict=True):
-                seen += kind.scenarios * math.fsum(
+                seen += scenarios * math.fsum(
                     [chance * (one - mean) ** 2 for chance, one in zip(chances, worth, strict=True)]
                 )
             drop += kind.scenarios * (means[0] - means[1])
             table = self.dealt[kind.old, kind.new]
             for ones, chance in enumerate(sides[0]):
-                dealt += kind.scenarios * chance * math.fsum(map(operator.mul, sides[1], table[ones:]))
+                dealt += scenarios * chance * math.fsum(map(operator.mul, sides[1], table[ones:]))
         return drop / self.n, dealt / self.n**2, self.design * seen / self.n**2
 
 

@@ -30,10 +30,7 @@ _RELEASES = (Path("/etc/os-release"), Path("/usr/lib/os-release"))
 
 
 def programs() -> tuple[str, ...]:
-    """Directories that hold programs, as absolute paths.
-
-    Of /opt those below it, for agents have theirs there too.
-    """
+    """Directories that hold programs, as absolute paths: of /opt those below it, where agents have theirs, too."""
     found = [f"/{name}" for name in _PROGRAMS if Path(f"/{name}").is_dir()]
     with contextlib.suppress(OSError):
         found += sorted(str(path) for path in _MORE_PROGRAMS.iterdir() if _open_to_all(path))
@@ -67,10 +64,7 @@ def release() -> str:
 def copy_settings(target: Path, hostname: str) -> None:
     """Copy to `target` what everybody may read of /etc, with users and a name of the sandbox's own.
 
-    A copy, because root would read the rest as well.
-
-    Raises:
-        OSError: it cannot be written.
+    A copy, because root would read the rest as well. It is an `OSError` if it cannot be written.
     """
     target.mkdir(mode=0o755)
     for name, directories, files in os.walk(_ETC):

@@ -16,7 +16,7 @@ import signal
 import stat
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import IO
 
 from ...model.errors import EngineError
@@ -25,7 +25,10 @@ from .machine import kernel_options, programs
 
 HOSTNAME = "bench"
 
-_NAMESPACES = ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
+_NAMESPACES = (
+    "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--uid", "0",
+    "--gid", "0", "--die-with-parent", "--new-session", "--cap-drop", "ALL",
+)  # fmt: skip
 # Of root in the sandbox, over files of whoever runs it: without them root could not read what it has locked itself.
 _CAPABILITIES = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_NET_BIND_SERVICE")
 _END_SECONDS = 10.0
@@ -43,12 +46,9 @@ class Tree:
 
     def options(self, *, network: bool, workdir: str, env: Mapping[str, str]) -> list[str]:
         """Return the options of bubblewrap. `network`: that of this machine; else there is only a loopback."""
-        options = [*_NAMESPACES, "--uid", "0", "--gid", "0", "--hostname", HOSTNAME]
-        options += ["--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+        options = [*_NAMESPACES, *(() if network else ("--unshare-net",)), "--hostname", HOSTNAME]
         for name in _CAPABILITIES:
             options += ["--cap-add", name]
-        if not network:
-            options.append("--unshare-net")
         options += ["--bind", str(self.root), "/"]
         for top in programs():
             options += ["--ro-bind", top, top]
@@ -61,17 +61,18 @@ class Tree:
         return options
 
     def make_mount_points(self) -> None:
-        """Have a real directory or file wherever something is mounted.
+        """Have a real directory or file wherever something is mounted; an `OSError`, if that cannot be.
 
         Not left to bubblewrap: it would follow links that an agent has put there, out of the sandbox.
-
-        Raises:
-            OSError: it cannot be done.
         """
-        for top in (*programs(), "/etc", "/proc", "/dev"):
-            _mount_point(self.root, top, is_directory=True)
-        for mount in self.mounts:
-            _mount_point(self.root, mount.target, is_directory=mount.source.is_dir())
+        points = dict.fromkeys((*programs(), "/etc", "/proc", "/dev"), True)
+        for target, is_directory in (
+            points | {one.target: one.source.is_dir() for one in self.mounts}
+        ).items():
+            point = Path(target.lstrip("/"))
+            for parent in reversed(point.parents[:-1]):
+                _have(self.root / parent, is_directory=True)
+            _have(self.root / point, is_directory=is_directory)
 
 
 class Contained:
@@ -81,10 +82,7 @@ class Contained:
         bwrap: The program.
         options: What it is told. Not on its command line: everybody on this machine may read that.
         argv: The command.
-        stdin, stderr: As `subprocess.Popen` takes them.
-
-    Raises:
-        OSError: bubblewrap cannot be started.
+        stdin, stderr: As `subprocess.Popen` takes them, whose `OSError` says that bubblewrap cannot be started.
     """
 
     def __init__(
@@ -101,11 +99,13 @@ class Contained:
         self._closed = False
         self._exit_status: int | None = None
         with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
-            told, tells = os.pipe()
-            self._status: IO[bytes] = ours.enter_context(os.fdopen(told, "rb"))
+            status, tells = os.pipe()
+            self._status: IO[bytes] = ours.enter_context(os.fdopen(status, "rb"))
             theirs.callback(os.close, tells)
-            given = _in_memory(options)
-            theirs.callback(os.close, given)
+            file = theirs.enter_context(os.fdopen(os.memfd_create("bench-sandbox"), "wb"))
+            file.writelines(option.encode("utf-8", "surrogateescape") + b"\0" for option in options)
+            file.flush()
+            os.lseek(given := file.fileno(), 0, os.SEEK_SET)
             self.process = subprocess.Popen(
                 [bwrap, "--args", str(given), "--json-status-fd", str(tells), "--", *argv],
                 cwd="/",
@@ -148,12 +148,9 @@ class Contained:
                 signal.pidfd_send_signal(self._first, signal.SIGKILL)
 
     def close(self) -> int | None:
-        """End it if it has not ended, and wait until nothing of it is left.
+        """End it if it has not ended, and wait until nothing of it is left; an `EngineError`, if that cannot be.
 
         Returns its exit status; None, if the command was never started or bubblewrap was killed.
-
-        Raises:
-            EngineError: something of it cannot be ended.
         """
         if self._closed:
             return self._exit_status
@@ -182,24 +179,6 @@ class Contained:
         poll = select.poll()
         poll.register(self._first, select.POLLIN)
         return bool(poll.poll(seconds * 1000))
-
-
-def _in_memory(options: Iterable[str]) -> int:
-    """A file of no directory, to be read from its beginning."""
-    descriptor = os.memfd_create("bench-sandbox")
-    with os.fdopen(os.dup(descriptor), "wb") as file:
-        file.writelines(option.encode("utf-8", "surrogateescape") + b"\0" for option in options)
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    return descriptor
-
-
-def _mount_point(root: Path, target: str, *, is_directory: bool) -> None:
-    *parents, last = PurePosixPath(target).parts[1:]
-    here = root
-    for name in parents:
-        here = here / name
-        _have(here, is_directory=True)
-    _have(here / last, is_directory=is_directory)
 
 
 def _have(path: Path, *, is_directory: bool) -> None:

@@ -17,13 +17,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from ...model.environ import program_environment
-from ...model.errors import (
-    AgentSetupFailed,
-    ContainerStartFailed,
-    DiskFull,
-    EngineUnavailable,
-    ImageMissing,
-)
+from ...model.errors import AgentSetupFailed, ContainerStartFailed, DiskFull, EngineUnavailable, ImageMissing
 from ...model.job import JobConfig, Owner
 from ...model.owner import is_alive
 from ...model.result import ImageRecord
@@ -42,26 +36,14 @@ _SETTINGS = "etc"
 _TOOLS = ("head", "readlink", "rm", "tar")
 _PROBE_SECONDS, _REMOVAL_SECONDS = 30.0, 600.0
 _AS_ROOT = (
-    "--unshare-user",
-    "--uid",
-    "0",
-    "--gid",
-    "0",
-    "--cap-drop",
-    "ALL",
-    "--cap-add",
-    "CAP_DAC_OVERRIDE",
-)
-_HOW_TO_INSTALL = (
-    "install bubblewrap (as root, on Debian or Ubuntu: apt-get install bubblewrap), or use Docker"
-)
+    "--unshare-user", "--uid", "0", "--gid", "0", "--cap-drop", "ALL", "--cap-add", "CAP_DAC_OVERRIDE",
+)  # fmt: skip
 
 
 class LocalProvider:
     """Makes sandboxes with bubblewrap, from the programs of this machine. Thread-safe.
 
-    Args:
-        owner: This process; its name is on everything that is made.
+    `owner` is this process; its name is on everything that is made.
     """
 
     def __init__(self, owner: Owner) -> None:
@@ -85,9 +67,8 @@ class LocalProvider:
             tree.root.mkdir()
             tree.settings.mkdir()
             tree.make_mount_points()
-            command = Contained(
-                bwrap, tree.options(network=False, workdir="/", env={"PATH": DEFAULT_PATH}), ["true"]
-            )
+            options = tree.options(network=False, workdir="/", env={"PATH": DEFAULT_PATH})
+            command = Contained(bwrap, options, ["true"])
             try:
                 said = command.process.communicate(timeout=_PROBE_SECONDS)[0]
             except subprocess.TimeoutExpired:
@@ -128,8 +109,7 @@ class LocalProvider:
         on_phase("start")
         with _telling():
             directory = self._own_directory()
-            root = directory / str(next(self._numbers))
-            tree = Tree(root, directory / _SETTINGS, spec.mounts)
+            tree = Tree(directory / str(next(self._numbers)), directory / _SETTINGS, spec.mounts)
             sandbox = LocalSandbox(bwrap, tree, spec, image, self._forget)
             with self._lock:
                 self._live.add(sandbox)
@@ -215,11 +195,7 @@ def _key() -> str:
 
 
 def _image(spec: SandboxSpec) -> ImageRecord:
-    """Return what stands for the image.
-
-    Raises:
-        ImageMissing: it needs a real one, or something that was kept.
-    """
+    """Return what stands for the image; an `ImageMissing`, if it needs a real one or something that was kept."""
     if spec.kept is not None:
         raise ImageMissing(
             f"{spec.kept} was kept from a Docker trial, and a local sandbox cannot start from it"
@@ -236,24 +212,21 @@ def _image(spec: SandboxSpec) -> ImageRecord:
 
 
 def _bwrap() -> str:
-    """The program.
-
-    Raises:
-        EngineUnavailable: it is not here.
-    """
+    """The program; an `EngineUnavailable`, if it is not here."""
     if sys.platform != "linux":
         raise EngineUnavailable("local sandboxes need Linux namespaces; use Docker")
     found = shutil.which("bwrap")
     if found is None:
         raise EngineUnavailable(
-            f"local sandboxes need the program bwrap, which is not installed: {_HOW_TO_INSTALL}"
+            "local sandboxes need the program bwrap, which is not installed: install bubblewrap (as root, on Debian or "
+            "Ubuntu: apt-get install bubblewrap), or use Docker"
         )
     return found
 
 
 @contextlib.contextmanager
 def _telling() -> Iterator[None]:
-    """Inside, an `OSError` becomes an error of ours."""
+    """Turn an `OSError` into an error of ours."""
     try:
         yield
     except OSError as error:

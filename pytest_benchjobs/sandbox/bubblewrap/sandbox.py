@@ -1,30 +1,44 @@
-"""One local sandbox: directories of its own, and a set of namespaces for each command that runs in them."""
+"""One local sandbox: directories of its own, and a set of namespaces for each command that runs in them.
+
+Programs of this machine move files, inside: there every link an agent has made leads where it would lead the agent.
+They cannot be tampered with, and nothing of the agent runs beside them.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import os
+import posixpath
 import signal
 import subprocess
+import tarfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 
-from ...model.errors import ContainerLost, ContainerStartFailed, EngineError, EnvironmentFailed
+from ...model.errors import ContainerLost, ContainerStartFailed, DiskFull, EngineError, EnvironmentFailed
 from ...model.result import ImageRecord
 from ...model.scenario import Network
 from ...system.cutting import HeadSink, beginning_of
+from ..archive import pack, unpack
 from ..door import behind_door
-from ..host_command import HostSandbox, LocalCommand
+from ..host_command import LocalCommand
+from ..memory import Unobserved
 from ..paths import DEFAULT_PATH
 from ..program import program_file
-from ..protocol import ExecResult, File, SandboxSpec, Sink, Stdin, Stopping
+from ..protocol import ExecResult, Fetched, File, SandboxSpec, Sink, Stdin, Stopping
 from .fitness import is_root, not_enforced
 from .namespaces import HOSTNAME, Contained, Tree
-from .transfer import LocalFiles
 
-_NETWORKS = ("public", "none")
 _NOT_RUN = 127
+_NOT_THERE = 44
+_UNPACK = ("tar", "-xpf", "-", "-C", "/", "--no-same-owner", "--recursive-unlink")
+_READ = f'if [ -f "$1" ] && [ ! -L "$1" ]; then exec head -c "$2" -- "$1"; else exit {_NOT_THERE}; fi'
+_PACK = (
+    f'real=$(readlink -e -- "$1") || exit {_NOT_THERE}; cd -- "${{real%/*}}/" && '
+    'exec tar --create --file=- --format=pax --warning=none --ignore-failed-read -- "${real##*/}" 2>/dev/null'
+)
 _HEAD_OF_OUTPUT = 2000
 # How bubblewrap says that the fault is in the command.
 _FAULT_OF_THE_COMMAND = (b"bwrap: execvp ", b"bwrap: Can't chdir to ")
@@ -37,16 +51,14 @@ _NO_NETWORK_BESIDE = (
 )
 
 
-class LocalSandbox(LocalFiles, HostSandbox):
+class LocalSandbox(Unobserved):
     """Directories of this machine that commands see as their own. Nothing runs between two commands.
 
-    Args:
-        bwrap: The program.
-        tree: Where it is. Nothing is there yet: `fill` makes it.
-        spec: What was asked for.
-        image: What stands for the image.
-        forget: Removes the directories.
+    `bwrap` is the program, `image` what stands for the image. Nothing is at `tree` yet: `fill` makes it, and `forget`
+    removes it.
     """
+
+    user = "root"
 
     def __init__(
         self,
@@ -63,8 +75,7 @@ class LocalSandbox(LocalFiles, HostSandbox):
         self.id = str(tree.root)
         self.image = image
         self.workdir = spec.environment.workdir or "/"
-        self.user = "root"
-        self._network: Network = self._known(spec.network)
+        self.set_network(spec.network)
         self._notes = list(not_enforced(spec.environment))
         self.variables: Mapping[str, str] = {
             "PATH": DEFAULT_PATH,
@@ -82,11 +93,7 @@ class LocalSandbox(LocalFiles, HostSandbox):
         return tuple(self._notes)
 
     def fill(self) -> None:
-        """Make the directories, and put the files of the trial in.
-
-        Raises:
-            OSError: the directories cannot be made.
-        """
+        """Make the directories, and put the files of the trial in. It is an `OSError` if they cannot be made."""
         root = self.tree.root
         root.mkdir(mode=0o755)
         for name, mode in _DIRECTORIES.items():
@@ -138,6 +145,50 @@ class LocalSandbox(LocalFiles, HostSandbox):
         told = stopping is not None or not result.timed_out
         return dataclasses.replace(result, exit_status=status if told else None)
 
+    def put(self, files: Iterable[File]) -> None:
+        """Put files in. Relative paths start at `workdir`, as of all that moves files."""
+        with pack(files, self.workdir) as archive:
+            archive.flush()
+            stdin = archive.fileno()
+            os.lseek(stdin, 0, os.SEEK_SET)
+            status, _, error = self._run(_UNPACK, stdin)
+        if status != 0:
+            if "No space left" in error:
+                raise DiskFull(f"no space left for local sandboxes: {error}")
+            raise EnvironmentFailed(f"files cannot be put into a local sandbox: {error}")
+
+    def read(self, path: str, *, limit: int) -> bytes | None:
+        """One regular file, or None when there is none. More than `limit` bytes is a ValueError."""
+        path = posixpath.join(self.workdir, path)
+        status, content, error = self._run(("sh", "-c", _READ, "sh", path, str(limit + 1)))
+        if status == _NOT_THERE:
+            return None
+        if status != 0:
+            raise EngineError(f"{path} cannot be read from a local sandbox: {error}")
+        if len(content) > limit:
+            raise ValueError(f"{path} has more than {limit} bytes")
+        return content
+
+    def fetch(
+        self, path: str, destination: Path, *, limit: int, exclude: tuple[str, ...] = ()
+    ) -> Fetched | None:
+        """Copy a file or directory out, safely. None: not there."""
+        path = posixpath.join(self.workdir, path)
+        if posixpath.normpath(path) == "/":
+            raise EngineError("a local sandbox cannot be fetched as a whole: most of it is this machine's")
+        with self._transferring(("sh", "-c", _PACK, "sh", path)) as contained:
+            output = contained.process.stdout
+            assert output is not None  # noqa: S101  it was asked for
+            try:
+                with tarfile.open(fileobj=output, mode="r|") as archive:
+                    return unpack(archive, destination, limit=limit, exclude=exclude)
+            except tarfile.ReadError as error:
+                output.close()  # or what still writes to it would wait, too
+                contained.process.wait()
+                if contained.close() == _NOT_THERE:
+                    return None
+                raise EngineError(f"{path} cannot be fetched from a local sandbox: {error}") from error
+
     def ready_to_serve(self) -> bool:
         """Put our program in; False: there is none for such a machine."""
         if (program := program_file(os.uname().machine)) is not None:
@@ -152,20 +203,13 @@ class LocalSandbox(LocalFiles, HostSandbox):
             for command in current:
                 command.send(signal.Signals[f"SIG{name}"])
 
-    def end_commands(self, variable: str) -> tuple[str, ...]:  # noqa: ARG002  whatever it is
-        """None: they end with their time."""
-        return ()
-
-    def end_processes(self) -> None:
-        """There are none."""
-
     def set_network(self, network: Network, allowed_hosts: Iterable[str] = ()) -> None:  # noqa: ARG002
         """Switch between `public` and `none`: from the next command on."""
-        self._network = self._known(network)
-
-    def refused(self) -> tuple[str, ...]:
-        """Nothing: there are no allowlists."""
-        return ()
+        if network not in ("public", "none"):
+            raise ContainerStartFailed(
+                f"network {network!r} is not supported by a local sandbox; use `public` or `none`"
+            )
+        self._network = network
 
     def keep(self, name: str) -> str:  # noqa: ARG002  whatever it is
         """Not done."""
@@ -182,20 +226,12 @@ class LocalSandbox(LocalFiles, HostSandbox):
         """Remove its directories. Never raises."""
         self._forget(self)
 
-    def _known(self, network: Network) -> Network:
-        if network not in _NETWORKS:
-            raise ContainerStartFailed(
-                f"network {network!r} is not supported by a local sandbox; use `public` or `none`"
-            )
-        return network
-
     @contextlib.contextmanager
     def _running(
-        self, options: list[str], argv: Iterable[str], *, stdin: int = subprocess.DEVNULL, stderr: int
+        self, options: list[str], argv: Iterable[str], *, stdin: int, stderr: int
     ) -> Iterator[Contained]:
         """Start a command, and see that nothing of it is left afterwards."""
-        if self._killed:
-            raise ContainerLost("the sandbox was killed to stop the trial")
+        self._check_killed()
         try:
             self.tree.make_mount_points()
             contained = Contained(self._bwrap, options, argv, stdin=stdin, stderr=stderr)
@@ -211,25 +247,30 @@ class LocalSandbox(LocalFiles, HostSandbox):
             with self._lock:
                 self._current.remove(contained)
             contained.close()
+        self._check_killed()
+
+    def _check_killed(self) -> None:
         if self._killed:
             raise ContainerLost("the sandbox was killed to stop the trial")
 
-    @contextlib.contextmanager
-    def _transferring(self, argv: Iterable[str], stdin: int) -> Iterator[Contained]:
-        """A program of this machine that moves files. It has no network, and knows nothing of the trial."""
-        options = self.tree.options(
-            network=False, workdir="/", env={"PATH": DEFAULT_PATH, "LC_ALL": "C.UTF-8"}
-        )
-        with self._running(options, argv, stdin=stdin, stderr=subprocess.PIPE) as contained:
-            yield contained
+    def _transferring(
+        self, argv: Iterable[str], stdin: int = subprocess.DEVNULL
+    ) -> contextlib.AbstractContextManager[Contained]:
+        """Run a program of this machine that moves files. It has no network, and knows nothing of the trial."""
+        env = {"PATH": DEFAULT_PATH, "LC_ALL": "C.UTF-8"}
+        options = self.tree.options(network=False, workdir="/", env=env)
+        return self._running(options, argv, stdin=stdin, stderr=subprocess.PIPE)
+
+    def _run(self, argv: Iterable[str], stdin: int = subprocess.DEVNULL) -> tuple[int | None, bytes, str]:
+        """Run such a program to its end; return its status, its output, and the first line of its errors."""
+        with self._transferring(argv, stdin) as contained:
+            output, errors = contained.process.communicate()
+            error = beginning_of(errors, _HEAD_OF_OUTPUT).decode("utf-8", "replace").strip()
+            return contained.close(), output, error.partition("\n")[0]
 
 
 def _never_started(head: bytes, result: ExecResult) -> ExecResult:
-    """Return what to make of a command that bubblewrap did not start.
-
-    Raises:
-        EngineError: that was not the command's fault.
-    """
+    """Return what to make of a command that bubblewrap did not start; an `EngineError`, if that was not its fault."""
     if head.startswith(_FAULT_OF_THE_COMMAND):
         return ExecResult(_NOT_RUN, timed_out=False, seconds=result.seconds, started=False)
     said = beginning_of(head.decode("utf-8", "replace").strip(), 500) or "bubblewrap was killed"

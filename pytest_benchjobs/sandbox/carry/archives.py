@@ -7,25 +7,10 @@ import os
 import stat
 import struct
 import tarfile
-from collections.abc import Generator, Iterable, Iterator
-from typing import IO
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import IO, Any
 
-from ..archive import reader_of
-from .records import (
-    CONTENT,
-    END,
-    ENTRY,
-    HEADER,
-    LEAVE,
-    MAKE,
-    ROOT,
-    SYMLINK,
-    Record,
-    name_of,
-    plain,
-    reason,
-    target_of,
-)
+from .records import HEADER, Kind, length, new_record, reason, record_at
 
 _CHUNK = 1 << 18
 _EXTENT = struct.Struct("<QI")
@@ -34,11 +19,20 @@ _SET_ID = 0o6000
 _TYPES = {stat.S_IFREG: tarfile.REGTYPE, stat.S_IFDIR: tarfile.DIRTYPE, stat.S_IFLNK: tarfile.SYMTYPE}
 
 
-def _take(stream: IO[bytes], size: int) -> bytes:
-    taken = stream.read(size) if size <= _CHUNK else b""
-    if len(taken) < size:
-        raise tarfile.ReadError("it ends before its end")
-    return taken
+def _taking(pieces: Iterable[bytes]) -> Callable[[int], bytes]:
+    """Return what takes so many bytes of a stream."""
+    stream, taken = filter(None, pieces), bytearray()
+
+    def take(size: int) -> bytes:
+        while size <= _CHUNK and len(taken) < size and (piece := next(stream, b"")):
+            taken.extend(piece)
+        if len(taken) < size:
+            raise tarfile.ReadError("it ends before its end")
+        found = bytes(taken[:size])
+        del taken[:size]
+        return found
+
+    return take
 
 
 def archive_of_listing(listing: Iterable[bytes]) -> Generator[bytes]:
@@ -47,14 +41,13 @@ def archive_of_listing(listing: Iterable[bytes]) -> Generator[bytes]:
     Raises:
         tarfile.ReadError: it cannot be listed to its end, or changed meanwhile; or a link is in the way.
     """
-    stream, way, found = reader_of(iter(listing)), list[bytes](), False
+    take, way, found = _taking(listing), list[bytes](), False
     while True:
-        raw = _take(stream, HEADER.size)
-        record = Record._make(HEADER.unpack(raw))
-        raw += _take(stream, record.name_bytes + record.target_bytes)
-        if record.kind == END:
+        raw = take(HEADER.size)
+        record = record_at(raw + take(length(raw, 0) - HEADER.size))
+        if record.kind == Kind.END:
             break
-        if record.kind != ENTRY:
+        if record.kind != Kind.ENTRY:
             if record.data not in (0, errno.ENOENT):
                 raise tarfile.ReadError(reason(record.data))
             way = way[:-1]
@@ -62,33 +55,33 @@ def archive_of_listing(listing: Iterable[bytes]) -> Generator[bytes]:
         if not found and stat.S_ISLNK(record.mode):
             raise tarfile.ReadError("it is a link")
         found = True
-        way.append(name_of(record, raw))
+        way.append(record.name)
         member = tarfile.TarInfo(os.fsdecode(b"/".join(way)))
         member.type = _TYPES.get(stat.S_IFMT(record.mode), tarfile.FIFOTYPE)
         member.mode, member.uid, member.gid = stat.S_IMODE(record.mode), record.uid, record.gid
         member.size = record.size if member.isreg() else 0
-        member.linkname = os.fsdecode(target_of(record, raw))
+        member.linkname = os.fsdecode(record.target)
         yield member.tobuf(tarfile.GNU_FORMAT)
         if member.isreg():
-            yield from _content(stream, record.size)
+            yield from _content(take, record.size)
         if not member.isdir():
             way.pop()
     if found:
         yield bytes(2 * tarfile.BLOCKSIZE)
 
 
-def _content(stream: IO[bytes], size: int) -> Iterator[bytes]:
+def _content(take: Callable[[int], bytes], size: int) -> Iterator[bytes]:
     end = 0
     while True:
-        start, count = _EXTENT.unpack(_take(stream, _EXTENT.size))
+        start, count = _EXTENT.unpack(take(_EXTENT.size))
         if not count:
             break
         if not end <= start <= start + count <= size:
             raise tarfile.ReadError("it makes no sense")
         yield from _zeros(start - end)
-        yield _take(stream, count)
+        yield take(count)
         end = start + count
-    if missing := _WHY.unpack(_take(stream, _WHY.size))[0]:
+    if missing := _WHY.unpack(take(_WHY.size))[0]:
         raise tarfile.ReadError(reason(missing))
     yield from _zeros(size - end + -size % tarfile.BLOCKSIZE)
 
@@ -112,39 +105,24 @@ def script_of(archive: IO[bytes], most: int) -> tuple[list[bytes], Iterator[byte
 
     def pieces() -> Iterator[bytes]:
         for number, member in enumerate(members):
-            yield plain(ROOT, number)
+            yield new_record(Kind.ROOT, size=number)
             yield from _made(tar, member)
-            yield plain(LEAVE)
-        yield plain(END)
+            yield new_record(Kind.LEAVE)
+        yield new_record(Kind.END)
 
     return roots, pieces()
 
 
 def _made(tar: tarfile.TarFile, member: tarfile.TarInfo) -> Iterator[bytes]:
-    kind, of = (SYMLINK, stat.S_IFLNK) if member.issym() else (CONTENT, stat.S_IFREG)
-    name, target = (os.fsencode(text) for text in (os.path.basename(member.name), member.linkname))  # noqa: PTH119
-    seconds, fraction = divmod(member.mtime, 1)
-    record = Record(
-        kind=MAKE if member.isdir() else kind,
-        flags=0,
-        name_bytes=len(name),
-        target_bytes=len(target),
-        device=0,
-        mode=member.mode | (stat.S_IFDIR if member.isdir() else of),
-        uid=member.uid,
-        gid=member.gid,
-        mtime_ns=int(fraction * 1e9),
-        ctime_ns=0,
-        inode=0,
-        size=member.size,
-        data=member.size,
-        mtime=int(seconds),
-        ctime=0,
-    )
-    yield HEADER.pack(*record) + name + target
+    made: dict[str, Any] = {"uid": member.uid, "gid": member.gid, "time_ns": int(member.mtime * 1e9)}
+    name = os.fsencode(os.path.basename(member.name))  # noqa: PTH119
     if member.isdir():
-        yield HEADER.pack(*record._replace(kind=LEAVE, name_bytes=0))
-    elif (content := tar.extractfile(member) if member.isreg() else None) is not None:
+        made["mode"] = stat.S_IFDIR | member.mode
+        yield new_record(Kind.MAKE, name, **made) + new_record(Kind.LEAVE, **made)
+    elif member.issym():
+        yield new_record(Kind.SYMLINK, name, os.fsencode(member.linkname), **made)
+    elif (content := tar.extractfile(member)) is not None:
+        yield new_record(Kind.CONTENT, name, mode=stat.S_IFREG | member.mode, size=member.size, **made)
         at = 0
         while piece := content.read(_CHUNK):
             yield _EXTENT.pack(at, len(piece)) + piece

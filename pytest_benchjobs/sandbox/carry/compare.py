@@ -10,50 +10,30 @@ from __future__ import annotations
 import stat
 from collections.abc import Callable, Mapping
 
+from ...model.errors import EnvironmentFailed
 from .own import WHY, Guards, Own, git_directories
 from .records import (
-    CHECK,
-    CONTENT,
-    END,
-    ENTER,
-    ENTRY,
     HEADER,
-    LEAVE,
-    LINKED,
-    MAKE,
-    META,
-    OVERLAY,
-    REMOVE,
-    ROOT,
-    SAME,
-    SYMLINK,
-    THERE,
-    TOUCHED,
+    Flag,
+    Kind,
     Name,
     Record,
     Script,
+    directories,
+    is_directory,
     length,
-    link,
-    name_of,
     reason,
+    record_at,
     records,
-    target_of,
-    turned,
-    without_mode,
 )
 
 MOST_NOTES = 1000
-_DIRECTORY = stat.S_IFDIR >> 12
 _LINK_ON_THE_WAY = "a link, or nothing, is on the way to it"
 
 LeftOut = tuple[bytes, str]
 """Path and reason."""
 Apart = Callable[[bytes], bool]
 """Returns True for a path that is none of what is carried: it stays as it is, which nobody has to be told."""
-
-
-class FreshUnreadable(Exception):
-    """A directory of the fresh place cannot be read."""
 
 
 class Listing:
@@ -64,18 +44,16 @@ class Listing:
         self._ends = ends or {}
         self.files: dict[tuple[int, int], Name] = {}
         """Files with several names -> the first of these."""
-        self.go(0)
+        self.at, self.record = 0, record_at(data)
 
     def go(self, at: int) -> None:
         """Go to another place."""
-        self.at = at
-        self.raw = self.data[at : at + length(self.data, at)]
-        self.record = Record._make(HEADER.unpack_from(self.raw))
-        self.type = stat.S_IFMT(self.record.mode)
+        if at != self.at:
+            self.at, self.record = at, record_at(self.data, at)
 
     def next(self) -> None:
         """Go on to what comes next."""
-        self.go(self.at + len(self.raw))
+        self.go(self.at + len(self.record.raw))
 
     def skip(self) -> bytes:
         """Go on past it, with all that is below it; return that."""
@@ -84,34 +62,43 @@ class Listing:
             self.go(self._ends[start])
             return self.data[start : self.at]
         while True:
-            depth += (self.type == stat.S_IFDIR) - (self.record.kind == LEAVE)
+            depth += (self.record.type == stat.S_IFDIR) - (self.record.kind == Kind.LEAVE)
             self.next()
             if not depth:
                 return self.data[start : self.at]
 
-    @property
-    def name(self) -> bytes:
-        """The name in the record."""
-        return name_of(self.record, self.raw)
-
     def first_name(self, name: Name | None) -> Name | None:
         """Return the first name of the file that is called `name`, too; None: it is the only one."""
-        if not self.record.flags & LINKED or name is None:
+        if not self.record.flags & Flag.LINKED or name is None:
             return None
         return self.files.setdefault((self.record.device, self.record.inode), name)
 
 
 def ends_of(listing: bytes) -> dict[int, int]:
     """Return where each root and directory of a listing begins, and what comes after it."""
-    ends, way, at = dict[int, int](), list[int](), 0
-    while at < len(listing):
-        end, kind = at + length(listing, at), listing[at]
-        if kind == LEAVE:
-            ends[way.pop()] = end
-        elif kind == ROOT or (kind == ENTRY and listing[at + 9] >> 4 == _DIRECTORY):
-            way.append(at)
-        at = end
-    return ends
+    return {start: end for start, end, _ in directories(listing)}
+
+
+def merge(one: Listing, other: Listing, *steps: Callable[[], None]) -> None:
+    """Go through two listings of the same roots side by side, by steps that go on in one of them, or in both.
+
+    These are what to do at the beginning of a root, at the end of a directory, with what only the one has, only the
+    other, and both; and, after each of these, past what is equal.
+    """
+    root, leave, only_one, only_other, both, skip_equal = steps
+    while not one.record.kind == other.record.kind == Kind.END:
+        kinds, names = {one.record.kind, other.record.kind}, (one.record.name, other.record.name)
+        if kinds == {Kind.ROOT}:
+            root()
+        elif kinds == {Kind.LEAVE}:
+            leave()
+        elif other.record.kind == Kind.LEAVE or (one.record.kind != Kind.LEAVE and names[0] < names[1]):
+            only_one()
+        elif one.record.kind == Kind.LEAVE or names[1] < names[0]:
+            only_other()
+        else:
+            both()
+        skip_equal()
 
 
 class Comparison:
@@ -133,35 +120,21 @@ class Comparison:
         """Of the directories that we are in."""
 
     def run(self) -> None:
-        """Compare.
+        """Compare; a directory of the fresh place that cannot be read is an EnvironmentFailed."""
+        steps = self._begin_root, self._end, self._add, self._remove_or_keep, self._both, self._skip_equal
+        merge(self._agent, self._fresh, *steps)
 
-        Raises:
-            FreshUnreadable: a directory of the fresh place cannot be read.
-        """
-        while True:
-            agent, fresh = self._agent.record, self._fresh.record
-            if agent.kind == fresh.kind == END:
-                return
-            if agent.kind == fresh.kind == ROOT:
-                self._begin_root()
-            elif agent.kind == fresh.kind == LEAVE:
-                self._end()
-            elif fresh.kind == LEAVE or (agent.kind != LEAVE and self._agent.name < self._fresh.name):
-                self._add()
-            elif agent.kind == LEAVE or self._fresh.name < self._agent.name:
-                self._remove(keep=agent.kind == LEAVE and agent.data > 0)
-            else:
-                self._both()
-            self._skip_equal()
-
-    def _begin_root(self) -> None:
-        path = target_of(self._fresh.record, self._fresh.raw)
-        self.script.begin_root(self._fresh.record.size, path)
-        self._guards.append(self._own.below(path))
-        if self._agent.record.data:
-            self._leave_out(path.rpartition(b"/")[2], _LINK_ON_THE_WAY)
+    def _next(self) -> None:
         self._agent.next()
         self._fresh.next()
+
+    def _begin_root(self) -> None:
+        root = self._fresh.record
+        self.script.down(root.raw)
+        self._guards.append(self._own.below(root.target))
+        if self._agent.record.data:
+            self._leave_out(root.target.rpartition(b"/")[2], _LINK_ON_THE_WAY)
+        self._next()
 
     def _skip_equal(self) -> None:
         """Go on past what is of the image on both sides."""
@@ -171,13 +144,13 @@ class Comparison:
             raw = agent[at : at + size]
             if raw != fresh[other : other + size]:
                 break
-            if raw[0] == ENTRY and raw[1] & (OVERLAY | LINKED) == OVERLAY:
-                if raw[9] >> 4 == _DIRECTORY:
-                    name = raw[HEADER.size :]
-                    if self._guards[-1].get(name, ()) is None or self._is_apart(name):
+            if raw[0] == Kind.ENTRY and raw[1] & (Flag.OVERLAY | Flag.LINKED) == Flag.OVERLAY:
+                if is_directory(raw, 0):
+                    record = record_at(raw)
+                    if self._guards[-1].get(record.name, ()) is None or self._is_apart(record.name):
                         break
-                    self._down(name, turned(raw, ENTER), at)
-            elif raw[0] == LEAVE and not Record._make(HEADER.unpack_from(raw)).data:
+                    self._down(record, Kind.ENTER, agent=at)
+            elif raw[0] == Kind.LEAVE and not record_at(raw).data:
                 self._leave()
             else:
                 break
@@ -188,21 +161,24 @@ class Comparison:
 
     def _end(self) -> None:
         if self._fresh.record.data:
-            raise FreshUnreadable(self.script.located(b"").decode("utf-8", "replace"))
+            path = self.script.located(b"").decode("utf-8", "replace")
+            raise EnvironmentFailed(f"{path} cannot be read in the container for grading")
         self._up()
-        self._agent.next()
-        self._fresh.next()
+        self._next()
 
     def _up(self) -> None:
         if why := self._agent.record.data:
             self._leave_out(b"", f"it cannot be read to its end: {reason(why)}")
         self._leave()
 
-    def _down(self, name: bytes, enter: bytes, agent: int | None, *, do: bool = False) -> None:
+    def _down(self, record: Record, kind: int, flags: int = 0, *, agent: int | None = None) -> None:
         """Go into a directory; `agent`: where it begins in the agent's listing, if there."""
-        guards = self._guards[-1].get(name) or {}
-        self.script.down(name, enter, do=do)
-        if agent is not None and (name == b".git" or agent in self._git):
+        guards = self._guards[-1].get(record.name) or {}
+        enter = record.turned(kind, flags)
+        if agent is None:
+            enter = enter[:8] + bytes(4) + enter[12:]  # without a mode, nothing is set by it
+        self.script.down(enter, do=kind == Kind.MAKE or bool(flags))
+        if agent is not None and (record.name == b".git" or agent in self._git):
             guards = {**self._own.in_git(self.script.located(b"")), **guards}
         self._guards.append(guards)
 
@@ -210,18 +186,13 @@ class Comparison:
         self._guards.pop()
         self.script.up()
 
-    def _stays(self, of: Listing) -> bool:
+    def _stays(self, record: Record) -> bool:
         """Return True if the fresh place's own is there, or a way to it that is no directory."""
-        names, name = self._guards[-1], of.name
-        return name in names and (names[name] is None or of.type != stat.S_IFDIR)
+        names, name = self._guards[-1], record.name
+        return name in names and (names[name] is None or record.type != stat.S_IFDIR)
 
     def _is_apart(self, name: bytes) -> bool:
         return self._apart is not None and bool(name) and self._apart(self.script.located(name))
-
-    def _pass_over(self) -> None:
-        """Leave what the agent has, and say so."""
-        self._leave_out(self._agent.name, WHY)
-        self._agent.skip()
 
     def _leave_out(self, name: bytes, why: str) -> None:
         if len(self.left_out) < MOST_NOTES:
@@ -231,16 +202,18 @@ class Comparison:
         """Add what only the agent has, with all that is below it."""
         agent, depth = self._agent, 0
         while True:
-            if agent.record.kind == LEAVE:
+            record = agent.record
+            if record.kind == Kind.LEAVE:
                 self._up()
                 depth -= 1
                 agent.next()
-            elif self._is_apart(agent.name):
+            elif self._is_apart(record.name):
                 agent.skip()
-            elif self._stays(agent):
-                self._pass_over()
-            elif agent.type == stat.S_IFDIR:
-                self._down(agent.name, turned(agent.raw, MAKE), agent.at, do=True)
+            elif self._stays(record):
+                self._leave_out(record.name, WHY)
+                agent.skip()
+            elif record.type == stat.S_IFDIR:
+                self._down(record, Kind.MAKE, agent=agent.at)
                 depth += 1
                 agent.next()
             else:
@@ -249,118 +222,109 @@ class Comparison:
             if not depth:
                 return
 
+    def _remove_or_keep(self) -> None:
+        """Remove what only the fresh place has; where the agent's directory was not listed to its end, keep it."""
+        self._remove(keep=self._agent.record.kind == Kind.LEAVE and self._agent.record.data > 0)
+
     def _remove(self, *, keep: bool = False, whole: bool = False) -> None:
         """Remove what only the fresh place has, with all below it, or `keep` it; `whole`: also what is apart."""
-        fresh, way = self._fresh, list[bytes]()
+        fresh, way = self._fresh, list[Record | None]()
         while True:
-            gone = b""
-            is_apart = not whole and self._is_apart(fresh.name)
-            if is_apart or self._stays(fresh):
+            record, gone = fresh.record, None
+            is_apart = not whole and self._is_apart(record.name)
+            if is_apart or self._stays(record):
                 # So do the directories that it is in.
-                way = [b""] * len(way)
+                way = [None] * len(way)
                 if not keep and not is_apart:
-                    self._leave_out(fresh.name, WHY)
+                    self._leave_out(record.name, WHY)
                 fresh.skip()
-                if not way:
-                    return
-                continue
-            if fresh.record.kind == LEAVE:
-                self._leave()
-                gone = way.pop()
-            elif fresh.type == stat.S_IFDIR:
-                self._down(fresh.name, without_mode(turned(fresh.raw, ENTER)), None)
-                way.append(fresh.raw)
             else:
-                gone = fresh.raw
-            if gone and not keep:
-                self.script.add(turned(gone, REMOVE))
-            fresh.next()
+                if record.kind == Kind.LEAVE:
+                    self._leave()
+                    gone = way.pop()
+                elif record.type == stat.S_IFDIR:
+                    self._down(record, Kind.ENTER)
+                    way.append(record)
+                else:
+                    gone = record
+                if gone and not keep:
+                    self.script.add(gone.turned(Kind.REMOVE))
+                fresh.next()
             if not way:
                 return
 
     def _both(self) -> None:
-        agent, fresh = self._agent, self._fresh
+        agent, fresh = self._agent.record, self._fresh.record
+        types, touched = (agent.type, fresh.type), Flag.TOUCHED if agent.meta != fresh.meta else 0
         if self._is_apart(agent.name):
-            agent.skip()
-            fresh.skip()
-            return
-        if self._stays(agent):
+            self._agent.skip()
+            self._fresh.skip()
+        elif self._stays(agent):
             self._both_stay()
-            return
-        if agent.type == fresh.type == stat.S_IFDIR:
-            touched = TOUCHED if agent.record.meta != fresh.record.meta else 0
-            self._down(agent.name, turned(agent.raw, ENTER, touched), agent.at, do=bool(touched))
+        elif types == (stat.S_IFDIR, stat.S_IFDIR):
+            self._down(agent, Kind.ENTER, touched, agent=self._agent.at)
+            self._next()
         elif fresh.type == stat.S_IFDIR:
             self._remove(whole=True)
             self._add()
-            return
         elif agent.type == stat.S_IFDIR:
-            fresh.next()
+            self._fresh.next()
             self._add()
-            return
-        elif agent.type == fresh.type == stat.S_IFREG:
-            self._file()
-        elif agent.type != fresh.type or self._points_elsewhere():
-            self._new(THERE)
-        elif agent.type == stat.S_IFLNK and agent.record.meta != fresh.record.meta:
-            self.script.add(turned(agent.raw, META))
-        agent.next()
-        fresh.next()
+        else:
+            # A link may have another target, and a device another number.
+            is_same = (agent.type, agent.size, agent.target) == (fresh.type, fresh.size, fresh.target)
+            if types == (stat.S_IFREG, stat.S_IFREG):
+                self._file(touched)
+            elif not is_same:
+                self._new(Flag.THERE)
+            elif agent.type == stat.S_IFLNK and touched:
+                self.script.add(agent.turned(Kind.META))
+            self._next()
 
     def _both_stay(self) -> None:
         """Let what the fresh place has stay, and say so where the agent has something else."""
-        agent, fresh = self._agent, self._fresh
-        name, is_own = agent.name, self._guards[-1][agent.name] is None
-        theirs = agent.skip()
+        name, is_own = self._agent.record.name, self._guards[-1][self._agent.record.name] is None
+        theirs = self._agent.skip()
         if not is_own:
             self._leave_out(name, WHY)
             self._remove()
-        elif _seen(theirs) != _seen(fresh.skip()):
+        elif _seen(theirs) != _seen(self._fresh.skip()):
             self._leave_out(name, WHY)
 
-    def _points_elsewhere(self) -> bool:
-        """Return True for a link with another target, and a device of another number."""
-        agent, fresh = self._agent, self._fresh
-        return (agent.record.size, target_of(agent.record, agent.raw)) != (
-            fresh.record.size,
-            target_of(fresh.record, fresh.raw),
-        )
-
     def _new(self, flags: int) -> None:
-        agent = self._agent
-        if agent.type == stat.S_IFLNK:
-            self.script.add(turned(agent.raw, SYMLINK, flags))
-        elif agent.type == stat.S_IFREG:
-            own = self.script.named(agent.name)
-            self._content(agent.first_name(own), own, flags)
+        record = self._agent.record
+        if record.type == stat.S_IFLNK:
+            self.script.add(record.turned(Kind.SYMLINK, flags))
+        elif record.type == stat.S_IFREG:
+            own = self.script.named(record.name)
+            self._content(self._agent.first_name(own), own, flags)
         else:
-            self._leave_out(agent.name, "neither a file, a directory nor a link")
-            if flags & THERE:
-                self.script.add(turned(agent.raw, REMOVE))
+            self._leave_out(record.name, "neither a file, a directory nor a link")
+            if flags & Flag.THERE:
+                self.script.add(record.turned(Kind.REMOVE))
 
     def _content(self, first: Name | None, own: Name | None, flags: int) -> None:
+        record = self._agent.record
         if first is not None and first != own:
-            self.script.add(link(self._agent.raw, flags, first))
+            self.script.add(record.linked(flags, first))
         else:
-            self.script.add(turned(self._agent.raw, CONTENT, flags | self._agent.record.flags & LINKED))
+            self.script.add(record.turned(Kind.CONTENT, flags | record.flags & Flag.LINKED))
 
-    def _file(self) -> None:
-        agent, fresh = self._agent, self._fresh
-        own = self.script.named(agent.name) if (agent.record.flags | fresh.record.flags) & LINKED else None
-        first, other = agent.first_name(own), fresh.first_name(own)
-        if agent.raw == fresh.raw and agent.record.flags & OVERLAY:
+    def _file(self, touched: int) -> None:
+        agent, fresh = self._agent.record, self._fresh.record
+        own = self.script.named(agent.name) if (agent.flags | fresh.flags) & Flag.LINKED else None
+        first, other = self._agent.first_name(own), self._fresh.first_name(own)
+        if agent.raw == fresh.raw and agent.flags & Flag.OVERLAY:
             return
         if first != own and first is not None:
-            self._content(first, own, THERE | (SAME if first == other else 0))
-        elif agent.record.size == fresh.record.size and other in (None, own):
-            touched = TOUCHED if agent.record.meta != fresh.record.meta else 0
-            flags = THERE | touched | agent.record.flags & LINKED
-            self.script.add(turned(agent.raw, CHECK, flags))
+            self._content(first, own, Flag.THERE | (Flag.SAME if first == other else 0))
+        elif agent.size == fresh.size and other in (None, own):
+            self.script.add(agent.turned(Kind.CHECK, Flag.THERE | touched | agent.flags & Flag.LINKED))
             self.checks += 1
         else:
-            self._content(None, own, THERE)
+            self._content(None, own, Flag.THERE)
 
 
 def _seen(listing: bytes) -> list[tuple[object, ...]]:
     """Return what tells whether somebody did something there."""
-    return [(record.kind, record.mode, record.size, raw[HEADER.size :]) for record, raw in records(listing)]
+    return [(one.kind, one.mode, one.size, one.raw[HEADER.size :]) for one in records(listing)]

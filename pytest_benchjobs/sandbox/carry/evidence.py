@@ -13,15 +13,14 @@ import re
 import stat
 from collections.abc import Collection, Iterable, Iterator
 
-from .compare import Listing
-from .records import END, ENTRY, HEADER, LEAVE, ROOT, UNSEEN, Record, length, name_of
+from .compare import Listing, merge
+from .records import Flag, Kind, Record, is_directory, length, records
 
 # Whatever is executable is a program, too.
 _LOADED = re.compile(
     rb"\.(so(\.[0-9.]+)?|py[cdo]?|pth|_pth|p[lm]|rb|lua|[cm]?js|node|jar|class|php|sh|conf)$"
 )
 _CACHE = b"/__pycache__"
-_DIRECTORY = stat.S_IFDIR >> 12
 
 
 def changed_since(before: Listing, after: bytes, since: float, without: Collection[bytes]) -> list[bytes]:
@@ -50,25 +49,17 @@ class _Search:
         """Of the directories that we are in, where the names of one begin in `before`, and its record in `after`."""
 
     def run(self) -> None:
-        before, after = self._before, self._after
-        while True:
-            kinds = before.record.kind, after.record.kind
-            if kinds == (END, END):
-                return
-            if kinds == (ROOT, ROOT):
-                self._enter(b"")
-            elif kinds == (LEAVE, LEAVE):
-                self._names.pop()
-                self._way.pop()
-                before.next()
-                after.next()
-            elif kinds[0] == LEAVE or (kinds[1] != LEAVE and after.name < before.name):
-                self._add()
-            elif kinds[1] == LEAVE or before.name < after.name:
-                self._remove()
-            else:
-                self._both()
-            self._skip_equal()
+        steps = self._begin_root, self._leave, self._remove, self._add, self._both, self._skip_equal
+        merge(self._before, self._after, *steps)
+
+    def _begin_root(self) -> None:
+        self._enter(b"")
+
+    def _leave(self) -> None:
+        self._names.pop()
+        self._way.pop()
+        self._before.next()
+        self._after.next()
 
     def _enter(self, name: bytes) -> None:
         record = self._after.record
@@ -80,7 +71,7 @@ class _Search:
     def _skip_equal(self) -> None:
         """Go on past what is the same, and no directory."""
         before, after, at, other = self._before.data, self._after.data, self._before.at, self._after.at
-        while before[at] == ENTRY and before[at + 9] >> 4 != _DIRECTORY:
+        while before[at] == Kind.ENTRY and not is_directory(before, at):
             size = length(before, at)
             if before[at : at + size] != after[other : other + size]:
                 break
@@ -93,41 +84,40 @@ class _Search:
         return b"/" + b"/".join([*self._names[2:], name])
 
     def _is_new(self, record: Record) -> bool:
-        return record.ctime * 1_000_000_000 + record.ctime_ns >= self._since_ns
+        return record.changed_ns >= self._since_ns
 
-    def _is_elsewhere(self, listing: Listing) -> bool:
+    def _is_elsewhere(self, record: Record) -> bool:
         """Return True for what is left out, and for what is mounted: `/` is on the first device."""
-        return listing.record.device != 0 or self._path(listing.name) in self._without
+        return record.device != 0 or self._path(record.name) in self._without
 
     def _both(self) -> None:
-        before, after = self._before, self._after
-        one, other = before.record, after.record
-        is_elsewhere = self._is_elsewhere(after)
-        are_directories = before.type == after.type == stat.S_IFDIR
+        one, other = self._before.record, self._after.record
+        is_elsewhere = self._is_elsewhere(other)
+        are_directories = one.type == other.type == stat.S_IFDIR
         if not is_elsewhere and self._is_new(other):
             metas = (one.mode, one.uid, one.gid), (other.mode, other.uid, other.gid)
             if not are_directories or metas[0] != metas[1]:
-                self.changed.append(self._path(after.name))
-        if are_directories and not is_elsewhere and not other.flags & UNSEEN:
-            self._enter(after.name)
+                self.changed.append(self._path(other.name))
+        if are_directories and not is_elsewhere and not other.flags & Flag.UNSEEN:
+            self._enter(other.name)
         else:
-            before.skip()
-            after.skip()
+            self._before.skip()
+            self._after.skip()
 
     def _remove(self) -> None:
-        is_whole = self._after.record.kind != LEAVE or not self._after.record.data
-        if is_whole and self._is_new(self._way[-1][1]) and not self._is_elsewhere(self._before):
-            self.changed.append(self._path(self._before.name))
+        is_whole = self._after.record.kind != Kind.LEAVE or not self._after.record.data
+        if is_whole and self._is_new(self._way[-1][1]) and not self._is_elsewhere(self._before.record):
+            self.changed.append(self._path(self._before.record.name))
         self._before.skip()
 
     def _add(self) -> None:
-        after, above = self._after, self._way[-1][1]
-        name, record, is_elsewhere = after.name, after.record, self._is_elsewhere(after)
-        inner = after.skip()
-        if is_elsewhere or not self._is_new(record) or above.mode & stat.S_ISVTX:
+        record, above = self._after.record, self._way[-1][1]
+        inner = self._after.skip()
+        if self._is_elsewhere(record) or not self._is_new(record) or above.mode & stat.S_ISVTX:
             return
-        if _has_loaded(_entries(inner, 0)) or (not stat.S_ISDIR(record.mode) and self._is_beside(name)):
-            self.added.append(self._path(name))
+        is_file = record.type != stat.S_IFDIR
+        if _has_loaded(_entries(inner, 0)) or (is_file and self._is_beside(record.name)):
+            self.added.append(self._path(record.name))
 
     def _is_beside(self, name: bytes) -> bool:
         """Return True for a start-up file, and where something in the directory that we are in was loaded."""
@@ -137,27 +127,24 @@ class _Search:
         return self._loaded[start] or name.startswith(b".")
 
 
-def _entries(listing: bytes, at: int, *, deep: bool = True) -> Iterator[tuple[Record, bytes]]:
-    """Iterate over records and names from a place on to the end of its directory, with what is below these or not."""
+def _entries(listing: bytes, at: int, *, deep: bool = True) -> Iterator[Record]:
+    """Iterate over entries from a place on to the end of its directory, with what is below these or not."""
     depth = 0
-    while at < len(listing):
-        raw = listing[at : at + length(listing, at)]
-        record = Record._make(HEADER.unpack_from(raw))
-        if record.kind == LEAVE:
+    for record in records(listing, at):
+        if record.kind == Kind.LEAVE:
             depth -= 1
             if depth < 0:
                 return
-        elif record.kind == ENTRY:
+        elif record.kind == Kind.ENTRY:
             if deep or depth == 0:
-                yield record, name_of(record, raw)
-            depth += stat.S_ISDIR(record.mode)
-        at += len(raw)
+                yield record
+            depth += record.type == stat.S_IFDIR
 
 
-def _has_loaded(found: Iterable[tuple[Record, bytes]]) -> bool:
-    """Return True if programs, modules or settings are among records and names."""
+def _has_loaded(entries: Iterable[Record]) -> bool:
+    """Return True if programs, modules or settings are among entries."""
     return any(
-        (stat.S_ISREG(record.mode) and record.mode & 0o111)
-        or (not stat.S_ISDIR(record.mode) and _LOADED.search(name))
-        for record, name in found
+        (entry.type == stat.S_IFREG and entry.mode & 0o111)
+        or (entry.type != stat.S_IFDIR and _LOADED.search(entry.name))
+        for entry in entries
     )

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 import posixpath
-import stat
-import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from .records import ENTRY, HEADER, LEAVE, ROOT, length
+from .records import directories
 
 Guards = dict[bytes, "Guards | None"]
 """Names in a directory -> the same below them; None: all of it is the fresh place's own.
@@ -31,9 +29,7 @@ WHY = "git, or what finds programs, goes by it: it is as image and set-up have i
 PROGRAM_VARIABLES = ("PATH", "NODE_PATH", "VIRTUAL_ENV")
 """Variables that programs and modules of an image are found by."""
 _PROGRAMS = (b"bin", b".bin")
-_HEAD = struct.Struct("<BBHHHI")
 _TELLING = frozenset((b"HEAD", b"commondir", b"objects", b"refs"))
-_DIRECTORY = stat.S_IFDIR >> 12
 
 
 def program_paths(env: Mapping[str, str]) -> tuple[str, ...]:
@@ -54,7 +50,10 @@ class Own:
     def below(self, root: bytes) -> Guards:
         """Return what stays in the directory that holds a root."""
         above: Guards = {}
-        for path in self._programs_below(root):
+        for path in self.programs:
+            is_named = any(_is_in(path, name) or _is_in(name, path) for name in self.named)
+            if path == root or not _is_in(path, root) or is_named:
+                continue
             parts, at = path[len(root) :].strip(b"/").split(b"/"), above
             # `bin` is a part of something: the interpreter in it loads what is beside it.
             is_part = parts[-1] in _PROGRAMS and parts[1:]
@@ -68,22 +67,13 @@ class Own:
                 at[way[-1]] = None
         return above
 
-    def _programs_below(self, root: bytes) -> Iterator[bytes]:
-        for path in self.programs:
-            is_named = any(_is_in(path, name) or _is_in(name, path) for name in self.named)
-            if path != root and _is_in(path, root) and not is_named:
-                yield path
-
-    def in_git(self, directory: bytes) -> Guards:
+    def in_git(self, directory: bytes, guards: Guards = GIT) -> Guards:
         """Return what stays of a directory of git's: a name above it says nothing about what git runs."""
-        return self._not_named(GIT, directory)
-
-    def _not_named(self, guards: Guards, directory: bytes) -> Guards:
         found: Guards = {}
         for name, inner in guards.items():
             path = directory + b"/" + name
             if inner is not None:
-                found[name] = self._not_named(inner, path)
+                found[name] = self.in_git(path, inner)
             elif not any(_is_in(one, path) for one in self.named):
                 found[name] = None
         return found
@@ -95,23 +85,11 @@ def git_directories(listing: bytes) -> frozenset[int]:
     They may have any name: a file or a link `.git` leads to them. Damaged listings are a `struct.error` or an
     IndexError.
     """
-    found: set[int] = set()
-    way: list[tuple[int, set[bytes]]] = []
-    at = 0
-    while at < len(listing):
-        kind, _, name_size, _, _, mode = _HEAD.unpack_from(listing, at)
-        if kind == ENTRY:
-            name = listing[at + HEADER.size : at + HEADER.size + name_size]
-            if name in _TELLING:
-                way[-1][1].add(name)
-        if kind == ROOT or (kind == ENTRY and mode >> 12 == _DIRECTORY):
-            way.append((at, set()))
-        elif kind == LEAVE:
-            start, names = way.pop()
-            if names >= {b"objects", b"refs"} or names >= {b"HEAD", b"commondir"}:
-                found.add(start)
-        at += length(listing, at)
-    return frozenset(found)
+    return frozenset(
+        start
+        for start, _, names in directories(listing, _TELLING)
+        if names >= {b"objects", b"refs"} or names >= {b"HEAD", b"commondir"}
+    )
 
 
 def _is_in(path: bytes, directory: bytes) -> bool:

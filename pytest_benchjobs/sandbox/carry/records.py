@@ -3,31 +3,43 @@
 from __future__ import annotations
 
 import os
+import stat
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-ROOT, ENTRY, ENTER, MAKE, LEAVE, CHECK, CONTENT, HARDLINK, SYMLINK, META, REMOVE, LEADS, END, FAILED = (
-    kind[0] for kind in (b"R", b"E", b"D", b"N", b"L", b"C", b"F", b"H", b"S", b"M", b"X", b"T", b"Z", b"!")
-)
-OVERLAY, LINKED, UNSEEN = 1, 2, 4
-"""Flags of listings: it is on an overlayfs; it is a file with several names; it is a directory that was not entered."""
-ELSEWHERE = 1
-SAME, TOUCHED, THERE = 4, 8, 16
-"""Flags of scripts, which only this side reads: a link that is there if its file stays; something but content differs;
-a file, a link or a special file is there."""
 HEADER = struct.Struct("<BBHHHIIIIIQQQqq")
-_LENGTHS = struct.Struct("<HH")
-_LENGTHS_AT = 2
-LONGEST_TARGET = 4095
+_LENGTHS = struct.Struct("<xxHH")
+_LONGEST_TARGET = 4095
 _MOST_ERRORS = 4096
+_PIECE = 256 * 1024
 
 Name = tuple[int, bytes]
 """A root's number, and a path below the directory that holds it."""
 
 
+class Kind:
+    """Kinds of records."""
+
+    ROOT, ENTRY, ENTER, MAKE, LEAVE, CHECK, CONTENT, HARDLINK, SYMLINK, META, REMOVE, END, FAILED = (
+        b"REDNLCFHSMXZ!"
+    )
+
+
+class Flag:
+    """Flags of records."""
+
+    OVERLAY, LINKED, UNSEEN = 1, 2, 4
+    """Of listings: it is on an overlayfs; it is a file with several names; it is a directory that was not entered."""
+    LASTING, ELSEWHERE = 1, 2
+    """Of links in scripts: it is made only if what it leads to is there to stay; that may be a file of the image."""
+    SAME, TOUCHED, THERE = 4, 8, 16
+    """Of scripts, for this side: a link that is there if its file stays; something but content differs; a file, a link
+    or a special file is there."""
+
+
 class Record(NamedTuple):
-    """One record without its name and target."""
+    """One record, and `raw`, how it is written with its name and target."""
 
     kind: int
     flags: int
@@ -44,64 +56,101 @@ class Record(NamedTuple):
     data: int
     mtime: int
     ctime: int
+    raw: bytes
+
+    @property
+    def name(self) -> bytes:
+        """The name in it."""
+        return self.raw[HEADER.size : HEADER.size + self.name_bytes]
+
+    @property
+    def target(self) -> bytes:
+        """Target of a link; path of a root."""
+        return self.raw[HEADER.size + self.name_bytes :]
+
+    @property
+    def type(self) -> int:
+        """Type of file."""
+        return stat.S_IFMT(self.mode)
 
     @property
     def meta(self) -> tuple[int, ...]:
         """Mode, owner and time."""
         return self.mode, self.uid, self.gid, self.mtime, self.mtime_ns
 
+    @property
+    def changed_ns(self) -> int:
+        """Time of the last change."""
+        return self.ctime * 1_000_000_000 + self.ctime_ns
 
-def plain(kind: int, size: int = 0) -> bytes:
-    """Return a record that has only a kind and a size."""
-    return HEADER.pack(kind, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, size, 0, 0, 0)
+    def turned(self, kind: int, flags: int = 0) -> bytes:
+        """Return it as another kind, with other flags."""
+        return bytes((kind, flags)) + self.raw[2:]
+
+    def linked(self, flags: int, to: Name) -> bytes:
+        """Return the record of a further name of the file that is `to`."""
+        head = (Kind.HARDLINK, flags, self.name_bytes, len(to[1]), *self[4:11], to[0], *self[12:15])
+        return HEADER.pack(*head) + self.name + to[1]
 
 
-def turned(raw: bytes, kind: int, flags: int = 0) -> bytes:
-    """Return a record of another kind, with other flags."""
-    return bytes((kind, flags)) + raw[2:]
-
-
-def without_mode(raw: bytes) -> bytes:
-    """Return a record without a mode: nothing is set by it."""
-    return raw[:8] + bytes(4) + raw[12:]
-
-
-def link(raw: bytes, flags: int, to: Name) -> bytes:
-    """Return the record of a further name of the file that is `to`."""
-    record = Record._make(HEADER.unpack_from(raw))
-    changed = record._replace(kind=HARDLINK, flags=flags, size=to[0], target_bytes=len(to[1]))
-    return HEADER.pack(*changed) + name_of(record, raw) + to[1]
+def new_record(
+    kind: int, name: bytes = b"", target: bytes = b"", *, mode: int = 0, uid: int = 0, gid: int = 0, size: int = 0,
+    time_ns: int = 0,
+) -> bytes:  # fmt: skip
+    """Return a record of our own."""
+    seconds, rest = divmod(time_ns, 1_000_000_000)
+    head = kind, 0, len(name), len(target), 0, mode, uid, gid, rest, 0, 0, size, 0, seconds, 0
+    return HEADER.pack(*head) + name + target
 
 
 def length(data: bytes | bytearray, at: int) -> int:
     """Return how long the record at `at` is, with its name and target."""
-    name, target = _LENGTHS.unpack_from(data, at + _LENGTHS_AT)
+    name, target = _LENGTHS.unpack_from(data, at)
     return HEADER.size + int(name) + int(target)
+
+
+def record_at(data: bytes | bytearray, at: int = 0) -> Record:
+    """Return the record at a place."""
+    raw = bytes(data[at : at + length(data, at)])
+    return Record._make((*HEADER.unpack_from(raw), raw))
+
+
+def records(data: bytes | bytearray, at: int = 0) -> Iterator[Record]:
+    """Iterate over the records from a place on."""
+    while at < len(data):
+        yield (record := record_at(data, at))
+        at += len(record.raw)
+
+
+def is_directory(listing: bytes, at: int) -> bool:
+    """Return True if what is listed at a place is a directory."""
+    return listing[at] == Kind.ENTRY and listing[at + 9] >> 4 == stat.S_IFDIR >> 12
+
+
+def directories(listing: bytes, telling: Collection[bytes] = ()) -> Iterator[tuple[int, int, set[bytes]]]:
+    """Yield where each root and directory of a listing begins and ends, and which of the `telling` names it holds."""
+    way: list[tuple[int, set[bytes]]] = []
+    at = 0
+    while at < len(listing):
+        (name_size, target_size), kind, name_at = (
+            _LENGTHS.unpack_from(listing, at),
+            listing[at],
+            at + HEADER.size,
+        )
+        end = name_at + name_size + target_size
+        if kind == Kind.ENTRY and (name := listing[name_at : name_at + name_size]) in telling:
+            way[-1][1].add(name)
+        if kind == Kind.LEAVE:
+            start, names = way.pop()
+            yield start, end, names
+        elif kind == Kind.ROOT or is_directory(listing, at):
+            way.append((at, set()))
+        at = end
 
 
 def reason(number: int) -> str:
     """Return what an error number means. It may be any number at all."""
     return os.strerror(number) if number < _MOST_ERRORS else f"error {number}"
-
-
-def records(data: bytes | bytearray) -> Iterator[tuple[Record, bytes]]:
-    """Iterate over records: each as it is read, and as it is written."""
-    at = 0
-    while at < len(data):
-        end = at + length(data, at)
-        raw = bytes(data[at:end])
-        yield Record._make(HEADER.unpack_from(raw)), raw
-        at = end
-
-
-def name_of(record: Record, raw: bytes) -> bytes:
-    """Return the name in a record."""
-    return raw[HEADER.size : HEADER.size + record.name_bytes]
-
-
-def target_of(record: Record, raw: bytes) -> bytes:
-    """Return the target in a record."""
-    return raw[HEADER.size + record.name_bytes :]
 
 
 class Script:
@@ -118,16 +167,15 @@ class Script:
         self._entered = 0
         self._path_bytes = 0
 
-    def begin_root(self, number: int, path: bytes) -> None:
-        """Go into the directory that holds a root, whose path is `path`."""
-        self._root, self._above = number, path.rpartition(b"/")[0]
-        self._way.append(plain(ROOT, number))
-
-    def down(self, name: bytes, enter: bytes, *, do: bool = False) -> None:
-        """Go into a directory. `do`: even if nothing is to be done there."""
+    def down(self, enter: bytes, *, do: bool = False) -> None:
+        """Go into a directory, or into the one that holds a root. `do`: even if nothing is to be done there."""
+        record = record_at(enter)
         self._way.append(enter)
-        self._names.append(name)
-        self._path_bytes += len(name) + 1
+        if record.kind == Kind.ROOT:
+            self._root, self._above = record.size, record.target.rpartition(b"/")[0]
+            return
+        self._names.append(record.name)
+        self._path_bytes += record.name_bytes + 1
         if do:
             self.add(b"")
 
@@ -138,7 +186,21 @@ class Script:
             self._path_bytes -= len(self._names.pop()) + 1
         if self._entered > len(self._way):
             self._entered -= 1
-            self.written += turned(enter, LEAVE)
+            self.written += bytes((Kind.LEAVE, 0)) + enter[2:]
+
+    def follow(self, record: Record, *, do: bool = False) -> bool:
+        """Go where a record of a script or listing leads, with `do` as it does; False: it leads nowhere."""
+        if record.kind in (Kind.ENTER, Kind.MAKE) or (
+            record.kind == Kind.ENTRY and record.type == stat.S_IFDIR
+        ):
+            self.down(record.raw if do else record.turned(Kind.ENTER), do=do)
+        elif record.kind == Kind.ROOT:
+            self.down(record.raw)
+        elif record.kind == Kind.LEAVE:
+            self.up()
+        else:
+            return False
+        return True
 
     def add(self, raw: bytes) -> None:
         """Add something to be done in the directory."""
@@ -154,6 +216,12 @@ class Script:
 
     def named(self, name: bytes) -> Name | None:
         """Return how a link would name something in the directory; None: the path is too long for one."""
-        if self._path_bytes + len(name) > LONGEST_TARGET:
+        if self._path_bytes + len(name) > _LONGEST_TARGET:
             return None
         return self._root, b"/".join((*self._names, name))
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield it with its end, piece by piece."""
+        for at in range(0, len(self.written), _PIECE):
+            yield bytes(self.written[at : at + _PIECE])
+        yield new_record(Kind.END)

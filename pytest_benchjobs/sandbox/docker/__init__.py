@@ -3,10 +3,11 @@
     provider.py      starts sandboxes; services.py: what all containers of a process share
     creating.py      what of a scenario the engine is told; container.py: one container, from its start to its removal
       running.py       a command in it; terminal.py: one on our own streams
-      transfer.py      files in and out
-      first.py         its first process, which ends all others; processes.py: what runs in it, its end; entrypoint.py
+      transfer.py      how the engine reaches it: commands attached to, files in and out
+      processes.py     what runs in it, and its first process, which ends all others; entrypoint.py
       mountpoints.py   whether mounts would come back
     images.py        images: found, pulled (pulling.py), built (build.py, dockerfile.py, ignoring.py), kept (keeping.py)
+      image_budget.py  which of them stay on the disk; image_record.py: those that jobs brought; weighing.py: sizes
     network.py       the network of public trials, and those of services; rules.py: what the first is closed to
     compose/         services beside a container
     engine.py        how to reach the engine, and what its refusals mean; library.py: its client

@@ -87,28 +87,21 @@ PAUSES = (0.1, 0.3, 0.8, 2.0)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Call:
-    """One kind of call.
-
-    Args:
-        does: What it does, as a message says it: "the Docker Engine refused to ...".
-        method: Of HTTP.
-        path: Without version; `{}` stands for the id of the subject.
-        subject: What is looked at after an answer that is no success.
-        done: States in which nothing is left to do.
-        gone: States in which it can never succeed.
-        of_files: Files that an agent left can make it fail.
-        asks: It asks whether something is there; two answers in a row that it is not (404) are believed, of files with
-            what another kind of call says (`library`).
-    """
+    """One kind of call: what it `does`, as in "the Docker Engine refused to ...", and what it is about."""
 
     does: str
     method: str
     path: str
+    """Without version; `{}` stands for the id of the subject."""
     subject: Subject
     done: tuple[State, ...] = ()
+    """States in which nothing is left to do."""
     gone: tuple[State, ...] = (State.ABSENT,)
+    """States in which it can never succeed."""
     of_files: bool = False
+    """Files that an agent left can make it fail."""
     asks: bool = False
+    """It asks whether something is there; two 404 in a row are believed, of files with another kind of call's word."""
 
     @property
     def pattern(self) -> re.Pattern[str]:

@@ -62,7 +62,6 @@ class Recipe:
     dockerfile: Path
     context: Path
     text: str
-    original: str
     substituted: Mapping[str, str]
     arguments: Mapping[str, str]
     variables: Mapping[str, str]
@@ -70,9 +69,9 @@ class Recipe:
     paths: tuple[str, ...]
     """Paths of the context that go to the engine, relative to it, sorted."""
     ignoring: Path | None = None
-    """File with patterns of what stays here; None: there is none."""
+    """File with patterns of what stays here."""
     left_out: tuple[str, ...] = ()
-    """Those that do not, as an agent may not see them."""
+    """Those that stay here, as an agent may not see them."""
 
     @classmethod
     def read(
@@ -89,7 +88,9 @@ class Recipe:
         Raises:
             ImageBuildFailed: the Dockerfile or the context cannot be read, or one of the `hidden` paths is copied.
         """
-        ignoring = _ignoring(dockerfile, context)
+        # A file of patterns of this Dockerfile alone goes before that of all.
+        both = dockerfile.with_name(f"{dockerfile.name}{_IGNORING}"), context / _IGNORING
+        ignoring = next((path for path in both if path.is_file()), None)
         try:
             original = _text(dockerfile)
             ignored = Ignored("" if ignoring is None else _text(ignoring))
@@ -98,23 +99,12 @@ class Recipe:
             raise ImageBuildFailed(f"{dockerfile}: cannot be read: {error}") from error
         except BadPattern as error:
             raise ImageBuildFailed(f"{ignoring}:{error}") from error
-        named = any(name in original for name in AUTOMATIC)
-        variables = {**(platform() if named else {}), **arguments}
+        variables = {**(platform() if any(name in original for name in AUTOMATIC) else {}), **arguments}
         if (fault := found.fault(context, copied(original, arguments))) is not None:
             raise ImageBuildFailed(f"{dockerfile}:{fault}")
         text, substituted = substitute(original, image_map, variables)
-        recipe = cls(
-            dockerfile,
-            context,
-            text,
-            original,
-            substituted,
-            arguments,
-            variables,
-            found.paths,
-            ignoring,
-            found.left_out,
-        )
+        given = arguments, variables, found.paths, ignoring, found.left_out
+        recipe = cls(dockerfile, context, text, substituted, *given)
         if recipe.name != _OWN_NAME:
             return recipe
         # Then the Dockerfile is a file like any other.
@@ -156,7 +146,7 @@ class Recipe:
     def name(self) -> str:
         """Path at which the engine finds the Dockerfile in the context."""
         inside = _inside(self.dockerfile, self.context)
-        as_it_is = self.text == self.original and self.ignoring in (None, self.context / _IGNORING)
+        as_it_is = not self.substituted and self.ignoring in (None, self.context / _IGNORING)
         return inside if inside in self.paths and as_it_is else _OWN_NAME
 
     def tag(self, bases: Mapping[str, str]) -> str:
@@ -173,17 +163,23 @@ class Recipe:
             for name, value in sorted(table.items()):
                 add(name, value)
             add("")
-        try:
+        with self._reading():
             for relative in self.paths:
                 add(relative, *_described(self.context / relative))
-        except OSError as error:
-            raise ImageBuildFailed(f"{self.context}: the build context cannot be read: {error}") from error
-        return f"benchjobs/{self._slug()}:{digest.hexdigest()[:20]}"
+        folder = self.context.resolve()
+        name = folder.parent.name if folder.name in _COMMON_NAMES else folder.name
+        slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:60] or "image"
+        return f"benchjobs/{slug}:{digest.hexdigest()[:20]}"
 
     def archive(self) -> IO[bytes]:
         """The context as the engine wants it. Close it after use."""
-        try:
+        with self._reading():
             return archive_of(self._fill)
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             raise ImageBuildFailed(f"{self.context}: the build context cannot be read: {error}") from error
 
@@ -206,11 +202,6 @@ class Recipe:
                 text = text.replace(value, "***")
         return text
 
-    def _slug(self) -> str:
-        folder = self.context.resolve()
-        name = folder.parent.name if folder.name in _COMMON_NAMES else folder.name
-        return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:60] or "image"
-
 
 def build(engine: Engine, recipe: Recipe, tag: str, timeout: float, check: Check) -> None:
     """Build `recipe` and name it `tag`. Seconds. What `check` raises breaks it off.
@@ -225,40 +216,28 @@ def build(engine: Engine, recipe: Recipe, tag: str, timeout: float, check: Check
         clean = recipe.redact(_ESCAPE.sub("", text))
         tail.extend(line for line in clean.splitlines() if line.strip())
 
-    with recipe.archive() as archive:
-        builder = _buildx if _has_buildx() else _classic
-        deadline = time.monotonic() + timeout
-
-        def attempt() -> None:
-            tail.clear()
-            builder(engine, recipe, tag, archive, deadline, note, check)
-
-        try:
-            _build_once_more(check, archive, deadline, attempt)
-        except TimeoutError:
-            reason = f"did not end within {timeout:g} s"
-        except _Failed as error:
-            reason = recipe.redact(str(error))
-        else:
-            return
+    builder = _buildx if _has_buildx() else _classic
+    deadline = time.monotonic() + timeout
+    try:
+        with recipe.archive() as archive:
+            for pause in (*PAUSES, None):
+                archive.seek(0)
+                tail.clear()
+                try:
+                    return builder(engine, recipe, tag, archive, deadline, note, check)
+                except (EngineLost, _Unexplained):
+                    # Steps that were done come from the builder's cache.
+                    if pause is None or time.monotonic() > deadline:
+                        raise
+                    rest(pause, check)
+    except TimeoutError:
+        reason = f"did not end within {timeout:g} s"
+    except _Failed as error:
+        reason = recipe.redact(str(error))
     if reason in DISK_FULL:
         raise DiskFull(f"{recipe.dockerfile}: the build failed, the Docker Engine's disk is full: {reason}")
     shown = "\n".join(tail)
     raise ImageBuildFailed(f"{recipe.dockerfile}: the build failed: {reason}\n{shown}".rstrip() + recipe.hint)
-
-
-def _build_once_more(check: Check, archive: IO[bytes], deadline: float, attempt: Callable[[], None]) -> None:
-    """Build again where the connection broke: steps that were done come from the builder's cache."""
-    for pause in (*PAUSES, None):
-        archive.seek(0)
-        try:
-            attempt()
-        except (EngineLost, _Unexplained):
-            if pause is None or time.monotonic() > deadline:
-                raise
-            rest(pause, check)
-        else:
-            return
 
 
 class _Failed(Exception):
@@ -266,7 +245,7 @@ class _Failed(Exception):
 
 
 class _Unexplained(_Failed):
-    """The engine's own words, of a build that no command of its own ended: the next try may go on."""
+    """Words of the engine, of a build that no command of its own ended: the next try may go on."""
 
 
 def _classic(
@@ -297,15 +276,14 @@ def _classic(
                     # A command that ended with an error has its exit status there. Anything else may be the engine's.
                     kind = _Failed if (line.get("errorDetail") or {}).get("code") else _Unexplained
                     raise kind(str(line["error"]).strip())
-                if "stream" in line:
-                    # As it was printed: a word, or half of a secret, at a time.
-                    *whole, part = f"{part}{line['stream']}".split("\n")
-                    if len(part) > _LONGEST_LINE:
-                        whole, part = [*whole, part], ""
-                    for one in whole:
-                        note(one)
-                else:
+                if "stream" not in line:
                     note(str(line.get("status") or ""))
+                    continue
+                # As it was printed: a word, or half of a secret, at a time.
+                *whole, part = f"{part}{line['stream']}".split("\n")
+                if len(part) > _LONGEST_LINE:
+                    whole, part = [*whole, part], ""
+                note("\n".join(whole))
     except docker.errors.APIError as error:
         # What is wrong with a Dockerfile is a 400.
         kind = _Failed if error.status_code == _WRONG else _Unexplained
@@ -370,31 +348,22 @@ def _definition(recipe: Recipe, tag: str, context: str) -> dict[str, object]:
 
 
 def _note_output(process: subprocess.Popen[bytes], deadline: float, note: Note, check: Check) -> None:
-    """Take what a builder prints, line by line, until it has ended.
-
-    Raises:
-        TimeoutError: it did not end by `deadline`.
-    """
+    """Take what a builder prints, line by line, until it has ended, or raise `TimeoutError` at the deadline."""
     if process.stdout is None:
         raise AssertionError("unreachable")
     pipe, rest = process.stdout.fileno(), b""
-    while True:
+    is_open = True
+    while is_open or process.poll() is None:
         check()
         if time.monotonic() >= deadline:
             raise TimeoutError
-        if not select.select([pipe], [], [], LOOK)[0]:
-            continue
-        data = os.read(pipe, _CHUNK)
-        *lines, rest = (rest + data).split(b"\n")
-        for line in [*lines, *([rest] if not data and rest else ())]:
-            note(line.decode("utf-8", "replace") + "\n")
-        if not data:
-            break
-    while process.poll() is None:
-        check()
-        if time.monotonic() >= deadline:
-            raise TimeoutError
-        time.sleep(LOOK / 10)
+        if not is_open:
+            time.sleep(LOOK / 10)
+        elif select.select([pipe], [], [], LOOK)[0]:
+            is_open = bool(data := os.read(pipe, _CHUNK))
+            *lines, rest = (rest + data).split(b"\n")
+            for line in [*lines, *([rest] if rest and not is_open else ())]:
+                note(line.decode("utf-8", "replace") + "\n")
 
 
 @functools.cache
@@ -424,12 +393,6 @@ def _described(path: Path) -> Iterator[str | bytes]:
     elif stat.S_ISREG(mode):
         with path.open("rb") as file:
             yield hashlib.file_digest(file, "sha256").digest()
-
-
-def _ignoring(dockerfile: Path, context: Path) -> Path | None:
-    """Return the file with patterns of what a build ignores: one of this Dockerfile alone goes before that of all."""
-    both = dockerfile.with_name(f"{dockerfile.name}{_IGNORING}"), context / _IGNORING
-    return next((path for path in both if path.is_file()), None)
 
 
 def _text(path: Path) -> str:

@@ -91,13 +91,12 @@ class Found:
 class Caller:
     """Whoever the engine is called for: it can end all of that, and learns how often a call was made again.
 
-    Args:
-        check: Called several times a second while something is waited for; what it raises ends the call.
-        patience: Seconds that an engine which answers nobody is waited for.
+    `check` is called several times a second while something is waited for; what it raises ends the call.
     """
 
     def __init__(self, check: Callable[[], object] = lambda: None, patience: float = OUTAGE) -> None:
         self.patience = patience
+        """Seconds that an engine which answers nobody is waited for."""
         self.again: list[str] = []
         """A line for each call that was made again."""
         self._check = check
@@ -117,7 +116,7 @@ class Caller:
             self.again.append(line)
 
     def settle(self) -> None:
-        """What was checked meanwhile is over."""
+        """End the checks: what they were for is over."""
         self._check = lambda: None
 
     def check(self) -> None:
@@ -189,21 +188,12 @@ def persist(
     refusal_of: Callable[[T], Refusal | None],
     body: Mapping[str, Any] | None = None,
 ) -> T | Found:
-    """Make a call until its answer, or the state of its subject, says what came of it.
+    """Make a call until its answer, or the state of its subject, says what came of it; return either.
 
-    Args:
-        engine: Is asked for states.
-        call: Its kind.
-        subject: Id of what it is about.
-        perform: Makes it once. An OSError or TimeoutError that it raises is an answer, too.
-        refusal_of: Reads what `perform` returned; None: success.
-        body: What is sent.
-
-    Returns:
-        The answer; or what was found, if that is how the call wanted it.
+    `perform` makes it once, and an OSError that it raises is an answer, too; for `refusal_of` None is success.
 
     Raises:
-        ContainerLost, ContainerEnded, NetworkGone, SubnetTaken, OutputLost: it can never succeed.
+        ContainerLost, NetworkGone, SubnetTaken, OutputLost: it can never succeed.
         EngineRefused: the engine refuses it again and again, in the same state.
         EngineLost, EngineUnavailable: the engine answers nobody, any more or at all.
         DiskFull: it has no room.
@@ -213,11 +203,15 @@ def persist(
     waiting: tuple[State, float] | None = None
     while True:
         who.check()
-        answer, refusal = _once(perform, refusal_of)
+        try:
+            answer = perform()
+        except OSError as broken:
+            refusal: Refusal | None = _refusal_by(broken)
+        else:
+            refusal = refusal_of(answer)
         if refusal is None:
             engine.answered = True
-            assert answer is not None  # noqa: S101  without one there is a refusal
-            return answer[0]
+            return answer
         who.check()  # an engine that hangs does not tell a state either
         if _is_full(call, refusal.words):
             raise DiskFull(f"the Docker Engine's disk is full: {refusal.words.strip()}")
@@ -231,8 +225,7 @@ def persist(
         if call.asks and refusal.status == _ABSENT and what in (Meaning.AGAIN, Meaning.OURS):
             if before[refusal.kind] < _EQUAL_ANSWERS:
                 continue
-            assert answer is not None  # noqa: S101  it has a status
-            return answer[0]
+            return answer
         if what is Meaning.DONE:
             return found
         if what is Meaning.NOT_YET and waiting is not None:
@@ -255,50 +248,51 @@ def _is_full(call: Call, words: str) -> bool:
     return reason.lower() in DISK_FULL.signs if call.of_files else words in DISK_FULL
 
 
-def _once(
-    perform: Callable[[], T], refusal_of: Callable[[T], Refusal | None]
-) -> tuple[tuple[T] | None, Refusal | None]:
-    """Return the answer to one call, and what is wrong with it."""
-    try:
-        answer = perform()
-    except TimeoutError as error:
-        return None, Refusal(Kind.SILENT, None, str(error) or "no answer in time")
-    except OSError as error:
-        return None, Refusal(Kind.CUT, None, _reason(error))
-    return (answer,), refusal_of(answer)
+def _refusal_by(error: OSError) -> Refusal:
+    if isinstance(error, TimeoutError):
+        return Refusal(Kind.SILENT, None, str(error) or "no answer in time")
+    cause: BaseException = error
+    while (deeper := cause.__cause__ or cause.__context__) is not None:
+        cause = deeper  # the innermost is the one that tells something
+    return Refusal(Kind.CUT, None, str(cause) or type(cause).__name__)
 
 
 def look(engine: Asks, call: Call, subject: str, body: Mapping[str, Any]) -> Found:
     """Return the state of what a call is about, without a second try."""
-    looks = {
-        Subject.CONTAINER: _container,
-        Subject.COMMAND: _command,
-        Subject.NETWORK: _network,
-        Subject.MEMBER: _member,
-        Subject.VOLUME: _volume,
-    }
-    seen = looks[call.subject](engine, call, subject, body) if call.subject in looks else None
-    if seen is not None:
+    if (seen := _seen(engine, call, subject, body)) is not None:
         return seen
     answer = engine.peek("/_ping")
     # Anything that answers a ping with a fault of its own is no engine that could be asked.
     return Found(State.AWAY if answer is None or answer[0] >= 500 else State.UNKNOWN)
 
 
-def _container(engine: Asks, call: Call, subject: str, body: Mapping[str, Any]) -> Found | None:
-    name = subject or str(body.get("name", ""))
-    if not name:
+def _seen(engine: Asks, call: Call, subject: str, body: Mapping[str, Any]) -> Found | None:
+    match call.subject:
+        case Subject.CONTAINER:
+            return _container(engine, call, subject, str(body.get("name", "")))
+        case Subject.COMMAND:
+            return _command(engine, subject)
+        case Subject.NETWORK if call.method == "POST":
+            return _new_network(engine, body)
+        case Subject.MEMBER:
+            return _member(engine, subject, str(body.get("Container")))
+        case Subject.NETWORK | Subject.VOLUME as kind if subject:
+            return Found(State.ABSENT) if _is_absent(engine, f"{kind.value}s", subject) else None
+    return None
+
+
+def _container(engine: Asks, call: Call, subject: str, name: str) -> Found | None:
+    if not (subject or name):
         return None
-    status, about = _json(engine, f"/containers/{quote(name)}/json")
+    status, about = _json(engine, f"/containers/{quote(subject or name)}/json")
     if status == 200 and isinstance(about, dict):
         state = _CONTAINER_STATES.get(about["State"].get("Status"), State.UNKNOWN)
         if state is State.CREATED and call.path.endswith("/start") and _without_network(engine, about):
             state = State.NO_NETWORK
         return Found(state, about)
     if status == 404:
-        by = {"name": [f"^/{name}$"]} if not subject else {"id": [name]}
-        status, listed = _json(engine, f"/containers/json?all=1&filters={quote(json.dumps(by))}")
-        if status == 200 and listed == []:
+        by = {"id": [subject]} if subject else {"name": [f"^/{name}$"]}
+        if _json(engine, f"/containers/json?all=1&filters={quote(json.dumps(by))}") == (200, []):
             return Found(State.ABSENT)
     return None
 
@@ -314,7 +308,7 @@ def _is_absent(engine: Asks, kind: str, name: str) -> bool:
     return all(_json(engine, f"/{kind}/{quote(name)}")[0] == 404 for _ in range(2))
 
 
-def _command(engine: Asks, call: Call, subject: str, body: Mapping[str, Any]) -> Found | None:  # noqa: ARG001
+def _command(engine: Asks, subject: str) -> Found | None:
     for _ in range(2):
         status, about = _json(engine, f"/exec/{subject}/json")
         if status == 200 and isinstance(about, dict):
@@ -326,9 +320,7 @@ def _command(engine: Asks, call: Call, subject: str, body: Mapping[str, Any]) ->
     return Found(State.ABSENT)
 
 
-def _network(engine: Asks, call: Call, subject: str, body: Mapping[str, Any]) -> Found | None:
-    if call.method != "POST":
-        return Found(State.ABSENT) if _is_absent(engine, "networks", subject) else None
+def _new_network(engine: Asks, body: Mapping[str, Any]) -> Found | None:
     status, networks = _json(engine, "/networks")
     if status != 200:
         return None
@@ -347,18 +339,14 @@ def _subnets(network: Mapping[str, Any]) -> list[ipaddress.IPv4Network]:
     return [ipaddress.IPv4Network(subnet) for subnet in found if subnet and ":" not in subnet]
 
 
-def _member(engine: Asks, call: Call, subject: str, body: Mapping[str, Any]) -> Found | None:  # noqa: ARG001
-    status, about = _json(engine, f"/containers/{quote(str(body.get('Container')))}/json")
+def _member(engine: Asks, subject: str, container: str) -> Found | None:
+    status, about = _json(engine, f"/containers/{quote(container)}/json")
     if status != 200:
         return None
     networks = (about.get("NetworkSettings") or {}).get("Networks") or {}
     if any(subject in (name, one.get("NetworkID")) for name, one in networks.items()):
         return Found(State.JOINED, about)
     return Found(State.ABSENT if _is_absent(engine, "networks", subject) else State.APART)
-
-
-def _volume(engine: Asks, call: Call, subject: str, body: Mapping[str, Any]) -> Found | None:  # noqa: ARG001
-    return Found(State.ABSENT) if subject and _is_absent(engine, "volumes", subject) else None
 
 
 def _json(engine: Asks, path: str) -> tuple[int | None, Any]:
@@ -385,22 +373,22 @@ def _error(call: Call, refusal: Refusal, found: Found, times: int) -> Exception:
         return _gone(call, refusal, found)
     often = f", {times} times in a row" if times > 1 else ""
     text = f"the Docker Engine refused to {call.does}{often} ({refusal})"
-    return (FilesRefused if call.of_files else EngineRefused)(
-        text, status=refusal.status, words=refusal.words
-    )
+    kind = FilesRefused if call.of_files else EngineRefused
+    return kind(text, status=refusal.status, words=refusal.words)
 
 
 def _gone(call: Call, refusal: Refusal, found: Found) -> Exception:
     """Return the error for a call whose subject is gone."""
-    if call.subject is Subject.COMMAND:
-        return OutputLost(f"the connection with a command in the container broke ({refusal})")
-    if call.subject is Subject.MEMBER or found.state is State.NO_NETWORK:
-        return NetworkGone(f"the network of the container is gone: {refusal}")
-    if found.state is State.TAKEN:
-        return SubnetTaken(f"another network has the subnet: {refusal}")
-    if found.state is State.ENDED:
-        status = found.about["State"].get("ExitCode")
-        return ContainerEnded(f"the container has ended, with status {status}")
+    match call.subject, found.state:
+        case Subject.COMMAND, _:
+            return OutputLost(f"the connection with a command in the container broke ({refusal})")
+        case (Subject.MEMBER, _) | (_, State.NO_NETWORK):
+            return NetworkGone(f"the network of the container is gone: {refusal}")
+        case _, State.TAKEN:
+            return SubnetTaken(f"another network has the subnet: {refusal}")
+        case _, State.ENDED:
+            status = found.about["State"].get("ExitCode")
+            return ContainerEnded(f"the container has ended, with status {status}")
     return ContainerLost("the container was killed or removed by something else")
 
 
@@ -410,10 +398,3 @@ def _lost(engine: Asks, call: Call, refusal: Refusal, found: Found) -> Exception
     if found.state is State.REMOVING:
         return ContainerLost("the container is being removed by something else")
     return EngineLost(f"the Docker Engine at {engine.host} does not answer any more ({call.does}: {refusal})")
-
-
-def _reason(error: BaseException) -> str:
-    """The innermost cause, which is the one that tells something."""
-    while (cause := error.__cause__ or error.__context__) is not None:
-        error = cause
-    return str(error) or type(error).__name__

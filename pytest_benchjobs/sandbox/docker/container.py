@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+import enum
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,12 +13,10 @@ from typing import TYPE_CHECKING
 
 from ...model.endpoint import PROXY_VARIABLES
 from ...model.errors import (
-    ContainerEnded,
     ContainerLost,
     ContainerStartFailed,
     DiskFull,
     EngineError,
-    EngineLost,
     EngineRefused,
     EnvironmentFailed,
     FilesRefused,
@@ -25,34 +24,25 @@ from ...model.errors import (
     Ungradable,
 )
 from ...model.scenario import Network
-from ..paths import DEFAULT_PATH
+from ..paths import DEFAULT_PATH, is_below
 from ..program import PROGRAM
 from ..protocol import ROOT, ExecResult, File, SandboxSpec, Sink, Stdin, Stopping
 from ..runner import serving
 from ..stream import Drained, wait_fairly
 from .answers import PAUSES
-from .calling import Caller, NetworkGone, caller, on_behalf_of
+from .calling import Caller, caller, on_behalf_of
 from .entrypoint import Entrypoint
 from .holes import packed, unpack
 from .images import ResolvedImage
 from .inside import CannotAct, Inside
 from .keeping import commit
-from .mountpoints import (
-    FILE,
-    check_mount_points,
-    kind_of,
-    leads_to_small_file,
-    misplaced,
-    moved,
-    stat_of,
-)
-from .network import LOOKS, Joinable
+from .mountpoints import FILE, check_mount_points, kind_of, leads_to_small_file, misplaced, moved, stat_of
+from .network import Joinable, in_network
 from .processes import Process, Processes, send
-from .running import Held, Running, writer_to
+from .running import Held, run_program
 from .services import EngineServices
 from .storage import nanoseconds
-from .transfer import ContainerFiles
-from .watch import Events
+from .transfer import EngineContainer
 from .watched import Watched, list_all
 from .words import DISK_FULL, OWN_FAULT
 
@@ -79,17 +69,57 @@ _ACCOUNTS_LIMIT = 4 << 20
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Command:
-    """A command as the engine is told of it."""
+    """A command that is to run, as `exec` is told of it."""
 
     argv: tuple[str, ...]
-    user: str | None
+    timeout: float
+    sink: Sink
+    stdout: Sink | None
+    user: str
     workdir: str | None
-    env: Mapping[str, str] | None
+    env: Mapping[str, str]
+    silent: float | None
+    stopping: Stopping | None
     stdin: Stdin | None
 
+    @property
+    def is_plain(self) -> bool:
+        """True if our program can run it as the engine would."""
+        with_more = (self.stdin, self.stopping, self.silent) != (None, None, None)
+        return not with_more and "/" in self.argv[0] and self.user in ROOT
 
-class DockerSandbox(ContainerFiles):
-    """One running container. Its first process is ours (`first`): it ends all others when the engine says so."""
+    def is_at_fault(self, words: str) -> bool:
+        """Return True if the engine says that the command, its user or its directory is why it did not start.
+
+        One that says it otherwise is asked several times: what remains so is the command's fault, too.
+        """
+        return words in OWN_FAULT and (self.argv[0] in words or "exec:" not in words)
+
+
+class _Stage(enum.Enum):
+    """Stage of a container: `WORKED_IN`, then `GRADED`, then `REMOVED`."""
+
+    WORKED_IN = enum.auto()
+    GRADED = enum.auto()
+    """The agent's end has begun: what ends the container from now on was left by it."""
+    REMOVED = enum.auto()
+
+
+class _Program(enum.Enum):
+    """Trust in our program inside, which whoever is root there may replace.
+
+    OURS ──(a command of others)──▶ DOUBTED ──(all processes ended)──▶ STALE ──(put in anew)──▶ OURS
+    """
+
+    OURS = enum.auto()
+    DOUBTED = enum.auto()
+    """It may have been replaced. Put in anew, it may be replaced again by what still runs."""
+    STALE = enum.auto()
+    """It may have been replaced, and nothing is left that could do so again."""
+
+
+class DockerSandbox(EngineContainer):
+    """One running container. Its first process is ours: it ends all others when the engine says so."""
 
     def __init__(
         self,
@@ -98,54 +128,42 @@ class DockerSandbox(ContainerFiles):
         image: ResolvedImage,
         spec: SandboxSpec,
         workdir: str,
-        labels: Mapping[str, str],
-        events: Events,
         first: File | None,
         note: str | None = None,
         proxy: Proxy | None = None,
         beside: TrialServices | None = None,
     ) -> None:
+        super().__init__(services.engine, container, workdir)
         self._caller = caller()
         """Whoever it was created for is also who it is used for."""
-        super().__init__(services.engine, container, workdir)
         self._beside = beside
         self._proxy = proxy
         self._network: Network = spec.network
         self.image = image.record
         self._services = services
+        self._events = services.events
         self._image = image
         self._spec = spec
-        self._labels = labels
-        self._events = events
         self._first = first
-        self.has_first = first is not None
-        """True if the first process is ours, for which the engine's machine has to be one that we know."""
+        """Our program, if there is one for the engine's machine: then the first process is ours."""
+        self._program = _Program.OURS
+        self._stage = _Stage.WORKED_IN
         self._processes = Processes(self._engine.client, container)
-        self._graded = False
-        """True if the agent's end has begun: what ends the container from now on was left by it."""
         self._entrypoint: Entrypoint | None = None
         if spec.environment.keep_entrypoint and image.entrypoint:
-            self._entrypoint = Entrypoint(self, image.entrypoint, spec.environment)
+            self._entrypoint = Entrypoint(
+                self, image.entrypoint, spec.environment, has_first=first is not None
+            )
         self._environment: frozenset[int] = frozenset()
         self._notes = [one for one in (image.note, note) if one is not None]
         self._began = 0.0
         self._watched: Watched | None = None
         self._restarting = threading.Lock()
         self._own_kills = 0
-        self._killed = threading.Event()
-        self._removed = False
         self._limit: str | None = None
-        self._is_alone = False
-        """True if nothing but programs of ours has run since all processes were ended."""
-        self._others_ran = False
-        """True if something may have replaced our program since it was put in."""
 
     def begin(self) -> None:
-        """Fill and start the created container.
-
-        Raises:
-            ContainerStartFailed: it does not start.
-        """
+        """Fill and start the created container. Raises ContainerStartFailed: it does not start."""
         own = () if self._first is None else (self._first,)
         if own or self._spec.files:
             # The door, where there is one, is the same file.
@@ -178,18 +196,16 @@ class DockerSandbox(ContainerFiles):
         stopping: Stopping | None = None,
         stdin: Stdin | None = None,
     ) -> ExecResult:
-        """Run a command to its end or its timeout (seconds), or until it printed nothing for `silent` seconds.
-
-        With `stopping`, one whose time is up is asked to end, and what it prints meanwhile still comes.
-        """
+        """Run a command to its end or its timeout (seconds), or until it printed nothing for `silent` seconds."""
+        command = _Command(
+            tuple(argv), timeout, sink, stdout, user or self.user, workdir, env or {}, silent, stopping, stdin
+        )
         self._processes.forget_seen()
-        command = _Command(tuple(argv), user, workdir, env, stdin)
         if command.argv[0] != PROGRAM:
-            self._others_ran, self._is_alone = True, False
-        is_plain = stdin is None and stopping is None and silent is None and "/" in command.argv[0]
-        if self._inside is not None and is_plain and (user or self.user) in ROOT:
+            self._program = _Program.DOUBTED
+        if self._inside is not None and command.is_plain:
             try:
-                return self._exec_inside(self._inside, command, timeout, sink, stdout)
+                return self._exec_inside(self._inside, command)
             except CannotAct:
                 if command.argv[0] == PROGRAM:
                     self.ready_to_serve()
@@ -198,11 +214,11 @@ class DockerSandbox(ContainerFiles):
             if stdin is not None:
                 held.release()  # what the engine has to say is no frame
             try:
-                ended = self._exec_once(command, held, timeout, silent, stopping)
+                ended = self._exec_once(command, held)
             except BaseException:
                 held.release()
                 raise
-            if ended.started or pause is None or _is_own_fault(command, held.text):
+            if ended.started or pause is None or command.is_at_fault(held.text):
                 break
             with self._calling():
                 self._caller.note_again(f"start a command: {held.text}")
@@ -210,38 +226,44 @@ class DockerSandbox(ContainerFiles):
         held.release()
         return ended
 
-    def _exec_inside(
-        self, inside: Inside, command: _Command, timeout: float, sink: Sink, stdout: Sink | None
-    ) -> ExecResult:
+    def _exec_inside(self, inside: Inside, command: _Command) -> ExecResult:
         """Run a command below our program, as the engine would run it."""
         ooms, started = self._events.count(self.id, "oom"), time.monotonic()
         status = inside.run(
             command.argv,
-            command.env or {},
+            command.env,
             command.workdir or self.workdir,
-            timeout=timeout,
-            sink=sink,
-            stdout=stdout,
+            timeout=command.timeout,
+            sink=command.sink,
+            stdout=command.stdout,
         )
         self._check_killed()
         ended = ExecResult(None, timed_out=status is None, seconds=time.monotonic() - started)
         return ended if status is None else self._with_status(ended, status, ooms)
 
-    def _exec_once(
-        self, command: _Command, held: Held, timeout: float, silent: float | None, stopping: Stopping | None
-    ) -> ExecResult:
+    def _exec_once(self, command: _Command, held: Held) -> ExecResult:
         """Run a command, which the engine may not be able to start."""
         ooms = self._events.count(self.id, "oom")
-        with self._attached(command, held) as running:
+        stopping, silent = command.stopping, command.silent
+        asked = None if stopping is None else stopping.asked
+        proxied = PROXY_VARIABLES if self._network == "allowlist" else {}
+        with self._attached(
+            command.argv,
+            held.sink,
+            held.stdout_sink,
+            command.stdin,
+            environment={**proxied, **self._spec.environment.env, **command.env},
+            user=command.user,
+            workdir=command.workdir,
+        ) as running:
             started = time.monotonic()
-            asked = None if stopping is None else stopping.asked
-            why = running.wait(started + min(timeout, _HELD), silent, asked)
+            why = running.wait(started + min(command.timeout, _HELD), silent, asked)
             if running.status is None:
                 held.release()
                 if why is Drained.LATE:
                     why = wait_fairly(
                         lambda seconds, quiet: running.wait(started + seconds, quiet, asked),
-                        timeout,
+                        command.timeout,
                         silent,
                         stopping,
                     )
@@ -280,9 +302,10 @@ class DockerSandbox(ContainerFiles):
         """Put our program in, which the agent may have replaced; False: there is none for such a machine."""
         if self._first is None:
             return False
-        if self._others_ran and not (self._spec.trusted and self._has(self._first)):
+        if self._program is not _Program.OURS and not (self._spec.trusted and self._has(self._first)):
             self._put_program()
-            self._others_ran = not self._is_alone
+            if self._program is _Program.STALE:
+                self._program = _Program.OURS
         return True
 
     def _put_program(self) -> None:
@@ -335,12 +358,7 @@ class DockerSandbox(ContainerFiles):
             send(self._engine, self.id, pid, name)
 
     def await_entrypoint(self, check: Callable[[], None]) -> None:
-        """Start the image's own ENTRYPOINT, if it is kept, and wait until it is ready. `check` may raise to end that.
-
-        Raises:
-            EntrypointEnded: it did not go on to what it was told to run.
-            EnvironmentFailed: it never came to rest.
-        """
+        """Start the image's own ENTRYPOINT, if it is kept, and wait until it is ready; see `Entrypoint.start`."""
         if self._entrypoint is not None:
             self._entrypoint.start(check)
             self.adopt_processes()
@@ -367,7 +385,7 @@ class DockerSandbox(ContainerFiles):
         self._close_inside()
         with self._calling():
             before = self._processes.others(seen=True)
-        self._graded = True
+        self._stage = _Stage.GRADED
         if before is None:
             # The agent ended the container, and everything with it.
             self.end_processes()
@@ -377,9 +395,7 @@ class DockerSandbox(ContainerFiles):
         if self._inside is None and not self.ready_to_serve():
             self.end_processes()
         else:
-            self.exec(
-                (PROGRAM, "end", variable), timeout=_ENDING, sink=lambda _: None, user="root", workdir="/"
-            )
+            run_program(self, "end", variable, timeout=_ENDING)
         left = {row.pid for row in self.running()}
         return tuple(row.command for row in before if row.pid not in left)
 
@@ -395,17 +411,12 @@ class DockerSandbox(ContainerFiles):
             self.put_from_outside(broken)
 
     def end_processes(self) -> None:
-        """Kill every process there is, with no help from inside, and be ready for `exec` again.
-
-        Where the ENTRYPOINT had left something running, it is started once more, and waited for.
-
-        Raises:
-            Ungradable: the agent made it impossible to start the container anew.
-        """
+        """Kill every process there is, with no help from inside, and be ready for `exec` again."""
         self._end_all()
-        self._is_alone = True
+        if self._program is _Program.DOUBTED:
+            self._program = _Program.STALE
         self._mend_accounts()
-        self._graded = True
+        self._stage = _Stage.GRADED
         self._environment = frozenset()
         if self._entrypoint is not None and self._entrypoint.serves:
             self._put_program()
@@ -421,22 +432,6 @@ class DockerSandbox(ContainerFiles):
         """Everything but the first process; nothing where an agent has ended the container from inside."""
         with self._calling():
             return self._processes.others() or []
-
-    def _created(self, command: _Command) -> str:
-        """Create a command, which is not started yet; returns the engine's id of it."""
-        created = self._engine.client.exec_create(
-            self.id,
-            list(command.argv),
-            environment={
-                **(PROXY_VARIABLES if self._network == "allowlist" else {}),
-                **self._spec.environment.env,
-                **(command.env or {}),
-            },
-            user=command.user or self.user,
-            workdir=command.workdir,
-            stdin=command.stdin is not None,
-        )
-        return str(created["Id"])
 
     def _with_status(self, ended: ExecResult, code: int, ooms: int) -> ExecResult:
         """Return how a command ended whose exit status is known; `ooms` had been killed for memory before it."""
@@ -508,20 +503,11 @@ class DockerSandbox(ContainerFiles):
             client.disconnect_container_from_network(self.id, other.name)
             if network == "none" and self._beside is not None and self._beside.joined().networks:
                 return  # the engine gives no container both that and the network of its services
-            wanted = self._joined(network)
+            wanted = in_network(self._services.network, lambda: self._joined(network))
             if wanted.note is not None and wanted.note not in self._notes:
                 self._notes.append(wanted.note)
 
     def _joined(self, network: Network) -> Joinable:
-        """Connect to a network, which is looked for again where others removed it; return it."""
-        for _ in range(LOOKS):
-            wanted = self._services.network.of(network, self._image.id)
-            try:
-                self._engine.client.connect_container_to_network(self.id, wanted.name)
-            except NetworkGone:
-                self._services.network.forget()
-            else:
-                return wanted
         wanted = self._services.network.of(network, self._image.id)
         self._engine.client.connect_container_to_network(self.id, wanted.name)
         return wanted
@@ -532,10 +518,16 @@ class DockerSandbox(ContainerFiles):
             raise EngineError("it has services, whose containers and volumes cannot be kept with it")
         self._put_program()
         with self._calling():
-            created = str(self._engine.client.inspect_container(self.id)["Created"])
+            about = self._engine.client.inspect_container(self.id)
+        volumes = [str(one["Destination"]) for one in about["Mounts"] if one.get("Type") == "volume"]
+        if is_below(self.workdir, volumes):
+            raise EngineError(f"its workdir {self.workdir} is in a volume, which is not kept with it")
         listing = b"" if self._first is None else list_all(self)
         in_use = bool(self.running())
-        with packed(self, listing, nanoseconds(created), in_use=in_use) as holes, self._calling():
+        with (
+            packed(self, listing, nanoseconds(str(about["Created"])), in_use=in_use) as holes,
+            self._calling(),
+        ):
             return commit(self._engine, self.id, name, self._image, self._spec, holes=holes)
 
     def kill(self) -> None:
@@ -553,11 +545,7 @@ class DockerSandbox(ContainerFiles):
             self._beside.remove()
 
     def service(self, name: str) -> ServiceContainer:
-        """Return the container of a service beside this one.
-
-        Raises:
-            EnvironmentFailed: there is none of this name.
-        """
+        """Return the container of a service beside this one. Raises EnvironmentFailed: there is none of this name."""
         if self._beside is None:
             raise EnvironmentFailed(f"there is no service {name!r}: the environment has no `compose`")
         with self._calling():
@@ -565,7 +553,7 @@ class DockerSandbox(ContainerFiles):
 
     def remove_alone(self) -> None:
         """Remove the container, and leave its services: it is to be started once more. Never raises."""
-        if self._removed:
+        if self._stage is _Stage.REMOVED:
             return
         if self._proxy is not None:
             self._proxy.close()
@@ -574,7 +562,7 @@ class DockerSandbox(ContainerFiles):
                 self._engine.client.remove_container(self.id, force=True, v=True)
         except Exception:
             return  # `close` tries again, then the reaper
-        self._removed = True
+        self._stage = _Stage.REMOVED
         self._services.forget(self.id)
 
     def limit_hit(self) -> str | None:
@@ -604,7 +592,7 @@ class DockerSandbox(ContainerFiles):
             with self._engine.guard(self._caller):
                 yield
         except ContainerLost as error:
-            if self._graded and self._ended_from_inside():
+            if self._stage is _Stage.GRADED and self._ended_from_inside():
                 raise Ungradable(
                     "what the agent left running ended the container while it was graded"
                 ) from error
@@ -619,46 +607,15 @@ class DockerSandbox(ContainerFiles):
             return False
         return kills <= self._own_kills and state["Status"] == "exited" and state["ExitCode"] == _KILLED
 
-    @contextlib.contextmanager
-    def _attached(self, command: _Command, held: Held) -> Iterator[Running]:
-        """Start a command, and take what it prints."""
-        with self._calling():
-            exec_id = self._created(command)
-            connection, first = self._engine.hijack(f"/exec/{exec_id}/start", {"Detach": False, "Tty": False})
-        with connection:
-            running = Running(
-                connection, lambda: self._status(exec_id), self._killed, held.sink, held.stdout_sink
-            )
-            if command.stdin is not None:
-                command.stdin(writer_to(connection))
-            running.feed(first)
-            yield running
-
-    def _status(self, exec_id: str) -> tuple[int, int] | None:
-        """Exit status and process id, once the engine confirms that the command ended."""
-        with self._calling():
-            try:
-                state = self._engine.client.exec_inspect(exec_id)
-            except OutputLost as error:
-                # It knows the command no more: because the container is gone, or because it was restarted.
-                if not self._engine.client.inspect_container(self.id)["State"]["Running"]:
-                    raise ContainerEnded("the container has ended while a command ran in it") from error
-                raise EngineLost(f"the Docker Engine was restarted while a command ran ({error})") from error
-        if state["Running"]:
-            return None
-        if not isinstance(state["ExitCode"], int):
-            raise EngineLost("the Docker Engine did not report how the command ended")
-        return state["ExitCode"], state["Pid"] or 0
-
     def _check_room(self, output: str) -> None:
         """Raise if a command could not be started for want of room for its output or its processes."""
         if output in DISK_FULL:
             raise DiskFull(f"the Docker Engine's disk is full: {output}")
         with self._calling():
             pids = self._processes.count()
-        if pids is not None and pids.count >= pids.limit:
+        if pids is not None and pids[0] >= pids[1]:
             raise EnvironmentFailed(
-                f"the container has reached its limit of processes (`pids`: {pids.limit}): {output}"
+                f"the container has reached its limit of processes (`pids`: {pids[1]}): {output}"
             )
 
     def _make_sure_it_lives(self) -> None:
@@ -670,11 +627,3 @@ class DockerSandbox(ContainerFiles):
     def _over_storage(self) -> None:
         self._limit = "storage"
         self._end_all()
-
-
-def _is_own_fault(command: _Command, said: str) -> bool:
-    """Return True if the engine says that a command itself, its user or its directory is why it did not start.
-
-    One that says it otherwise is asked several times: what remains so is the command's fault, too.
-    """
-    return said in OWN_FAULT and (command.argv[0] in said or "exec:" not in said)

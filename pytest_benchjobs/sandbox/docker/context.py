@@ -39,8 +39,7 @@ class Context:
         Raises:
             OSError: it cannot be read.
         """
-        always = set() if dockerfile is None else {dockerfile}
-        found = sorted(ignored.kept(directory) | always)
+        found = sorted(ignored.kept(directory) | ({dockerfile} if dockerfile else set()))
         tops = {*_inside(directory, hidden), *(top for path in found for top in _telling(directory, path))}
         stay = {path: top for path in found if (top := _top(path, tops)) is not None}
         return cls(
@@ -52,9 +51,9 @@ class Context:
     def fault(self, directory: Path, copied: Iterable[Copied]) -> str | None:
         """Return what is wrong with an instruction that copies only files that stay here; None: there is none."""
         for one in copied if self._files else ():
-            if not any(_covers(one.source, path) for path in self._files):
-                continue
-            if not any(_covers(one.source, path) and not (directory / path).is_dir() for path in self.paths):
+            stays = any(_covers(one.source, path) for path in self._files)
+            goes = (path for path in self.paths if _covers(one.source, path))
+            if stays and all((directory / path).is_dir() for path in goes):
                 return (
                     f"{one.line}: {one.instruction} {one.source}: no image may hold it, since the agent would read the "
                     "manifest, references, scorers, tests, or results there; remove the line, or give it as `files`"
@@ -81,16 +80,11 @@ def _telling(directory: Path, path: str) -> Iterator[str]:
         yield str(whole.parent.parent)
     elif path == _MARKER:
         yield from _RESULTS
-    elif whole.suffix in _TEXTS and _has_early(directory / path, *_TEXTS[whole.suffix]):
-        yield path
-
-
-def _has_early(path: Path, text: bytes, size: int) -> bool:
-    """Return whether the first `size` bytes of a file have a text in them."""
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return text in file.read(size)
+    elif whole.suffix in _TEXTS and (directory / path).is_file():
+        text, size = _TEXTS[whole.suffix]
+        with (directory / path).open("rb") as file:
+            if text in file.read(size):
+                yield path
 
 
 def _top(path: str, tops: set[str]) -> str | None:

@@ -15,17 +15,16 @@ from ...model.scenario import Environment
 from ..program import program_file
 from ..protocol import Mount, SandboxSpec
 from .container import DockerSandbox
-from .engine import LABEL
-from .first import first_command
+from .engine import LABEL, ROOT_USER
 from .images import ResolvedImage
-from .network import Joinable
+from .processes import first_command
 from .services import EngineServices
-from .watch import Events
 from .words import FILES_NOT_SEEN
 
 if TYPE_CHECKING:
     from ..proxy import Proxy
-    from .compose.services import Joined, TrialServices
+    from .compose.project import Main
+    from .compose.services import TrialServices
 
 _HOSTNAME = "bench"
 # Of the engine's default capabilities: forging packets, making devices, and handing capabilities on.
@@ -40,7 +39,6 @@ def create(
     services: EngineServices,
     spec: SandboxSpec,
     image: ResolvedImage,
-    events: Events,
     proxy: Proxy | None = None,
     beside: TrialServices | None = None,
 ) -> DockerSandbox:
@@ -51,17 +49,17 @@ def create(
     Raises:
         ImageMissing: the image was removed meanwhile.
         AgentSetupFailed: the engine does not see the files of this machine that the agent needs.
-        InfrastructureError: the engine refuses, or is gone.
     """
     environment = spec.environment
     workdir = environment.workdir or image.workdir or "/"
-    labels = labels_of(services, spec)
     lifetime = max(1, int(spec.deadline))
     first = program_file(services.machine())
     client = services.engine.client
     network = services.network.of(spec.network, image.id)
     joined = None if beside is None else beside.joined()
-    networks = {network.name: ()} if joined is None else networks_of(network, joined)
+    networks = {} if joined is None else dict(joined.networks)
+    if network.name != "none" or not networks:  # those of services come first
+        networks[network.name] = ()
     first_network = next(iter(networks))
     try:
         created = client.create_container(
@@ -74,9 +72,9 @@ def create(
             name=f"bench-{secrets.token_hex(12)}",
             hostname=_HOSTNAME,
             # Commands run as the image's own user all the same.
-            user="root",
+            user=ROOT_USER,
             working_dir=workdir,
-            labels=labels,
+            labels=labels_of(services, spec),
             host_config=client.create_host_config(
                 **_host_config(environment, first_network, spec.mounts, joined), init=first is None
             ),
@@ -92,9 +90,7 @@ def create(
             services.images.forget(image.id)
             raise ImageMissing(f"image {image.record.reference} was removed meanwhile") from error
         raise
-    sandbox = DockerSandbox(
-        services, created["Id"], image, spec, workdir, labels, events, first, network.note, proxy, beside
-    )
+    sandbox = DockerSandbox(services, created["Id"], image, spec, workdir, first, network.note, proxy, beside)
     try:
         for name in [*networks][1:]:
             client.connect_container_to_network(created["Id"], name, aliases=list(networks[name]))
@@ -114,19 +110,13 @@ def labels_of(services: EngineServices, spec: SandboxSpec) -> dict[str, str]:
     }
 
 
-def networks_of(network: Joinable, joined: Joined) -> dict[str, tuple[str, ...]]:
-    """Return the networks of a container with services, with its names there: theirs come first."""
-    alone = {} if network.name == "none" and joined.networks else {network.name: ()}
-    return {**joined.networks, **alone}
-
-
 def _joining(client: Any, first: str, networks: Mapping[str, tuple[str, ...]]) -> Any:
     endpoint = client.create_endpoint_config(aliases=list(networks[first]) or None)
     return client.create_networking_config({first: endpoint})
 
 
 def _host_config(
-    environment: Environment, network: str, mounts: tuple[Mount, ...], joined: Joined | None
+    environment: Environment, network: str, mounts: tuple[Mount, ...], joined: Main | None
 ) -> dict[str, Any]:
     config: dict[str, Any] = {
         "network_mode": network,

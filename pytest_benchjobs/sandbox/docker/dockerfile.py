@@ -15,7 +15,7 @@ _FROM = re.compile(r"^\s*FROM\s+(?:--\S+\s+)*(?P<image>\S+)(?:\s+AS\s+(?P<stage>
 _COPY = re.compile(r"^\s*(?:COPY|ADD)\s+(?:--\S+\s+)*?--from=(?P<image>\S+)", re.IGNORECASE)
 _COPIES = re.compile(r"^\s*(?P<name>COPY|ADD)\s+(?:--\S+\s+)*(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
 _RUN = re.compile(r"^\s*RUN(?P<options>(?:\s+--\S+)+)", re.IGNORECASE)
-_MOUNT_FROM = re.compile(r"--mount=(?:\S*,)?from=([^,\s]+)")
+_MOUNT_FROM = re.compile(r"--mount=(?:\S*,)?from=(?P<image>[^,\s]+)")
 _HEREDOC = re.compile(r"<<(-?)\s*(['\"]?)([A-Za-z_][A-Za-z0-9_]*)\2")
 _HEREDOC_USERS = re.compile(r"^\s*(RUN|COPY|ADD)\b", re.IGNORECASE)
 _WORD = re.compile(r"""(?:[^\s"'\\]|\\.|"(?:[^"\\]|\\.)*"|'[^']*')+""", re.DOTALL)
@@ -33,7 +33,6 @@ class Reference:
     """A place in a Dockerfile that names an image of somebody else."""
 
     start: int
-    end: int
     written: str
     image: str
     """With its variables filled in, as the builder does it."""
@@ -70,7 +69,7 @@ def substitute(
     for found in reversed(list(references(text, arguments or {}))):
         other = lookup(found.image, image_map) if found.complete else None
         if other is not None and other != found.image:
-            text = text[: found.start] + other + text[found.end :]
+            text = text[: found.start] + other + text[found.start + len(found.written) :]
             replaced[found.image] = other
     return text, dict(reversed(replaced.items()))
 
@@ -109,19 +108,21 @@ def references(text: str, arguments: Mapping[str, str]) -> Iterator[Reference]:
         if match := _FROM.match(line):
             staged = True
             image, unset = _expand(match["image"], values)
-            if image.lower() != "scratch" and image.lower() not in stages:
-                yield _reference(offset, match, "image", image, unset)
+            if image.lower() not in {"scratch", *stages}:
+                yield Reference(offset + match.start("image"), match["image"], image, unset)
             if match["stage"]:
                 stages.add(match["stage"].lower())
         elif not staged and (match := _ARG.match(line)):
             _declare(match[1], arguments, values)
-        elif match := _COPY.match(line):
-            if _foreign(match["image"], stages):
-                yield _reference(offset, match, "image", match["image"])
-        elif match := _RUN.match(line):
-            for mount in _MOUNT_FROM.finditer(line, *match.span("options")):
-                if _foreign(mount[1], stages):
-                    yield _reference(offset, mount, 1, mount[1])
+        else:
+            named = [match] if (match := _COPY.match(line)) else []
+            if match := _RUN.match(line):
+                named += _MOUNT_FROM.finditer(line, *match.span("options"))
+            for match in named:
+                image = match["image"]
+                # Builders fill in no variables here.
+                if not ("$" in image or image.isdigit() or image.lower() in stages):
+                    yield Reference(offset + match.start("image"), image, image)
 
 
 def copied(text: str, arguments: Mapping[str, str]) -> Iterator[Copied]:
@@ -143,18 +144,6 @@ def _words(rest: str) -> list[str]:
         found = json.loads(rest)
         return list(map(str, found)) if isinstance(found, list) else []
     return _WORD.findall(rest)
-
-
-def _reference(
-    offset: int, match: re.Match[str], group: int | str, image: str, unset: tuple[str, ...] = ()
-) -> Reference:
-    start, end = match.span(group)
-    return Reference(offset + start, offset + end, match[group], image, unset)
-
-
-def _foreign(image: str, stages: set[str]) -> bool:
-    """Return True if a `from=`, in which builders fill in no variables, names no stage."""
-    return not ("$" in image or image.isdigit() or image.lower() in stages)
 
 
 def _declare(written: str, arguments: Mapping[str, str], values: dict[str, str]) -> None:

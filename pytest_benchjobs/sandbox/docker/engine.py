@@ -7,11 +7,10 @@ So it is imported when there is more to do than to ask: a session in which all r
 from __future__ import annotations
 
 import contextlib
-import dataclasses
+import functools
 import http.client
 import json
 import os
-import re
 import socket
 import ssl
 import threading
@@ -21,7 +20,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 from ...model.errors import EngineError, EngineLost, EngineUnavailable, InfrastructureError
-from ...system.cutting import beginning_of
 from .answers import QUESTION, Kind, call_of, kind_of
 from .calling import Caller, Found, Refusal, caller, is_json, on_behalf_of, persist
 from .reaper import ask_unix, message, open_unix
@@ -33,25 +31,20 @@ T = TypeVar("T")
 
 DEFAULT_HOST = "unix:///var/run/docker.sock"
 LABEL = "benchjobs."
+ROOT_USER = "0"
+"""Root, by its number: an image without /etc/passwd has no names."""
 
 _CALL_TIMEOUT = 120
 _PEEK_TIMEOUT = 30
 _NOT_FOUND = 404
-_HEAD_LIMIT = 64 * 1024
-_LENGTH = re.compile(rb"(?i)\r\ncontent-length: *(\d{1,9})")
-_LAST_CHUNK = b"0\r\n\r\n"
+_WORDS_LIMIT = 64 * 1024
+_TAKEN_OVER = (101, 200)
+"""Statuses of an answer after which the connection is the stream of a command."""
 _KEEPALIVE = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Hijacked:
-    """The answer to a call whose connection becomes the stream of a command."""
-
-    status: int
-    first: bytes
-    """What came with the head."""
-    connection: socket.socket | None = None
-    """None: it was refused."""
+_Hijacked = tuple[int, bytes, socket.socket]
+"""Status, what came with the head or else the words of a refusal, and the connection, which a refusal closes."""
 
 
 class Engine:
@@ -62,17 +55,12 @@ class Engine:
         self._client: Client | None = None
         self._tls: ssl.SSLContext | None = None
         self._lock = threading.Lock()
-        self._version: Any = None
         self.answered = False
         """True once it has answered anything in this process: from then on it is waited for."""
 
     @property
     def client(self) -> Client:
-        """The connected client.
-
-        Raises:
-            EngineUnavailable: nobody answers.
-        """
+        """The connected client. Raises EngineUnavailable: nobody answers."""
         with self._lock:
             if self._client is None:
                 self._client = self._connect()
@@ -82,8 +70,7 @@ class Engine:
     def apart(self) -> Iterator[Client]:
         """Connect a client for one long call, which is broken off at the end if it still goes on in another thread.
 
-        Raises:
-            EngineUnavailable: nobody answers.
+        Raises EngineUnavailable: nobody answers.
         """
         client = self._connect()
         try:
@@ -113,19 +100,13 @@ class Engine:
                 self._client = None
 
     def check(self) -> None:
-        """Make sure it answers now.
-
-        Raises:
-            EngineUnavailable: it does not, and what to do about it.
-        """
+        """Make sure it answers now. Raises EngineUnavailable: it does not, and what to do about it."""
         self.get("/version")
 
     def get(self, path: str, **query: object) -> Any:
         """Return the answer to a GET, read as JSON; None where it says twice that it knows no such thing.
 
-        Raises:
-            EngineUnavailable: nobody answers.
-            InfrastructureError: it refuses.
+        Raises EngineUnavailable: nobody answers.
         """
         written = {
             key: value if isinstance(value, str) else json.dumps(value) for key, value in query.items()
@@ -181,11 +162,7 @@ class Engine:
     def hijack(self, path: str, body: Mapping[str, Any]) -> tuple[socket.socket, bytes]:
         """POST and take the connection over; returns it with the bytes that have come already.
 
-        The client library reads the response's head through a buffer and then the socket below it, so output that
-        comes together with the head is lost. Hence our own few lines.
-
-        Raises:
-            InfrastructureError: the engine refuses, or is gone.
+        The client library loses output that comes together with the response's head.
         """
         payload = json.dumps(body).encode()
         head = (
@@ -195,41 +172,37 @@ class Engine:
         known = call_of("POST", path)
         assert known is not None  # noqa: S101  commands and containers alone are attached to
         answer = persist(self, *known, lambda: self._hijack(head.encode() + payload), _broken)
-        if isinstance(answer, Found) or answer.connection is None:
+        if isinstance(answer, Found):
             raise AssertionError("unreachable")
-        return answer.connection, answer.first
+        _, first, connection = answer
+        return connection, first
 
     def _hijack(self, request: bytes) -> _Hijacked:
-        connection = self._open()
-        caller().hold(connection)
-        try:
+        with contextlib.ExitStack() as undo:
+            connection = undo.enter_context(self._open())
+            caller().hold(connection)
             connection.sendall(request)
-            status, length, rest = _read_head(connection)
-            if status in (101, 200):
-                return _Hijacked(status, rest, connection)
-            # The engine keeps the connection open for further requests.
-            while len(rest) < length and not rest.endswith(_LAST_CHUNK) and (more := connection.recv(4096)):
-                rest += more
-        except BaseException:
-            connection.close()
-            raise
-        connection.close()
-        return _Hijacked(status, rest)
+            with _as_broken():
+                answer = http.client.HTTPResponse(connection, method="POST")
+                answer.begin()
+                if answer.status not in _TAKEN_OVER:
+                    return answer.status, answer.read(_WORDS_LIMIT), connection
+            connection.setblocking(False)
+            first = b""
+            with contextlib.suppress(ssl.SSLWantReadError):
+                first = answer.fp.peek()
+            connection.settimeout(_CALL_TIMEOUT)
+            undo.pop_all()
+        return answer.status, first, connection
 
     def _ask(self, path: str, timeout: float = _CALL_TIMEOUT) -> tuple[int, bytes]:
-        """Return status and body of a GET that is made once.
-
-        Raises:
-            OSError: nobody answers.
-        """
+        """Return status and body of a GET that is made once. Raises OSError: nobody answers."""
         if not self.local:
             if self._client is None:
                 raise ConnectionError("not connected")
             return self._client.ask(path, timeout)
-        try:
+        with _as_broken():
             return ask_unix(self._socket_path, "GET", path, timeout, caller().hold)
-        except http.client.HTTPException as error:
-            raise ConnectionError(str(error) or type(error).__name__) from error
 
     def _open(self) -> socket.socket:
         parts = urlsplit(self.host)
@@ -253,18 +226,16 @@ class Engine:
 
         try:
             if scheme == "unix":
-                version = str(self._versions()["ApiVersion"])
-                client, self._tls = library.connect(self, self._socket_path, version, _CALL_TIMEOUT)
+                client, self._tls = library.connect(self, self._socket_path, self._api_version, _CALL_TIMEOUT)
             else:
                 client, self._tls = library.connect(self, None, "auto", _CALL_TIMEOUT)
         except (*library.ERRORS, OSError) as error:
             raise self.unavailable() from error
         return client
 
-    def _versions(self) -> Any:
-        if self._version is None:
-            self._version = self.get("/version")
-        return self._version
+    @functools.cached_property
+    def _api_version(self) -> str:
+        return str(self.get("/version")["ApiVersion"])
 
     @property
     def _socket_path(self) -> str:
@@ -290,23 +261,14 @@ def _problem(answer: tuple[int, bytes]) -> Refusal | None:
 
 
 def _broken(answer: _Hijacked) -> Refusal | None:
-    if answer.connection is not None:
-        return None
-    return Refusal(kind_of(answer.status), answer.status, message(answer.first))
+    status, words, _ = answer
+    return None if status in _TAKEN_OVER else Refusal(kind_of(status), status, message(words))
 
 
-def _read_head(connection: socket.socket) -> tuple[int, int, bytes]:
-    """Return status, length of the body (at most a limit; that where it is unknown), and what came of the body."""
-    data = b""
-    while b"\r\n\r\n" not in data:
-        more = connection.recv(4096)
-        if not more or len(data) > _HEAD_LIMIT:
-            raise ConnectionError("the connection ended before an answer")
-        data += more
-    head, _, rest = data.partition(b"\r\n\r\n")
-    found = _LENGTH.search(head)
-    length = _HEAD_LIMIT if found is None else min(int(found[1]), _HEAD_LIMIT)
+@contextlib.contextmanager
+def _as_broken() -> Iterator[None]:
+    """Raise what is wrong with an answer as a ConnectionError."""
     try:
-        return int(head.split(None, 2)[1]), length, rest
-    except (IndexError, ValueError):
-        raise ConnectionError(f"not an HTTP answer: {beginning_of(head, 80)!r}") from None
+        yield
+    except http.client.HTTPException as error:
+        raise ConnectionError(str(error) or type(error).__name__) from error

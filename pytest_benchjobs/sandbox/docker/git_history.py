@@ -37,4 +37,4 @@ def explained(error: ImageBuildFailed, image: str) -> ImageBuildFailed:
 
 
 def _recipe(text: str) -> Recipe:
-    return Recipe(_PLACE / "Dockerfile", _PLACE, text, "", {}, {}, {}, ())
+    return Recipe(_PLACE / "Dockerfile", _PLACE, text, {}, {}, {}, ())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import os
@@ -25,6 +26,8 @@ cat /sys/fs/cgroup/pids.max /sys/fs/cgroup/pids/pids.max 2>/dev/null | head -n 1
 cat /sys/fs/cgroup/cpu.max /sys/fs/cgroup/cpu/cpu.cfs_quota_us 2>/dev/null | head -n 1
 """
 _IMAGES_TRIED = 3
+_SHELL = 500_000
+"""Bytes of an image below which it has no shell: it is tried last."""
 _LIFETIME = 60.0
 
 
@@ -53,11 +56,7 @@ class EngineFacts:
 
 
 def engine_facts(provider: DockerProvider, me: Owner) -> EngineFacts:
-    """Ask the engine.
-
-    Raises:
-        InfrastructureError: it does not answer.
-    """
+    """Ask the engine."""
     client = provider.engine.client
     with provider.engine.guard():
         version = client.version()
@@ -65,9 +64,13 @@ def engine_facts(provider: DockerProvider, me: Owner) -> EngineFacts:
         info = client.info()
         ours = (before + time.time()) / 2
         images = sorted(
-            (image for image in client.images() if image.get("RepoTags")), key=lambda i: i["Size"]
+            (image for image in client.images() if image.get("RepoTags")),
+            key=lambda image: (image["Size"] < _SHELL, image["Size"]),
         )
         abandoned = sum(map(len, left_behind(provider.engine, me)))
+    skew = 0.0
+    with contextlib.suppress(ValueError):  # it says nothing, or something odd
+        skew = datetime.datetime.fromisoformat(str(info.get("SystemTime", ""))).timestamp() - ours
     limits = {"memory": "MemoryLimit", "cpus": "CpuCfsQuota", "pids": "PidsLimit"}
     root = str(info.get("DockerRootDir", ""))
     return EngineFacts(
@@ -79,7 +82,7 @@ def engine_facts(provider: DockerProvider, me: Owner) -> EngineFacts:
         cpus=int(info.get("NCPU") or os.cpu_count() or 1),
         memory=int(info.get("MemTotal") or 0),
         unsupported=tuple(name for name, key in limits.items() if not info.get(key)),
-        skew=_seconds(str(info.get("SystemTime", "")), ours) - ours,
+        skew=skew,
         abandoned=abandoned,
         images=tuple(image["Id"] for image in images),
     )
@@ -113,11 +116,3 @@ def limits_missing(provider: DockerProvider, images: tuple[str, ...]) -> tuple[s
             lines = zip(given.items(), found, strict=False)
             return tuple(name for (name, limit), line in lines if line.split(" ")[0] != str(limit))
     return None
-
-
-def _seconds(text: str, otherwise: float) -> float:
-    """Seconds since the epoch of what the engine says, with nanoseconds; `otherwise` if it says nothing."""
-    try:
-        return datetime.datetime.fromisoformat(text).timestamp()
-    except ValueError:
-        return otherwise

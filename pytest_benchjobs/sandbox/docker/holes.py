@@ -8,24 +8,11 @@ import stat
 from collections.abc import Iterator
 
 from ...model.errors import EngineError, EnvironmentFailed, InfrastructureError
-from ..carry.records import (
-    CONTENT,
-    END,
-    ENTER,
-    ENTRY,
-    LEAVE,
-    LINKED,
-    REMOVE,
-    ROOT,
-    Script,
-    name_of,
-    plain,
-    records,
-    turned,
-)
+from ..carry.records import Flag, Kind, Script, records
 from ..program import PROGRAM
 from ..protocol import Sandbox
 from ..runner import serving
+from .running import run_program
 
 _PACKED = f"{posixpath.dirname(PROGRAM)}/holes"
 _LEAST = 1 << 20
@@ -44,7 +31,6 @@ def packed(sandbox: Sandbox, listing: bytes, since_ns: int, *, in_use: bool) -> 
 
     Raises:
         EngineError: some cannot be packed.
-        InfrastructureError: the engine failed.
     """
     files, removals = _with_holes(listing, since_ns, in_use=in_use)
     if not files.written:
@@ -52,9 +38,9 @@ def packed(sandbox: Sandbox, listing: bytes, since_ns: int, *, in_use: bool) -> 
         return
     try:
         with contextlib.closing(serving(sandbox)) as runner:
-            for _ in runner.program(("pack", "-o", _PACKED, "/"), (bytes(files.written), plain(END))):
+            for _ in runner.program(("pack", "-o", _PACKED, "/"), files.pieces()):
                 pass
-            for _ in runner.program(("unpack", "/"), (bytes(removals.written), plain(END))):
+            for _ in runner.program(("unpack", "/"), removals.pieces()):
                 pass
         yield True
     finally:
@@ -66,43 +52,26 @@ def packed(sandbox: Sandbox, listing: bytes, since_ns: int, *, in_use: bool) -> 
 
 
 def unpack(sandbox: Sandbox) -> None:
-    """Have packed files at their places again.
-
-    Raises:
-        EnvironmentFailed: that does not work.
-        InfrastructureError: the engine failed.
-    """
-    ended = sandbox.exec(
-        (PROGRAM, "unpack", "-i", _PACKED, "/"),
-        timeout=_PATIENCE,
-        sink=lambda _: None,
-        user="root",
-        workdir="/",
-    )
-    if ended.exit_status != 0:
-        raise EnvironmentFailed(f"kept files with holes cannot be unpacked: exit status {ended.exit_status}")
+    """Have packed files at their places again. Raises EnvironmentFailed: that does not work."""
+    status, _ = run_program(sandbox, "unpack", "-i", _PACKED, "/", timeout=_PATIENCE)
+    if status != 0:
+        raise EnvironmentFailed(f"kept files with holes cannot be unpacked: exit status {status}")
 
 
 def _with_holes(listing: bytes, since_ns: int, *, in_use: bool) -> tuple[Script, Script]:
     """Return the scripts of files to pack, and of their removal."""
     files, removals, written_out = Script(), Script(), 0
-    for record, raw in records(listing):
-        kind = stat.S_IFMT(record.mode) if record.kind == ENTRY else 0
-        for script in (files, removals):
-            if record.kind == ROOT:
-                script.begin_root(0, b"/")
-            elif record.kind == LEAVE:
-                script.up()
-            elif kind == stat.S_IFDIR:
-                script.down(name_of(record, raw), turned(raw, ENTER))
-        is_ours = record.device == 0 and record.ctime * 1_000_000_000 + record.ctime_ns >= since_ns
-        if kind != stat.S_IFREG or not is_ours or record.size - record.data < _LEAST:
+    for record in records(listing):
+        files.follow(record)
+        removals.follow(record)
+        is_ours = record.device == 0 and record.changed_ns >= since_ns
+        if record.type != stat.S_IFREG or not is_ours or record.size - record.data < _LEAST:
             continue
-        if in_use or record.flags & LINKED or record.mode & _SET_ID:
+        if in_use or record.flags & Flag.LINKED or record.mode & _SET_ID:
             written_out += record.size - record.data
         else:
-            files.add(turned(raw, CONTENT))
-            removals.add(turned(raw, REMOVE))
+            files.add(record.turned(Kind.CONTENT))
+            removals.add(record.turned(Kind.REMOVE))
     if written_out > _MOST:
         raise EngineError(
             "an engine would write out the holes of files that have several names or set-id bits, or may be in use"

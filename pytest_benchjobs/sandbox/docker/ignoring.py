@@ -13,7 +13,13 @@ _RANGE = r"(?:\\.|[^\\\]-])"
 _VALID = re.compile(rf"(?:[^\\\[]|\\.|\[\^?(?:{_RANGE}(?:-{_RANGE})?)+\])*", re.DOTALL)
 _TOKEN = re.compile(r"\*\*/?|\\.|.", re.DOTALL)
 _SPECIAL = re.compile(r"[*?\[\]\\]")
-_CLASS = re.compile(r"\\.|\[\^?(?:\\.|[^\]\\])+\]", re.DOTALL)
+_POSIX = {
+    "alnum": "0-9A-Za-z", "alpha": "A-Za-z", "ascii": r"\x00-\x7f", "blank": r"\t ", "cntrl": r"\x00-\x1f\x7f",
+    "digit": "0-9", "graph": "!-~", "lower": "a-z", "print": " -~", "punct": r"!-/:-@\[-`{-\~", "space": r"\t-\r ",
+    "upper": "A-Z", "word": "0-9A-Za-z_", "xdigit": "0-9A-Fa-f",
+}  # fmt: skip
+_NAMED = r"\[:\^?\w+:\]"
+_CLASS = re.compile(rf"\\.|\[\^?(?>{_NAMED}|\\.|[^\]\\])+\]|\[", re.DOTALL)
 _MEANING = {"*": "[^/]*", "?": "[^/]", **{one: f"\\{one}" for one in ".+()$"}}
 
 
@@ -79,7 +85,7 @@ def _rules(text: str) -> Iterator[tuple[bool, re.Pattern[str]]]:
         pattern = written[readmits:].strip()
         pattern = posixpath.normpath(pattern).lstrip("/") if pattern else ""
         try:
-            if not _VALID.fullmatch(pattern) or (readmits and not pattern) or "[:" in pattern:
+            if not _VALID.fullmatch(pattern) or (readmits and not pattern):
                 raise re.error("it is none")
             yield readmits, re.compile(_expression(pattern), re.ASCII)
         except re.error as error:
@@ -107,9 +113,22 @@ def _expression(pattern: str) -> str:
 
 
 def _closed(found: re.Match[str]) -> str:
-    """Return a class whose brackets are characters, as they are in Go."""
+    """Return a class whose brackets are characters, as they are in Go, and whose named classes are written out."""
     if found[0].startswith("\\"):
         return found[0]
-    return "[" + re.sub(
-        r"\\.|[\[&~|]", lambda one: one[0] if len(one[0]) > 1 else f"\\{one[0]}", found[0][1:]
-    )
+    if found[0] == "[":
+        raise re.error("a class does not end")
+    return "[" + re.sub(rf"({_NAMED})|\\.|[\[&~|]", _written_out, found[0][1:])
+
+
+def _written_out(part: re.Match[str]) -> str:
+    if part[1] is None:
+        return part[0] if len(part[0]) > 1 else f"\\{part[0]}"
+    name = part[1][2:-2]
+    members = _POSIX.get(name.removeprefix("^"))
+    if members is None:
+        raise re.error(f"there is no class {part[1]}")
+    if not name.startswith("^"):
+        return members
+    others = (f"\\x{code:02x}" for code in range(128) if not re.match(f"[{members}]", chr(code)))
+    return "".join(others) + "\x80-\U0010ffff"

@@ -6,7 +6,8 @@ import contextlib
 import dataclasses
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +17,12 @@ from ...model.scenario import Environment
 from ...system.keeping import one_of, taken
 from .dockerfile import canonical, lookup
 from .engine import LABEL, Engine
-from .ledger import Sizes
-from .room import Room, Urgency
+from .image_budget import NoRoomNow, Urgency
 from .snapshots import find_snapshot
 
 if TYPE_CHECKING:
     from .build import Recipe
+    from .image_budget import ImageBudget
     from .pulling import Check, Registries
 
 _AT_ONCE = 4
@@ -29,6 +30,7 @@ _AT_ONCE = 4
 HOLES = "holes"
 """Label of images of which files are packed."""
 _REMEMBERED = 60.0
+_NO_ROOM_SECONDS = 0.5
 _SHARE = 10.0
 """A failure is remembered for so many times as long as it took to meet it: trying again costs a tenth of the time."""
 
@@ -51,13 +53,35 @@ class ResolvedImage:
     """True if files of it are packed, as they have holes."""
 
 
+@dataclasses.dataclass(eq=False)
+class Slot:
+    """An image that trials need, by all that decides which it is: resolved once."""
+
+    lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
+    image: ResolvedImage | None = None
+    removals: int = 0
+    """Number of images that jobs had removed when it was last known to be here."""
+    ids: tuple[str, ...] = ()
+    """Its id, and those of the images it was built from, once they are known."""
+    error: InfrastructureError | None = None
+    until: float = 0.0
+    """Time at which the error is forgotten."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Wanted:
-    """An image that somebody asks for, by all that decides which it is."""
+    """An image that somebody asks for, by all that decides which it is; how urgently, and what stops the wait."""
 
     environment: Environment
     image_map: Mapping[str, str]
-    arguments: Mapping[str, str]
+    build_args: Mapping[str, str]
+    check: Check = lambda: None
+    urgency: Urgency = Urgency.TRIAL
+
+    @property
+    def arguments(self) -> dict[str, str]:
+        """Build arguments: those of the job go before the scenario's own."""
+        return {**self.environment.build_args, **self.build_args}
 
     @property
     def image(self) -> str | None:
@@ -65,21 +89,14 @@ class _Wanted:
         return named_image(self.environment, self.image_map)
 
     @property
+    def snapshot(self) -> str | None:
+        """What was kept of a trial, where no image is named."""
+        return self.environment.snapshot if self.environment.image is None else None
+
+    @property
     def key(self) -> tuple[object, ...]:
-        return (
-            self.environment.image_source,
-            tuple(sorted(self.arguments.items())),
-            tuple(sorted(self.image_map.items())),
-        )
-
-
-@dataclasses.dataclass
-class _Slot:
-    lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
-    image: ResolvedImage | None = None
-    error: InfrastructureError | None = None
-    until: float = 0.0
-    """Time at which the error is forgotten."""
+        maps = self.arguments, self.image_map
+        return (self.environment.image_source, *(tuple(sorted(one.items())) for one in maps))
 
 
 class Images:
@@ -87,16 +104,16 @@ class Images:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._slots: dict[object, _Slot] = {}
+        self._slots: dict[object, Slot] = {}
         self._lock = threading.Lock()
         self._identified: dict[object, str] = {}
         self._identifying = threading.Lock()
         self._registries: Registries | None = None
-        self._room: Room | None = None
+        self._budget: ImageBudget | None = None
 
-    def keep_within(self, room: Room) -> None:
-        """Bring images for a job from now on, and keep them within its room."""
-        self._room = room
+    def keep_within(self, budget: ImageBudget) -> None:
+        """Bring images for a job from now on, and keep them within its budget."""
+        self._budget = budget
 
     def resolve(
         self,
@@ -118,45 +135,25 @@ class Images:
             DiskFull: the engine has no room for it.
             NoRoomNow: the job has none at the moment, and no trial waits for it.
         """
-        wanted = _Wanted(environment, image_map, {**environment.build_args, **build_args})
-        with self._lock:
-            slot = self._slots.setdefault(wanted.key, _Slot())
-        with taken(slot.lock, check):
-            if slot.error is not None and time.monotonic() < slot.until:
-                raise type(slot.error)(str(slot.error))
-            while (image := slot.image) is None or self._is_gone(image, check):
-                slot.image = None
-                slot.image = self._filled(slot, wanted, check, urgency)
-            if image.note is not None and urgency is not Urgency.AHEAD:
-                slot.image = dataclasses.replace(image, note=None)
-            return image
+        wanted = _Wanted(environment, image_map, build_args, check, urgency)
+        slot = self.slot(environment, image_map, build_args)
+        while True:
+            try:
+                with taken(slot.lock, check):
+                    return self._settled(slot, wanted)
+            except NoRoomNow:
+                if urgency is Urgency.AHEAD:
+                    raise
+            # Whoever makes room may need what is locked, so nothing is locked meanwhile.
+            check()
+            time.sleep(_NO_ROOM_SECONDS)
 
-    def _filled(self, slot: _Slot, wanted: _Wanted, check: Check, urgency: Urgency) -> ResolvedImage:
-        """Resolve an image, and remember an error that every other trial would meet as well."""
-        slot.error, started = None, time.monotonic()
-        try:
-            return self._resolve(wanted, check, urgency)
-        except (ImageMissing, ImageBuildFailed, ImageTooLarge) as error:
-            ended = time.monotonic()
-            kept = max(_REMEMBERED, _SHARE * (ended - started))
-            if _may_be_there(error):
-                # It was the registry. The trial itself asks once more.
-                kept = 0.0 if urgency is Urgency.AHEAD else _REMEMBERED
-            slot.error, slot.until = error, ended + kept
-            raise
-
-    def _is_gone(self, image: ResolvedImage, check: Check) -> bool:
-        """Return True if an image was removed so that others fit. One that is being removed is waited for."""
-        if self._room is None:
-            return False
-        settled = self._room.settle(image.id, check)
-        return (settled or self._room.limit is not None) and self._local(image.id) is None
-
-    def key(
+    def slot(
         self, environment: Environment, image_map: Mapping[str, str], build_args: Mapping[str, str]
-    ) -> object:
-        """Return what tells the image of an environment from others, as `Room` takes it."""
-        return _Wanted(environment, image_map, {**environment.build_args, **build_args}).key
+    ) -> Slot:
+        """Return the place of what is known of the image of an environment."""
+        with self._lock:
+            return self._slots.setdefault(_Wanted(environment, image_map, build_args).key, Slot())
 
     def identify(
         self, environment: Environment, image_map: Mapping[str, str], build_args: Mapping[str, str]
@@ -166,36 +163,66 @@ class Images:
         Raises:
             ImageBuildFailed: the Dockerfile or its context cannot be read.
         """
-        wanted = _Wanted(environment, image_map, {**environment.build_args, **build_args})
+        wanted = _Wanted(environment, image_map, build_args)
         # One at a time, so that what all trials share is looked at once; nobody pulls or builds meanwhile.
         with self._identifying:
             key = wanted.key
             known = self._identified.get(key)
             if known is None and (known := self._identify(wanted)) is not None:
+                if environment.git_history is not None:
+                    from .git_history import address
+
+                    known = address(environment, known)
                 self._identified[key] = known
             return known
 
     def forget(self, image: str) -> None:
         """The image with this id is gone: look again next time."""
         with self._lock:
-            for key, slot in list(self._slots.items()):
+            for slot in self._slots.values():
                 if slot.image is not None and slot.image.id == image:
-                    del self._slots[key]
+                    slot.image = None
         with self._identifying:
             self._identified.clear()
 
+    def _settled(self, slot: Slot, wanted: _Wanted) -> ResolvedImage:
+        """Return the image of a slot, which nobody removes while it is needed. Call with its lock held."""
+        if slot.error is not None and time.monotonic() < slot.until:
+            raise type(slot.error)(str(slot.error))
+        while True:
+            removals = 0 if self._budget is None else self._budget.removals()
+            if (image := slot.image) is not None and (slot.removals == removals or self._local(image.id)):
+                break
+            slot.image, slot.removals = self._filled(slot, wanted), removals
+            if self._budget is not None:
+                # From here on it stays.
+                self._budget.publish()
+        slot.removals = removals
+        if image.note is not None and wanted.urgency is not Urgency.AHEAD:
+            slot.image = dataclasses.replace(image, note=None)
+        return image
+
+    def _filled(self, slot: Slot, wanted: _Wanted) -> ResolvedImage:
+        """Resolve an image, and remember an error that every other trial would meet as well."""
+        slot.error, started = None, time.monotonic()
+        try:
+            image = self._resolve(slot, wanted)
+            return image if wanted.environment.git_history is None else self._ended(slot, wanted, image)
+        except (ImageMissing, ImageBuildFailed, ImageTooLarge) as error:
+            from .pulling import Unreachable
+
+            ended = time.monotonic()
+            kept = max(_REMEMBERED, _SHARE * (ended - started))
+            if isinstance(error.__cause__, Unreachable):
+                # It was the registry. The trial itself asks once more.
+                kept = 0.0 if wanted.urgency is Urgency.AHEAD else _REMEMBERED
+            slot.error, slot.until = error, ended + kept
+            raise
+
     def _identify(self, wanted: _Wanted) -> str | None:
-        known = self._identify_whole(wanted)
-        if known is None or wanted.environment.git_history is None:
-            return known
-        from .git_history import address
-
-        return address(wanted.environment, known)
-
-    def _identify_whole(self, wanted: _Wanted) -> str | None:
-        if wanted.environment.image is None and wanted.environment.snapshot is not None:
+        if wanted.snapshot is not None:
             try:
-                return str(find_snapshot(self._engine, wanted.environment.snapshot)["Id"])
+                return str(find_snapshot(self._engine, wanted.snapshot)["Id"])
             except ImageMissing:
                 return None
         if wanted.image is not None and (found := self._local(wanted.image)) is not None:
@@ -210,146 +237,123 @@ class Images:
         # Where an image is named too, that one may yet be pulled; unless it was out of reach when this was built.
         return tag if wanted.image is None or self._local(tag) is not None else None
 
-    def _resolve(self, wanted: _Wanted, check: Check, urgency: Urgency) -> ResolvedImage:
-        image = self._resolve_whole(wanted, check, urgency)
-        return image if wanted.environment.git_history is None else self._ended(wanted, image, check, urgency)
-
-    def _ended(self, wanted: _Wanted, image: ResolvedImage, check: Check, urgency: Urgency) -> ResolvedImage:
+    def _ended(self, slot: Slot, wanted: _Wanted, image: ResolvedImage) -> ResolvedImage:
         """Return an image over another, in which the history of repositories has ended."""
         from . import git_history
 
-        environment, below = wanted.environment, image.record.key or image.id
-        tag = git_history.address(environment, below)
-        name = self._name(image.id)
+        environment, below = wanted.environment, self._local(image.id) or {"Id": image.id}
+        tag = git_history.address(environment, image.record.key or image.id)
+        # A `FROM` does not take an id everywhere.
+        name = str((*(below.get("RepoTags") or ()), *(below.get("RepoDigests") or ()), image.id)[0])
         recipe = git_history.recipe(environment, name, image.workdir, image.user)
         try:
-            found, _ = self._made(wanted, recipe, tag, {name: self._local(image.id) or {}}, check, urgency)
+            found, _ = self._built(slot, wanted, recipe, tag, {name: below})
         except ImageBuildFailed as error:
             raise git_history.explained(error, wanted.image or environment.image_shown) from error
         record = image.record.model_copy(update={"id": found["Id"], "key": tag})
         return dataclasses.replace(resolved(found, record), note=image.note)
 
-    def _name(self, image: str) -> str:
-        """Return a name of an image for a `FROM`, which takes no id everywhere."""
-        found = self._local(image) or {}
-        return str((*(found.get("RepoTags") or ()), *(found.get("RepoDigests") or ()), image)[0])
-
-    def _resolve_whole(self, wanted: _Wanted, check: Check, urgency: Urgency) -> ResolvedImage:
+    def _resolve(self, slot: Slot, wanted: _Wanted) -> ResolvedImage:
         named, dockerfile = wanted.environment.image, wanted.environment.dockerfile
-        if wanted.environment.image is None and wanted.environment.snapshot is not None:
+        if wanted.snapshot is not None:
             # Never removed to make room: it could not be brought again.
-            kept = find_snapshot(self._engine, wanted.environment.snapshot)
+            kept = find_snapshot(self._engine, wanted.snapshot)
             record = ImageRecord(reference=wanted.environment.image_shown, id=kept["Id"], key=kept["Id"])
             return resolved(kept, record)
         if named is not None and wanted.image is not None:
             try:
                 # What can be built instead is not held up.
-                found = self._local(wanted.image) or self._pull(
-                    wanted.image, check, urgency, key=wanted.key, patient=dockerfile is None
-                )
+                found = self._pulled(wanted.image, wanted, patient=dockerfile is None, slot=slot)
             except ImageMissing:
                 if dockerfile is None:
                     raise
             else:
-                if self._room is not None:
-                    self._room.note(wanted.key, str(found["Id"]), ())
                 substituted = {} if wanted.image == named else {named: wanted.image}
-                return resolved(
-                    found,
-                    ImageRecord(reference=named, id=found["Id"], key=found["Id"], substituted=substituted),
+                record = ImageRecord(
+                    reference=named, id=found["Id"], key=found["Id"], substituted=substituted
                 )
+                return resolved(found, record)
         if dockerfile is None:
             raise ImageMissing("the scenario names neither an image nor a Dockerfile")
-        return self._built(wanted, dockerfile, check, urgency)
-
-    def _built(self, wanted: _Wanted, dockerfile: Path, check: Check, urgency: Urgency) -> ResolvedImage:
         recipe = self._recipe(wanted, dockerfile)
-        bases = {base: self._local(base) or self._pull(base, check, urgency) for base in recipe.bases}
+        bases = {base: self._pulled(base, wanted) for base in recipe.bases}
         tag = recipe.tag({base: str(found["Id"]) for base, found in bases.items()})
-        found, new = self._made(wanted, recipe, tag, bases, check, urgency)
+        found, is_new = self._built(slot, wanted, recipe, tag, bases)
         record = ImageRecord(
             reference="Dockerfile", id=found["Id"], key=tag, substituted=dict(recipe.substituted)
         )
-        return dataclasses.replace(resolved(found, record), note=recipe.note if new else None)
+        return dataclasses.replace(resolved(found, record), note=recipe.note if is_new else None)
 
-    def _made(
-        self,
-        wanted: _Wanted,
-        recipe: Recipe,
-        tag: str,
-        bases: Mapping[str, Mapping[str, Any]],
-        check: Check,
-        urgency: Urgency,
+    def _built(
+        self, slot: Slot, wanted: _Wanted, recipe: Recipe, tag: str, bases: Mapping[str, Mapping[str, Any]]
     ) -> tuple[dict[str, Any], bool]:
-        """Return the image with a tag over these, and whether it had to be built."""
-        found, new = self._local(tag), False
-        if found is None:
-            with _machine_lock(tag, check):
-                found = self._local(tag)
-                if found is None:
-                    below = max((int(base.get("Size") or 0) for base in bases.values()), default=0)
-                    with self._bringing(tag, urgency, check, wanted.key, base=below):
-                        from .build import build
+        """Return the image with a tag over these, and True if it had to be built."""
 
-                        with _turn(check):
-                            build(self._engine, recipe, tag, wanted.environment.build_timeout, check)
-                        found, new = self._local(tag), True
+        def make() -> None:
+            from .build import build
+
+            with _turn(wanted.check):
+                build(self._engine, recipe, tag, wanted.environment.build_timeout, wanted.check)
+
+        below = max((int(base.get("Size") or 0) for base in bases.values()), default=0)
+        found, is_new = self._brought(tag, tag, wanted, make, slot, below)
         if found is None:
             raise ImageBuildFailed(
                 f"{recipe.dockerfile}: the build succeeded, but the engine does not have its image"
             )
-        if self._room is not None:
-            self._room.note(wanted.key, str(found["Id"]), tuple(str(base["Id"]) for base in bases.values()))
-        return found, new
+        slot.ids = tuple(str(image["Id"]) for image in (found, *bases.values()))
+        return found, is_new
 
-    @contextlib.contextmanager
-    def _bringing(
-        self, name: str, urgency: Urgency, check: Check, key: object = None, *, base: int | None = None
-    ) -> Iterator[None]:
-        """Make room for an image that is brought inside, and record it as the job's. `base`: bytes it is built from."""
-        room = self._room
-        if room is None:
-            yield
-            return
+    def _pulled(
+        self, name: str, wanted: _Wanted, *, patient: bool = True, slot: Slot | None = None
+    ) -> dict[str, Any]:
+        """Return an image, which is pulled if need be; that of `slot`, or one to build on."""
 
-        def sizes() -> Sizes | None:
-            from .registry import NoAnswer, sizes_of
+        def pull() -> None:
+            from .pulling import Refused, Registries
 
-            with contextlib.suppress(NoAnswer):
-                return None if base is not None else sizes_of(name, self._engine.get("/version")["Arch"])
-            return None
+            with self._lock:
+                registries = self._registries = self._registries or Registries(self._engine, _turn)
+            try:
+                registries.pull(name, wanted.check, patient=patient)
+            except Refused as error:
+                raise _missing(name, str(error)) from error
 
-        with room.bringing(name, urgency, check, sizes, base or 0):
-            yield
+        found, _ = self._brought(name, f"pull-{canonical(name)}", wanted, pull, slot)
+        if found is None:
+            raise _missing(name, "the pull succeeded, but the engine does not have it")
+        if slot is not None:
+            slot.ids = (str(found["Id"]),)
+        return found
+
+    def _brought(
+        self,
+        name: str,
+        lock: str,
+        wanted: _Wanted,
+        bring: Callable[[], None],
+        slot: Slot | None,
+        base: int | None = None,
+    ) -> tuple[dict[str, Any] | None, bool]:
+        """Return the image with a name, and True if it had to be brought; `base`: bytes of what it is built on."""
+        if (found := self._local(name)) is not None:
+            return found, False
+        with _machine_lock(lock, wanted.check), contextlib.ExitStack() as room:
             if (found := self._local(name)) is not None:
-                # Needed before it is there for the taking.
-                if key is not None:
-                    room.note(key, str(found["Id"]), ())
-                room.record(name, found, urgency)
+                return found, False
+            if self._budget is not None:
+                room.enter_context(self._budget.bringing(name, wanted.urgency, wanted.check, base))
+            bring()
+            found = self._local(name)
+            if self._budget is not None and found is not None:
+                if slot is not None:
+                    # Needed before it is there for the taking.
+                    slot.ids = (str(found["Id"]),)
+                self._budget.record(name, found, wanted.urgency)
+            return found, True
 
     def _local(self, name: str) -> dict[str, Any] | None:
         found: dict[str, Any] | None = self._engine.get(f"/images/{name}/json")
-        return found
-
-    def _pull(
-        self, name: str, check: Check, urgency: Urgency, *, key: object = None, patient: bool = True
-    ) -> dict[str, Any]:
-        from .pulling import Refused, Registries
-
-        with self._lock:
-            registries = self._registries = self._registries or Registries(self._engine, _turn)
-        with _machine_lock(f"pull-{canonical(name)}", check):
-            found = self._local(name)
-            if found is not None:
-                return found
-            with self._bringing(name, urgency, check, key):
-                try:
-                    registries.pull(name, check, patient=patient)
-                except Refused as error:
-                    raise _missing(name, str(error)) from error
-                found = self._local(name)
-        if found is None:
-            raise _missing(name, "the pull succeeded, but the engine does not have it")
         return found
 
     def _recipe(self, wanted: _Wanted, dockerfile: Path) -> Recipe:
@@ -403,22 +407,11 @@ def _missing(name: str, reason: str) -> ImageMissing:
     )
 
 
-def _may_be_there(error: Exception) -> bool:
-    """Return True if an image is missing only as its registry did not answer."""
-    from .pulling import Unreachable
-
-    return isinstance(error.__cause__, Unreachable)
-
-
-@contextlib.contextmanager
-def _machine_lock(name: str, check: Check) -> Iterator[None]:
+def _machine_lock(name: str, check: Check) -> AbstractContextManager[None]:
     """Held by one process of this machine at a time. Where nobody can hold it, at worst an image is built twice."""
-    with one_of([name.replace("/", "-").replace(":", "-")], check):
-        yield
+    return one_of([name.replace("/", "-").replace(":", "-")], check)
 
 
-@contextlib.contextmanager
-def _turn(check: Check) -> Iterator[None]:
+def _turn(check: Check) -> AbstractContextManager[None]:
     """Held by whoever pulls or builds: only so many do at a time."""
-    with one_of([f"turn-{number}" for number in range(_AT_ONCE)], check):
-        yield
+    return one_of([f"turn-{number}" for number in range(_AT_ONCE)], check)

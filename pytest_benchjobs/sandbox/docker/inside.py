@@ -28,11 +28,7 @@ class CannotAct(Exception):
 
 
 class Inside:
-    """One `serve`, begun at its first use, and anew where it was cut off.
-
-    Args:
-        begin: Begins it; raises EnvironmentFailed.
-    """
+    """One `serve`, begun at its first use, and anew where it was cut off. `begin` may raise EnvironmentFailed."""
 
     def __init__(self, begin: Callable[[], Runner]) -> None:
         self._begin = begin
@@ -55,12 +51,7 @@ class Inside:
         sink: Sink,
         stdout: Sink | None,
     ) -> int | None:
-        """Run a command of root, by its path; returns its exit status, None if its time was up.
-
-        Raises:
-            CannotAct: as it says.
-            InfrastructureError: the sandbox failed meanwhile.
-        """
+        """Run a command of root, by its path; returns its exit status, None if its time was up. Raises CannotAct."""
 
         def both(content: bytes) -> None:
             sink(content)
@@ -75,8 +66,7 @@ class Inside:
     def put(self, archive: IO[bytes]) -> None:
         """Put in what an archive has. Links on the way to that are not followed.
 
-        Raises:
-            CannotAct: some of it is not there then.
+        Raises CannotAct: some of it is not there then.
         """
         found = script_of(archive, MOST - _ROOM)
         if found is None:
@@ -90,8 +80,7 @@ class Inside:
     def fetch(self, path: str, destination: Path, limit: int, exclude: tuple[str, ...]) -> Fetched | None:
         """Copy a file or directory out, safely. None: not there.
 
-        Raises:
-            CannotAct: some of it may be at the destination. A link leads elsewhere for a process inside, as to `/proc`.
+        Raises CannotAct: some of it may be at the destination. A link to `/proc` leads elsewhere for a process inside.
         """
         if path != posixpath.normpath(path) or not path.startswith("/") or path == "/":
             raise CannotAct

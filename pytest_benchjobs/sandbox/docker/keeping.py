@@ -1,18 +1,15 @@
 """File systems of trials that were kept, as images of the engine.
 
-They are images like any other, but for their labels. Those of the container (its owner, its deadline) are emptied:
-a container that somebody starts from such an image inherits labels, and must not be taken for a left-over of ours.
-Values of the scenario's variables are emptied too. Only where the image's own entrypoint was started
-(`keep_entrypoint`) do old engines remember them, in what they tell of the container an image was made of.
+A container that somebody starts from one inherits its labels, and must not be taken for a left-over of ours: those of
+the container (its owner, its deadline) are emptied. Values of the scenario's variables are emptied, too. Only where the
+image's own entrypoint was started (`keep_entrypoint`) do old engines tell them with the container an image was made of.
 """
 
 from __future__ import annotations
 
+import contextlib
 import datetime
-from collections.abc import Mapping
 from typing import Any
-
-import docker.errors
 
 from ...model.errors import ImageMissing, InfrastructureError
 from ...model.result import ImageRecord
@@ -21,7 +18,6 @@ from ..paths import DEFAULT_PATH
 from ..protocol import KEPT, Kept, SandboxSpec
 from .engine import LABEL, Engine
 from .images import HOLES, ResolvedImage, resolved
-from .library import ERRORS
 
 _REPOSITORY = KEPT.removesuffix(":")
 _KEPT = f"{LABEL}kept"
@@ -90,12 +86,16 @@ def environment_of(engine: Engine, reference: str) -> Environment:
 def kept(engine: Engine) -> list[Kept]:
     """All that was kept, the oldest first."""
     images = engine.client.images(filters={"label": f"{_KEPT}=1"})
-    found = [
-        _described(engine, image, reference)
-        for image in images
-        for reference in image.get("RepoTags") or ()
-        if reference.startswith(KEPT)
-    ]
+    found = []
+    for image in images:
+        labels = image.get("Labels") or {}
+        job, trial, bundle = (labels.get(f"{LABEL}{name}", "") for name in ("job", "trial", "bundle"))
+        created = datetime.datetime.fromtimestamp(image["Created"], datetime.UTC)
+        for reference in image.get("RepoTags") or ():
+            if reference.startswith(KEPT):
+                # The last layer is its own; there is none of one that was removed meanwhile.
+                layers = engine.get(f"/images/{reference}/history") or [{"Size": 0}]
+                found.append(Kept(reference, job, trial, bundle, int(layers[0]["Size"]), created))
     return sorted(found, key=lambda one: (one.created, one.reference))
 
 
@@ -103,45 +103,22 @@ def forget_kept(engine: Engine, reference: str) -> bool:
     """Remove it; whether it is gone now and was there. Never raises."""
     if not reference.startswith(KEPT):
         return False
-    try:
+    with contextlib.suppress(InfrastructureError, OSError), engine.guard():
         # Its parents are the images of others.
         engine.client.remove_image(reference, force=True, noprune=True)
-    except (InfrastructureError, *ERRORS, OSError):
-        return False
-    return True
+        return True
+    return False
 
 
 def _inspect(engine: Engine, reference: str) -> tuple[dict[str, Any], dict[str, str]]:
     """Return what the engine says of it, and its labels."""
-    try:
-        found: dict[str, Any] = engine.client.inspect_image(reference)  # type: ignore[no-untyped-call]
-    except docker.errors.NotFound:
+    found: dict[str, Any] | None = engine.get(f"/images/{reference}/json")
+    if found is None:
         raise ImageMissing(
             f"{reference} is no longer on this machine: `benchjobs gc` or someone else removed it, or the trial "
             "ran elsewhere. Run the trial again with --bench-keep"
-        ) from None
+        )
     labels = (found.get("Config") or {}).get("Labels") or {}
     if _IMAGE not in labels:
         raise ImageMissing(f"{reference} is not an image that was kept from a trial")
     return found, labels
-
-
-def _described(engine: Engine, image: Mapping[str, Any], reference: str) -> Kept:
-    labels = image.get("Labels") or {}
-    return Kept(
-        reference=reference,
-        job=labels.get(f"{LABEL}job", ""),
-        trial=labels.get(f"{LABEL}trial", ""),
-        bundle=labels.get(f"{LABEL}bundle", ""),
-        bytes=_own_bytes(engine, reference),
-        created=datetime.datetime.fromtimestamp(image["Created"], datetime.UTC),
-    )
-
-
-def _own_bytes(engine: Engine, reference: str) -> int:
-    """Return what the last layer takes; 0 for one that was removed meanwhile."""
-    try:
-        layers = engine.client.history(reference)  # type: ignore[no-untyped-call]
-    except docker.errors.NotFound:
-        return 0
-    return int(layers[0]["Size"]) if layers else 0

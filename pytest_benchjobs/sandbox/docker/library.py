@@ -1,8 +1,8 @@
 """The engine's client library: a connected client, and what its exceptions say.
 
 Over a unix socket it has one pool of connections for a whole engine. The library's own keeps a pool per URL, and every
-container has URLs of its own: it never uses a connection twice, and keeps the last ones open for nothing. It also
-leaves a socket that does not connect to the garbage collector, and Python then warns in the middle of somebody's test.
+container has URLs of its own: it never uses a connection twice. It also leaves a socket that does not connect to the
+garbage collector, and Python then warns in the middle of somebody's test.
 """
 
 from __future__ import annotations
@@ -109,11 +109,8 @@ class Client(docker.APIClient):
 
     def _status(self, method: str, url: str) -> int | None:
         """Return the status of an answer to one request; None: there is none."""
-        with contextlib.suppress(OSError):
-            answer = self.once(
-                self.prepare_request(requests.Request(method, url)), stream=True, timeout=_QUIET
-            )
-            answer.close()
+        request = self.prepare_request(requests.Request(method, url))
+        with contextlib.suppress(OSError), self.once(request, stream=True, timeout=_QUIET) as answer:
             return answer.status_code
         return None
 
@@ -165,10 +162,9 @@ def _is_about_file(request: requests.PreparedRequest, words: str) -> bool:
 
 def _content(answer: requests.Response) -> bytes:
     """Return the words of a refusal, which may be cut off, too."""
-    try:
+    with contextlib.suppress(*BROKEN):
         return answer.content
-    except BROKEN:
-        return b""
+    return b""
 
 
 def _sent(request: requests.PreparedRequest) -> Mapping[str, Any]:
@@ -230,7 +226,7 @@ class _Connection(urllib3.connection.HTTPConnection):
     def __init__(self, path: str, timeout: float, opened: weakref.WeakSet[socket.socket]) -> None:
         super().__init__("localhost", timeout=timeout)
         self._path, self._opened = path, opened
-        self._holder = caller()
+        self.holder = caller()
 
     def connect(self) -> None:
         self.sock = open_unix(self._path, self.timeout)
@@ -240,14 +236,9 @@ class _Connection(urllib3.connection.HTTPConnection):
         """Send a request; whoever it is sent for can break it off until its answer was read."""
         if self.sock is None:
             self.connect()
-        self._holder = caller()
-        self._holder.hold(self.sock)
+        self.holder = caller()
+        self.holder.hold(self.sock)
         super().request(*args, **kwargs)
-
-    def let_go(self) -> None:
-        """The answer was read."""
-        if self.sock is not None:
-            self._holder.let_go(self.sock)
 
 
 class _Pool(urllib3.connectionpool.HTTPConnectionPool):
@@ -257,8 +248,8 @@ class _Pool(urllib3.connectionpool.HTTPConnectionPool):
         self.opened: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
     def _put_conn(self, conn: Any) -> None:
-        if conn is not None:
-            conn.let_go()
+        if conn is not None and conn.sock is not None:
+            conn.holder.let_go(conn.sock)
         super()._put_conn(conn)
 
     def _new_conn(self) -> _Connection:

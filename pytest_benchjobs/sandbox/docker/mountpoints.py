@@ -29,9 +29,7 @@ _SPECIAL_MODES = 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19
 def check_mount_points(client: docker.APIClient, container: str, mounts: Iterable[Mount]) -> None:
     """Look at a container that is not running. Costs a call for each directory that was made for a mount.
 
-    Raises:
-        Ungradable: a mount would come back elsewhere.
-        InfrastructureError: the engine refuses.
+    Raises Ungradable: a mount would come back elsewhere.
     """
     targets = [PurePosixPath(mount.target) for mount in mounts]
     on_the_way = {str(path) for target in targets for path in (target, *target.parents)}

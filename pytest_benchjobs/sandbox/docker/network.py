@@ -15,9 +15,9 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from docker.types import IPAMConfig, IPAMPool, LogConfig
 
@@ -28,10 +28,12 @@ from ...system.cutting import beginning_of
 from ..archive import pack
 from ..program import program_file
 from ..stream import Demultiplexer, drain
-from .calling import SubnetTaken
-from .engine import LABEL, Engine
+from .calling import NetworkGone, SubnetTaken
+from .engine import LABEL, ROOT_USER, Engine
 from .library import ERRORS
 from .rules import Rule, hold, refused, rules_command, rules_here, rules_of
+
+T = TypeVar("T")
 
 NETWORK_VARIABLE = "BENCHJOBS_NETWORK"
 """Environment variable: the network of the engine that public trials have instead, open as it may be."""
@@ -73,12 +75,8 @@ class PublicNetwork:
     def of(self, network: Network, image: str) -> Joinable:
         """Return the network that a container has to join; makes the public network if there is none.
 
-        Args:
-            network: The policy.
-            image: An image that is here, in which our own program can run.
-
-        Raises:
-            InfrastructureError: there is none, and none can be made.
+        `image` is one that is here, in which our own program can run. Where none can be made, that is an error of
+        the infrastructure.
         """
         if network != "public":
             return Joinable("none")  # an allowlist leads through the loopback: see `sandbox/proxy.py`
@@ -110,6 +108,15 @@ class PublicNetwork:
         return Joinable(found["Id"])
 
 
+def in_network(network: PublicNetwork, join: Callable[[], T]) -> T:
+    """Return what `join` does with a network, which is looked for again where others removed it meanwhile."""
+    for _ in range(LOOKS):
+        with contextlib.suppress(NetworkGone):
+            return join()
+        network.forget()
+    return join()
+
+
 def remove_public_network(engine: Engine, owner: Owner, machine: str) -> int:
     """Remove our network, and its rules, unless a container has it; returns how many went."""
     removed = 0
@@ -134,27 +141,27 @@ def remove_public_network(engine: Engine, owner: Owner, machine: str) -> int:
 def make_trial_network(engine: Engine, name: str, labels: Mapping[str, str]) -> str:
     """Make a network between the containers of one trial; return its id.
 
-    It leads nowhere else: not to this machine either, which has no address on it.
-
-    Raises:
-        ContainerStartFailed: there is no free subnet.
-        InfrastructureError: the engine refuses, or is gone.
+    It leads nowhere else: not to this machine either, which has no address on it. Where there is no free subnet, that
+    is a `ContainerStartFailed`.
     """
-    subnets = list(_OF_TRIALS)
-    random.shuffle(subnets)  # others look for one at the same time
+    subnets = random.sample(_OF_TRIALS, len(_OF_TRIALS))  # others look for one at the same time
+    options = {f"{_BRIDGE}.inhibit_ipv4": "true"}
+    with engine.guard():
+        made = _create(engine, subnets, name, options=options, labels=dict(labels), internal=True)
+    if made is None:
+        raise ContainerStartFailed("no network for the services of a trial: 198.18.0.0/16 has no free subnet")
+    return made
+
+
+def _create(
+    engine: Engine, subnets: Iterable[ipaddress.IPv4Network], name: str, **options: Any
+) -> str | None:
+    """Make a network in the first of the subnets that is free; return its id. None: none is."""
     for subnet in subnets:
-        with contextlib.suppress(SubnetTaken), engine.guard():
-            return str(
-                engine.client.create_network(
-                    name,
-                    driver="bridge",
-                    internal=True,
-                    options={f"{_BRIDGE}.inhibit_ipv4": "true"},
-                    ipam=IPAMConfig(pool_configs=[IPAMPool(subnet=str(subnet))]),
-                    labels=dict(labels),
-                )["Id"]
-            )
-    raise ContainerStartFailed("no network for the services of a trial: 198.18.0.0/16 has no free subnet")
+        pool = IPAMConfig(pool_configs=[IPAMPool(subnet=str(subnet))])
+        with contextlib.suppress(SubnetTaken):
+            return str(engine.client.create_network(name, driver="bridge", ipam=pool, **options)["Id"])
+    return None
 
 
 def _ours(engine: Engine) -> list[Mapping[str, Any]]:
@@ -172,25 +179,14 @@ def _make(engine: Engine) -> Mapping[str, Any]:
     if size := default.get(_MTU):
         options[_MTU] = size
     made = None
-    for subnet in _SUBNETS:
-        if engine.local and _routed(subnet):
-            continue
-        try:
-            made = engine.client.create_network(
-                NETWORK_NAME,
-                driver="bridge",
-                options=options,
-                ipam=IPAMConfig(pool_configs=[IPAMPool(subnet=str(subnet))]),
-                # One that somebody else makes at the same time, or whose answer is lost, is found as made.
-                check_duplicate=True,
-                labels={NETWORK_LABEL: "public"},
-            )["Id"]
-        except SubnetTaken:
-            continue
-        except EngineRefused as error:
-            if error.status != _CONFLICT:
-                raise
-        break
+    subnets = (one for one in _SUBNETS if not (engine.local and _routed(one)))
+    labels = {NETWORK_LABEL: "public"}
+    try:
+        # One that somebody else makes at the same time, or whose answer is lost, is found as made.
+        made = _create(engine, subnets, NETWORK_NAME, options=options, labels=labels, check_duplicate=True)
+    except EngineRefused as error:
+        if error.status != _CONFLICT:
+            raise
     found = next(iter(_ours(engine)), None)
     if found is None:
         raise ContainerStartFailed(
@@ -247,7 +243,7 @@ def _apply(
             image,
             [],
             entrypoint=rules_command(rules, remove=remove),
-            user="root",
+            user=ROOT_USER,
             labels={
                 f"{LABEL}owner": str(owner),
                 f"{LABEL}host": owner.host,

@@ -1,7 +1,17 @@
-"""The processes of a container, as the engine sees them from outside, and the end of them.
+"""The processes of a container, as the engine sees them from outside, and the end of them by the first process.
 
-`first` is the program that ends them; here is the engine's side of it. What an agent's processes say of themselves
-decides nothing: the first process is known by the engine's own number for it.
+What ends processes must not be theirs to stop. Whoever is root in a container can trace and rewrite each of its
+processes, except one that is not dumpable: for that it takes CAP_SYS_PTRACE, which containers do not have. Nor can
+signals from inside end the first process of a process namespace. So that is a part of our program
+(`../program/first.c`), which does nothing but
+
+    SIGUSR1    kill everybody else, again and again, until the kernel says that there is nobody else. It kills all at
+               once: none can fork away meanwhile. Then change the name, which the engine sees
+    deadline   end, and with it the container
+
+The name is `bench-0`, whose digit changes by turns. An agent can send the signal as well: it dies by it, so nobody but
+the engine changes the digit and is there to see it. What an agent's processes say of themselves decides nothing: the
+first process is known by the engine's own number for it.
 """
 
 from __future__ import annotations
@@ -16,16 +26,27 @@ import docker
 
 from ...model.errors import ContainerEnded, InfrastructureError
 from ..program import PROGRAM
-from . import first
 from .calling import Caller
 from .engine import Engine
 from .library import ERRORS
 
+SIGNAL = "USR1"
+"""Signal to the first process of a container: end all others."""
+REACHED = (PROGRAM, "reached")
+"""Command that an image's own ENTRYPOINT is told to run: it has done then what it does before `exec "$@"`."""
+
+_FIRST = (PROGRAM, "first")
+_NAME = re.compile(r"bench-(?P<ended>[01])")
 _COLUMNS = "-eo pid,ppid,stat,comm,args"
 _PATIENCE = 15.0
 _SIGNAL_AGAIN = 3.0
 _POLL = (0.005, 0.25)
 _SIGNAL_TIMEOUT = 2.0
+
+
+def first_command(lifetime: int) -> list[str]:
+    """The command of a container whose first process is ours, for `lifetime` seconds."""
+    return [*_FIRST, str(lifetime)]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,14 +63,6 @@ class Process:
     def is_zombie(self) -> bool:
         """True if nothing of it runs; of one that has lost only its first thread, the others do."""
         return self.state.startswith("Z") and "l" not in self.state
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Pids:
-    """Numbers of processes."""
-
-    count: int
-    limit: int
 
 
 class Processes:
@@ -102,14 +115,13 @@ class Processes:
     def end_all(self) -> bool:
         """Have the first process end all others; return whether it did, for only a new start can do it else."""
         try:
-            before = _name(self._seen or self.listed())
-            if before is None:
+            if (before := _name(self._seen or self.listed())) is None:
                 return False
             deadline = time.monotonic() + _PATIENCE
             signalled, pause = 0.0, _POLL[0]
             while (now := time.monotonic()) < deadline:
                 if now - signalled > _SIGNAL_AGAIN:
-                    self._client.kill(self._container, signal=first.SIGNAL)
+                    self._client.kill(self._container, signal=SIGNAL)
                     signalled = now
                 if not (found := self.listed()):
                     return False
@@ -126,12 +138,12 @@ class Processes:
         """Return what all of them have used so far."""
         return float(self._stats()["cpu_stats"]["cpu_usage"]["total_usage"]) / 1e9
 
-    def count(self) -> Pids | None:
+    def count(self) -> tuple[int, int] | None:
         """Return how many there are, and may be; None: the engine does not know."""
         pids = self._stats().get("pids_stats") or {}
         if not pids.get("current") or not pids.get("limit"):
             return None
-        return Pids(int(pids["current"]), int(pids["limit"]))
+        return int(pids["current"]), int(pids["limit"])
 
     def _stats(self) -> dict[str, Any]:
         client = self._client
@@ -161,4 +173,5 @@ def send(engine: Engine, container: str, pid: int, name: str) -> None:
 
 def _name(listed: list[Process]) -> re.Match[str] | None:
     """Return what our first process calls itself; None: the first process is none of ours."""
-    return first.NAME.fullmatch(listed[0].name) if listed and first.is_first(listed[0].command) else None
+    ours = bool(listed) and listed[0].command.startswith(" ".join(_FIRST) + " ")
+    return _NAME.fullmatch(listed[0].name) if ours else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ...model.errors import AgentSetupFailed, EnvironmentFailed
@@ -18,39 +18,34 @@ from ...model.job import JobConfig, Owner
 from ...model.scenario import Environment, Scenario
 from ...system.keeping import taken
 from ..protocol import File, Kept, Sandbox, SandboxSpec
-from .calling import Caller, NetworkGone
+from .calling import Caller
 from .engine import Engine
+from .image_budget import ImageBudget, Urgency
 from .images import ResolvedImage
-from .network import LOOKS
-from .room import Urgency
+from .network import in_network
 from .services import EngineServices
 from .sweep import sweep
 
 if TYPE_CHECKING:
     from .compose.services import TrialServices
     from .container import DockerSandbox
-    from .supply import DockerSupply
-    from .watch import Events
-    from .weighing import Weighing
+    from .registry import RegistrySizes
 
 # The engine starts 7-8 containers a second whatever is asked of it; more than this at once only makes each slower.
 _STARTS_AT_ONCE = 8
 
 
 class DockerProvider:
-    """Starts sandboxes on the engine that `DOCKER_HOST` names, and answers for all of them. Thread-safe.
-
-    Args:
-        owner: This process; its name is on everything that is made.
-    """
+    """Starts sandboxes on the engine that `DOCKER_HOST` names, and answers for all of them. Thread-safe."""
 
     def __init__(self, owner: Owner) -> None:
         self.services = EngineServices(owner)
         self._starts = threading.BoundedSemaphore(_STARTS_AT_ONCE)
         self.owner = owner
+        """This process; its name is on everything that is made."""
         self.engine = self.services.engine
         self.images = self.services.images
-        self._weighing: Weighing | None = None
+        self._sizes: RegistrySizes | None = None
         self._sees_files = True
         """False once the engine was found not to see files of this machine."""
 
@@ -92,17 +87,16 @@ class DockerProvider:
         ask: bool,
     ) -> ImageSize:
         """Return the size of the image these would give, as far as it is known or, with `ask`, can be found out."""
-        from .weighing import Weighing
+        from .registry import RegistrySizes
+        from .weighing import weigh
 
-        if self._weighing is None:
-            self._weighing = Weighing(self.engine, self.images)
-        return self._weighing.weigh(environment, image_map, build_args, ask=ask)
+        if self._sizes is None:
+            self._sizes = RegistrySizes(self.engine)
+        return weigh(self.engine, self.images, self._sizes, environment, image_map, build_args, ask=ask)
 
-    def supply(self, job: str, config: JobConfig) -> DockerSupply:
-        """Return what brings the images of a job ahead of its trials, and keeps them within its room."""
-        from .supply import DockerSupply
-
-        return DockerSupply(self.engine, self.images, self.owner, job, config)
+    def supply(self, job: str, config: JobConfig) -> ImageBudget:
+        """Return what brings the images of a job ahead of its trials, and keeps them within its budget."""
+        return ImageBudget(self.engine, self.images, self.owner, job, config)
 
     def start(self, spec: SandboxSpec, on_phase: Callable[[str], None]) -> DockerSandbox:
         """Resolve or build the image, create, fill and start a container."""
@@ -125,46 +119,42 @@ class DockerProvider:
             on_phase(phase)
 
         with self.engine.guard(who):
-            events = self.services.events
+            _ = self.services.events  # from here on there is something to watch, and to reap
             if spec.kept is not None:
                 image = kept_image(self.engine, spec.kept)
             else:
-                image = self.images.resolve(
-                    spec.environment,
-                    spec.image_map,
-                    spec.build_args,
-                    lambda: on_phase("image"),
-                    Urgency.GRADING if spec.grading else Urgency.TRIAL,
-                )
-            if spec.environment.compose is not None:
-                sandbox = self._start_with_services(spec, image, events, enter)
-            else:
-                sandbox = self._start_alone(spec, image, events, enter)
+                image = self._resolve(spec, spec.environment, on_phase)
+            start = self._start_alone if spec.environment.compose is None else self._start_with_services
+            sandbox = start(spec, image, enter)
         who.settle()
         return sandbox
+
+    def _resolve(
+        self, spec: SandboxSpec, environment: Environment, on_phase: Callable[[str], None]
+    ) -> ResolvedImage:
+        urgency = Urgency.GRADING if spec.grading else Urgency.TRIAL
+        return self.images.resolve(
+            environment, spec.image_map, spec.build_args, lambda: on_phase("image"), urgency
+        )
 
     def _start_alone(
         self,
         spec: SandboxSpec,
         image: ResolvedImage,
-        events: Events,
         on_phase: Callable[[str], None],
         beside: TrialServices | None = None,
     ) -> DockerSandbox:
         """Start a container, and wait for its ENTRYPOINT."""
         with taken(self._starts, lambda: on_phase("image" if beside is None else "start")):
             on_phase("start")
-            sandbox = self._start_in_network(spec, image, events, beside)
-        try:
+            sandbox = in_network(self.services.network, lambda: self._started(spec, image, beside))
+        with _undone_by(sandbox.remove):
             # It may take its time, and others may start meanwhile. Asking for the phase tells whether to go on.
             sandbox.await_entrypoint(lambda: on_phase("start"))
-        except BaseException:
-            sandbox.remove()
-            raise
         return sandbox
 
     def _start_with_services(
-        self, spec: SandboxSpec, image: ResolvedImage, events: Events, on_phase: Callable[[str], None]
+        self, spec: SandboxSpec, image: ResolvedImage, on_phase: Callable[[str], None]
     ) -> DockerSandbox:
         """Start services and the container of the trial, in the order in which they wait for each other."""
         from .compose.services import TrialServices
@@ -172,72 +162,45 @@ class DockerProvider:
 
         beside = TrialServices(self.services, spec, labels_of(self.services, spec), on_phase)
         images = {
-            name: self.images.resolve(
-                spec.environment.of_service(service),
-                spec.image_map,
-                spec.build_args,
-                lambda: on_phase("image"),
-                Urgency.GRADING if spec.grading else Urgency.TRIAL,
-            )
+            name: self._resolve(spec, spec.environment.of_service(service), on_phase)
             for name, service in beside.project.images.items()
         }
-        self.services.remember(beside)
-        try:
+        self.services.remember(beside.id, beside.remove)
+        with _undone_by(beside.remove):
             beside.begin(images)
             files = (*beside.project.main.files, *spec.files)
             spec = dataclasses.replace(spec, environment=beside.environment(), files=files)
             keys = {name: found.record.key for name, found in images.items()}
-            sandbox = self._start_alone(spec, beside.image(image, keys), events, on_phase, beside)
-            try:
+            sandbox = self._start_alone(spec, beside.image(image, keys), on_phase, beside)
+            with _undone_by(sandbox.remove):
                 beside.after_main()
-            except BaseException:
-                sandbox.remove()
-                raise
-        except BaseException:
-            beside.remove()
-            raise
         return sandbox
 
-    def _start_in_network(
-        self, spec: SandboxSpec, image: ResolvedImage, events: Events, beside: TrialServices | None = None
-    ) -> DockerSandbox:
-        """Start a container. The network is looked for again where others removed it: `benchjobs gc` of another job."""
-        for _ in range(LOOKS):
-            with contextlib.suppress(NetworkGone):
-                return self._started(spec, image, events, beside)
-            self.services.network.forget()
-        return self._started(spec, image, events, beside)
-
     def _started(
-        self, spec: SandboxSpec, image: ResolvedImage, events: Events, beside: TrialServices | None = None
+        self, spec: SandboxSpec, image: ResolvedImage, beside: TrialServices | None
     ) -> DockerSandbox:
         from .creating import FilesNotSeen, create
 
-        proxy = None
-        if spec.limited:
-            from ..proxy import Proxy
+        with contextlib.ExitStack() as undo:
+            proxy = None
+            if spec.limited:
+                from ..proxy import Proxy
 
-            proxy = Proxy()
-            files = (*spec.files, proxy.door(self.machine()))
-            spec = dataclasses.replace(spec, mounts=(*spec.mounts, proxy.mount), files=files)
-        try:
+                proxy = Proxy()
+                undo.callback(proxy.close)
+                files = (*spec.files, proxy.door(self.machine()))
+                spec = dataclasses.replace(spec, mounts=(*spec.mounts, proxy.mount), files=files)
             try:
-                sandbox = create(self.services, spec, image, events, proxy, beside)
+                sandbox = create(self.services, spec, image, proxy, beside)
             except FilesNotSeen:
                 if not _may_be_copied(spec):
                     raise
                 self._sees_files = False
-                sandbox = create(self.services, _copied(spec), image, events, None, beside)
-        except BaseException:
-            if proxy is not None:
-                proxy.close()
-            raise
-        self.services.remember(sandbox)
-        try:
+                sandbox = create(self.services, _copied(spec), image, None, beside)
+            undo.pop_all()
+        self.services.remember(sandbox.id, sandbox.remove)
+        with _undone_by(sandbox.remove_alone):
             sandbox.begin()
-        except BaseException:
-            sandbox.remove_alone()
-            raise
         return sandbox
 
     @property
@@ -288,12 +251,18 @@ class DockerProvider:
         self.services.close()
 
 
-def _mountable(spec: SandboxSpec, engine: Engine, *, sees_files: bool) -> SandboxSpec:
-    """Return the specification with mounts that the engine can make: what an engine elsewhere may get is copied.
+@contextlib.contextmanager
+def _undone_by(undo: Callable[[], object]) -> Iterator[None]:
+    """Call this if anything is raised inside the context."""
+    try:
+        yield
+    except BaseException:
+        undo()
+        raise
 
-    Raises:
-        AgentSetupFailed: the engine does not see what has to be mounted, or that is not there.
-    """
+
+def _mountable(spec: SandboxSpec, engine: Engine, *, sees_files: bool) -> SandboxSpec:
+    """Return the specification with mounts that the engine can make: what an engine elsewhere may get is copied."""
     for mount in spec.mounts:
         if not mount.source.exists():
             raise AgentSetupFailed(f"{mount.source} does not exist; agents need it as {mount.target}")
@@ -313,5 +282,5 @@ def _may_be_copied(spec: SandboxSpec) -> bool:
 
 def _copied(spec: SandboxSpec) -> SandboxSpec:
     """Return the specification with copies in place of mounts."""
-    copies = [File(mount.target, source=mount.source, readable=True) for mount in spec.mounts]
+    copies = (File(mount.target, source=mount.source, readable=True) for mount in spec.mounts)
     return dataclasses.replace(spec, mounts=(), files=(*spec.files, *copies))

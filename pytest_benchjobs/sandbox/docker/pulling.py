@@ -12,6 +12,7 @@ machine without a network waits once, and no image is given up because of anothe
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import queue
 import threading
@@ -79,48 +80,33 @@ class Registries:
             DiskFull: there is no room for it.
         """
         registry = canonical(name).partition("/")[0]
-        tried = 0
-        while True:
-            self._leave_alone(registry, check)
+        for tried in itertools.count():
+            while (left := self._closed.get(registry, 0.0) - time.monotonic()) > 0:
+                rest(min(left, 1.0), check)
             with self._turn(check):
                 why = _pull(self._engine, name, check)
-            if why is None:
-                self._note_answer(registry)
-                return
             # How a connection broke is not for the words of registries: a JSON text that ends early is "invalid", too.
             words = "" if isinstance(why, Unreachable) else str(why)
             if words in DISK_FULL:
                 raise DiskFull(f"image {name} cannot be pulled, the Docker Engine's disk is full: {why}")
             too_often = words in TOO_OFTEN
-            if not too_often and words in NOT_GIVEN:
-                self._note_answer(registry)
+            if why is None or (words in NOT_GIVEN and not too_often):
+                self._answered.add(registry)
+                self._silent.discard(registry)
+                self._closed.pop(registry, None)
+                if why is None:
+                    return
                 raise why
-            pauses = self._pauses(registry, patient=patient, too_often=too_often)
-            if tried >= len(pauses):
-                if patient or pauses:
+            pauses: tuple[float, ...] = _PAUSES if patient else ()
+            if too_often or registry in self._answered:
+                pauses = _LONG_PAUSES
+            if tried >= len(pauses) or registry in self._silent:
+                if pauses or patient:
                     self._silent.add(registry)
                 raise Unreachable(str(why))
             if too_often and (wish := asked_to_wait(name)) is not None:
                 self._closed[registry] = time.monotonic() + min(wish, _LONGEST_WISH)
             rest(pauses[tried], check)
-            tried += 1
-
-    def _pauses(self, registry: str, *, patient: bool, too_often: bool) -> tuple[float, ...]:
-        if registry in self._silent:
-            return ()
-        if too_often or registry in self._answered:
-            return _LONG_PAUSES
-        return _PAUSES if patient else ()
-
-    def _note_answer(self, registry: str) -> None:
-        self._answered.add(registry)
-        self._silent.discard(registry)
-        self._closed.pop(registry, None)
-
-    def _leave_alone(self, registry: str, check: Check) -> None:
-        """Wait until the registry may be asked again."""
-        while (left := self._closed.get(registry, 0.0) - time.monotonic()) > 0:
-            rest(min(left, 1.0), check)
 
 
 def rest(seconds: float, check: Check) -> None:
@@ -191,9 +177,8 @@ def _pull(engine: Engine, name: str, check: Check) -> Refused | None:
     )
     try:
         with contextlib.closing(lines):
-            for line in lines:
-                if "error" in line:
-                    return Refused(str(line["error"]))
+            if (error := next((line["error"] for line in lines if "error" in line), None)) is not None:
+                return Refused(str(error))
     except TimeoutError:
         limits = f"within {_FIRST_WORD:g} s, or not for {_NO_PROGRESS:g} s"
         return Unreachable(f"the registry did not answer {limits}")

@@ -24,15 +24,16 @@ _QUIT = b"q"
 _PATIENCE = 60.0
 _PAUSE = 1.0
 _TIMEOUT = 120.0
+_KINDS = (
+    ("/containers/json?all=1&", "Id", "/containers", "?force=1&v=1"),
+    ("/networks?", "Id", "/networks", ""),
+    ("/volumes?", "Name", "/volumes", "?force=1"),
+)
+"""How things are listed, which key names each, and how it is removed; what others need comes last."""
 
 
 class Reaper:
-    """Our end of the pipe.
-
-    Args:
-        host: The engine, as in DOCKER_HOST.
-        label: `key=value` on everything we make.
-    """
+    """Our end of the pipe: for the engine at `host`, as in DOCKER_HOST, with a `label` on everything we make."""
 
     def __init__(self, host: str, label: str) -> None:
         self._host = host
@@ -90,11 +91,7 @@ class Reaper:
 
 
 def open_unix(path: str, timeout: float | None) -> socket.socket:
-    """Connect with the unix socket at `path`; one that does not connect is closed. Seconds.
-
-    Raises:
-        OSError: nobody answers.
-    """
+    """Connect with the unix socket at `path`; one that does not connect is closed, by an `OSError`. Seconds."""
     connection = socket.socket(socket.AF_UNIX)
     try:
         connection.settimeout(timeout)
@@ -103,17 +100,6 @@ def open_unix(path: str, timeout: float | None) -> socket.socket:
         connection.close()
         raise
     return connection
-
-
-class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: str, timeout: float, opened: Callable[[socket.socket], object]) -> None:
-        super().__init__("localhost", timeout=timeout)
-        self._path = path
-        self._opened = opened
-
-    def connect(self) -> None:
-        self.sock = open_unix(self._path, self.timeout)
-        self._opened(self.sock)
 
 
 def ask_unix(
@@ -125,13 +111,12 @@ def ask_unix(
 ) -> tuple[int, bytes]:
     """Send a request without a body to the engine behind the unix socket at `path`: status and body. Seconds.
 
-    `opened` gets the connection, and may break it off.
-
-    Raises:
-        OSError, http.client.HTTPException: it does not answer.
+    `opened` gets the connection, and may break it off. It is an `OSError` or an `HTTPException` if nobody answers.
     """
-    connection = _UnixConnection(path, timeout, opened)
+    connection = http.client.HTTPConnection("localhost")
+    connection.sock = open_unix(path, timeout)
     try:
+        opened(connection.sock)
         connection.request(method, target)
         answer = connection.getresponse()
         return answer.status, answer.read()
@@ -147,47 +132,29 @@ def message(body: bytes) -> str:
     return text[:500]
 
 
-class _UnixEngine:
-    def __init__(self, path: str) -> None:
-        self._path = path
+def _connect(host: str) -> Callable[[str, str], bytes]:
+    """Return what sends a request to the engine, by method and path, and returns the body of its answer."""
+    if host.startswith("unix://"):
+        return lambda method, target: ask_unix(host.removeprefix("unix://"), method, target, _TIMEOUT)[1]
+    import docker
+    import docker.utils
 
-    def list(self, label: str) -> list[tuple[str, str]]:
-        """Return kinds and ids of all we have there, what others need last."""
-        found = [("containers", one["Id"]) for one in self._get("containers/json", label, all="1")]
-        found += [("networks", one["Id"]) for one in self._get("networks", label)]
-        return found + [("volumes", one["Name"]) for one in self._get("volumes", label)["Volumes"] or ()]
-
-    def remove(self, kind: str, name: str) -> None:
-        query = {"containers": "?force=1&v=1", "networks": "", "volumes": "?force=1"}[kind]
-        ask_unix(self._path, "DELETE", f"/{kind}/{name}{query}", _TIMEOUT)
-
-    def _get(self, path: str, label: str, **query: str) -> Any:
-        written = urllib.parse.urlencode({**query, "filters": json.dumps({"label": [label]})})
-        return json.loads(ask_unix(self._path, "GET", f"/{path}?{written}", _TIMEOUT)[1])
+    client = docker.APIClient(**docker.utils.kwargs_from_env(), version="auto", timeout=int(_TIMEOUT))
+    base = f"{client.base_url}/v{client.api_version}"
+    return lambda method, target: client.request(method, base + target, timeout=_TIMEOUT).content
 
 
-class _RemoteEngine:
-    def __init__(self) -> None:
-        import docker
-        import docker.utils
-
-        self._client = docker.APIClient(**docker.utils.kwargs_from_env(), version="auto")
-
-    def list(self, label: str) -> list[tuple[str, str]]:
-        """Return kinds and ids of all we have there, what others need last."""
-        filters = {"label": label}
-        found = [("containers", one["Id"]) for one in self._client.containers(all=True, filters=filters)]
-        found += [("networks", one["Id"]) for one in self._client.networks(filters=filters)]
-        volumes = self._client.volumes(filters=filters)["Volumes"] or ()
-        return found + [("volumes", one["Name"]) for one in volumes]
-
-    def remove(self, kind: str, name: str) -> None:
-        if kind == "containers":
-            self._client.remove_container(name, force=True, v=True)
-        elif kind == "networks":
-            self._client.remove_network(name)
-        else:
-            self._client.remove_volume(name, force=True)
+def _remove(host: str, label: str) -> int:
+    """Remove what we have there, what others need last; return how many things were found."""
+    request = _connect(host)
+    filters = urllib.parse.urlencode({"filters": json.dumps({"label": [label]})})
+    found = 0
+    for listing, key, place, how in _KINDS:
+        answer: Any = json.loads(request("GET", f"{listing}{filters}"))
+        for one in (answer["Volumes"] or ()) if key == "Name" else answer:
+            request("DELETE", f"{place}/{one[key]}{how}")
+            found += 1
+    return found
 
 
 def _reap(host: str, label: str) -> None:
@@ -196,11 +163,7 @@ def _reap(host: str, label: str) -> None:
     empty = 0
     while empty < 2 and time.monotonic() < give_up:
         try:
-            engine = _UnixEngine(host[len("unix://") :]) if host.startswith("unix://") else _RemoteEngine()
-            found = engine.list(label)
-            for kind, name in found:
-                engine.remove(kind, name)
-            empty = 0 if found else empty + 1
+            empty = 0 if _remove(host, label) else empty + 1
         except Exception:  # an engine that is away may come back within our patience
             empty = 0
         time.sleep(_PAUSE)

@@ -7,18 +7,22 @@ a private registry nothing is known.
 from __future__ import annotations
 
 import contextlib
+import functools
 import http.client
 import json
 import re
+import threading
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 from ...system.http import Downgrade, capped, opener, retry_after
 from .dockerfile import canonical
-from .ledger import Sizes
+from .engine import Engine
+from .image_record import Record, RecordFile, Sizes
 
 _TIMEOUT = 10.0
 _MOST_BYTES = 4 * 1024 * 1024
@@ -33,11 +37,59 @@ _DOCKER_HUB_TAGS = "https://hub.docker.com/v2/repositories"
 _NOT_NOW = (429, 503)
 _LOCAL = re.compile(r"(localhost|127\.\d+\.\d+\.\d+)(:\d+)?")
 _CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
-_PROBLEMS = (OSError, http.client.HTTPException, ValueError, Downgrade)
+_NO_NETWORK = (OSError, http.client.HTTPException)
+_NONSENSE = (ValueError, KeyError, TypeError, AttributeError, Downgrade)
+_IN_VAIN = 3
+"""Questions in a row without an answer, after which a registry is asked no more: hundreds of images may wait."""
 
 
 class NoAnswer(Exception):
     """A registry is out of reach, or does not want to be asked now."""
+
+
+class RegistrySizes:
+    """Asks registries for sizes of images, once for each image, and remembers what they say. Thread-safe.
+
+    Args:
+        engine: Its machine is that of the images.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._file = RecordFile(engine.host)
+        self._told: dict[str, Sizes | None] = {}
+        self._silent: Counter[str] = Counter()
+        """Registry -> questions in a row that it has not answered."""
+        self._machine = ""
+        self._lock = threading.Lock()
+
+    @functools.cached_property
+    def record(self) -> Record:
+        """What this machine remembered when it was first asked: hundreds of images are looked up at a time."""
+        return self._file.read()
+
+    def of(self, name: str) -> Sizes | None:
+        """Return the sizes of an image; None: they are neither in the record nor to be found out now."""
+        if (known := self.record.told.get(name)) is not None:
+            return known
+        registry = canonical(name).partition("/")[0]
+        with self._lock:
+            if name in self._told or self._silent[registry] >= _IN_VAIN:
+                return self._told.get(name)
+            self._machine = self._machine or str(self._engine.get("/version")["Arch"])
+        try:
+            told = sizes_of(name, self._machine)
+        except NoAnswer:
+            with self._lock:
+                self._silent[registry] += 1
+            return None
+        with self._lock:
+            self._silent[registry] = 0
+            self._told[name] = told
+        if told is not None:
+            with self._file.opened() as record:
+                record.told[name] = told
+        return told
 
 
 def sizes_of(image: str, machine: str) -> Sizes | None:
@@ -57,20 +109,31 @@ def sizes_of(image: str, machine: str) -> Sizes | None:
         error.close()
         if error.code in _NOT_NOW:
             raise NoAnswer(f"status {error.code}") from error
-    except (OSError, http.client.HTTPException) as error:
+    except _NO_NETWORK as error:
         raise NoAnswer(str(error)) from error
-    except (ValueError, KeyError, TypeError, AttributeError, Downgrade):
+    except _NONSENSE:
         pass
     return None
 
 
+def asked_to_wait(image: str) -> float | None:
+    """Seconds for which the registry of an image wants no further calls; None: it answers, or does not say."""
+    with contextlib.suppress(*_NO_NETWORK, *_NONSENSE):
+        try:
+            _call(_address(*_parts(image)), {"Accept": _MANIFESTS}, "HEAD")
+        except urllib.error.HTTPError as error:
+            with error:
+                return retry_after(error.headers.get("Retry-After")) if error.code in _NOT_NOW else None
+    return None
+
+
 def _manifest_sizes(host: str, repository: str, reference: str, machine: str) -> Sizes:
-    token: list[str] = []
-    manifest = _manifest(host, repository, reference, token)
+    headers = {"Accept": _MANIFESTS}
+    manifest = _manifest(_address(host, repository, reference), headers)
     for one in manifest.get("manifests", ()):
         platform = one.get("platform") or {}
         if (platform.get("os"), platform.get("architecture")) == ("linux", machine):
-            manifest = _manifest(host, repository, str(one["digest"]), token)
+            manifest = _manifest(_address(host, repository, str(one["digest"])), headers)
             break
     layers = [(max(0, int(one["size"])), str(one.get("mediaType"))) for one in manifest["layers"]]
     unpacked = sum(size if kind.endswith("tar") else size * _UNPACKED for size, kind in layers)
@@ -87,59 +150,36 @@ def _tag_sizes(repository: str, tag: str, machine: str) -> Sizes | None:
     return None
 
 
-def asked_to_wait(image: str) -> float | None:
-    """Seconds for which the registry of an image wants no further calls; None: it answers, or does not say."""
-    with contextlib.suppress(*_PROBLEMS):
-        host, repository, reference = _parts(image)
-        try:
-            _call(_address(host, f"/v2/{repository}/manifests/{reference}"), {"Accept": _MANIFESTS}, "HEAD")
-        except urllib.error.HTTPError as error:
-            with error:
-                return retry_after(error.headers.get("Retry-After")) if error.code in _NOT_NOW else None
-    return None
-
-
 def _parts(image: str) -> tuple[str, str, str]:
     """Return the host, the repository, and the tag or digest of an image."""
-    name = canonical(image)
-    registry, _, rest = name.partition("/")
-    repository, at, reference = rest.partition("@")
-    if at:
-        repository = repository.rpartition(":")[0] or repository
-    else:
-        repository, _, reference = rest.rpartition(":")
-    return (_DOCKER_HUB if registry == "docker.io" else registry), repository, reference
+    registry, _, rest = canonical(image).partition("/")
+    repository, at, digest = rest.partition("@")
+    name, _, tag = repository.rpartition(":")
+    return _DOCKER_HUB if registry == "docker.io" else registry, name or repository, digest if at else tag
 
 
-def _address(host: str, path: str) -> str:
+def _address(host: str, repository: str, reference: str) -> str:
     scheme = "http" if _LOCAL.fullmatch(host) else "https"
-    return f"{scheme}://{host}{urllib.parse.quote(path, safe='/:')}"
+    return f"{scheme}://{host}/v2/{urllib.parse.quote(f'{repository}/manifests/{reference}', safe='/:')}"
 
 
-def _manifest(host: str, repository: str, reference: str, token: list[str]) -> dict[str, Any]:
-    """Return a manifest. `token` is what the registry wants to see, once it has asked for it."""
-    url = _address(host, f"/v2/{repository}/manifests/{reference}")
+def _manifest(url: str, headers: dict[str, str]) -> dict[str, Any]:
+    """Return a manifest. `headers` get the token that everybody is given, if the registry asks for one."""
     try:
-        body = _call(url, {"Accept": _MANIFESTS, **_bearer(token)})
+        body = _call(url, headers)
     except urllib.error.HTTPError as error:
         with error:
             challenge = error.headers.get("WWW-Authenticate", "")
-            if error.code != http.client.UNAUTHORIZED or token or not challenge.startswith("Bearer "):
+            known = "Authorization" in headers or not challenge.startswith("Bearer ")
+            if error.code != http.client.UNAUTHORIZED or known:
                 raise
-        token.append(_token(challenge))
-        body = _call(url, {"Accept": _MANIFESTS, **_bearer(token)})
-    found = json.loads(body)
-    if not isinstance(found, dict):
-        raise ValueError("not a manifest")
-    return found
-
-
-def _bearer(token: list[str]) -> dict[str, str]:
-    return {"Authorization": f"Bearer {token[0]}"} if token else {}
+        headers["Authorization"] = f"Bearer {_token(challenge)}"
+        body = _call(url, headers)
+    manifest: dict[str, Any] = json.loads(body)
+    return manifest
 
 
 def _token(challenge: str) -> str:
-    """Return the token that everybody is given."""
     asked = dict(_CHALLENGE.findall(challenge))
     realm = asked.pop("realm")
     if not realm.startswith("https://"):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import socket
 import threading
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 from ...system.cutting import HeadSink
-from ..protocol import Sink, Stopping
+from ..program import PROGRAM
+from ..protocol import ExecResult, Sink, Stopping
 from ..stream import LOOK, Demultiplexer, Drained, drain
 
 _EXIT_POLL = (0.005, 0.5)
@@ -31,7 +34,7 @@ class Held:
         self._sink, self._stdout = sink, stdout
         self._pieces: list[tuple[Sink, bytes]] | None = []
         self._head = HeadSink(_HEAD)
-        self.stdout_sink = None if stdout is None else self._hear_stdout
+        self.stdout_sink = None if stdout is None else functools.partial(self._pass_on, stdout)
 
     @property
     def text(self) -> str:
@@ -44,10 +47,6 @@ class Held:
             self.release()
         self._head(data)
         self._pass_on(self._sink, data)
-
-    def _hear_stdout(self, data: bytes) -> None:
-        assert self._stdout is not None  # noqa: S101  it is not used otherwise
-        self._pass_on(self._stdout, data)
 
     def _pass_on(self, sink: Sink, data: bytes) -> None:
         if self._pieces is None:
@@ -113,6 +112,14 @@ class Running:
             if self.wait(time.monotonic() + grace) is Drained.ENDED:
                 return
 
+    def write(self, data: bytes) -> None:
+        """Write all of this to its standard input, for as long as the other side lives."""
+        view = memoryview(data)
+        while view:
+            # The timeout of the connection is its reader's.
+            with contextlib.suppress(TimeoutError, BlockingIOError):
+                view = view[self._connection.send(view) :]
+
     def _wait_for_status(
         self, deadline: float, silent: float | None, asked: Callable[[], bool] | None
     ) -> Drained:
@@ -141,14 +148,23 @@ class Running:
         self._sink(data)
 
 
-def writer_to(connection: socket.socket) -> Callable[[bytes], None]:
-    """Return what writes all of some bytes to a connection, whose timeout is its reader's."""
+class Executes(Protocol):
+    """A container that runs commands."""
 
-    def write(data: bytes) -> None:
-        view = memoryview(data)
-        while view:
-            # The reader's timeout is none of ours: a writer waits as long as the other side lives.
-            with contextlib.suppress(TimeoutError, BlockingIOError):
-                view = view[connection.send(view) :]
+    @property
+    def exec(self) -> Callable[..., ExecResult]:
+        """As that of a sandbox or service."""
 
-    return write
+
+def run_program(container: Executes, *arguments: str, timeout: float) -> tuple[int | None, bytes]:
+    """Run our program as root; returns its exit status, None if its time (seconds) was up, and its output."""
+    output = bytearray()
+    ended = container.exec(
+        (PROGRAM, *arguments),
+        timeout=timeout,
+        sink=lambda _: None,
+        stdout=output.extend,
+        user="root",
+        workdir="/",
+    )
+    return ended.exit_status, bytes(output)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ...model.errors import InfrastructureError
 from ...model.job import Owner
@@ -23,24 +24,12 @@ if TYPE_CHECKING:
 _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
-class Removable(Protocol):
-    """Something of a trial in the engine."""
-
-    id: str
-
-    def remove(self) -> None:
-        """Remove it, without waiting. Never raises."""
-
-
 class EngineServices:
-    """Each is made when it is first needed. Thread-safe.
-
-    Args:
-        owner: This process; its name is on everything that is made.
-    """
+    """Each is made when it is first needed. Thread-safe."""
 
     def __init__(self, owner: Owner) -> None:
         self.owner = owner
+        """This process; its name is on everything that is made."""
         self.engine = Engine()
         self.images = Images(self.engine)
         self.untouched = Untouched()
@@ -50,7 +39,7 @@ class EngineServices:
         self._network: PublicNetwork | None = None
         self._machine: str | None = None
         self._lock = threading.Lock()
-        self._live: dict[str, Removable] = {}
+        self._live: dict[str, Callable[[], None]] = {}
 
     @property
     def network(self) -> PublicNetwork:
@@ -92,10 +81,10 @@ class EngineServices:
             self._machine = _MACHINES.get(found, found)
         return self._machine
 
-    def remember(self, made: Removable) -> None:
-        """Remove this at `close`, unless it is removed before."""
+    def remember(self, name: str, remove: Callable[[], None]) -> None:
+        """Remove something of a trial at `close`, unless it is forgotten before. `remove` never raises."""
         with self._lock:
-            self._live[made.id] = made
+            self._live[name] = remove
 
     def forget(self, container: str) -> None:
         """Stop watching a container, which is gone."""
@@ -110,8 +99,8 @@ class EngineServices:
         """Remove whatever this process still has, and let go of the engine."""
         with self._lock:
             left, events, storage = list(self._live.values()), self._events, self._storage
-        for made in left:
-            made.remove()
+        for remove in left:
+            remove()
         if storage is not None:
             storage.close()
         if events is not None:

@@ -9,11 +9,6 @@ from ...model.errors import ImageMissing
 from ..protocol import KEPT
 from .engine import LABEL, Engine
 
-_GONE = (
-    "is not on this machine: `benchjobs gc` or `rm` removed it, nothing was kept of it, or it ran on another machine. "
-    "Run that trial again with --bench-keep always"
-)
-
 
 def find_snapshot(engine: Engine, text: str) -> Mapping[str, Any]:
     """Return what the engine says of the image that `JOB/TRIAL`, or the reference of something kept, names.
@@ -23,34 +18,28 @@ def find_snapshot(engine: Engine, text: str) -> Mapping[str, Any]:
     Raises:
         ImageMissing: it is not on this machine, or several are meant.
     """
-    reference = text if text.startswith(KEPT) else _reference(engine, text)
-    found = engine.get(f"/images/{reference}/json")
-    labels = ((found or {}).get("Config") or {}).get("Labels") or {}
-    if found is None or f"{LABEL}kept" not in labels:
-        raise ImageMissing(f"the snapshot {text} {_GONE}")
+    meant = {text: ""} if text.startswith(KEPT) else _kept_of(engine, text)
+    if len(meant) > 1:
+        listed = "; ".join(f"{tag} of {node_id}" for tag, node_id in sorted(meant.items())[:5])
+        raise ImageMissing(
+            f"the snapshot {text} may be one of {len(meant)}; name one as `snapshot`: {listed}"
+        )
+    found = next((engine.get(f"/images/{reference}/json") for reference in meant), None) or {}
+    if f"{LABEL}kept" not in ((found.get("Config") or {}).get("Labels") or {}):
+        raise ImageMissing(
+            f"the snapshot {text} is not on this machine: `benchjobs gc` or `rm` removed it, nothing was kept of it, "
+            "or it ran on another machine. Run that trial again with --bench-keep always"
+        )
     return dict(found)
 
 
-def _reference(engine: Engine, text: str) -> str:
+def _kept_of(engine: Engine, text: str) -> dict[str, str]:
+    """Return the references of what was kept of a `JOB/TRIAL`, each with the id of its trial."""
     job, _, trial = text.partition("/")
-    images = engine.client.images(filters={"label": [f"{LABEL}kept=1", f"{LABEL}job={job}"]})
-    found: dict[str, str] = {
-        tag: node_id
-        for image in images
-        for tag in image.get("RepoTags") or ()
-        if tag.startswith(KEPT)
-        and _is_meant(node_id := (image.get("Labels") or {}).get(f"{LABEL}trial", ""), trial)
-    }
-    if not found:
-        raise ImageMissing(f"the snapshot {text} {_GONE}")
-    if len(found) > 1:
-        listed = "; ".join(f"{tag} of {node_id}" for tag, node_id in sorted(found.items())[:5])
-        raise ImageMissing(
-            f"the snapshot {text} may be one of {len(found)}; name one as `snapshot`: {listed}"
-        )
-    return next(iter(found))
-
-
-def _is_meant(node_id: str, trial: str) -> bool:
-    name = node_id.rpartition("::")[2]
-    return trial in (node_id, name, name.partition("[")[0])
+    found: dict[str, str] = {}
+    for image in engine.client.images(filters={"label": [f"{LABEL}kept=1", f"{LABEL}job={job}"]}):
+        node_id = (image.get("Labels") or {}).get(f"{LABEL}trial", "")
+        name = node_id.rpartition("::")[2]
+        if trial in (node_id, name, name.partition("[")[0]):
+            found.update((tag, node_id) for tag in image.get("RepoTags") or () if tag.startswith(KEPT))
+    return found

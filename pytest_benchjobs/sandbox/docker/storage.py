@@ -13,10 +13,10 @@ from collections import Counter
 from collections.abc import Callable
 
 from ...model.errors import BenchError
-from ..program import PROGRAM
 from .compose.service import ServiceContainer
 from .engine import Engine
 from .library import ERRORS
+from .running import run_program
 
 _POLL = 2.0
 # The engine walks all that a container has written to measure it; that must stay a small share of its work.
@@ -68,9 +68,6 @@ class StorageGuard:
         """Measure a container now, and return True if it has written more than `limit` bytes.
 
         `prepare` is called before our program is.
-
-        Raises:
-            InfrastructureError: the engine failed.
         """
         size, created = self._sizes(container)
         if size <= limit:
@@ -117,15 +114,8 @@ def nanoseconds(time: str) -> int:
 
 
 def blocks(engine: Engine, container: str, created: str) -> int | None:
-    """Return the bytes that files take on the disk which were changed since; None: they cannot be measured.
-
-    Raises:
-        InfrastructureError: the engine failed.
-    """
-    since = nanoseconds(created)
-    output = bytearray()
-    ended = ServiceContainer(engine, container, "/").exec(
-        (PROGRAM, "measure", str(since)), timeout=_PATIENCE, sink=output.extend, user="root", workdir="/"
+    """Return the bytes that files take on the disk which were changed since; None: they cannot be measured."""
+    status, output = run_program(
+        ServiceContainer(engine, container, "/"), "measure", str(nanoseconds(created)), timeout=_PATIENCE
     )
-    measured = ended.exit_status == 0 and len(output) == _NUMBER
-    return int.from_bytes(output, "little") if measured else None
+    return int.from_bytes(output, "little") if status == 0 and len(output) == _NUMBER else None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from ...model.errors import ContainerLost, DiskFull, EngineError
@@ -20,11 +21,18 @@ def sweep(engine: Engine, me: Owner) -> int:
     removed once it is past its deadline, which is when it is of no use to anybody.
     """
     containers, networks, volumes = left_behind(engine, me)
-    return (
-        _remove(engine, containers, lambda name: engine.client.remove_container(name, force=True, v=True))
-        + _remove(engine, networks, lambda name: engine.client.remove_network(name))
-        + _remove(engine, volumes, lambda name: engine.client.remove_volume(name, force=True))
+    removals = (
+        *(partial(engine.client.remove_container, name, force=True, v=True) for name in containers),
+        *(partial(engine.client.remove_network, name) for name in networks),
+        *(partial(engine.client.remove_volume, name, force=True) for name in volumes),
     )
+    removed = 0
+    for remove in removals:
+        # Somebody else may be sweeping at the same time.
+        with contextlib.suppress(EngineError, ContainerLost, DiskFull), engine.guard():
+            remove()
+            removed += 1
+    return removed
 
 
 def left_behind(engine: Engine, me: Owner) -> tuple[list[str], list[str], list[str]]:
@@ -58,13 +66,3 @@ def parse_owner(labels: Mapping[str, str]) -> Owner | None:
 
 def _abandoned(found: Iterable[Mapping[str, Any]] | None, me: Owner, key: str) -> list[str]:
     return [thing[key] for thing in found or () if abandoned(thing.get("Labels") or {}, me, time.time())]
-
-
-def _remove(engine: Engine, names: Iterable[str], remove: Callable[[str], object]) -> int:
-    removed = 0
-    for name in names:
-        # Somebody else may be sweeping at the same time.
-        with contextlib.suppress(EngineError, ContainerLost, DiskFull), engine.guard():
-            remove(name)
-            removed += 1
-    return removed

@@ -14,13 +14,12 @@ import time
 import tty
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
-from typing import Self
 
 import docker.errors
 
 from ...model.errors import EngineLost
 from ..stream import Demultiplexer
-from .engine import Engine
+from .engine import ROOT_USER, Engine
 
 _CHUNK = 64 * 1024
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
@@ -62,13 +61,13 @@ def interact(
             stdin=attached,
             tty=on_terminal,
             environment=dict(env or {}),
-            user=user or "",
+            user=ROOT_USER if user == "root" else user or "",
             detach_keys=_NEVER_DETACH,
         )["Id"]
         connection, first = engine.hijack(f"/exec/{exec_id}/start", {"Detach": False, "Tty": on_terminal})
     with connection:
         if on_terminal:
-            with _raw(_STDIN), _Size(engine, exec_id) as size:
+            with _raw(_STDIN), _same_size(engine, exec_id) as size:
                 _write(_STDOUT, first)
                 _pump(connection, lambda data: _write(_STDOUT, data), attached=True, size=size)
         else:
@@ -91,55 +90,51 @@ def ended_by_signals() -> Iterator[None]:
     def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  that is how handlers are called
         sys.exit(128 + number)
 
-    before = {number: signal.signal(number, end) for number in _HANGING_UP}
+    with _handled(end, *_HANGING_UP):
+        yield
+
+
+@contextlib.contextmanager
+def _handled(handler: Callable[[int, FrameType | None], None], *numbers: int) -> Iterator[None]:
+    """Have signals handled by this meanwhile."""
+    before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, former in before.items():
+            signal.signal(number, former)
 
 
-class _Size:
-    """Makes the terminal of a command as large as ours, now and whenever that changes."""
+@contextlib.contextmanager
+def _same_size(engine: Engine, exec_id: str) -> Iterator[tuple[int, Callable[[], bool]]]:
+    """Make the terminal of a command as large as ours; yields what is read after a change, and what follows that."""
+    changes, changed = os.pipe()
+    os.set_blocking(changed, False)
 
-    def __init__(self, engine: Engine, exec_id: str) -> None:
-        self._engine = engine
-        self._exec_id = exec_id
-        self._before: object = signal.SIG_DFL
-        self.descriptor, self._changed = os.pipe()
+    def note(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        with contextlib.suppress(BlockingIOError):
+            os.write(changed, b"!")
 
-    def __enter__(self) -> Self:
-        os.set_blocking(self._changed, False)
-        self._before = signal.signal(signal.SIGWINCH, self._note)
-        # The answer that the command starts comes before it has.
-        for _ in range(_RESIZE_TRIES):
-            if self.follow():
-                break
-            time.sleep(_RESIZE_PAUSE)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        signal.signal(signal.SIGWINCH, self._before)  # type: ignore[arg-type]
-        os.close(self.descriptor)
-        os.close(self._changed)
-
-    def follow(self) -> bool:
-        """Take over the size of our terminal. False: the command has not begun, or has ended."""
+    def follow() -> bool:
+        """False: the command has not begun, or has ended."""
         columns, lines = os.get_terminal_size(_STDOUT)
         try:
-            self._engine.client.exec_resize(self._exec_id, height=lines, width=columns)
+            engine.client.exec_resize(exec_id, height=lines, width=columns)
         except docker.errors.APIError:
             return False
         return True
 
-    def changed(self) -> None:
-        """Follow a change; called when `descriptor` can be read."""
-        os.read(self.descriptor, _CHUNK)
-        self.follow()
-
-    def _note(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        with contextlib.suppress(BlockingIOError):
-            os.write(self._changed, b"!")
+    try:
+        with _handled(note, signal.SIGWINCH):
+            # The answer that the command starts comes before it has.
+            for _ in range(_RESIZE_TRIES):
+                if follow():
+                    break
+                time.sleep(_RESIZE_PAUSE)
+            yield changes, follow
+    finally:
+        os.close(changes)
+        os.close(changed)
 
 
 def _pump(
@@ -147,7 +142,7 @@ def _pump(
     output: Callable[[bytes], None],
     *,
     attached: bool,
-    size: _Size | None = None,
+    size: tuple[int, Callable[[], bool]] | None = None,
 ) -> None:
     """Carry bytes both ways until the other side ends. Never waits for one way while the other could go on."""
     connection.setblocking(False)
@@ -157,10 +152,11 @@ def _pump(
         if attached and not typed:
             watched.append(_STDIN)
         if size is not None:
-            watched.append(size.descriptor)
+            watched.append(size[0])
         ready, writable, _ = select.select(watched, [connection] if typed else [], [])
-        if size is not None and size.descriptor in ready:
-            size.changed()
+        if size is not None and size[0] in ready:
+            os.read(size[0], _CHUNK)
+            size[1]()
         if connection in ready and not _receive(connection, output):
             return
         if _STDIN in ready:

@@ -1,4 +1,4 @@
-"""Files into a container and out of it, through the engine: nothing inside is asked."""
+"""A container as the engine reaches it: commands in it, and files in and out, for which nothing inside is asked."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import abc
 import contextlib
 import shutil
 import tarfile
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 import docker.errors
 
-from ...model.errors import EngineLost, FilesRefused
+from ...model.errors import ContainerEnded, EngineLost, FilesRefused, OutputLost
 from ..archive import open_stream, pack, unpack
-from ..protocol import Fetched, File
+from ..protocol import Fetched, File, Sink, Stdin
 from .answers import PAUSES
 from .calling import caller
-from .engine import Engine
+from .engine import ROOT_USER, Engine
 from .inside import CannotAct, Inside
 from .library import BROKEN
+from .mountpoints import FILE, LINK, kind_of
+from .running import Running
 
-# Bits of Go's os.FileMode, which the engine describes files with.
-_LINK = 1 << 27
-_NOT_REGULAR = 1 << 31 | _LINK | 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19
 T = TypeVar("T")
 
 
@@ -31,18 +31,54 @@ class HalfArchive(EngineLost):
     """The connection broke while an archive came."""
 
 
-class ContainerFiles(abc.ABC):
-    """The part of a sandbox that moves files. Relative paths start at `workdir`."""
+class EngineContainer(abc.ABC):
+    """A running container. Relative paths start at `workdir`."""
 
     def __init__(self, engine: Engine, container: str, workdir: str) -> None:
         self.id = container
         self.workdir = workdir
         self._engine = engine
         self._inside: Inside | None = None
+        self._killed = threading.Event()
+        """Set by whoever wants no more of it: commands that run are waited for no longer."""
 
     @abc.abstractmethod
     def _calling(self) -> contextlib.AbstractContextManager[None]:
         """Turn what goes wrong in a call of the engine into errors of ours."""
+
+    @contextlib.contextmanager
+    def _attached(
+        self, argv: Iterable[str], sink: Sink, stdout: Sink | None, stdin: Stdin | None = None, **options: Any
+    ) -> Iterator[Running]:
+        """Start a command, and take what it prints; `options` are further ones of the client's `exec_create`."""
+        with self._calling():
+            if options.get("user") == "root":
+                options["user"] = ROOT_USER
+            created = self._engine.client.exec_create(self.id, list(argv), stdin=stdin is not None, **options)
+            exec_id = str(created["Id"])
+            connection, first = self._engine.hijack(f"/exec/{exec_id}/start", {"Detach": False, "Tty": False})
+        with connection:
+            running = Running(connection, lambda: self._status(exec_id), self._killed, sink, stdout)
+            if stdin is not None:
+                stdin(running.write)
+            running.feed(first)
+            yield running
+
+    def _status(self, exec_id: str) -> tuple[int, int] | None:
+        """Exit status and process id, once the engine confirms that the command ended."""
+        with self._calling():
+            try:
+                state = self._engine.client.exec_inspect(exec_id)
+            except OutputLost as error:
+                # It knows the command no more: because the container is gone, or because it was restarted.
+                if not self._engine.client.inspect_container(self.id)["State"]["Running"]:
+                    raise ContainerEnded("the container has ended while a command ran in it") from error
+                raise EngineLost(f"the Docker Engine was restarted while a command ran ({error})") from error
+        if state["Running"]:
+            return None
+        if not isinstance(state["ExitCode"], int):
+            raise EngineLost("the Docker Engine did not report how the command ended")
+        return state["ExitCode"], state["Pid"] or 0
 
     def put(self, files: Iterable[File]) -> None:
         """Put files in. One round trip."""
@@ -63,7 +99,7 @@ class ContainerFiles(abc.ABC):
 
     def _read(self, path: str, limit: int) -> bytes | None:
         with self._archive(path) as found:
-            if found is None or found[0]["mode"] & _NOT_REGULAR:
+            if found is None or kind_of(found[0]) != FILE:
                 return None
             stat, opened = found
             if stat["size"] > limit:
@@ -96,8 +132,7 @@ class ContainerFiles(abc.ABC):
     def whole(self, what: str, attempt: Callable[[], T], undo: Callable[[], object] = lambda: None) -> T:
         """Return what `attempt` read of archives; one that was cut off is fetched again.
 
-        Raises:
-            FilesRefused: that happens each time, as for files that shrink while they are read.
+        Raises FilesRefused: that happens each time, as for files that shrink while they are read.
         """
         for pause in (*PAUSES, None):
             try:
@@ -120,7 +155,7 @@ class ContainerFiles(abc.ABC):
                 if found is None:
                     break
                 stat, opened = found
-                if stat["mode"] & _LINK and stat.get("linkTarget") not in (None, "", path):
+                if kind_of(stat) == LINK and stat.get("linkTarget") not in (None, "", path):
                     # The engine has resolved it, inside the container's own file system.
                     path = stat["linkTarget"]
                     continue
@@ -139,7 +174,7 @@ class ContainerFiles(abc.ABC):
                 yield None
                 return
         try:
-            yield stat, lambda: opened(chunks)
+            yield stat, lambda: open_stream(_guarded(chunks))
         finally:
             chunks.close()
 
@@ -150,16 +185,6 @@ def _discard(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
-
-
-def opened(chunks: Iterator[bytes]) -> tarfile.TarFile:
-    """The archive that the engine sends, to be read once.
-
-    Reading it raises:
-        HalfArchive: the connection broke.
-        tarfile.TarError: it ends before its end.
-    """
-    return open_stream(_guarded(chunks))
 
 
 def _guarded(chunks: Iterator[bytes]) -> Iterator[bytes]:

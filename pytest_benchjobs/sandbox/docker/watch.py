@@ -12,12 +12,12 @@ import time
 from collections import Counter
 
 from ...model.errors import InfrastructureError
-from . import first
 from .engine import LABEL, Engine
 from .library import ERRORS
+from .processes import SIGNAL
 
 _EVENTS = ("oom", "kill", "die")
-_TO_FIRST_PROCESS = str(int(signal.Signals[f"SIG{first.SIGNAL}"]))
+_TO_FIRST_PROCESS = str(int(signal.Signals[f"SIG{SIGNAL}"]))
 _RECONNECT = 1.0
 _SKEW = 3600.0
 """Seconds that the engine's clock may be behind ours."""

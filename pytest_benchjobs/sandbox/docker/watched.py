@@ -15,7 +15,8 @@ from ...model.result import ImageRecord
 from ..carry.compare import Listing, ends_of
 from ..carry.evidence import changed_since
 from ..program import PROGRAM
-from ..protocol import ExecResult, SandboxSpec, Sink
+from ..protocol import SandboxSpec
+from .running import Executes, run_program
 
 _MOST = 256 << 20
 _PATIENCE = 120.0
@@ -23,22 +24,10 @@ _REMEMBERED = 64 << 20
 """Most bytes of listings, which have about 70 for each file."""
 
 
-class Container(Protocol):
+class Container(Executes, Protocol):
     """A running container with our program."""
 
     image: ImageRecord
-
-    def exec(
-        self,
-        argv: tuple[str, ...],
-        *,
-        timeout: float,
-        sink: Sink,
-        stdout: Sink | None = None,
-        user: str | None = None,
-        workdir: str | None = None,
-    ) -> ExecResult:
-        """Run a command."""
 
     def clock(self) -> tuple[float, float]:
         """Return when it was created, or a little earlier, and the time now, or a little later, by its own clock."""
@@ -101,22 +90,9 @@ class Watched:
         return tuple(path.decode("utf-8", "backslashreplace") for path in found)
 
 
-def list_all(container: Container, *options: str) -> bytes:
-    """List the files of a container.
-
-    Raises:
-        EnvironmentFailed: our program does not come to its end.
-        InfrastructureError: the engine failed.
-    """
-    listing = bytearray()
-    ended = container.exec(
-        (PROGRAM, "walk", *options, str(_MOST), "/"),
-        timeout=_PATIENCE,
-        sink=lambda _: None,
-        stdout=listing.extend,
-        user="root",
-        workdir="/",
-    )
-    if ended.exit_status != 0:
-        raise EnvironmentFailed(f"the container's files cannot be listed: exit status {ended.exit_status}")
-    return bytes(listing)
+def list_all(container: Executes, *options: str) -> bytes:
+    """List the files of a container. Raises EnvironmentFailed: our program does not come to its end."""
+    status, listing = run_program(container, "walk", *options, str(_MOST), "/", timeout=_PATIENCE)
+    if status != 0:
+        raise EnvironmentFailed(f"the container's files cannot be listed: exit status {status}")
+    return listing

@@ -26,18 +26,11 @@ def program_file(machine: str) -> File | None:
     Raises:
         EnvironmentFailed: it cannot be compiled here.
     """
-    if machine not in MACHINES:
-        return None
-    return File(PROGRAM, content=_program(machine), mode=0o755, clean=True)
+    return File(PROGRAM, content=_program(machine), mode=0o755, clean=True) if machine in MACHINES else None
 
 
 def needed_program(machine: str, what: str, error: type[InfrastructureError]) -> File:
-    """The program as a file for a sandbox, where `what` is not there without it.
-
-    Raises:
-        error: there is none for such machines.
-        EnvironmentFailed: it cannot be compiled here.
-    """
+    """The same; where there is none, and so `what` is not possible, `error` is raised."""
     if (file := program_file(machine)) is None:
         raise error(f"{what} on {' and '.join(MACHINES)}, and the sandboxes' machine is {machine}")
     return file
@@ -45,11 +38,10 @@ def needed_program(machine: str, what: str, error: type[InfrastructureError]) ->
 
 @functools.cache
 def _program(machine: str) -> bytes:
-    name = f"bench-{machine}"
-    built = Path(__file__).with_name(name)
+    built = Path(__file__).with_name(f"bench-{machine}")
     if built.is_file():
         return built.read_bytes()
-    place = cache_directory("program") / f"{name}-{sources_digest()}"
+    place = cache_directory("program") / f"{built.name}-{sources_digest()}"
     try:
         with locked(place, lambda: None):
             if not place.is_file():

@@ -16,19 +16,6 @@ enum { FAILED = 125 };
 
 static char request[MOST], content[MOST];
 
-static const char *variable(const char *name)
-{
-    size_t size = strlen(name);
-    for (char **at = environment; *at; at++) {
-        size_t same = 0;
-        while (same < size && (*at)[same] == name[same])
-            same++;
-        if (same == size && (*at)[size] == '=')
-            return *at + size + 1;
-    }
-    return NULL;
-}
-
 static int opened(char **arguments)
 {
     for (; *arguments && strcmp(*arguments, "--"); arguments++)
@@ -54,10 +41,7 @@ static void ask(int server, char **arguments)
 static void take(int server)
 {
     struct frame frame;
-    checked(read_all(server, &frame, sizeof frame), "bench: bench-run", "read", FAILED);
-    if (frame.size > sizeof content)
-        checked(-EMSGSIZE, "bench: bench-run", "read", FAILED);
-    checked(read_all(server, content, frame.size), "bench: bench-run", "read", FAILED);
+    checked(read_frame(server, &frame, content), "bench: bench-run", "read", FAILED);
     if (frame.kind == EXIT)
         sys(exit_group, (unsigned char)content[0]);
     write_all(frame.kind == ERRORS ? 2 : 1, content, frame.size);
@@ -65,16 +49,20 @@ static void take(int server)
 
 int bench_run(char **arguments)
 {
-    struct sockaddr_un address;
-    const char *name = variable(RUN_VARIABLE);
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const char *name = NULL;
+    for (char **at = environment; *at && !name; at++)
+        name = value_of(*at, RUN_VARIABLE);
     if (!name)
         checked(-ENOENT, "bench: bench-run", RUN_VARIABLE " (only scorers have it)", FAILED);
-    int input = opened(arguments), size = address_of(name, &address);
+    int input = opened(arguments);
+    size_t size = strlen(name) < sizeof address.sun_path ? strlen(name) : sizeof address.sun_path - 1;
+    memcpy(address.sun_path + 1, name, size);
     int server = call(socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     /* A command may have ended before all is written that it does not read. */
     long broken_pipe = 1L << (SIGPIPE - 1);
     sys(rt_sigprocmask, SIG_BLOCK, &broken_pipe, 0, sizeof broken_pipe);
-    call(connect, server, &address, size);
+    call(connect, server, &address, sizeof address.sun_family + 1 + size);
     ask(server, arguments);
     if (input < 0)
         write_frame(server, CLOSE, 0, NULL, 0);

@@ -27,19 +27,13 @@ class CannotCompile(Exception):
 
 def sources_digest() -> str:
     """Return what names a compiled program: the digest of all it is made from."""
-    made_from = sorted(
-        path for path in _HERE.iterdir() if path.suffix in (".c", ".h") or path.name == Path(__file__).name
-    )
+    made_from = sorted((*_HERE.glob("*.[ch]"), *_HERE.glob(Path(__file__).name)))
     content = b"".join(path.name.encode() + b"\0" + path.read_bytes() for path in made_from)
     return hashlib.sha256(content).hexdigest()[:16]
 
 
 def compile_program(machine: str) -> bytes:
-    """The program for one of `MACHINES`.
-
-    Raises:
-        CannotCompile: ziglang is missing, or fails.
-    """
+    """The program for one of `MACHINES`."""
     zig = importlib.util.find_spec("ziglang")
     if zig is None or zig.origin is None:
         raise CannotCompile(

@@ -9,6 +9,7 @@ first process is for.
 signal INT|TERM GROUP
 
 Sends a signal to a process group. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -19,13 +20,6 @@ Sends a signal to a process group. */
 enum { PIDS = 1 << 22, BLOCK = 1 << 16 };
 
 static uint8_t ends[PIDS];
-
-static int begins(const char *text, const char *with)
-{
-    while (*with && *text == *with)
-        text++, with++;
-    return !*with;
-}
 
 /* Opens a file of a directory of /proc. */
 static int open_of(int proc, const char *pid, const char *name)
@@ -38,10 +32,10 @@ static int open_of(int proc, const char *pid, const char *name)
 }
 
 /* Finds the value of a line that begins so. The kernel escapes names with line ends. */
-static const char *value_of(const char *status, const char *key)
+static const char *line_of(const char *status, const char *key)
 {
     for (; *status; status++)
-        if (*status == '\n' && begins(status + 1, key))
+        if (*status == '\n' && !key[common(status + 1, key)])
             return status + 1 + strlen(key);
     return NULL;
 }
@@ -69,18 +63,16 @@ static int has_to_end(int proc, const char *pid, const char *variable)
 {
     static char status[8192];
     const char *parent_digits, *ignored;
-    long parent = 0, got;
+    long parent, got;
     int file = open_of(proc, pid, "status");
     if (file < 0)
         return 0;
     got = sys(read, file, status, sizeof status - 1);
     sys(close, file);
     status[got < 0 ? 0 : got] = 0;
-    if (!(parent_digits = value_of(status, "PPid:\t")) || !(ignored = value_of(status, "SigIgn:\t")))
+    if (!(parent_digits = line_of(status, "PPid:\t")) || !(ignored = line_of(status, "SigIgn:\t")))
         return 0;
-    while (*parent_digits >= '0' && *parent_digits <= '9')
-        parent = 10 * parent + *parent_digits++ - '0';
-    if (!parent)
+    if (!(parent = number(parent_digits)))
         return was_given(proc, pid, variable);
     while (ignored[1] && ignored[1] != '\n')
         ignored++;
@@ -97,10 +89,10 @@ static int find(int proc, const char *variable)
     sys(lseek, proc, 0, 0);
     while ((got = sys(getdents64, proc, block, sizeof block)) > 0)
         for (long at = 0; at < got;) {
-            struct kernel_entry *entry = (void *)(block + at);
-            at += entry->size;
-            long pid = *entry->name >= '1' && *entry->name <= '9' ? number(entry->name) : 1;
-            if (pid > 1 && pid < PIDS && pid != self && !ends[pid] && has_to_end(proc, entry->name, variable)) {
+            struct dirent *entry = (void *)(block + at);
+            at += entry->d_reclen;
+            long pid = number(entry->d_name);
+            if (pid > 1 && pid < PIDS && pid != self && !ends[pid] && has_to_end(proc, entry->d_name, variable)) {
                 sys(kill, pid, SIGSTOP);
                 ends[pid] = 1, found++;
             }

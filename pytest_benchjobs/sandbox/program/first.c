@@ -1,11 +1,12 @@
 /* first LIFETIME
 
-The first process of a container: see ../docker/first.py for what the signal does and what its name says.
+The first process of a container: see ../docker/processes.py for what the signal does and what its name says.
 
 reached
 
 What an ENTRYPOINT is told to run, which has done its work then: it does nothing. */
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <time.h>
@@ -24,13 +25,6 @@ static void be_out_of_reach(void)
     sys(rt_sigaction, SIGCHLD, ignored, 0, MASK_SIZE);
 }
 
-static void end_all_others(void)
-{
-    struct timespec pause = {0, 1000000};
-    while (sys(kill, -1, SIGKILL) >= 0)
-        sys(nanosleep, &pause, 0);
-}
-
 int first(char **arguments)
 {
     struct timespec lifetime = {number(*arguments), 0};
@@ -42,7 +36,7 @@ int first(char **arguments)
     while ((told = sys(rt_sigtimedwait, &awaited, 0, &lifetime, MASK_SIZE)) != -EAGAIN) {
         if (told < 0)
             continue;
-        end_all_others();
+        kill_all_others(LONG_MAX);
         name[ENDED_DIGIT] ^= 1;
         sys(prctl, PR_SET_NAME, name);
     }

@@ -2,10 +2,7 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 
-/* Results: 0, or an error number below 0. */
 int write_all(int file, const void *bytes, size_t size)
 {
     for (size_t at = 0; at < size;) {
@@ -28,8 +25,7 @@ int write_frame(int file, enum frame_kind kind, uint16_t call, const void *bytes
     return failed ? failed : write_all(file, bytes, size);
 }
 
-/* Results: 0, or an error number below 0; EPIPE is the end. */
-int read_all(int file, void *bytes, size_t size)
+static int read_all(int file, void *bytes, size_t size)
 {
     for (size_t at = 0; at < size;) {
         long got = sys(read, file, (char *)bytes + at, size - at);
@@ -40,14 +36,10 @@ int read_all(int file, void *bytes, size_t size)
     return 0;
 }
 
-/* Makes the address of an abstract socket; returns its size. */
-int address_of(const char *name, void *address)
+int read_frame(int file, struct frame *frame, void *content)
 {
-    struct sockaddr_un *made = address;
-    size_t size = strlen(name);
-    memset(made, 0, sizeof *made);
-    made->sun_family = AF_UNIX;
-    size = size < sizeof made->sun_path - 1 ? size : sizeof made->sun_path - 1;
-    memcpy(made->sun_path + 1, name, size);
-    return sizeof made->sun_family + 1 + size;
+    int failed = read_all(file, frame, sizeof *frame);
+    if (!failed)
+        failed = frame->size > MOST ? -EMSGSIZE : read_all(file, content, frame->size);
+    return failed;
 }

@@ -20,9 +20,9 @@ struct __attribute__((packed)) frame {
 /* The name of the abstract socket of `bench-run` is in this variable. */
 #define RUN_VARIABLE "BENCH_RUN_SOCKET"
 
+/* Results: 0, or an error number below 0; EPIPE is the end. The content is of MOST bytes or fewer. */
 int write_all(int file, const void *bytes, size_t size);
 int write_frame(int file, enum frame_kind kind, uint16_t call, const void *bytes, uint32_t size);
-int read_all(int file, void *bytes, size_t size);
-int address_of(const char *name, void *address);
+int read_frame(int file, struct frame *frame, void *content);
 
 #endif

@@ -1,5 +1,5 @@
 /* The program of ours inside containers. Its first argument says what it is to be; a mode is a file of that name. */
-#include "sys.h"
+#include "tree.h"
 
 int first(char **arguments), reached(char **arguments), door(char **arguments), rules(char **arguments);
 int serve(char **arguments), bench_run(char **arguments), end(char **arguments), signal_group(char **arguments);
@@ -11,21 +11,13 @@ static const struct mode {
 } modes[] = {{"first", first}, {"reached", reached}, {"door", door}, {"rules", rules}, {"serve", serve},
              {"end", end}, {"signal", signal_group}, {"walk", walk}, {"measure", measure}, {"digest", digest}, {"pack", pack}, {"unpack", unpack}};
 
-static int is_called(const char *path, const char *name)
-{
-    const char *last = path;
-    for (; *path; path++)
-        last = *path == '/' ? path + 1 : last;
-    return !strcmp(last, name);
-}
-
 /* Begins here, with what the kernel has put on the stack: the number of arguments, they, and the environment. */
 __attribute__((used, noreturn)) void start(long *stack)
 {
     char **arguments = (char **)stack + 1;
     int status = 2;
     environment = arguments + *stack + 1;
-    if (*stack > 0 && is_called(arguments[0], "bench-run"))
+    if (*stack > 0 && !strcmp(last_part(arguments[0]), "bench-run"))
         status = bench_run(arguments + 1);
     for (size_t at = 0; *stack > 1 && at < sizeof modes / sizeof *modes; at++)
         if (!strcmp(arguments[1], modes[at].name))

@@ -7,27 +7,29 @@ the reason why some of it is missing. */
 static char name[NAME + 1], target[TARGET + 1];
 
 /* SipHash-1-3 of 128 bits: who does not know the key finds no two contents with one digest. */
-struct sip {
+static uint64_t key[2];
+static struct sip {
     uint64_t v0, v1, v2, v3;
-};
-
-static inline __attribute__((always_inline)) uint64_t turned(uint64_t word, int by)
-{
-    return word << by | word >> (64 - by);
-}
+} state;
 
 static inline __attribute__((always_inline)) void sip_round(struct sip *at)
 {
-    at->v0 += at->v1, at->v1 = turned(at->v1, 13) ^ at->v0, at->v0 = turned(at->v0, 32);
-    at->v2 += at->v3, at->v3 = turned(at->v3, 16) ^ at->v2;
-    at->v0 += at->v3, at->v3 = turned(at->v3, 21) ^ at->v0;
-    at->v2 += at->v1, at->v1 = turned(at->v1, 17) ^ at->v2, at->v2 = turned(at->v2, 32);
+    at->v0 += at->v1, at->v1 = __builtin_rotateleft64(at->v1, 13) ^ at->v0, at->v0 = __builtin_rotateleft64(at->v0, 32);
+    at->v2 += at->v3, at->v3 = __builtin_rotateleft64(at->v3, 16) ^ at->v2;
+    at->v0 += at->v3, at->v3 = __builtin_rotateleft64(at->v3, 21) ^ at->v0;
+    at->v2 += at->v1, at->v1 = __builtin_rotateleft64(at->v1, 17) ^ at->v2, at->v2 = __builtin_rotateleft64(at->v2, 32);
+}
+
+static void sip_begin(void)
+{
+    state = (struct sip){
+        key[0] ^ 0x736f6d6570736575, key[1] ^ 0x646f72616e646f83, key[0] ^ 0x6c7967656e657261, key[1] ^ 0x7465646279746573};
 }
 
 /* Takes whole words; zeros fill the last one, which is fair as the size comes, too. */
-static void sip_take(struct sip *sip, const void *bytes, size_t size)
+static void sip_take(const void *bytes, size_t size)
 {
-    struct sip at = *sip;
+    struct sip at = state;
     for (size_t done = 0; done < size; done += 8) {
         uint64_t word = 0;
         __builtin_memcpy(&word, (const char *)bytes + done, 8);
@@ -37,64 +39,40 @@ static void sip_take(struct sip *sip, const void *bytes, size_t size)
         sip_round(&at);
         at.v0 ^= word;
     }
-    *sip = at;
+    state = at;
 }
 
-static void sip_end(struct sip *at, uint64_t digest[2])
+static void sip_end(uint64_t digest[2])
 {
     for (int half = 0; half < 2; half++) {
-        *(half ? &at->v1 : &at->v2) ^= half ? 0xdd : 0xee;
+        *(half ? &state.v1 : &state.v2) ^= half ? 0xdd : 0xee;
         for (int turn = 0; turn < 3; turn++)
-            sip_round(at);
-        digest[half] = at->v0 ^ at->v1 ^ at->v2 ^ at->v3;
+            sip_round(&state);
+        digest[half] = state.v0 ^ state.v1 ^ state.v2 ^ state.v3;
     }
 }
 
-/* Digests where data lie, and the data. Files with other holes are not the same, even if they read the same. */
-static int digest_file(const uint64_t key[2], uint64_t digest[2])
-{
-    static char block[CHUNK + 8];
-    struct stat found;
-    int file = open_file(name, &found);
-    if (file < 0)
-        return file;
-    struct sip sip = {
-        key[0] ^ 0x736f6d6570736575, key[1] ^ 0x646f72616e646f83, key[0] ^ 0x6c7967656e657261, key[1] ^ 0x7465646279746573};
-    int64_t end = 0, start, got = 0;
-    while (got >= 0 && (start = extent(file, end, found.st_size, &end)) >= 0) {
-        sip_take(&sip, &start, 8);
-        sip_take(&sip, &end, 8);
-        for (int64_t at = start; at < end && got >= 0; at += got) {
-            int64_t part = end - at < CHUNK ? end - at : CHUNK;
-            got = sys(pread64, file, block, part, at) == part ? part : -ESTALE;
-            sip_take(&sip, block, got < 0 ? 0 : got);
-        }
-    }
-    sip_take(&sip, &found.st_size, 8);
-    sip_end(&sip, digest);
-    sys(close, file);
-    return got < 0 ? got : 0;
-}
-
-/* Writes the content of a file, up to `most` bytes of data; the result is why some of it is missing. */
-static int write_content(const char *name, int64_t size, uint64_t most)
+/* Takes the content of a file of `here` as it is to be carried, where data lie and the data: up to what the record says there
+are. Files with other holes are not the same, even if they read the same. The result is why some of it is missing. */
+static int read_content(const struct record *record, const char *name, void (*take)(const void *bytes, size_t size))
 {
     struct stat found;
-    int file = open_file(name, &found);
+    int file = lost ? -ESTALE : open_file(name, &found);
     if (file < 0)
         return file;
-    int why = found.st_size == size ? 0 : -ESTALE;
-    for (int64_t end = 0, at; !why && (at = extent(file, end, size, &end)) >= 0;) {
+    uint64_t most = record->data;
+    int why = (uint64_t)found.st_size == record->size ? 0 : -ESTALE;
+    for (int64_t end = 0, at; !why && (at = extent(file, end, found.st_size, &end)) >= 0;) {
         while (at < end && !why) {
             uint32_t part = end - at < CHUNK ? end - at : CHUNK;
-            char *room = out_room(12 + part);
+            char *room = out_room(12 + part + 8); /* a digest takes whole words */
             long got = sys(pread64, file, room + 12, part, at);
             why = got < 0 ? got : got != part || part > most ? -ESTALE : 0;
             if (why)
                 break;
             __builtin_memcpy(room, &at, 8);
             __builtin_memcpy(room + 8, &part, 4);
-            out(room, 12 + part);
+            take(room, 12 + part);
             at += part, most -= part;
         }
     }
@@ -105,8 +83,7 @@ static int write_content(const char *name, int64_t size, uint64_t most)
 /* Writes the content of a file of `here`, and why some of it is missing. */
 uint32_t out_content(const struct record *record, const char *name)
 {
-    struct __attribute__((packed)) { uint64_t at; uint32_t size, why; } last = {0};
-    last.why = lost ? ESTALE : -write_content(name, record->size, record->data);
+    struct __attribute__((packed)) { uint64_t at; uint32_t size, why; } last = {.why = -read_content(record, name, out)};
     out(&last, sizeof last);
     return last.why;
 }
@@ -114,16 +91,19 @@ uint32_t out_content(const struct record *record, const char *name)
 int digest(char **arguments)
 {
     struct record record;
-    uint64_t key[2], found[2];
+    uint64_t found[2];
     set_roots(arguments);
     in(key, sizeof key);
     while (in_record(&record, name, target) != END) {
         go(&record, name, 0);
-        if (record.kind == CHECK) {
-            if (lost || digest_file(key, found))
-                memset(found, 0, sizeof found);
-            out(found, sizeof found);
-        }
+        if (record.kind != CHECK)
+            continue;
+        sip_begin();
+        if (read_content(&record, name, sip_take))
+            memset(found, 0, sizeof found);
+        else
+            sip_end(found);
+        out(found, sizeof found);
     }
     flush();
     return 0;

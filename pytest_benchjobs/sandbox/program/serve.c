@@ -19,19 +19,21 @@ under no name, so that nobody else can read it. */
 
 #include "frames.h"
 
-enum { CALLS = 128, ARGUMENTS = 8192, MASK_SIZE = 8, CANNOT = 126, MISSING = 127, SCRIPT = 3 };
+enum { CALLS = 128, MASK_SIZE = 8, CANNOT = 126, MISSING = 127, SCRIPT = 3 };
 #define call(name, ...) must("serve", 70, name, __VA_ARGS__)
 
 /* A call: of ours, a process with its streams; asked for, a connection (`in`, `out` and `pid` are not used). */
 static struct slot {
     int used, pid, in, out, err, ended, status, refused;
     uint16_t number;
-    char *pending;
-    uint32_t pending_size;
 } calls[CALLS];
+#define for_each_call(at) for (struct slot *at = calls; at < calls + CALLS; at++) if (at->used)
 
 static char buffer[MOST], incoming[MOST];
-static struct pollfd files[3 * CALLS + 3];
+static struct pollfd files[2 * CALLS + 4];
+static struct slot *fed; /* the call that the last input is for, of which it has not taken the rest */
+static char *rest;
+static uint32_t pending;
 static int alone, opens, scores, listener = -1, script = -1;
 
 static void close_file(int *file)
@@ -44,7 +46,7 @@ static void close_file(int *file)
 /* Kills all children of this process, until there is none that it may kill; they are ours whatever they forked. */
 static void end_children(void)
 {
-    static char listed[4096];
+    static char listed[4096]; /* the last number may be cut off */
     int killed = 1, refused = 0;
     while ((killed || !refused) && sys(wait4, -1, 0, WNOHANG, 0) != -ECHILD) {
         int file = sys(openat, AT_FDCWD, "/proc/thread-self/children", O_RDONLY | O_CLOEXEC);
@@ -85,39 +87,31 @@ static int status_of(int waited)
     return WIFSIGNALED(waited) ? 128 + WTERMSIG(waited) : WEXITSTATUS(waited);
 }
 
-static int is_same_name(const char *variable, const char *other)
+static size_t count_of(char **texts)
 {
-    while (*variable && *variable != '=' && *variable == *other)
-        variable++, other++;
-    return *variable == '=' && *other == '=';
-}
-
-/* Returns our environment with these variables; a scorer's are all that it has. */
-static char **environment_with(char **variables)
-{
-    static char *all[ARGUMENTS];
     size_t count = 0;
-    if (scores)
-        return variables;
-    for (char **at = variables; *at && count < ARGUMENTS / 2; at++)
-        all[count++] = *at;
-    for (char **at = environment; *at && count < ARGUMENTS - 1; at++) {
-        char **other = variables;
-        while (*other && !is_same_name(*at, *other))
-            other++;
-        if (!*other)
-            all[count++] = *at;
-    }
-    return all;
+    while (texts[count])
+        count++;
+    return count;
 }
 
-/* Becomes the command: UID, GID, directory, variables, an empty text, command. */
+/* Becomes the command: UID, GID, directory, variables, an empty text, command. It has ours as well, but for a scorer. */
 _Noreturn static void become(char **texts)
 {
-    char **command, **variables = texts + 3;
-    for (command = variables; **command; command++)
-        ;
+    char **command = texts + 3, *variables[count_of(texts) + count_of(environment)];
+    size_t count = 0, given;
+    while (**command)
+        variables[count++] = *command++;
     *command++ = NULL;
+    given = count;
+    for (char **ours = environment; *ours && !scores; ours++) {
+        size_t other = 0;
+        while (other < given && !value_of(*ours, variables[other]))
+            other++;
+        if (other == given)
+            variables[count++] = *ours;
+    }
+    variables[count] = NULL;
     sys(setsid, 0);
     if (*texts[0]) {
         sys(setgroups, 0, NULL);
@@ -129,13 +123,13 @@ _Noreturn static void become(char **texts)
     else if (script >= 0)
         sys(dup3, script, SCRIPT, 0);
     must("no such directory", CANNOT, chdir, texts[2]);
-    long failed = sys(execve, command[0], command, environment_with(variables));
+    long failed = sys(execve, command[0], command, variables);
     checked(failed, "bench: cannot run", command[0], failed == -ENOENT ? MISSING : CANNOT);
     __builtin_unreachable();
 }
 
 /* Forks a child that becomes the command, mostly below a process that ends all it leaves. */
-static int forked(char **texts)
+static int forked(char **texts, const int streams[3])
 {
     long nothing = 0;
     int pid = sys(clone, SIGCHLD, 0, 0, 0, 0);
@@ -159,14 +153,17 @@ static int forked(char **texts)
             sys(exit_group, status);
         }
     }
+    for (int at = 0; at < 3; at++)
+        if (sys(dup3, streams[at], at, 0) < 0)
+            sys(close, at);
     sys(rt_sigprocmask, SIG_SETMASK, &nothing, 0, MASK_SIZE);
     become(texts);
 }
 
 static struct slot *slot_of(uint16_t number)
 {
-    for (struct slot *at = calls; at < calls + CALLS; at++)
-        if (at->used && at->number == number)
+    for_each_call (at)
+        if (at->number == number)
             return at;
     return NULL;
 }
@@ -181,27 +178,17 @@ static struct slot *new_slot(uint16_t number)
     return NULL;
 }
 
-static void refuse(uint16_t number, int status)
-{
-    unsigned char byte = status;
-    tell(EXIT, number, &byte, 1);
-}
-
 /* Starts a call with pipes for its streams; `input`: it has a standard input. */
 static void start_call(uint16_t number, char **texts, int input)
 {
     int in[2] = {-1, -1}, out[2], err[2];
     struct slot *made = new_slot(number);
     if (!made || (input && sys(pipe2, in, O_CLOEXEC)) || sys(pipe2, out, O_CLOEXEC) || sys(pipe2, err, O_CLOEXEC)) {
-        refuse(number, CANNOT);
+        tell(EXIT, number, (unsigned char[]){CANNOT}, 1);
         return;
     }
     int null = input ? in[0] : sys(openat, AT_FDCWD, "/dev/null", O_RDONLY | O_CLOEXEC);
-    int saved[3] = {sys(fcntl, 0, F_DUPFD_CLOEXEC, 3), sys(fcntl, 1, F_DUPFD_CLOEXEC, 3), sys(fcntl, 2, F_DUPFD_CLOEXEC, 3)};
-    sys(dup3, null, 0, 0), sys(dup3, out[1], 1, 0), sys(dup3, err[1], 2, 0);
-    made->pid = forked(texts);
-    for (int at = 0; at < 3; at++)
-        sys(dup3, saved[at], at, 0), sys(close, saved[at]);
+    made->pid = forked(texts, (int[]){null, out[1], err[1]});
     sys(close, null), sys(close, out[1]), sys(close, err[1]);
     made->in = in[1], made->out = out[0], made->err = err[0];
     for (int *file = (int[]){in[1], out[0], err[0], -2}; *file != -2; file++)
@@ -230,6 +217,7 @@ static void end_call(struct slot *of)
         end_children();
     close_file(&of->in), close_file(&of->out), close_file(&of->err);
     of->used = 0;
+    pending = fed == of ? 0 : pending;
     tell(EXIT, of->number, &status, 1);
     if (scores && !of->number)
         sys(exit_group, status);
@@ -238,48 +226,35 @@ static void end_call(struct slot *of)
 /* Kills what lost its keeper, which whoever is root there can kill. */
 static void end_all_others(void)
 {
-    for (struct slot *at = calls; at < calls + CALLS; at++)
-        if (at->used)
-            return;
-    struct timespec pause = {0, 1000000};
-    for (int tries = 0; tries < 1000 && sys(kill, -1, SIGKILL) >= 0; tries++) {
-        sys(wait4, -1, 0, WNOHANG, 0);
-        sys(nanosleep, &pause, 0);
-    }
+    for_each_call (at)
+        return;
+    kill_all_others(1000);
 }
 
 static void bury(void)
 {
     int waited;
     for (long pid; (pid = sys(wait4, -1, &waited, WNOHANG, 0)) > 0;)
-        for (struct slot *at = calls; at < calls + CALLS; at++)
-            if (at->used && at->pid == pid)
+        for_each_call (at)
+            if (at->pid == pid)
                 at->status = status_of(waited), at->ended = 1;
-    for (struct slot *at = calls; at < calls + CALLS; at++)
-        if (at->used && at->ended)
+    for_each_call (at)
+        if (at->ended)
             end_call(at);
     if (alone)
         end_all_others();
 }
 
-static void give_input(struct slot *of)
+static void give_input(void)
 {
-    while (of->pending_size) {
-        long put = of->in < 0 ? (long)of->pending_size : sys(write, of->in, of->pending, of->pending_size);
+    while (pending) {
+        long put = fed->in < 0 ? (long)pending : sys(write, fed->in, rest, pending);
         if (put == -EAGAIN)
             return;
         if (put < 0) /* nobody reads it */
-            close_file(&of->in), put = of->pending_size;
-        of->pending += put, of->pending_size -= put;
+            close_file(&fed->in), put = pending;
+        rest += put, pending -= put;
     }
-}
-
-static int is_stuck(void)
-{
-    for (struct slot *at = calls; at < calls + CALLS; at++)
-        if (at->used && at->pending_size)
-            return 1;
-    return 0;
 }
 
 /* Listens at an address that the kernel chooses, whose name is added to a variable. */
@@ -298,10 +273,10 @@ static void listen_for_clients(char *variable)
 static int is_one_of(const char *variable, char **names)
 {
     for (; **names; names++) {
-        const char *at = variable, *name = *names;
-        while (*name && *name != '=' && *name == *at)
-            name++, at++;
-        if (*at == '=' && (!*name || (*name == '=' && !sys(faccessat, AT_FDCWD, name + 1, 0))))
+        const char *path = *names;
+        while (*path && *path != '=')
+            path++;
+        if (value_of(variable, *names) && (!*path || !sys(faccessat, AT_FDCWD, path + 1, 0)))
             return 1;
     }
     return 0;
@@ -310,21 +285,18 @@ static int is_one_of(const char *variable, char **names)
 /* Starts the scorer, with our environment but for variables that come first, and the name of the socket. */
 static void start_scorer(char **asked)
 {
-    static char variable[sizeof(struct sockaddr_un) + sizeof RUN_VARIABLE] = RUN_VARIABLE "=";
-    static char *texts[ARGUMENTS], here[4096];
-    size_t count = 0;
+    static char variable[sizeof(struct sockaddr_un) + sizeof RUN_VARIABLE] = RUN_VARIABLE "=", here[4096];
+    char *texts[5 + count_of(environment) + count_of(asked)];
+    size_t count = 4;
     listen_for_clients(variable);
     call(getcwd, here, sizeof here);
-    texts[count++] = "", texts[count++] = "", texts[count++] = here;
-    texts[count++] = variable;
-    for (char **at = environment; *at && count < ARGUMENTS / 2; at++)
+    memcpy(texts, (char *[]){"", "", here, variable}, 4 * sizeof *texts);
+    for (char **at = environment; *at; at++)
         if (**at && !is_one_of(*at, asked))
             texts[count++] = *at;
-    texts[count++] = "";
-    while (**asked++)
-        ;
-    while (*asked && count < ARGUMENTS - 1)
-        texts[count++] = *asked++;
+    while (**asked)
+        asked++;
+    memcpy(texts + count, asked, (count_of(asked) + 1) * sizeof *asked);
     start_call(0, texts, 0);
     close_file(&script);
 }
@@ -344,16 +316,16 @@ static void take_script(uint32_t size)
 /* Does what our side says. */
 static void obey(void)
 {
-    static char *texts[ARGUMENTS];
+    static char *texts[MOST + 1]; /* as many as a frame may have */
     struct frame frame;
-    if (read_all(0, &frame, sizeof frame) || frame.size > sizeof incoming || read_all(0, incoming, frame.size))
+    if (read_frame(0, &frame, incoming))
         leave(0); /* it is gone */
     struct slot *of = slot_of(frame.call);
     if (frame.kind == KILL && !frame.call)
         leave(0);
     if (frame.kind == RUN || frame.kind == UNFED) {
         size_t count = 0;
-        for (size_t at = 0; at < frame.size && count < ARGUMENTS - 1; at += strlen(incoming + at) + 1)
+        for (size_t at = 0; at < frame.size; at += strlen(incoming + at) + 1)
             texts[count++] = incoming + at;
         texts[count] = NULL;
         if (!scores)
@@ -370,8 +342,8 @@ static void obey(void)
         if (failed || frame.kind == EXIT)
             close_file(&of->err), of->used = 0;
     } else if (frame.kind == INPUT) {
-        of->pending = incoming, of->pending_size = frame.size;
-        give_input(of);
+        fed = of, pending = frame.size, rest = incoming;
+        give_input();
     } else if (frame.kind == CLOSE) {
         close_file(&of->in);
     } else if (frame.kind == KILL) {
@@ -405,7 +377,7 @@ static void hear_client(struct slot *of)
         sys(read, of->err, buffer, sizeof buffer);
         if (!write_frame(of->err, ERRORS, 0, refusal, sizeof refusal - 1))
             write_frame(of->err, EXIT, 0, &failed, 1);
-    } else if (read_all(of->err, &frame, sizeof frame) || frame.size > sizeof buffer || read_all(of->err, buffer, frame.size)) {
+    } else if (read_frame(of->err, &frame, buffer)) {
         tell(KILL, of->number, "", 0);
     } else {
         tell(frame.kind, of->number, buffer, frame.size);
@@ -420,22 +392,22 @@ static void step(int signals)
 {
     size_t count = 0;
     files[count++] = (struct pollfd){signals, POLLIN, 0};
-    files[count++] = (struct pollfd){is_stuck() ? -1 : 0, POLLIN, 0};
+    files[count++] = (struct pollfd){pending ? -1 : 0, POLLIN, 0};
     files[count++] = (struct pollfd){listener, POLLIN, 0};
+    files[count++] = (struct pollfd){pending ? fed->in : -1, POLLOUT, 0};
     for (struct slot *at = calls; at < calls + CALLS; at++) {
-        files[count++] = (struct pollfd){at->used && at->pending_size ? at->in : -1, POLLOUT, 0};
         files[count++] = (struct pollfd){at->used ? at->out : -1, POLLIN, 0};
         files[count++] = (struct pollfd){at->used ? at->err : -1, POLLIN, 0};
     }
     if (sys(ppoll, files, count, 0, 0, 0) < 0)
         return;
-    for (struct slot *at = calls; at < calls + CALLS; at++) {
-        struct pollfd *of = files + 3 + 3 * (at - calls);
-        if (at->used && of[0].revents)
-            give_input(at);
-        if (at->used && of[1].revents)
+    if (files[3].revents)
+        give_input();
+    for_each_call (at) {
+        struct pollfd *of = files + 4 + 2 * (at - calls);
+        if (of[0].revents)
             drain(at, &at->out, OUTPUT);
-        if (at->used && of[2].revents)
+        if (of[1].revents)
             at->number >= ASKED ? hear_client(at) : drain(at, &at->err, ERRORS);
     }
     if (files[2].revents)

@@ -1,5 +1,9 @@
 #include "sys.h"
 
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+
 char **environment;
 
 #if defined(__x86_64__)
@@ -38,12 +42,36 @@ long checked(long result, const char *what, const char *call, int status)
     __builtin_unreachable();
 }
 
+void kill_all_others(long tries)
+{
+    struct timespec pause = {0, 1000000};
+    while (tries-- > 0 && sys(kill, -1, SIGKILL) >= 0) {
+        sys(wait4, -1, 0, WNOHANG, 0);
+        sys(nanosleep, &pause, 0);
+    }
+}
+
 long number(const char *digits)
 {
     long found = 0;
-    while (*digits)
+    while (*digits >= '0' && *digits <= '9')
         found = 10 * found + *digits++ - '0';
     return found;
+}
+
+size_t common(const char *one, const char *other)
+{
+    size_t size = 0;
+    while (one[size] && one[size] == other[size])
+        size++;
+    return size;
+}
+
+const char *value_of(const char *variable, const char *name)
+{
+    while (*name && *name != '=' && *name == *variable)
+        name++, variable++;
+    return *variable == '=' && (!*name || *name == '=') ? variable + 1 : NULL;
 }
 
 /* The compiler calls some of these where nobody wrote it, and must not make one of itself. */
@@ -71,7 +99,6 @@ __attribute__((no_builtin)) size_t strlen(const char *text)
 
 __attribute__((no_builtin)) int strcmp(const char *one, const char *other)
 {
-    while (*one && *one == *other)
-        one++, other++;
-    return (unsigned char)*one - (unsigned char)*other;
+    size_t same = common(one, other);
+    return (unsigned char)one[same] - (unsigned char)other[same];
 }

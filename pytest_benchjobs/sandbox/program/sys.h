@@ -16,22 +16,23 @@ long system_call(long number, long a, long b, long c, long d, long e, long f);
 #define must(what, status, name, ...) checked(sys(name, __VA_ARGS__), "bench: " what, #name, status)
 long checked(long result, const char *what, const char *call, int status);
 
-/* What getdents64 gives. */
-struct __attribute__((packed)) kernel_entry {
-    uint64_t inode, offset;
-    uint16_t size;
-    uint8_t type;
-    char name[];
-};
-
 /* As in a libc. */
 void *memcpy(void *to, const void *from, size_t size);
 void *memset(void *to, int byte, size_t size);
 size_t strlen(const char *text);
 int strcmp(const char *one, const char *other);
 
-/* A decimal number. */
+/* Kills all processes but the first and this one, as often as there are some. */
+void kill_all_others(long tries);
+
+/* The decimal number that a text begins with. */
 long number(const char *digits);
+
+/* The number of bytes that both texts begin with. */
+size_t common(const char *one, const char *other);
+
+/* The value of a variable, if `name` is its name, or another variable of that name; else NULL. */
+const char *value_of(const char *variable, const char *name);
 
 extern char **environment;
 

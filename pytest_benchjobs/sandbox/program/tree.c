@@ -3,6 +3,8 @@
 
 #include <unistd.h>
 
+#include "frames.h"
+
 enum { DEPTH = 1 << 17 };
 
 static char outgoing[CHUNK + 4096], incoming[CHUNK];
@@ -19,12 +21,8 @@ _Noreturn void die(const char *what)
 
 void flush(void)
 {
-    for (size_t at = 0; at < out_used;) {
-        long written = sys(write, 1, outgoing + at, out_used - at);
-        if (written < 0 && written != -EINTR)
-            die("standard output is closed");
-        at += written > 0 ? written : 0;
-    }
+    if (write_all(1, outgoing, out_used))
+        die("standard output is closed");
     out_used = 0;
 }
 
@@ -89,14 +87,26 @@ void set_roots(char **paths)
 
 int is_in_root(const char *path)
 {
-    for (uint64_t root = 0; root < root_count; root++) {
-        size_t same = 0;
-        while (roots[root][same] && path[same] == roots[root][same])
-            same++;
-        if (!roots[root][same] && (!path[same] || path[same] == '/' || (same && path[same - 1] == '/')))
+    for (char **root = roots; *root; root++) {
+        size_t same = common(*root, path);
+        if (!(*root)[same] && (!path[same] || path[same] == '/' || (same && path[same - 1] == '/')))
             return 1;
     }
     return 0;
+}
+
+/* Reads where an open file is; returns the size of that. */
+long path_of(int file, char path[TARGET + 1])
+{
+    char link[32] = "/proc/self/fd/", *end = link + strlen(link);
+    int power = 1;
+    while (file / power >= 10)
+        power *= 10;
+    for (; power; power /= 10)
+        *end++ = '0' + file / power % 10;
+    long size = sys(readlinkat, AT_FDCWD, link, path, TARGET);
+    path[size < 0 ? 0 : size] = 0;
+    return size;
 }
 
 static int is_name(const char *name)
@@ -221,9 +231,7 @@ int open_target(uint64_t root, const char *path)
     if (root >= root_count)
         die("a link leads out of the roots");
     const char *name = last_part(roots[root]);
-    size_t size = 0;
-    while (name[size] && path[size] == name[size])
-        size++;
+    size_t size = common(name, path);
     if (name[size] || (path[size] && path[size] != '/'))
         die("a link leads out of the roots");
     return descend(open_above(roots[root], 0), path, 0);

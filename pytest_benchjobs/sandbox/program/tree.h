@@ -11,7 +11,7 @@
 
 enum { NAME = 255, TARGET = 4095, CHUNK = 1 << 18 };
 
-/* Kinds. A listing has R, E and L; a script has R, D, N, L, C, F, S, H, M, X and T; both end with Z. */
+/* Kinds. A listing has R, E and L; a script has R, D, N, L, C, F, S, H, M and X; both end with Z. */
 enum kind {
     ROOT = 'R',     /* the directory that holds root number `size`; `data`: why it cannot be entered */
     ENTRY = 'E',    /* what walk found; after a directory come its entries and L */
@@ -20,16 +20,16 @@ enum kind {
     LEAVE = 'L',    /* the end of a directory, which gets its mode, owner and time; in a listing, `data`: why it ended early */
     CHECK = 'C',    /* a file to be digested */
     CONTENT = 'F',  /* a file, whose content pack adds */
-    SYMLINK = 'S',
+    SYMLINK = 'S',  /* a link; if it is to be LASTING, it is made only if what it leads to is there to stay */
     HARDLINK = 'H', /* a name of `target`, which is below the directory that holds root number `size` */
     META = 'M',     /* only mode, owner and time */
     REMOVE = 'X',
-    LEADS = 'T',    /* a link, which goes if what it leads to is not there to stay */
     FAILED = '!',   /* of unpack: record number `data` failed, for the reason `size` */
     END = 'Z',
 };
 
-enum { OVERLAY = 1, LINKED = 2, UNSEEN = 4 /* a directory that was not entered */, ELSEWHERE = 1 /* of LEADS: it may lead to a file that is below no root */ };
+/* Flags. Of ENTRY: UNSEEN is a directory that was not entered. Of SYMLINK: ELSEWHERE may lead to a file that is below no root. */
+enum { OVERLAY = 1, LINKED = 2, UNSEEN = 4, LASTING = 1, ELSEWHERE = 2 };
 
 /* Little-endian, as both machines are; name and target follow. */
 struct __attribute__((packed)) record {
@@ -63,6 +63,7 @@ int go(const struct record *record, const char *name, int make);
 int open_above(const char *path, int make);
 int open_target(uint64_t root, const char *path);
 int is_in_root(const char *path);
+long path_of(int file, char path[TARGET + 1]);
 const char *last_part(const char *path);
 
 int open_file(const char *name, struct stat *found);

@@ -1,6 +1,9 @@
 /* unpack [-i FILE] ROOT...: does what a script of pack says, and goes on where something failed. Prints a record for each such.
 
 With -i, the script is in a file, which is removed if nothing failed. */
+#include <unistd.h>
+
+#include "frames.h"
 #include "tree.h"
 
 #include <linux/openat2.h>
@@ -63,18 +66,6 @@ static int link_to(const struct record *record)
     return why;
 }
 
-static int write_all(int file, const char *from, size_t size, int64_t at)
-{
-    while (size) {
-        long written = sys(pwrite64, file, from, size, at);
-        if (written <= 0 && written != -EINTR)
-            return written ? written : -EIO;
-        written = written < 0 ? 0 : written;
-        from += written, at += written, size -= written;
-    }
-    return 0;
-}
-
 /* Makes a file. Its content is read to its end whatever happens; `theirs`: some of it is missing. */
 static int fill(const struct record *record, uint8_t *theirs)
 {
@@ -92,13 +83,15 @@ static int fill(const struct record *record, uint8_t *theirs)
             why = missing ? -(int)missing : why;
             break;
         }
+        if (!why)
+            sys(lseek, file, part.at, SEEK_SET);
+        end = part.at;
         while (part.size) {
             const char *bytes;
             size_t size = peek(&bytes, part.size);
-            why = why ? why : write_all(file, bytes, size, part.at);
-            part.at += size, part.size -= size;
+            why = why ? why : write_all(file, bytes, size);
+            end += size, part.size -= size;
         }
-        end = part.at;
     }
     if (!why && end != record->size)
         why = sys(ftruncate, file, record->size);
@@ -113,13 +106,9 @@ static int fill(const struct record *record, uint8_t *theirs)
 
 static int has(const char *text, const char *part)
 {
-    for (; *text; text++) {
-        size_t same = 0;
-        while (part[same] && text[same] == part[same])
-            same++;
-        if (!part[same])
+    for (; *text; text++)
+        if (!part[common(text, part)])
             return 1;
-    }
     return 0;
 }
 
@@ -127,37 +116,38 @@ static int has(const char *text, const char *part)
 static int is_lasting(int found, int may_be_elsewhere)
 {
     static char path[TARGET + 1];
-    char of[] = "/proc/self/fd/\0\0\0\0\0\0\0\0\0\0";
-    long about[15] = {0}, size; /* third, the number of blocks: a file system of the kernel's own has none */
+    long about[15] = {0}; /* third, the number of blocks: a file system of the kernel's own has none */
     struct stat now;
-    char *end = of + 14;
-    for (long power = 1000000000, begun = 0; power; power /= 10)
-        if (begun || found >= power || power == 1)
-            *end++ = '0' + found / power % 10, begun = 1;
     if (sys(fstatfs, found, about) || !about[2] || sys(fstat, found, &now))
         return 0;
-    size = sys(readlinkat, AT_FDCWD, of, path, TARGET);
-    path[size < 0 ? 0 : size] = 0;
+    path_of(found, path);
     return is_in_root(path) || (may_be_elsewhere && S_ISREG(now.st_mode));
 }
 
-/* A link may lead to what comes there later, as files of scorers do, or elsewhere for each process. Such links go. */
-static int check_link(const struct record *record, uint8_t *theirs)
+/* What a link leads to may come there later, as files of scorers do, or be another for each process: why it is not LASTING. */
+static int check_target(int may_be_elsewhere)
 {
     struct { uint64_t flags, mode, resolve; } how = {O_PATH | O_CLOEXEC, 0, RESOLVE_NO_MAGICLINKS};
-    int found = sys(openat2, here, name, &how, sizeof how), why;
+    int found = sys(openat2, here, target, &how, sizeof how), why;
     if (found == -ENOSYS || found == -EPERM) /* before Linux 5.6, or forbidden: what a process has of its own is called so */
-        found = has(target, "proc/") || has(target, "dev/") ? -ELOOP : sys(openat, here, name, O_PATH | O_CLOEXEC);
-    why = found < 0 ? found : is_lasting(found, record->flags & ELSEWHERE) ? 0 : -EXDEV;
+        found = has(target, "proc/") || has(target, "dev/") ? -ELOOP : sys(openat, here, target, O_PATH | O_CLOEXEC);
+    why = found < 0 ? found : is_lasting(found, may_be_elsewhere) ? 0 : -EXDEV;
     if (found >= 0)
         sys(close, found);
-    *theirs = why && !sys(unlinkat, here, name, 0);
     return why;
+}
+
+static int make_link(const struct record *record, uint8_t *theirs)
+{
+    int why = record->flags & LASTING ? check_target(record->flags & ELSEWHERE) : 0;
+    if ((*theirs = why != 0))
+        return why;
+    why = made(symlinkat, target, here, name);
+    return why ? why : settle_link(record);
 }
 
 static int apply(const struct record *record, uint8_t *theirs)
 {
-    int why;
     if (record->kind == CONTENT)
         return fill(record, theirs);
     if (lost)
@@ -166,16 +156,13 @@ static int apply(const struct record *record, uint8_t *theirs)
     case MAKE:
         return made(mkdirat, here, name, 0700);
     case SYMLINK:
-        why = made(symlinkat, target, here, name);
-        return why ? why : settle_link(record);
+        return make_link(record, theirs);
     case HARDLINK:
         return link_to(record);
     case META:
         return S_ISLNK(record->mode) ? settle_link(record) : settle_file(record);
     case REMOVE:
         return sys(unlinkat, here, name, S_ISDIR(record->mode) ? AT_REMOVEDIR : 0);
-    case LEADS:
-        return check_link(record, theirs);
     case LEAVE:
         return record->mode ? settle(here, record) : 0;
     default:

@@ -6,6 +6,7 @@ way to a root are followed; what came of it is the target of the root's record. 
 that cannot be read, or for which LIMIT bytes of output do not suffice, says so at its end.
 
 measure SINCE: the bytes on disk, and not in name, of what was changed or made since then in nanoseconds, on the disk of /. */
+#include <dirent.h>
 #include <sys/mman.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
@@ -47,27 +48,24 @@ static uint16_t number_of(dev_t device)
     return known - 1;
 }
 
-/* Sorts places of names: a heap. */
-static void sift(uint32_t *heap, uint32_t at, uint32_t count)
-{
-    for (uint32_t child; (child = 2 * at + 1) < count; at = child) {
-        if (child + 1 < count && strcmp(names + heap[child], names + heap[child + 1]) < 0)
-            child++;
-        if (strcmp(names + heap[at], names + heap[child]) >= 0)
-            return;
-        uint32_t other = heap[at];
-        heap[at] = heap[child], heap[child] = other;
-    }
-}
-
+/* Sorts places of names: makes a heap of them, and takes the last one from it until it is empty. */
 static void sort(uint32_t *heap, uint32_t count)
 {
-    for (uint32_t at = count / 2; at-- > 0;)
-        sift(heap, at, count);
-    while (count > 1) {
-        uint32_t first = heap[0];
-        heap[0] = heap[--count], heap[count] = first;
-        sift(heap, 0, count);
+    for (uint32_t begin = count / 2; begin || count > 1;) {
+        if (begin) {
+            begin--;
+        } else {
+            uint32_t last = heap[0];
+            heap[0] = heap[--count], heap[count] = last;
+        }
+        for (uint32_t at = begin, child; (child = 2 * at + 1) < count; at = child) {
+            uint32_t above = heap[at];
+            if (child + 1 < count && strcmp(names + heap[child], names + heap[child + 1]) < 0)
+                child++;
+            if (strcmp(names + above, names + heap[child]) >= 0)
+                break;
+            heap[at] = heap[child], heap[child] = above;
+        }
     }
 }
 
@@ -79,12 +77,12 @@ static int read_names(struct directory *directory)
         if (names_used + got > NAMES)
             return -ENOMEM;
         for (long at = 0; at < got;) {
-            struct kernel_entry *entry = (void *)(block + at);
-            at += entry->size;
-            if (!strcmp(entry->name, ".") || !strcmp(entry->name, ".."))
+            struct dirent *entry = (void *)(block + at);
+            at += entry->d_reclen;
+            if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
                 continue;
-            size_t size = strlen(entry->name) + 1;
-            memcpy(names + names_used, entry->name, size);
+            size_t size = strlen(entry->d_name) + 1;
+            memcpy(names + names_used, entry->d_name, size);
             numbers[numbers_used++] = names_used;
             names_used += size;
         }
@@ -243,14 +241,7 @@ static const char *resolved(const char *path)
     for (size_t cut = size; cut > 0; way[cut] = 0) {
         int there = sys(openat, AT_FDCWD, way, O_PATH | O_CLOEXEC);
         if (there >= 0) {
-            char link[32] = "/proc/self/fd/";
-            char *digit = link + strlen(link);
-            int power = 1;
-            while (there / power >= 10)
-                power *= 10;
-            for (; power; power /= 10)
-                *digit++ = '0' + there / power % 10;
-            long length = sys(readlinkat, AT_FDCWD, link, found, TARGET);
+            long length = path_of(there, found);
             sys(close, there);
             if (length <= 0)
                 return path;

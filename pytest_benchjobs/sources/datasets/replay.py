@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictStr, ValidationError
+from pydantic import Field, StrictBool, StrictStr, ValidationError
 
-from ...model.base import is_name_character
+from ...model.base import Model, is_name_character
 from ...model.errors import InputError
 from ...model.scenario import Answer, Environment, Scenario, ScorerSpec, Validation
-from ...system.paths import exists
+from ...system.paths import exists, with_home
 from ..captures import Check, read_capture
 from ..complaints import did_you_mean, first_mistake
 from ..protocol import ScenarioRef, SourceWarning
@@ -36,10 +36,8 @@ _LONGEST_NAME = 120
 _STATEMENT_LIMIT = 32_000
 
 
-class Options(BaseModel):
+class Options(Model):
     """Parameters of the benchmark."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     capture_path: StrictStr
     capture_glob: Annotated[StrictStr, Field(min_length=1)] = f"*{SUFFIX}"
@@ -202,7 +200,7 @@ def _scorers_of(options: Options) -> tuple[ScorerSpec, ...]:
 
 
 def _existing(entry: Entry, text: str, directories: Sequence[Path]) -> Path:
-    path = Path(text).expanduser()
+    path = with_home(text)
     places = [path] if path.is_absolute() else [directory / path for directory in directories or (Path(),)]
     found = next((place for place in places if text.strip() and exists(place)), None)
     if found is None:

@@ -42,20 +42,15 @@ _HOW = (
 def find_plugin(file: Path) -> str:
     """Return the path of the program, for a task with this file.
 
-    Raises:
-        EnvironmentFailed: there is none, or it is too old; with what to do.
+    Where there is none, or one that is too old, that is an `EnvironmentFailed`, with what to do.
     """
     own = os.environ.get("DOCKER_CONFIG") or os.path.expanduser("~/.docker")  # noqa: PTH111  never raises
-    for directory in (f"{own}/cli-plugins", *_PLACES):
-        if os.access(path := f"{directory}/{_NAME}", os.X_OK):
-            break
-    else:
-        found = shutil.which(_NAME)
-        if found is None:
-            raise EnvironmentFailed(
-                f"{file} describes services, which need Docker Compose; it is not installed. {_HOW}"
-            )
-        path = found
+    places = (f"{own}/cli-plugins", *_PLACES, None)  # None: those of PATH
+    path = next(filter(None, (shutil.which(_NAME, path=place) for place in places)), None)
+    if path is None:
+        raise EnvironmentFailed(
+            f"{file} describes services, which need Docker Compose; it is not installed. {_HOW}"
+        )
     version = _version(path)
     if version is not None and version < _OLDEST:
         raise EnvironmentFailed(
@@ -79,23 +74,16 @@ def _version(path: str) -> tuple[int, int] | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = re.match(r"v?(\d+)\.(\d+)", done.stdout.strip())
+    if found := re.match(r"v?(\d+)\.(\d+)", done.stdout.strip()):
+        return int(found[1]), int(found[2])
     # The first version is another program, in Python.
-    return (
-        (int(found[1]), int(found[2]))
-        if found
-        else (1, 0)
-        if "docker-compose version 1" in done.stdout
-        else None
-    )
+    return (1, 0) if "docker-compose version 1" in done.stdout else None
 
 
 class Plugin:
-    """The program for one file: it has no variable of this process but those that programs need.
+    """The program for one file, for the engine at `host`, as in DOCKER_HOST.
 
-    Args:
-        file: The file that describes the services, for messages.
-        host: The engine, as in DOCKER_HOST.
+    It has no variable of this process but those that programs need.
     """
 
     def __init__(self, file: Path, host: str) -> None:
@@ -106,23 +94,19 @@ class Plugin:
     def normalise(self, variables: Mapping[str, str], check: Callable[[], object]) -> str:
         """Return the file as JSON: short forms written out, and `variables` filled in.
 
-        Raises:
-            EnvironmentFailed: it refuses the file, or a variable has no value.
+        Where it refuses the file, or a variable has no value, that is an `EnvironmentFailed`.
         """
         status, output, errors = self._run(
             ("--project-name", "task", "--project-directory", str(self._file.parent), "--file", "-",
              "--file", str(self._file), "config", "--format", "json"),
-            env={**program_environment(), **variables},
-            timeout=_READING_TIMEOUT,
-            check=check,
-            given=_BASE,
+            {**program_environment(), **variables}, _READING_TIMEOUT, check, _BASE,
         )  # fmt: skip
         unset = dict.fromkeys(re.findall(r'The \\?"(\w+)\\?" variable is not set', errors))
         if unset:
-            one = len(unset) == 1
+            has, it = ("has", "it") if len(unset) == 1 else ("have", "them")
             raise EnvironmentFailed(
-                f"{self._file}: {', '.join(unset)} {'has' if one else 'have'} no value: give {'it' if one else 'them'} "
-                "one in `env` of the environment, or a default: ${NAME:-default}"
+                f"{self._file}: {', '.join(unset)} {has} no value: give {it} one in `env` of the environment, or a "
+                "default: ${NAME:-default}"
             )
         if status != 0:
             raise EnvironmentFailed(
@@ -140,28 +124,24 @@ class Plugin:
         """
         host = host_environment()
         env = program_environment() | {name: host[name] for name in _OF_ENGINE if name in host}
+        arguments = ("--project-name", project, "--progress", "plain", "--file", "-", *arguments)
         status, _, errors = self._run(
-            ("--project-name", project, "--progress", "plain", "--file", "-", *arguments),
-            env={**env, "DOCKER_HOST": self._host},
-            timeout=timeout,
-            check=check,
-            given=description,
+            arguments, {**env, "DOCKER_HOST": self._host}, timeout, check, description
         )
         return status, errors
 
     def _run(
         self,
         arguments: Sequence[str],
-        *,
         env: Mapping[str, str],
         timeout: float,
         check: Callable[[], object],
-        given: str | None = None,
+        given: str | None,
     ) -> tuple[int | None, str, str]:
         until = time.monotonic() + timeout
-        process = subprocess.Popen(
+        with subprocess.Popen(
             (self._path, *arguments),
-            stdin=subprocess.DEVNULL if given is None else subprocess.PIPE,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -170,21 +150,16 @@ class Plugin:
             cwd="/",
             # Ctrl-C is for us, which end it.
             start_new_session=True,
-        )
-        try:
-            while True:
-                try:
-                    output, errors = process.communicate(given, timeout=_LOOK)
-                except subprocess.TimeoutExpired:
+        ) as process:
+            try:
+                while time.monotonic() <= until:
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        output, errors = process.communicate(given, timeout=_LOOK)
+                        return process.returncode, output, errors
                     given = None
                     check()
-                    if time.monotonic() > until:
-                        return None, "", f"it was still running after {timeout:g} s"
-                else:
-                    return process.returncode, output, errors
-        finally:
-            if process.poll() is None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-            with process:
-                pass
+                return None, "", f"it was still running after {timeout:g} s"
+            finally:
+                if process.poll() is None:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(process.pid, signal.SIGKILL)

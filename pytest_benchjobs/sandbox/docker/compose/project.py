@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,25 +26,15 @@ _KEPT = (
     "tmpfs", "tty", "ulimits", "user", "working_dir",
 )  # fmt: skip
 """Keys of services that Docker Compose gets as they are; all others are made anew, or without effect."""
-_LIMITS = ("cpus", "mem_limit", "deploy")
 _LOG_BYTES = "4m"
 # As of the container of the trial.
 _DROPPED_CAPABILITIES = ("MKNOD", "NET_RAW", "SETPCAP")
 _KEEPS_ALIVE = (
-    ("sleep", "infinity"),
-    ("tail", "-f", "/dev/null"),
-    ("sh", "-c", "sleep infinity"),
-    ("bash", "-c", "sleep infinity"),
-    ("/bin/sh", "-c", "sleep infinity"),
-    ("/bin/bash", "-c", "sleep infinity"),
-    ("sh", "-c", "tail -f /dev/null"),
-    ("bash", "-c", "tail -f /dev/null"),
-    ("sleep", "inf"),
-    ("bash",),
-    ("sh",),
-    ("/bin/bash",),
-    ("/bin/sh",),
-)
+    ("sleep", "infinity"), ("sleep", "inf"), ("tail", "-f", "/dev/null"),
+    ("sh",), ("bash",), ("/bin/sh",), ("/bin/bash",),
+    ("sh", "-c", "sleep infinity"), ("/bin/sh", "-c", "sleep infinity"), ("sh", "-c", "tail -f /dev/null"),
+    ("bash", "-c", "sleep infinity"), ("/bin/bash", "-c", "sleep infinity"), ("bash", "-c", "tail -f /dev/null"),
+)  # fmt: skip
 """Commands that only keep a container running, which that of a trial does anyway."""
 
 
@@ -77,7 +67,7 @@ class Project:
     file: Path
     main: Main
     services: Mapping[str, Mapping[str, Any]]
-    """Service -> how Docker Compose is told of it, without image, labels and limits."""
+    """Service beside `main` -> how the file describes it."""
     images: Mapping[str, ServiceImage]
     files: Mapping[str, tuple[File, ...]]
     """Service -> files to put in before it starts."""
@@ -101,12 +91,8 @@ class Project:
     ) -> str:
         """Return the text for Docker Compose: of the services beside `main`, and what `main` waits for.
 
-        Args:
-            images: Service -> the engine's id of its image.
-            networks: Name in the file -> the engine's.
-            volumes: Name in the file -> the engine's.
-            labels: Of all containers.
-            environment: That of the trial, whose limits each service has unless it says less.
+        By their names in the file, `images` are ids of the engine, `networks` and `volumes` names of the engine.
+        `labels` are of all containers; each service has the limits of `environment`, unless it says less.
         """
         services: dict[str, Any] = {}
         if self.waits:
@@ -114,21 +100,9 @@ class Project:
             stand_in = {"image": next(iter(images.values())), "pull_policy": "never", "network_mode": "none"}
             services[MAIN] = {**stand_in, "deploy": {"replicas": 0}, "depends_on": self.waits}
         for name, service in self.services.items():
-            joined = service["networks"]
-            services[name] = {
-                **{key: value for key, value in service.items() if key not in _LIMITS},
-                **_limits(service, environment),
-                "image": images[name],
-                "pull_policy": "never",
-                "labels": {**service.get("labels", {}), **labels},
-                "logging": {"driver": "json-file", "options": {"max-size": _LOG_BYTES, "max-file": "1"}},
-                "pids_limit": environment.pids,
-                **({"networks": joined} if joined else {"network_mode": "none"}),
-            }
-            if not joined:
-                del services[name]["networks"]
-            if not environment.allow_sudo:
-                services[name]["security_opt"] = ["no-new-privileges:true"]
+            described = _service(service, self.services, environment)
+            described["labels"] |= labels
+            services[name] = {**described, "image": images[name]}
         return json.dumps(
             {
                 "services": services,
@@ -141,38 +115,36 @@ class Project:
 def read_project(text: str, file: Path) -> Project:
     """Read the file as Docker Compose normalised it.
 
-    Raises:
-        EnvironmentFailed: it asks for what services of a trial do not get.
+    What services of a trial do not get is an `EnvironmentFailed`.
     """
     data: dict[str, Any] = json.loads(text)
     found = [f"{dotted(place)}: {why}" for place, why in faults(data, file.parent)]
     if found:
         raise EnvironmentFailed(f"{file}: {'; '.join(found[:5])}")
     services: dict[str, dict[str, Any]] = data["services"]
-    copied = {name: tuple(_files(service, data)) for name, service in services.items()}
-    for name, files in copied.items():
-        if files and name != MAIN and services[name].get("read_only"):
+    files = {name: tuple(_files(service, data)) for name, service in services.items()}
+    main, of_main = services.get(MAIN, {}), files.pop(MAIN, ())
+    beside = {name: service for name, service in services.items() if name != MAIN}
+    for name, service in beside.items():
+        if files[name] and service.get("read_only"):
             raise EnvironmentFailed(
                 f"{file}: services.{name}.read_only: is not supported for a service that gets files of this machine"
             )
-    beside = {name: service for name, service in services.items() if name != MAIN}
-    networks = {network for service in services.values() for network in service.get("networks") or {}}
-    main = services.get(MAIN, {})
     if "networks" not in main and main.get("network_mode") != "none":
         # As Docker Compose does; a file may say nothing of `main`.
         main = {**main, "networks": {"default": None}}
-        networks.add("default")
-    mounted = (
+    networks = {network for service in (main, *beside.values()) for network in service.get("networks") or {}}
+    mounted = {
         volume["source"] for one in services.values() for volume in _volumes(one) if "source" in volume
-    )
+    }
     return Project(
         file=file,
-        main=_main(main, copied.get(MAIN, ())),
-        services={name: _service(service, beside) for name, service in beside.items()},
+        main=_main(main, of_main),
+        services=beside,
         images={name: _image(name, service, file) for name, service in beside.items()},
-        files={name: files for name, files in copied.items() if files and name != MAIN},
+        files={name: some for name, some in files.items() if some},
         networks=tuple(sorted(networks)),
-        volumes=tuple(sorted(set(mounted))),
+        volumes=tuple(sorted(mounted)),
         after_main=frozenset(_after_main(services)),
         waits=_waits(main, beside),
         healthy=frozenset(
@@ -189,44 +161,48 @@ def _waits(service: Mapping[str, Any], beside: Container[str]) -> dict[str, Any]
     return {name: wait for name, wait in (service.get("depends_on") or {}).items() if name in beside}
 
 
-def _service(service: Mapping[str, Any], beside: Container[str]) -> dict[str, Any]:
-    kept = {key: service[key] for key in _KEPT if service.get(key) is not None}
+def _service(service: Mapping[str, Any], beside: Container[str], environment: Environment) -> dict[str, Any]:
+    """Return how Docker Compose is told of a service, but for its image and for labels of the trial."""
     labels = service.get("labels") or {}
-    waits = _waits(service, beside)
-    alias = service.get("container_name")
-    # A variable without a value would be filled in from this machine.
-    env = {name: value for name, value in (service.get("environment") or {}).items() if value is not None}
+    waits, networks = _waits(service, beside), _networks(service)
+    added = {str(one).upper().removeprefix("CAP_") for one in listed(service.get("cap_add"))}
+    dropped = (one for one in _DROPPED_CAPABILITIES if one not in added)
+    memory, cpus = _limits(service)
+    memory, cpus = least(memory, environment.memory), least(cpus, environment.cpus)
+    limits = {"mem_limit": memory, "memswap_limit": memory, "cpus": cpus, "pids_limit": environment.pids}
+    joined = {name: {"aliases": [*aliases]} for name, aliases in networks.items()}
     return {
-        **kept,
-        "environment": env,
-        "networks": {
-            name: {"aliases": [*((one or {}).get("aliases") or ()), *([alias] if alias else [])]}
-            for name, one in (service.get("networks") or {}).items()
-        },
+        **{key: service[key] for key in _KEPT if service.get(key) is not None},
+        **{key: limit for key, limit in limits.items() if limit is not None},
+        "environment": _environment(service),
         "volumes": _volumes(service),
         "labels": {name: value for name, value in labels.items() if not name.startswith(LABEL)},
-        "cap_drop": list(dict.fromkeys((*listed(service.get("cap_drop")), *_dropped(service)))),
+        "cap_drop": list(dict.fromkeys((*listed(service.get("cap_drop")), *dropped))),
+        "pull_policy": "never",
+        "logging": {"driver": "json-file", "options": {"max-size": _LOG_BYTES, "max-file": "1"}},
+        **({"networks": joined} if joined else {"network_mode": "none"}),
         **({"depends_on": waits} if waits else {}),
-        **{key: service[key] for key in _LIMITS if service.get(key)},
+        **({} if environment.allow_sudo else {"security_opt": ["no-new-privileges:true"]}),
     }
 
 
-def _dropped(service: Mapping[str, Any]) -> Iterator[str]:
-    added = {str(one).upper().removeprefix("CAP_") for one in listed(service.get("cap_add"))}
-    yield from (one for one in _DROPPED_CAPABILITIES if one not in added)
+def _environment(service: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the variables that have a value: of others it would be filled in from this machine."""
+    return {name: value for name, value in (service.get("environment") or {}).items() if value is not None}
 
 
-def _limits(service: Mapping[str, Any], environment: Environment) -> dict[str, Any]:
-    """Return the limits of a service, in place of those that the file gives in one way or another."""
-    memory, cpus = _own_limits(service)
-    memory, cpus = least(memory, environment.memory), least(cpus, environment.cpus)
-    given = {"mem_limit": memory, "memswap_limit": memory, "cpus": cpus}
-    return {key: value for key, value in given.items() if value is not None}
+def _networks(service: Mapping[str, Any], *own: str) -> dict[str, tuple[str, ...]]:
+    """Return the networks of a service, with its names there besides that of the service."""
+    alias = service.get("container_name")
+    return {
+        name: tuple(dict.fromkeys((*own, *((one or {}).get("aliases") or ()), *([alias] if alias else ()))))
+        for name, one in (service.get("networks") or {}).items()
+    }
 
 
-def _own_limits(service: Mapping[str, Any]) -> tuple[int | None, float | None]:
-    """Return the bytes and processors that the file gives to a service."""
-    limits = (((service.get("deploy") or {}).get("resources") or {}).get("limits")) or {}
+def _limits(service: Mapping[str, Any]) -> tuple[int | None, float | None]:
+    """Return the bytes and processors that the file gives to a service, in one way or another."""
+    limits = ((service.get("deploy") or {}).get("resources") or {}).get("limits") or {}
     memory = int(service.get("mem_limit") or limits.get("memory") or 0)
     cpus = float(service.get("cpus") or limits.get("cpus") or 0)
     return memory or None, cpus or None
@@ -279,18 +255,13 @@ def _image(name: str, service: Mapping[str, Any], file: Path) -> ServiceImage:
 
 
 def _main(service: Mapping[str, Any], files: tuple[File, ...]) -> Main:
-    memory, cpus = _own_limits(service)
+    memory, cpus = _limits(service)
     volumes = _volumes(service)
-    alias = service.get("container_name")
     tmpfs = {str(one).partition(":")[0]: str(one).partition(":")[2] for one in listed(service.get("tmpfs"))}
     tmpfs |= {volume["target"]: "" for volume in volumes if volume["type"] == "tmpfs"}
     command, entrypoint = service.get("command"), service.get("entrypoint")
     return Main(
-        env={
-            name: _plain(str(value))
-            for name, value in (service.get("environment") or {}).items()
-            if value is not None
-        },
+        env={name: _plain(str(value)) for name, value in _environment(service).items()},
         files=files,
         volumes=tuple(
             (volume["source"], volume["target"], bool(volume.get("read_only")))
@@ -298,12 +269,7 @@ def _main(service: Mapping[str, Any], files: tuple[File, ...]) -> Main:
             if volume["type"] == "volume" and "source" in volume
         ),
         tmpfs=tmpfs,
-        networks={
-            name: tuple(
-                dict.fromkeys((MAIN, *((one or {}).get("aliases") or ()), *([alias] if alias else [])))
-            )
-            for name, one in (service.get("networks") or {}).items()
-        },
+        networks=_networks(service, MAIN),
         hosts=_hosts(service.get("extra_hosts")),
         shm_size=int(service["shm_size"]) if service.get("shm_size") else None,
         memory=memory,
@@ -325,14 +291,14 @@ def _hosts(written: object) -> dict[str, str]:
 def _after_main(services: Mapping[str, Mapping[str, Any]]) -> set[str]:
     """Return the services that wait for `main`, also by others."""
     waiting: set[str] = set()
-    reached: Sequence[str] = (MAIN,)
+    reached = {MAIN}
     while reached:
-        reached = [
+        reached = {
             name
             for name, service in services.items()
-            if name not in waiting and not {*reached}.isdisjoint(service.get("depends_on") or {})
-        ]
-        waiting |= {*reached}
+            if name not in waiting and not reached.isdisjoint(service.get("depends_on") or ())
+        }
+        waiting |= reached
     return waiting
 
 

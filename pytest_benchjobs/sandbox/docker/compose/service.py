@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 
 from ...protocol import ExecResult, Sink
 from ...stream import Drained
 from ..engine import Engine
-from ..running import Running
-from ..transfer import ContainerFiles
+from ..transfer import EngineContainer
 
 
-class ServiceContainer(ContainerFiles):
+class ServiceContainer(EngineContainer):
     """A container that Docker Compose started. The agent reaches it over the network alone."""
 
     @contextlib.contextmanager
@@ -28,23 +26,16 @@ class ServiceContainer(ContainerFiles):
         *,
         timeout: float,
         sink: Sink,
+        stdout: Sink | None = None,
         user: str | None = None,
         workdir: str | None = None,
         env: Mapping[str, str] | None = None,
     ) -> ExecResult:
         """Run a command to its end or its timeout (seconds); one that timed out runs on."""
-        client = self._engine.client
-        with self._calling():
-            created = client.exec_create(
-                self.id, list(argv), environment=dict(env or {}), user=user or "", workdir=workdir
-            )
         started = time.monotonic()
-        command = str(created["Id"])
-        with self._calling():
-            connection, first = self._engine.hijack(f"/exec/{command}/start", {"Detach": False, "Tty": False})
-        with connection:
-            running = Running(connection, lambda: self._status(command), threading.Event(), sink)
-            running.feed(first)
+        with self._attached(
+            argv, sink, stdout, environment=dict(env or {}), user=user or "", workdir=workdir
+        ) as running:
             why = running.wait(started + timeout)
         status = running.status
         return ExecResult(
@@ -53,11 +44,6 @@ class ServiceContainer(ContainerFiles):
             seconds=time.monotonic() - started,
             started=status is None or status[1] != 0,
         )
-
-    def _status(self, command: str) -> tuple[int, int] | None:
-        with self._calling():
-            state = self._engine.client.exec_inspect(command)
-        return None if state["Running"] else (int(state["ExitCode"] or 0), int(state["Pid"] or 0))
 
 
 def service_container(engine: Engine, container: str) -> ServiceContainer:

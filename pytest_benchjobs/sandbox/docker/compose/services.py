@@ -9,7 +9,6 @@ import secrets
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from ....model.errors import EngineError, EnvironmentFailed, InfrastructureError
 from ....model.escape import escaped
@@ -26,7 +25,7 @@ from ..network import LOOKS, make_trial_network
 from ..pulling import rest
 from ..services import EngineServices
 from .plugin import Plugin
-from .project import Project, least, read_project
+from .project import Main, Project, least, read_project
 from .service import ServiceContainer, service_container
 
 PROJECT = f"{LABEL}project"
@@ -37,25 +36,11 @@ _TRIES = 3
 _PAUSES = (0.5, 2.0)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Joined:
-    """What the container of the trial has of its services: networks and volumes of the engine, by their real names."""
-
-    networks: Mapping[str, tuple[str, ...]]
-    volumes: tuple[tuple[str, str, bool], ...]
-    tmpfs: Mapping[str, str]
-    hosts: Mapping[str, str]
-    shm_size: int | None
-
-
 class TrialServices:
     """Services beside the container of one trial.
 
-    Args:
-        services: What all containers of this process share.
-        spec: Of the trial.
-        labels: Of everything that is made.
-        on_phase: Called several times a second with the step that goes on; what it raises breaks that off.
+    `labels` are of everything that is made. `on_phase` is called several times a second with the step that goes on;
+    what it raises breaks that off.
     """
 
     def __init__(
@@ -72,9 +57,8 @@ class TrialServices:
         self._environment = spec.environment
         self._network = spec.network
         self._limited = spec.limited
-        self._name = f"bench-{secrets.token_hex(8)}"
-        self.id = self._name
-        self._labels = {**labels, PROJECT: self._name}
+        self.id = f"bench-{secrets.token_hex(8)}"
+        self._labels = {**labels, PROJECT: self.id}
         self._plugin = Plugin(compose.file, self._engine.host)
         self._on_phase = on_phase
         filled = {**variables(compose.file.parent, spec.environment), **spec.environment.env}
@@ -86,22 +70,21 @@ class TrialServices:
         self._description = ""
         self._image = ""
         """An image that is here."""
-        self._notes: list[str] = []
+        self.notes: list[str] = []
+        """Notes on services that ended with an error before they were removed."""
         self._removed = False
-
-    @property
-    def _past_proxy(self) -> dict[str, str]:
-        """Variables that lead past the proxy of an allowlist to services, if the trial has one."""
-        names = (own for aliases in self.project.main.networks.values() for own in aliases)
-        past = ",".join(("localhost,127.0.0.1,::1", *dict.fromkeys((*names, *self.project.services))))
-        return dict.fromkeys(("NO_PROXY", "no_proxy"), past) if self._limited else {}
 
     def environment(self) -> Environment:
         """Return the environment of the trial, with what the file adds to `main`; limits are the least of both."""
         own, main = self._environment, self.project.main
+        past_proxy = {}
+        if self._limited:
+            names = (name for aliases in main.networks.values() for name in aliases)
+            past = ",".join(("localhost,127.0.0.1,::1", *dict.fromkeys((*names, *self.project.services))))
+            past_proxy = dict.fromkeys(("NO_PROXY", "no_proxy"), past)
         return own.model_copy(
             update={
-                "env": {**self._past_proxy, **main.env, **own.env},
+                "env": {**past_proxy, **main.env, **own.env},
                 "memory": least(own.memory, main.memory),
                 "cpus": least(own.cpus, main.cpus),
                 "keep_entrypoint": own.keep_entrypoint or bool(main.entrypoint or main.command),
@@ -111,9 +94,7 @@ class TrialServices:
     def image(self, image: ResolvedImage, keys: Mapping[str, str]) -> ResolvedImage:
         """Return the image of `main`, with what the file says in place of its configuration, and of other images.
 
-        Args:
-            image: The image.
-            keys: Service -> `ImageRecord.key` of its image.
+        `keys` are the `ImageRecord.key` of services' images.
         """
         main = self.project.main
         entrypoint = image.entrypoint if main.entrypoint is None else main.entrypoint
@@ -131,17 +112,15 @@ class TrialServices:
     def begin(self, images: Mapping[str, ResolvedImage]) -> None:
         """Make networks and volumes, and start the services that do not wait for `main`. Their health is waited for.
 
-        Raises:
-            EnvironmentFailed: a service does not start, ends, or is not healthy.
-            InfrastructureError: the engine failed.
+        A service that does not start, ends, or is not healthy is an `EnvironmentFailed`.
         """
         project = self.project
         self._on_phase("start")
         for name in project.networks:
-            self._networks[name] = make_trial_network(self._engine, f"{self._name}-{name}", self._labels)
+            self._networks[name] = make_trial_network(self._engine, f"{self.id}-{name}", self._labels)
         with self._engine.guard():
             for name in project.volumes:
-                real = f"{self._name}-{name}"
+                real = f"{self.id}-{name}"
                 self._engine.client.create_volume(real, labels=self._labels)
                 self._volumes[name] = real
         if not project.services:
@@ -160,47 +139,32 @@ class TrialServices:
         """Start the services that wait for `main`."""
         self._start(sorted(self.project.after_main))
 
-    def joined(self) -> Joined:
-        """Return what the container of the trial has of them."""
+    def joined(self) -> Main:
+        """Return what the container of the trial has of them, with the engine's names of networks and volumes."""
         main = self.project.main
-        return Joined(
+        return dataclasses.replace(
+            main,
             networks={self._networks[name]: aliases for name, aliases in main.networks.items()},
             volumes=tuple((self._volumes[name], target, only) for name, target, only in main.volumes),
-            tmpfs=main.tmpfs,
-            hosts=main.hosts,
-            shm_size=main.shm_size,
         )
 
     def find(self, name: str) -> ServiceContainer:
-        """Return the container of a service, which may have ended.
-
-        Raises:
-            EnvironmentFailed: there is none of this name.
-        """
-        found = [one for one in self._containers() if _service_of(one) == name]
-        if not found:
-            named = ", ".join((MAIN, *self.project.services))
-            raise EnvironmentFailed(f"{self.project.file}: there is no service {name!r}; it has {named}")
-        return service_container(self._engine, found[0]["Id"])
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Notes on services that ended with an error before they were removed."""
-        return tuple(self._notes)
+        """Return the container of a service, which may have ended; an `EnvironmentFailed`, if there is none."""
+        for container, service in self._containers().items():
+            if service == name:
+                return service_container(self._engine, container)
+        named = ", ".join((MAIN, *self.project.services))
+        raise EnvironmentFailed(f"{self.project.file}: there is no service {name!r}; it has {named}")
 
     def remove(self) -> None:
         """Remove everything, without asking services to end. Never raises."""
-        if self._removed:
-            return
-        for _ in range(_TRIES):
+        for _ in range(0 if self._removed else _TRIES):
             with contextlib.suppress(InfrastructureError, *ERRORS, OSError):
                 self._remove()
                 self._removed = True
-                break
-            time.sleep(0.2)
-        else:
-            return  # the sweep of a later process finds them
-        self._services.forget(self.id)
+                self._services.forget(self.id)
+                return
+            time.sleep(0.2)  # after the last, the sweep of a later process finds them
 
     def _start(self, names: Sequence[str]) -> None:
         """Start services. The network of public trials is looked for again where others removed it meanwhile."""
@@ -211,18 +175,15 @@ class TrialServices:
                 self._start_once(names)
                 break
             except (EnvironmentFailed, EngineError, NetworkGone):
-                if looks == LOOKS or not self._public_network_is_gone():
+                if looks == LOOKS or self._network != "public":
+                    raise
+                public = self._services.network.of("public", self._image)
+                if self._engine.get(f"/networks/{public.name}") is not None:
                     raise
             self._services.network.forget()
-            for one in self._containers():
-                if _service_of(one) in names:
-                    self._engine.client.remove_container(one["Id"], force=True, v=True)
-
-    def _public_network_is_gone(self) -> bool:
-        if self._network != "public":
-            return False
-        found = self._services.network.of("public", self._image)
-        return self._engine.get(f"/networks/{found.name}") is None
+            for container, service in self._containers().items():
+                if service in names:
+                    self._engine.client.remove_container(container, force=True, v=True)
 
     def _start_once(self, names: Sequence[str]) -> None:
         """Create containers, put files into them, and start them in their order."""
@@ -234,8 +195,9 @@ class TrialServices:
         as_made = ("--no-build", "--no-recreate", "--no-deps")
         self._call("up", *wait, *as_made, names=(*names, *waiting), timeout=timeout + 10)
         if self._environment.storage is not None:
-            for one in self._containers():
-                self._services.storage.add(one["Id"], self._environment.storage, self._over_storage(one))
+            for container, service in self._containers().items():
+                over = functools.partial(self._over_storage, container, service)
+                self._services.storage.add(container, self._environment.storage, over)
 
     def _fill(self, names: Sequence[str]) -> None:
         """Put files into containers that were created, and connect them with the internet if the trial has it.
@@ -243,20 +205,18 @@ class TrialServices:
         Docker Compose would give a service its name also in the network of public trials, where it cannot be reached.
         """
         public = self._services.network.of("public", self._image) if self._network == "public" else None
-        for one in self._containers():
-            name = _service_of(one)
+        for container, name in self._containers().items():
             if name not in names:
                 continue
             files = self.project.files.get(name, ())
             if self._environment.storage is not None and not self.project.services[name].get("read_only"):
                 # It measures what they write.
-                program = program_file(self._services.machine())
-                files = (*files, *(() if program is None else (program,)))
+                files = (*files, *filter(None, (program_file(self._services.machine()),)))
             if files:
-                service_container(self._engine, one["Id"]).put(files)
-            if public is not None and self.project.services[name]["networks"]:
+                service_container(self._engine, container).put(files)
+            if public is not None and self.project.services[name].get("networks"):
                 with self._engine.guard():
-                    self._engine.client.connect_container_to_network(one["Id"], public.name)
+                    self._engine.client.connect_container_to_network(container, public.name)
 
     def _call(self, *arguments: str, names: Sequence[str], timeout: float) -> None:
         """Have Docker Compose do something with services. It takes one for broken that has ended without an error."""
@@ -264,72 +224,60 @@ class TrialServices:
         pauses, done = [*_PAUSES], frozenset[str]()
         while {*(left := [name for name in names if name not in done])} - {MAIN}:
             status, said = self._plugin.call(
-                self._name, self._description, *arguments, *left, timeout=timeout, check=check
+                self.id, self._description, *arguments, *left, timeout=timeout, check=check
             )
             if status == 0:
                 return
-            containers, before = self._containers(), done
-            states = [state for one in containers if (state := self._state(one)) is not None]
-            done |= {_service_of(one) for one in containers if self._is_done(one)}
-            if not states and done > before:
+            states = {name: self._state(container, name) for container, name in self._containers().items()}
+            faults = [fault for fault, _ in states.values() if fault is not None]
+            before = done
+            # Where somebody waits for its health, a service may not end.
+            done |= {name for name, (_, ended) in states.items() if ended} - self.project.healthy
+            if not faults and done > before:
                 continue
             # Where no container tells why, it may have been the engine: what Compose did already it does not do twice.
-            if states or not pauses:
-                why = "; ".join(states) or _line(said)
+            if faults or not pauses:
+                why = "; ".join(faults) or _line(said)
                 raise EnvironmentFailed(f"{self.project.file}: the services do not start: {why}")
             rest(pauses.pop(0), check)
 
-    def _is_done(self, container: Mapping[str, Any]) -> bool:
-        """Return True for a service that has ended without an error, where nobody waits for its health."""
+    def _state(self, container: str, name: str) -> tuple[str | None, bool]:
+        """Return in words what is wrong with a container, and True if it has ended without an error."""
+        client = self._engine.client
         with self._engine.guard():
-            state = self._engine.client.inspect_container(container["Id"])["State"]
-        ended = state["Status"] == "exited" and state["ExitCode"] == 0
-        return ended and _service_of(container) not in self.project.healthy
-
-    def _state(self, container: Mapping[str, Any]) -> str | None:
-        """Return in words what is wrong with a container; None: nothing is."""
-        with self._engine.guard():
-            state = self._engine.client.inspect_container(container["Id"])["State"]
-        name = _service_of(container)
+            state = client.inspect_container(container)["State"]
         if state["Status"] == "running" and (state.get("Health") or {}).get("Status") == "unhealthy":
             log = state["Health"].get("Log") or [{}]
-            said = str(log[-1].get("Output") or "")
-            return f"{name} is not healthy: {_line(said) or 'no output'}"
+            return f"{name} is not healthy: {_line(str(log[-1].get('Output') or '')) or 'no output'}", False
         if state["Status"] != "exited" or state["ExitCode"] == 0:
-            return None
+            return None, state["Status"] == "exited"
+        output = b""
+        with contextlib.suppress(*ERRORS, OSError):
+            output = client.logs(container, tail=20)
         memory = ", killed for memory" if state.get("OOMKilled") else ""
-        return f"{name} ended with status {state['ExitCode']}{memory}: {self._log(container['Id']) or 'no output'}"
+        said = _line(output.decode("utf-8", "replace")) or "no output"
+        return f"{name} ended with status {state['ExitCode']}{memory}: {said}", False
 
-    def _log(self, container: str) -> str:
-        try:
-            raw = self._engine.client.logs(container, tail=20)
-        except (*ERRORS, OSError):
-            return ""
-        return _line(raw.decode("utf-8", "replace"))
+    def _over_storage(self, container: str, name: str) -> None:
+        self.notes.append(f"service {name} was killed: it wrote more than `storage` allows")
+        with contextlib.suppress(InfrastructureError, *ERRORS):
+            self._engine.client.kill(container)
 
-    def _over_storage(self, container: Mapping[str, Any]) -> Callable[[], None]:
-        def end() -> None:
-            self._notes.append(
-                f"service {_service_of(container)} was killed: it wrote more than `storage` allows"
-            )
-            with contextlib.suppress(InfrastructureError, *ERRORS):
-                self._engine.client.kill(container["Id"])
-
-        return end
-
-    def _containers(self) -> list[dict[str, Any]]:
-        label = [f"{PROJECT}={self._name}"]
-        found: list[dict[str, Any]] = self._engine.get("/containers/json", all=True, filters={"label": label})
-        return found
+    def _containers(self) -> dict[str, str]:
+        """Return the ids of the containers, and the service of each."""
+        label = [f"{PROJECT}={self.id}"]
+        found = self._engine.get("/containers/json", all=True, filters={"label": label})
+        return {one["Id"]: str((one.get("Labels") or {}).get(_OF_COMPOSE, "")) for one in found}
 
     def _remove(self) -> None:
         client = self._engine.client
-        for one in self._containers():
+        for container, service in self._containers().items():
             with contextlib.suppress(InfrastructureError):
-                if (state := self._state(one)) is not None:
-                    self._notes.append(f"service {state}")
-            self._services.forget(one["Id"])
-            client.remove_container(one["Id"], force=True, v=True)
+                fault, _ = self._state(container, service)
+                if fault is not None:
+                    self.notes.append(f"service {fault}")
+            self._services.forget(container)
+            client.remove_container(container, force=True, v=True)
         for network in self._networks.values():
             client.remove_network(network)
         for volume in self._volumes.values():
@@ -339,10 +287,6 @@ class TrialServices:
 def combined_key(own: str, keys: Mapping[str, str]) -> str:
     """Return the identity of the images of a trial; that of its own image alone where there are no others."""
     return " ".join((own, *(f"{name}={keys[name]}" for name in sorted(keys))))
-
-
-def _service_of(container: Mapping[str, Any]) -> str:
-    return str((container.get("Labels") or {}).get(_OF_COMPOSE, ""))
 
 
 def _line(output: str) -> str:

@@ -1,6 +1,7 @@
-"""`junit.xml` of a job with many tests: below 1 MiB, whatever the lengths of ids, messages and properties.
+"""Bytes of a `junit.xml`: of few tests whole, of many below 1 MiB, however long ids, messages and properties are.
 
-The room is allotted before anything is written. Failed cases come first, with everything a short file has about them.
+Written by hand: junitparser takes seconds for a thousand cases, and cannot tell how long a case will be. The room of a
+short file is allotted before anything is written. Failed cases come first, with everything a short file has about them.
 If even these have no room, names and messages are cut, and then cases are left out. Other cases get the remaining room,
 in the order of the job. Attachments, quoted logs and the properties of suites have their own shares. The number of
 cases left out is stated, and the place of the whole report.
@@ -9,6 +10,7 @@ cases left out is stated, and the place of the whole report.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from xml.sax.saxutils import escape
@@ -39,10 +41,11 @@ class Case:
     """`passed`, `failure`, `error` or `skipped`."""
     message: str = ""
     type: str | None = None
-    score: str | None = None
+    file: str | None = None
+    properties: Sequence[Property] = ()
     attachment: str | None = None
     text: str = ""
-    """The last lines of the logs."""
+    """Why it did not pass, or the last lines of the logs alone."""
     xml: bytes = b""
 
     @property
@@ -51,22 +54,27 @@ class Case:
         return self.kind in ("failure", "error")
 
 
-def short_junit(
-    record: JobRecord, cases: Sequence[Case], properties: Callable[[str], Iterable[Property]]
+def written(
+    record: JobRecord,
+    cases: Sequence[Case],
+    properties: Callable[[str], Iterable[Property]],
+    *,
+    short: bool,
 ) -> bytes:
-    """Return the whole file. `properties` returns those of a suite."""
+    """Return the whole file; `short` has a limit. `properties` returns those of a suite."""
     _name(cases, 500)
-    _fit_attachments(cases)
-    _fit_texts(cases)
+    if short:
+        _fit_attachments(cases)
+        _fit_texts(cases)
     for one in cases:
-        one.xml = _case(one)
-    file = _File(record, cases, properties)
+        one.xml = _case(one, short=short)
+    file = _File(record, cases, properties, short=short)
     failed = [one for one in cases if one.failed]
     if sum(len(one.xml) for one in failed) + file.around(failed) > file.room:
         _name(cases, _CUT)
         for one in cases:
             one.message, one.attachment, one.text = one_line(one.message, _CUT), None, ""
-            one.xml = _case(one)
+            one.xml = _case(one, short=short)
     taken = [file.take(one) for one in failed]
     # No other case while a failed one is left out.
     if all(taken):
@@ -80,14 +88,19 @@ class _File:
     """Cases taken into the file, and the remaining room."""
 
     def __init__(
-        self, record: JobRecord, cases: Sequence[Case], properties: Callable[[str], Iterable[Property]]
+        self,
+        record: JobRecord,
+        cases: Sequence[Case],
+        properties: Callable[[str], Iterable[Property]],
+        *,
+        short: bool,
     ) -> None:
-        self._record = record
+        self._record, self._short = record, short
         self._whole = f"report.json of job {record.id}"
         self._there: dict[str, list[Case]] = {}
         for one in cases:
             self._there.setdefault(one.suite, []).append(one)
-        share = SHARE // max(1, len(self._there))
+        share = SHARE // max(1, len(self._there)) if short else math.inf
         self._properties = {suite: _fitting(properties(suite), share) for suite in self._there}
         self._taken: dict[str, list[Case]] = {}
         # An upper bound of every number in the file: as if every case was both in it and left out.
@@ -95,7 +108,8 @@ class _File:
             suite: len(self._suite(suite, of_suite, _kinds(of_suite), b""))
             for suite, of_suite in self._there.items()
         }
-        self.room = LIMIT - 1 - len(self._document(b"", cases, _kinds(cases)))
+        limit = LIMIT if short else math.inf
+        self.room = limit - 1 - len(self._document(b"", cases, _kinds(cases)))
 
     def around(self, cases: Iterable[Case]) -> int:
         """Return the most bytes that the suites of these cases need."""
@@ -131,7 +145,8 @@ class _File:
         if left or dropped:
             what = _words(left + Counter({"property" if dropped == 1 else "properties": dropped}))
             told += [_property("bench_left_out", what), _property("bench_whole", self._whole)]
-        told.append(_property("bench_detail", "short"))
+        if self._short:
+            told.append(_property("bench_detail", "short"))
         head = {"name": one_line(suite, 200), **_statistics(cases)}
         start = _start("testsuite", {**head, "timestamp": self._record.created_at.isoformat()})
         return b"".join((start, b"<properties>", *told, b"</properties>\n", body, b"</testsuite>\n"))
@@ -182,7 +197,7 @@ def _fit_texts(cases: Sequence[Case]) -> None:
                 one.text = ""
 
 
-def _fitting(properties: Iterable[Property], share: int) -> tuple[bytes, int]:
+def _fitting(properties: Iterable[Property], share: float) -> tuple[bytes, int]:
     """Return the properties that fit, and the number of the others. Those of single agents come last."""
     listed = [(_property(name, str(value)), "[" in name) for name, value in properties]
     kept: set[int] = set()
@@ -215,11 +230,18 @@ def _statistics(cases: Sequence[Case]) -> dict[str, str]:
     }
 
 
-def _case(case: Case) -> bytes:
-    start = {"classname": case.classname, "name": case.name, "time": f"{case.seconds:.1f}"}
+def _case(case: Case, *, short: bool) -> bytes:
+    start = {
+        "classname": case.classname,
+        "name": case.name,
+        "time": str(round(case.seconds, 1 if short else 3)),
+    }
+    if case.file is not None:
+        start["file"] = case.file
     inside = b""
-    if case.score is not None:
-        inside += b"<properties>" + _property("bench_score", case.score) + b"</properties>"
+    if case.properties:
+        inside = b"".join(_property(name, str(value)) for name, value in case.properties)
+        inside = b"<properties>" + inside + b"</properties>"
     if case.kind != "passed":
         type_ = {} if case.type is None else {"type": case.type}
         start_of_kind = {"message": case.message, **type_}
