@@ -59,7 +59,7 @@ extended: venv engine bubblewrap chromium plugins  ## What takes long and tells 
 	$(PYTEST) tests/unit $(WORKERS) -m hypothesis --hypothesis-profile thorough
 	@if git diff --quiet HEAD; then git update-ref refs/benchjobs/extended HEAD; else echo "extended: with changes that are not committed, the next make test goes by an older commit"; fi
 
-chaos: venv engine  ## Every call of the engine with every fault, by a socket that does harm; CHAOS_SEED=N, CHAOS_CELLS=N, CHAOS_REPORT=FILE
+chaos: venv engine plugins  ## Every call of the engine with every fault, by a socket that does harm; CHAOS_SEED=N, CHAOS_CELLS=N, CHAOS_REPORT=FILE
 	CHAOS_CELLS=$${CHAOS_CELLS:-1000000} $(PYTEST) tests/docker/chaos -s
 
 fuzz: venv  ## 10,000 malformed manifests, task.toml, agent files, settings and options; FUZZ_SEED=N, FUZZ_CASES=N

@@ -81,7 +81,10 @@ class LocalCommand:
     def _wait(
         self, deadline: float, silent: float | None = None, asked: Callable[[], bool] | None = None
     ) -> Drained:
-        return wait_for_output(self._take, deadline, silent, asked)
+        why = wait_for_output(self._take, deadline, silent, asked)
+        # One that ended in time may be looked at only after it, where the machine is busy.
+        has_ended = not self._pipes.get_map() and self._process.poll() is not None
+        return Drained.ENDED if has_ended else why
 
     def _take(self, seconds: float) -> bool | None:
         if not self._pipes.get_map():

@@ -69,8 +69,8 @@ _IS_IT = re.compile(
 _ENDS_VALUE = re.compile(r"\s*(?:[\]}]|,?\s*(?:\"|$))|[^\S\n]*,?[^\S\n]*\n")
 """What is behind a value of JSON."""
 _ENDS_PAIR = re.compile(r",\s*\"\w+\"\s*:")
-_COMMAND = re.compile(r"(?<!\\)(?:\\\\)*\\(?:frac|boxed|begin|bf|text|times|tfrac|right|rm)")
-"""A command of TeX whose backslash begins an escape of JSON: a form feed, backspace, tabulator or return."""
+_COMMAND = re.compile(r"[\b\f\t\r][a-z]")
+"""What is left of a command of TeX, as `\\frac` or `\\boxed`, whose backslash began an escape of JSON."""
 _SAYS_NOTHING = re.compile(
     r"N|X{1,3}|x{2,3}|\W*|\w*(?:ANSWER|LETTER|INTEGER)"
     r"|(?:(?:an?|your|the|my|final|correct|single|numerical|insert|here|goes|answer|number|integer|letter|value|result)[\s_-]*)+"
@@ -239,7 +239,7 @@ def _value_of_key(text: str, at: int) -> tuple[str | None, int]:
     """
     value = _decoded(text, at)
     if value is not None and _ENDS_VALUE.match(text, value[1]):
-        if isinstance(value[0], str) and _COMMAND.search(text, at, value[1]):
+        if isinstance(value[0], str) and _COMMAND.search(value[0]):
             return text[at : value[1]].strip()[1:-1].replace(r"\\", "\\"), value[1]
         return None if isinstance(value[0], list | dict) else str(value[0]), value[1]
     ends = _ENDS_PAIR.search(text, at, at + LONGEST)

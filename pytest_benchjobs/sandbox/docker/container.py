@@ -516,12 +516,12 @@ class DockerSandbox(EngineContainer):
         """Keep the file system as it is now, as an image of the engine."""
         if self._beside is not None:
             raise EngineError("it has services, whose containers and volumes cannot be kept with it")
-        self._put_program()
         with self._calling():
             about = self._engine.client.inspect_container(self.id)
         volumes = [str(one["Destination"]) for one in about["Mounts"] if one.get("Type") == "volume"]
         if is_below(self.workdir, volumes):
             raise EngineError(f"its workdir {self.workdir} is in a volume, which is not kept with it")
+        self._put_program()
         listing = b"" if self._first is None else list_all(self)
         in_use = bool(self.running())
         with (

@@ -16,7 +16,7 @@ from ...model.base import Model
 from ...model.job import Owner
 from ...model.owner import is_alive
 from ...system.cache import cache_directory
-from ...system.keeping import one_of, replace_file, taken
+from ...system.keeping import one_of, replace_file, taken, version
 
 RUNNING = -1
 """Place of a trial that runs."""
@@ -117,7 +117,7 @@ class RecordFile:
         name = hashlib.sha256(host.encode()).hexdigest()[:16]
         self._path = cache_directory("images") / f"{name}.json"
         self._name = f"images-{name}"
-        self._parsed = (0, 0, 0), Record()
+        self._parsed = (0, 0, 0, 0), Record()
         self._lock = threading.Lock()
         """Threads of this process wait here, each for its turn; processes look now and then."""
 
@@ -135,7 +135,7 @@ class RecordFile:
             about = self._path.stat()
         except OSError:
             return Record()
-        state = about.st_mtime_ns, about.st_ino, about.st_size
+        state = version(about)
         if self._parsed[0] != state:
             self._parsed = state, _read(self._path)[0]
         return self._parsed[1]

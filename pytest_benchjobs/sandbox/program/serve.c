@@ -181,9 +181,12 @@ static struct slot *new_slot(uint16_t number)
 /* Starts a call with pipes for its streams; `input`: it has a standard input. */
 static void start_call(uint16_t number, char **texts, int input)
 {
-    int in[2] = {-1, -1}, out[2], err[2];
+    int in[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1};
     struct slot *made = new_slot(number);
     if (!made || (input && sys(pipe2, in, O_CLOEXEC)) || sys(pipe2, out, O_CLOEXEC) || sys(pipe2, err, O_CLOEXEC)) {
+        sys(close, in[0]), sys(close, in[1]), sys(close, out[0]), sys(close, out[1]);
+        if (made)
+            made->used = 0;
         tell(EXIT, number, (unsigned char[]){CANNOT}, 1);
         return;
     }
