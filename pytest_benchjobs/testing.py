@@ -27,7 +27,7 @@ from pathlib import Path, PurePosixPath
 
 from .model.endpoint import GATEWAY_PORT
 from .model.environ import host_environment
-from .model.errors import AgentSetupFailed, ImageMissing
+from .model.errors import ImageMissing
 from .model.job import JobConfig, Owner
 from .model.result import ImageRecord
 from .model.scenario import Environment, Scenario
@@ -315,9 +315,8 @@ class FakeSandbox(Unobserved):
 
     def _mount(self) -> None:
         """Links do: nothing here is read-only, either."""
+        self.spec.check_mounts()
         for mount in self.spec.mounts:
-            if not mount.source.exists():
-                raise AgentSetupFailed(f"{mount.source} does not exist; agents need it as {mount.target}")
             target = self._host(mount.target)
             target.parent.mkdir(parents=True, exist_ok=True)
             target.symlink_to(mount.source.absolute())

@@ -32,6 +32,9 @@ def pytest_configure(config: pytest.Config) -> None:
     # What is kept on the machine that runs the tests is nobody's business here.
     os.environ["BENCHJOBS_CONFIG"] = "/nonexistent/benchjobs"
     composing.provide()
+    from . import support
+
+    support.take_environment()
     config.pluginmanager.register(limits, "limits")
     config.pluginmanager.register(evidence, "evidence")
     config.pluginmanager.register(scheduling.Plugin(config), "scheduling")

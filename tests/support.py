@@ -26,8 +26,13 @@ T = TypeVar("T")
 
 IMAGE = "debian:bookworm-slim"
 
-# Nothing of the session that runs the tests may reach the sessions under test.
-_CLEAN = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST_", "BENCH", "COV_"))}
+_CLEAN: dict[str, str] = {}
+
+
+def take_environment() -> None:
+    """Have sessions under test get the environment as it is now, but nothing of the session that runs the tests."""
+    ours = ("PYTEST_", "BENCH", "COV_")
+    _CLEAN.update((key, value) for key, value in os.environ.items() if not key.startswith(ours))
 
 
 def set_clock(monkeypatch: pytest.MonkeyPatch, module: ModuleType, clock: Callable[[], float]) -> None:

@@ -65,11 +65,11 @@ def _converse(task: Task, shell: Shell) -> NoReturn:
 def _begin(task: Task, shell: Shell) -> tuple[list[JSON], list[list[JSON]]]:
     """Return the messages at the beginning, which are always sent, and those of earlier turns with the new message."""
     memory = task.memory or {}
-    asked: JSON = {"role": "user", "content": task.problem}
+    question: JSON = {"role": "user", "content": task.problem}
     if "beginning" in memory:
         log(shell, "user", text=task.problem)
-        return memory["beginning"], [*memory["turns"], [asked]]
-    beginning: list[JSON] = [{"role": "system", "content": SYSTEM}, asked]
+        return memory["beginning"], [*memory["turns"], [question]]
+    beginning: list[JSON] = [{"role": "system", "content": SYSTEM}, question]
     for message in beginning:
         log(shell, message["role"], text=message["content"])
     return beginning, []

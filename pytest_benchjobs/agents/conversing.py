@@ -26,8 +26,10 @@ def told(conversation: Conversation, message: str) -> str:
     turns: list[str] = []
     room = _LIMIT
     for number, exchange in reversed([*enumerate(conversation.exchanges, 1)]):
-        asked, said = (cut(text.strip(), _MESSAGE_LIMIT) for text in (exchange.message, exchange.reply))
-        turn = f"## Turn {number}: the user\n\n{asked}\n\n## Turn {number}: you\n\n{said or '(no reply)'}\n"
+        question, reply = (cut(text.strip(), _MESSAGE_LIMIT) for text in (exchange.message, exchange.reply))
+        turn = (
+            f"## Turn {number}: the user\n\n{question}\n\n## Turn {number}: you\n\n{reply or '(no reply)'}\n"
+        )
         room -= len(turn)
         if room < 0:
             turns.append("(earlier turns are left out)\n")

@@ -155,6 +155,8 @@ class Run:
     calls: int | None
     """Calls of models that were answered."""
     seconds: float
+    median_seconds: float | None
+    """Of the trials that passed or failed in this job."""
     branch: str | None
     """Of git, where the job was started; None: unknown."""
     commit: str | None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,8 @@ from ..sources.catalogue.kept import State, recipe, state_of
 from ..sources.catalogue.lookup import Lookup, version_of
 from ..sources.catalogue.registry import read_registry
 from ..sources.catalogue.verdicts import read_verdicts
-from ..store.project import benchmark_directories
+from ..sources.finder import Finder, Named
+from ..store.project import benchmark_directories, named_benchmarks
 from ..store.text import one_line
 from ..system.units import size
 from ._output import say
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
     from ..sources.protocol import Source
 
 
-def lookup(registry: Path | None) -> Lookup:
-    """Return the catalogue, with a registry file, and the user's files in the rootdir and the directories it names.
+def finder(registry: Path | None = None) -> Finder:
+    """Return what finds benchmarks here, with a registry file, and what is the user's own.
 
     Raises:
         InputError: a file is wrong.
@@ -39,35 +41,21 @@ def lookup(registry: Path | None) -> Lookup:
         listed, problems = read_registry(registry)
         for problem in problems:
             say(f"left out: {problem}", err=True)
-    return Lookup(benchmark_directories(), listed)
+    return Finder(benchmark_directories(), named_benchmarks(), registry=listed)
 
 
 def entry_named(name: str, registry: Path | None) -> Entry:
     """Return the entry of a name.
 
     Raises:
-        InputError: a file is wrong.
-        ClickException: there is none.
+        InputError: a file is wrong, or there is no such benchmark.
+        ClickException: nothing has to be fetched for it.
     """
-    found = named(name, registry)
-    if isinstance(found, tuple):
-        raise click.ClickException(f"{name} comes from an installed package: there is nothing to fetch")
-    return found
-
-
-def named(name: str, registry: Path | None) -> Entry | tuple[Source, ...]:
-    """Return the entry of a name, or the sources that an installed package brings under it.
-
-    Raises:
-        InputError: a file is wrong, or there is no such version.
-        ClickException: there is none.
-    """
-    there = lookup(registry)
-    if (found := there.find(name)) is not None:
-        return found
-    names = sorted({*installed(), *(entry.name for entry in there.entries())})
-    hint = there.near(name) or f"available: {', '.join(names)}"
-    raise click.ClickException(f"there is no benchmark {name!r}; {hint}")
+    finder_here = finder(registry)
+    if (entry := finder_here.entry(name)) is None:
+        finder_here.find(name, Path.cwd())
+        raise click.ClickException(f"{name} is no entry of the catalogue: there is nothing to fetch")
+    return entry
 
 
 def entry_to_keep(name: str, registry: Path) -> Entry:
@@ -88,18 +76,25 @@ def entry_to_keep(name: str, registry: Path) -> Entry:
 
 def items(registry: Path | None) -> Iterator[CatalogueItem]:
     """Return every benchmark known by name, sorted; a broken one of an installed package is reported on stderr."""
-    found = [item_of(entry, state_of(entry)) for entry in lookup(registry).entries()]
-    for name, point in installed().items():
+    known = finder(registry)
+    found = [item_of(entry, state_of(entry)) for entry in known.catalogue.entries()]
+    brought: dict[str, Callable[[], Entry | Sequence[Source]]] = {
+        name: functools.partial(opened, point) for name, point in installed().items()
+    }
+    brought |= {name: functools.partial(_brought, known, one) for name, one in known.given.items()}
+    for name, bring in brought.items():
         try:
-            brought = opened(point)
+            what = bring()
             found.append(
-                of_sources(name, brought)
-                if isinstance(brought, tuple)
-                else item_of(brought, state_of(brought))
+                of_sources(name, what) if isinstance(what, Sequence) else item_of(what, state_of(what))
             )
         except InputError as error:
             say(str(error), err=True)
     yield from sorted(found, key=lambda item: item.name)
+
+
+def _brought(known: Finder, named: Named) -> Entry | Sequence[Source]:
+    return named.entry or known.sources(named)
 
 
 def item_of(entry: Entry, state: State) -> CatalogueItem:
@@ -116,7 +111,7 @@ def item_of(entry: Entry, state: State) -> CatalogueItem:
     )
 
 
-def of_sources(name: str, sources: tuple[Source, ...]) -> CatalogueItem:
+def of_sources(name: str, sources: Sequence[Source]) -> CatalogueItem:
     """Return the row of a benchmark that an installed package brings.
 
     Raises:

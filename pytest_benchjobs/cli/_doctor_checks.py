@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..model.environ import HOST
-from ..model.errors import InputError, InputErrors
+from ..model.errors import InputError
 from ..report.documents.machine import Finding, Health
 from ..report.units import counted
 from ..sources import find_sources
@@ -325,7 +325,7 @@ def data(paths: Sequence[Path]) -> Iterator[Finding]:
                 broken += 1
                 yield problem("data", str(error), "leave the task out; the others run")
             except InputError as error:
-                mistakes = error.errors if isinstance(error, InputErrors) else [error]
+                mistakes = error.errors
                 broken += len(mistakes)
                 for mistake in mistakes:
                     yield problem("data", str(mistake), "fix the file")
@@ -343,7 +343,7 @@ def known(path: Path, today: datetime.date) -> Iterator[Finding]:
     try:
         entries = read_known(path, path.name, today).entries
     except InputError as error:
-        for mistake in error.errors if isinstance(error, InputErrors) else [error]:
+        for mistake in error.errors:
             yield problem("known", str(mistake), "fix the file")
         return
     soon = [

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ..model.errors import InputError, InputErrors
+from ..model.errors import InputError
 from ..report.documents.scenarios import ImportDocument, LeftOut
 from ..sources import find_sources
 from ..sources.manifest import Manifest, is_manifest
@@ -100,6 +100,6 @@ def _mistakes(path: Path) -> tuple[str, ...]:
     try:
         Manifest(path).refs()
     except InputError as error:
-        errors = error.errors if isinstance(error, InputErrors) else [error]
+        errors = error.errors
         return tuple(f"{os.path.relpath(path)}:{one.line}: {one.message}" for one in errors)
     return ()

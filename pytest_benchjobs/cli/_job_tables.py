@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..report.table import Cell
+from ..report.table import Cell, count_cell
 from ._output import say
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def status_cell(item: JobItem | RunItem) -> Cell:
 
 def errors_cell(item: JobItem | RunItem) -> Cell:
     """Return the number of errors, in red where there are any."""
-    return Cell(str(item.error), "red" if item.error else None)
+    return count_cell(item.error, "red")
 
 
 def did_you_mean(word: str, known: Any) -> str:

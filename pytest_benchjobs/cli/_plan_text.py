@@ -53,7 +53,7 @@ def _groups(document: PlanDocument) -> Iterator[str]:
         (Column("TRIALS", number=True), lambda group: str(group.trials)),
         (Column("REUSED", number=True), lambda group: str(group.reused)),
         (Column("RUN", number=True), lambda group: str(group.runs)),
-        (before, lambda group: "-" if group.expected_seconds is None else duration(group.expected_seconds)),
+        (before, lambda group: duration(group.expected_seconds)),
         (Column("COST BEFORE", number=True), lambda group: cost(group.expected_usd)),
     ]
     return tabulate(document.groups, width(), shown)

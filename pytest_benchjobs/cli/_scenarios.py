@@ -12,10 +12,11 @@ import click
 
 from ..model.environ import HOST
 from ..model.errors import InputError
-from ..sources import HOLDS_NONE, did_you_mean, find_sources, open_source, python_files
+from ..sources import did_you_mean, open_source
+from ..sources.finder import FILES
 from ..store.project import benchmark_directories
 from ..store.text import clean, one_line
-from ..system.paths import exists, is_directory, is_file
+from ..system.paths import exists
 from ..system.units import size
 
 if TYPE_CHECKING:
@@ -39,6 +40,11 @@ class Named(NamedTuple):
 
     place: str
     scenario: str | None
+
+    @property
+    def is_file(self) -> bool:
+        """It cannot be a name."""
+        return "/" in self.place or self.place.endswith(FILES)
 
     @classmethod
     def read(cls, text: str) -> Named:
@@ -86,8 +92,7 @@ def found(named: Named) -> Iterator[Found]:
     """Yield the scenarios that a text names.
 
     Raises:
-        InputError: something in a file is wrong, or there is no such scenario.
-        ClickException: there is no such benchmark.
+        InputError: something in a file is wrong, or there is no such benchmark or scenario.
     """
     ids: list[str] = []
     missing = named.scenario
@@ -106,58 +111,11 @@ def sources(place: str) -> Sequence[Source]:
     """Return the sources of a benchmark: a path, or a name.
 
     Raises:
-        InputError: something in a file is wrong.
-        ClickException: there is no such benchmark, or it is not on this machine.
+        InputError: there is no such benchmark, it is not on this machine, or something in a file is wrong.
     """
-    path = Path(place)
-    if path.suffix == ".py" and is_file(path):
-        from ..sources.python_file import benchmarks_at
+    from ._catalogue import finder
 
-        return benchmarks_at(path.absolute())
-    if exists(path) or place.endswith((".yaml", ".yml", ".toml", ".py")) or place.startswith("."):
-        return _at(path)
-    if own := [source for source in _own() if source.benchmark == place]:
-        return own
-    from ..sources.catalogue.kept import trouble
-    from ._catalogue import named
-
-    entry = named(place, None)
-    if isinstance(entry, tuple):
-        return entry
-    if (why := trouble(entry)) is not None:
-        raise click.ClickException(f"{entry} {why}; run: benchjobs benchmarks fetch {entry}")
-    return entry.sources()
-
-
-def _at(path: Path) -> Sequence[Source]:
-    """Return the sources in a file or a directory, with the Python files that pytest would collect.
-
-    Raises:
-        InputError: there is none, or something in a file is wrong.
-    """
-    own: list[Source] = [*find_sources(path.absolute())]
-    if is_directory(path):
-        from ..sources.python_file import benchmarks_at
-
-        for file in python_files(path.absolute()):
-            own += benchmarks_at(file, optional=True)
-    if not own:
-        raise InputError(HOLDS_NONE, path=path)
-    return own
-
-
-def _own() -> Iterator[Source]:
-    """Yield the sources in the directories of benchmarks that can be read."""
-    root, *directories = benchmark_directories()
-    for path in (*sorted(root.glob("*.bench.*")), *directories):
-        if not exists(path):
-            continue
-        for source in find_sources(path):
-            try:
-                _ = source.benchmark
-            except InputError:
-                continue  # whoever names it reads what is wrong
-            yield source
+    return finder().find(place, Path.cwd())[1]
 
 
 def item_of(one: Found) -> ScenarioItem:

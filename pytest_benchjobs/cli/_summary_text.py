@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from ..analysis.attempts import shown
-from ..report.table import Cell, Column, marks, render, tabulate
-from ..report.units import cost, counted, duration, figure, mean_text, number, percent
+from ..report.console import METRIC_COLUMNS
+from ..report.table import Cell, Column, aligned, count_cell, marks, tabulate
+from ..report.units import cost, counted, duration, mean_text, number, percent
 from ..store.text import clean, one_line
 
 if TYPE_CHECKING:
@@ -151,20 +152,11 @@ def _counts(row: _Row) -> AgentFigures | RunFigures | VerdictFigures:
     return row[1].verdicts or row[1]
 
 
-def _cell(count: int, colour: str) -> Cell:
-    return Cell(str(count), colour if count else None)
-
-
-def _mean(row: _Row) -> str:
-    mean = row[1].verdicts.mean_score if row[1].verdicts else row[1].mean_scored
-    return "-" if mean is None else mean_text(mean)
-
-
 _COUNTS = (
-    (Column("Passed", number=True), lambda row: _cell(_counts(row).passed, "green")),
+    (Column("Passed", number=True), lambda row: count_cell(_counts(row).passed, "green")),
     (Column("Partial", number=True), lambda row: str(_counts(row).partial)),
-    (Column("Failed (0.0)", number=True), lambda row: _cell(_counts(row).zero, "red")),
-    (Column("Failed (error)", number=True), lambda row: _cell(_counts(row).error, "yellow")),
+    (Column("Failed (0.0)", number=True), lambda row: count_cell(_counts(row).zero, "red")),
+    (Column("Failed (error)", number=True), lambda row: count_cell(_counts(row).error, "yellow")),
     (
         Column("Cancelled", number=True, rare=True),
         lambda row: str(0 if row[1].verdicts else row[1].cancelled),
@@ -172,7 +164,10 @@ _COUNTS = (
     (Column("Skipped", number=True, rare=True), lambda row: str(_counts(row).skipped)),
     (Column("Reused", number=True, rare=True), lambda row: str(0 if row[1].verdicts else row[1].reused)),
     (Column("Total", number=True), lambda row: str(_counts(row).total)),
-    (Column("Mean", number=True), _mean),
+    (
+        Column("Mean", number=True),
+        lambda row: mean_text(row[1].verdicts.mean_score if row[1].verdicts else row[1].mean_scored),
+    ),
 )
 """Columns with counts of verdicts where the policy makes them, else of trials."""
 
@@ -201,9 +196,8 @@ def _progress(document: SummaryDocument, room: int) -> Iterator[str]:
     yield "Progress:"
     if not document.agents:
         yield "  waiting for trials to start"
-    labels = [one_line(figures.agent, max(16, room - 60)) for figures in document.agents]
-    longest = max(map(len, labels), default=0)
-    for label, figures in zip(labels, document.agents, strict=True):
+    rows = []
+    for figures in document.agents:
         parts = [f"{figures.ended}/{'?' if figures.planned is None else figures.planned} complete"]
         if figures.running:
             parts.append(f"{figures.running} running")
@@ -214,7 +208,8 @@ def _progress(document: SummaryDocument, room: int) -> Iterator[str]:
             parts.append(f"{figures.error} errors")
         if figures.mean_scored is not None:
             parts.append(f"mean {mean_text(figures.mean_scored)}")
-        yield f"  {label:<{longest}}  {', '.join(parts)}"
+        rows.append([one_line(figures.agent, max(16, room - 60)), ", ".join(parts)])
+    yield from (f"  {line}" for line in aligned(rows))
     now = datetime.datetime.now(datetime.UTC)
     for trial in document.in_flight[:_SHOWN_IN_FLIGHT]:
         since = duration((now - trial.phase_since).total_seconds())
@@ -232,7 +227,9 @@ def _extended(document: SummaryDocument, room: int) -> Iterator[str]:
         title = f"{run.benchmark}: {run.agent}" if several else run.agent
         yield f"{one_line(title, max(30, room - 30))} ({run.id})"
         yield from _scenario_lines(run, room)
-        yield from _metric_lines(run, room)
+        if run.metrics:
+            yield ""
+            yield from (f"  {line}" for line in tabulate(run.metrics, room - 2, METRIC_COLUMNS))
     if document.left_out:
         yield ""
         yield f"... and {counted(document.left_out, 'scenario')} more"
@@ -259,30 +256,13 @@ def _scenario_lines(run: RunFigures, room: int) -> Iterator[str]:
         sign = "cancelled" if is_open else scenario.outcome
         mark = Cell(signs[sign], _COLOURS.get(sign))
         rows.append([mark, scenario.scenario, _scores(scenario, of_scenario), ", ".join(remarks)])
-    columns = [Column(""), Column("", least=16), Column("", least=12), Column("", least=12)]
-    for line in render(columns, rows, room - 2):
-        yield f"  {line}"
-
-
-def _metric_lines(run: RunFigures, room: int) -> Iterator[str]:
-    if not run.metrics:
-        return
-    shown = [
-        (Column("Metric", least=10), lambda one: one.name),
-        (Column("Mean", number=True), lambda one: figure(one.mean)),
-        (Column("Unit"), lambda one: one.unit or "-"),
-        (Column("Better"), lambda one: one.direction),
-        (Column("Trials", number=True), lambda one: str(one.trials)),
-    ]
-    yield ""
-    for line in tabulate(run.metrics, room - 2, shown):
-        yield f"  {line}"
+    yield from (f"  {line}" for line in aligned(rows, room=room - 2, least=12))
 
 
 def _scores(scenario: SummaryScenario, trials: Sequence[SummaryTrial]) -> str:
     if len(trials) == 1 and scenario.mean_score is None:
         return trials[0].outcome
-    mean = "-" if scenario.mean_score is None else number(scenario.mean_score)
+    mean = number(scenario.mean_score)
     if len(trials) == 1:
         return f"score={mean}"
     if len(trials) > _SHOWN_ATTEMPTS:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..model.scenario import GradeIn
 from ..report.console import describe
-from ..report.table import Column, render
+from ..report.table import aligned
 from ..report.units import cost, counted, duration, figure, number
 from ..store.text import clean, one_line
 from ..system.units import size
@@ -24,37 +24,40 @@ _FILES = 20
 def trial_lines(document: ShowDocument, following: Sequence[str]) -> Iterator[str]:
     """Yield everything about a trial for a terminal; `following` are commands to type next. Names are cleaned."""
     result = document.result
+    sections = [
+        ("Statement", _statement(document)),
+        ("Steps", _steps(result)),
+        (
+            "Phases",
+            aligned([[one_line(one.name, 60), duration(one.seconds)] for one in result.phases], right=(1,)),
+        ),
+        ("Commands of the agent", _commands(document)),
+        ("Scorers", _scorers(result)),
+        ("Metrics", _metrics(result)),
+        *((f"{log.title[0].upper()}{log.title[1:]}", log.lines) for log in document.logs),
+        ("Usage", _usage(result)),
+        ("Notes", [one_line(note, 500) for note in result.notes[:20]]),
+        (f"Files in {clean(document.directory or '')}", _files(document)),
+        ("Next", following),
+    ]
     yield clean(result.node_id, 500)
     yield from _head(document)
-    if document.statement is not None:
-        yield from _titled("Statement", _first(document.statement.rstrip().split("\n"), _STATEMENT_LINES))
-    elif result.confidential:
-        yield from _titled("Statement", ["(confidential: nothing is quoted; the files are below)"])
-    if result.steps:
-        yield from _titled("Steps", _steps(result))
-    if result.phases:
-        yield from _titled("Phases", _phases(result))
-    if document.commands:
-        yield from _titled("Commands of the agent", _commands(document))
-    if result.scorers:
-        yield from _titled("Scorers", _scorers(result))
-    if result.metrics:
-        yield from _titled("Metrics", _metrics(result))
-    for log in document.logs:
-        yield from _titled(f"{log.title[0].upper()}{log.title[1:]}", log.lines)
-    if usage := list(_usage(result)):
-        yield from _titled("Usage", usage)
-    if result.notes:
-        yield from _titled("Notes", [one_line(note, 500) for note in result.notes[:20]])
-    if document.directory is not None:
-        yield from _titled(f"Files in {clean(document.directory)}", _files(document))
-    yield from _titled("Next", following)
+    for title, content in sections:
+        if lines := list(content):
+            yield ""
+            yield title
+            yield from (f"  {line}" for line in lines)
 
 
-def _titled(title: str, lines: Sequence[str] | Iterator[str]) -> Iterator[str]:
-    yield ""
-    yield title
-    yield from (f"  {line}" for line in lines)
+def _statement(document: ShowDocument) -> Iterator[str]:
+    if document.statement is None:
+        if document.result.confidential:
+            yield "(confidential: nothing is quoted; the files are below)"
+        return
+    lines = document.statement.rstrip().split("\n")
+    yield from lines[:_STATEMENT_LINES]
+    if len(lines) > _STATEMENT_LINES:
+        yield f"... {len(lines) - _STATEMENT_LINES} more lines"
 
 
 def _head(document: ShowDocument) -> Iterator[str]:
@@ -112,7 +115,7 @@ def _steps(result: TrialResult) -> Iterator[str]:
     cells = [
         [
             one_line(step.name, 60),
-            "-" if step.score is None else number(step.score),
+            number(step.score),
             "" if step.not_run is not None else duration(step.seconds),
             f"not run: {one_line(step.not_run, 300)}"
             if step.not_run is not None
@@ -120,13 +123,7 @@ def _steps(result: TrialResult) -> Iterator[str]:
         ]
         for step in result.steps
     ]
-    columns = [Column(""), Column("", number=True), Column("", number=True), Column("")]
-    yield from render(columns, cells, 500)
-
-
-def _phases(result: TrialResult) -> Iterator[str]:
-    cells = [[one_line(phase.name, 60), duration(phase.seconds)] for phase in result.phases]
-    yield from render([Column(""), Column("", number=True)], cells, 100)
+    return aligned(cells, right=(1, 2))
 
 
 def _commands(document: ShowDocument) -> Iterator[str]:
@@ -145,7 +142,7 @@ def _scorers(result: TrialResult) -> Iterator[str]:
         [
             one_line(scorer.name, 40),
             one_line(scorer.type, 40),
-            "-" if scorer.score is None else number(scorer.score),
+            number(scorer.score),
             f"weight {scorer.weight:g}",
             duration(scorer.seconds),
             one_line(f"{scorer.error.class_}: {scorer.error.message}", 300)
@@ -154,15 +151,7 @@ def _scorers(result: TrialResult) -> Iterator[str]:
         ]
         for scorer in result.scorers
     ]
-    columns = [
-        Column(""),
-        Column(""),
-        Column("", number=True),
-        Column(""),
-        Column("", number=True),
-        Column(""),
-    ]
-    yield from render(columns, cells, 500)
+    return aligned(cells, right=(2, 4))
 
 
 def _metrics(result: TrialResult) -> Iterator[str]:
@@ -175,7 +164,7 @@ def _metrics(result: TrialResult) -> Iterator[str]:
         ]
         for one in result.metrics
     ]
-    yield from render([Column(""), Column("", number=True), Column(""), Column("")], cells, 200)
+    return aligned(cells, right=(1,))
 
 
 def _usage(result: TrialResult) -> Iterator[str]:
@@ -197,15 +186,7 @@ def _usage(result: TrialResult) -> Iterator[str]:
 
 def _files(document: ShowDocument) -> Iterator[str]:
     shown = document.files[:_FILES]
-    yield from render(
-        [Column(""), Column("", number=True)], [[one.path, size(one.bytes)] for one in shown], 200
-    )
+    yield from aligned([[one.path, size(one.bytes)] for one in shown], right=(1,))
     left = len(document.files) - len(shown) + document.files_left_out
     if left:
         yield f"... and {left} more"
-
-
-def _first(lines: Sequence[str], most: int) -> Iterator[str]:
-    yield from lines[:most]
-    if len(lines) > most:
-        yield f"... {len(lines) - most} more lines"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import functools
+import itertools
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from rich.cells import set_cell_size
 from rich.text import Text
@@ -17,7 +17,7 @@ from ..model.job import JobRecord
 from ..model.quota import OnQuota, Quota
 from ..model.result import Outcome
 from ..report.documents.watch import elapsed
-from ..report.table import Cell, Column, Shown, marks, tabulate
+from ..report.table import Cell, Column, Shown, count_cell, marks, tabulate
 from ..report.units import cost, duration, mean_text, number
 from ..store.text import one_line
 
@@ -35,6 +35,8 @@ _QUOTAS = 3
 _MEANS = 3
 """Most agents whose means a progress line shows."""
 _GAP = "  "
+_FAINT = "bright_black"
+_NUMBER: Shown = (Column("No.", number=True, size=3), lambda trial: str(trial.attempt))
 _COLOURS = {Outcome.PASSED: "green", Outcome.FAILED: "red", Outcome.ERROR: "yellow"}
 _FOOT = "arrows, Enter: follow one trial; q or Ctrl-C: stop watching; the job continues"
 _TRIAL_FOOT = "Enter or Esc: back to the job; q or Ctrl-C: stop watching; the job continues"
@@ -68,12 +70,13 @@ class View:
 def picture(view: View, width: int, height: int, *, ascii_only: bool = False) -> list[Text]:
     """Render `height` lines of at most `width` columns."""
     if view.opened is not None:
-        lines = _trial(view, view.opened, width, height)[:height]
+        lines = _trial(view, view.opened, width, height)
     else:
-        lines = _lines(view, width, height, ascii_only)[:height]
+        lines = _lines(view, width, height, ascii_only)
+    lines = _filled(lines, height)
     for line in lines:
         line.truncate(width)
-    return [*lines, *[Text()] * (height - len(lines))]
+    return lines
 
 
 def progress(view: View) -> str:
@@ -98,7 +101,7 @@ def progress(view: View) -> str:
 
 def ended(event: Ended, count: int, planned: int | None) -> str:
     """Render an ended trial, the `count`th of the planned ones, in one line."""
-    score = "-" if event.score is None else number(event.score)
+    score = number(event.score)
     took = _took(event)
     why = f" ({one_line(event.class_, 60)})" if event.class_ else ""
     trial = f"{one_line(event.scenario, 200)} {one_line(event.agent, 80)} a{event.attempt}"
@@ -120,7 +123,7 @@ def agents(live: Live, room: int) -> list[str]:
         # No mean over several agents: one may be the reference.
         (
             Column("Mean", number=True),
-            lambda row: "-" if len(rows) > 1 and row is rows[-1] else _mean(row[1]),
+            lambda row: "-" if len(rows) > 1 and row is rows[-1] else mean_text(row[1].mean_score),
         ),
         (Column("Spend", number=True, spare=True), lambda row: cost(row[1].cost_usd)),
         (Column("Tokens", number=True, spare=True), lambda row: _tokens(row[1])),
@@ -140,20 +143,15 @@ def _quota(view: View, quota: Quota) -> str:
 
 
 def _count(outcome: Outcome, row: tuple[str, Tally]) -> Cell:
-    count = row[1].of(outcome)
-    return Cell(str(count), _COLOURS.get(outcome) if count else None)
-
-
-def _mean(tally: Tally) -> str:
-    return "-" if tally.mean_score is None else mean_text(tally.mean_score)
+    return count_cell(row[1].of(outcome), _COLOURS.get(outcome))
 
 
 def _means(live: Live) -> str:
     """Format the mean of each agent."""
     scored = [(label, tally) for label, tally in live.agents.items() if tally.mean_score is not None]
     if len(scored) < 2:
-        return _mean(live.all)
-    shown = [f"{_mean(tally)} {one_line(label, 40)}" for label, tally in scored[:_MEANS]]
+        return mean_text(live.all.mean_score)
+    shown = [f"{mean_text(tally.mean_score)} {one_line(label, 40)}" for label, tally in scored[:_MEANS]]
     return " ".join(shown) + (" ..." if len(scored) > _MEANS else "")
 
 
@@ -171,30 +169,29 @@ def _lines(view: View, width: int, height: int, ascii_only: bool) -> list[Text]:
     if width >= _TWO_COLUMNS:
         half = (width - 3) // 2
         left, right = _flying(view, half, room, attempts), _lately(view, half, room, attempts)
-        lines += _beside(left, right, half, room)
+        lines += _beside(left, right, half)
     else:
         # Fixed rows, so that one list does not move when the other grows.
         most = max(view.record.config.concurrency, len(view.live.flying))
         below = max(2, room // 3, room - 1 - most - len(blank))
         above = _flying(view, width, room - below - len(blank), attempts)
         lines += [*above, *blank, *_lately(view, width, below, attempts)]
-    missing = height - len(lines) - len(foot)
-    return [*lines, *[Text()] * max(0, missing), *foot]
+    return [*_filled(lines, height - len(foot)), *foot]
 
 
 def _trial(view: View, trial: Flying | Ended, width: int, height: int) -> list[Text]:
     """Render one trial: its phase, and the last lines of its logs."""
     now = view.now.timestamp()
     if isinstance(trial, Flying):
-        status = _Part(f"{trial.phase} {_clock(now - trial.since)}, {_clock(now - trial.started)} in all")
+        status = Text(f"{trial.phase} {_clock(now - trial.since)}, {_clock(now - trial.started)} in all")
     else:
         score = "" if trial.score is None else f", score {number(trial.score)}"
         why = f" ({one_line(trial.class_, 60)})" if trial.class_ else ""
-        status = _Part(f"{trial.outcome.value}{why}{score}", style=_COLOURS.get(trial.outcome, "dim"))
+        status = Text(f"{trial.outcome.value}{why}{score}", style=_COLOURS.get(trial.outcome, "dim"))
     number_of = f" a{trial.attempt}" if _attempts(view.record) else ""
     lines = [
         _apart(
-            _Part(f"{one_line(trial.scenario, 200)} {trial.agent}{number_of}", style="bold"), status, width
+            Text(f"{one_line(trial.scenario, 200)} {trial.agent}{number_of}", style="bold"), status, width
         ),
         Text(_cut(trial.node_id, width), style="dim"),
     ]
@@ -203,25 +200,25 @@ def _trial(view: View, trial: Flying | Ended, width: int, height: int) -> list[T
     room = max(0, height - len(lines) - len(blank) - len(foot))
     shown = view.log[-room:] if room else ()
     body = [Text(_cut(line, width)) for line in shown] or [Text("No output yet", style="dim")]
-    return [*lines, *blank, *body, *[Text()] * (room - len(body)), *foot]
+    return [*lines, *blank, *_filled(body, room), *foot]
 
 
 def _title(view: View, width: int) -> Text:
     record = view.record
-    status = _Part(f"{record.status.value} {_clock(elapsed(record, view.now))}", style="bold")
+    status = Text(f"{record.status.value} {_clock(elapsed(record, view.now))}", style="bold")
     if view.silence > _SILENT_SECONDS:
-        status = _Part(f"no heartbeat for {_clock(view.silence)}", style="bold yellow")
+        status = Text(f"no heartbeat for {_clock(view.silence)}", style="bold yellow")
     name = one_line(record.name or "", 100)
     full = f"{name} ({record.id})" if name else record.id
-    fits = len(full) + len(_GAP) + len(status.text) <= width
-    return _apart(_Part(full if fits or not name else name, style="bold"), status, width)
+    fits = len(full) + len(_GAP) + len(status.plain) <= width
+    return _apart(Text(full if fits or not name else name, style="bold"), status, width)
 
 
 def _counts(view: View, width: int) -> Text:
     live = view.live
     before = f", {live.all.before} ended earlier" if live.all.before else ""
     left = f"{_done(live.all)} trials{before}, {len(live.flying)} running of at most {view.record.config.concurrency}"
-    return _apart(_Part(left), _Part(f"ETA {_eta(view)}"), width)
+    return _apart(Text(left), Text(f"ETA {_eta(view)}"), width)
 
 
 def _bar(tally: Tally, width: int, ascii_only: bool) -> Text:
@@ -251,104 +248,80 @@ def _agents(live: Live, width: int, room: int) -> list[Text]:
 def _waiting(view: View, width: int, room: int) -> list[Text]:
     log = view.log[-max(1, room - 1) :]
     lines = [Text(_cut(_WAITING, width)), *(Text(f"  {_cut(line, width)}", style="dim") for line in log)]
-    return [*lines, *[Text()] * (room - len(lines))]
+    return _filled(lines, room)
 
 
 def _flying(view: View, width: int, room: int, attempts: bool) -> list[Text]:
     trials = list(view.live.flying.values())
-    agent = _agent_width(view, width)
-    titles = [_Part(f"Running {len(trials)}"), _Part("Agent", agent)]
-    titles += [_Part("Phase", 12), *([_Part("For", 7, right=True)] if width >= _WIDE else [])]
-    titles += [_Part("Age", 7, right=True)]
-    if attempts:
-        titles.insert(2, _Part("No.", 3, right=True))
-
-    def line(trial: Flying) -> Text:
-        parts = [_Part(trial.scenario), _Part(trial.agent, agent), _Part(trial.phase, 12)]
-        if width >= _WIDE:
-            parts.append(_Part(_clock(view.now.timestamp() - trial.since), 7, right=True))
-        parts.append(_Part(_clock(view.now.timestamp() - trial.started), 7, right=True))
-        if attempts:
-            parts.insert(2, _Part(str(trial.attempt), 3, right=True))
-        return _marked(_row(parts, width), view, trial.node_id)
-
+    now = view.now.timestamp()
+    shown: list[Shown] = [
+        (Column(f"Running {len(trials)}", fill=True), lambda trial: trial.scenario),
+        (Column("Agent", size=_agent_width(view, width)), lambda trial: trial.agent),
+        *([_NUMBER] if attempts else []),
+        (Column("Phase", size=12), lambda trial: trial.phase),
+        *([(Column("For", number=True, size=7), lambda trial: _clock(now - trial.since))] if width >= _WIDE else []),
+        (Column("Age", number=True, size=7), lambda trial: _clock(now - trial.started)),
+    ]  # fmt: skip
     fit = room - 1 if len(trials) < room else max(0, room - 2)
-    lines = [_row(titles, width, "dim"), *(line(trial) for trial in trials[:fit])]
+    lines = _list(view, trials[:fit], shown, width)
     if len(trials) > fit:
         lines.append(Text(_cut(f"... and {len(trials) - fit} more", width), style="dim"))
-    return [*lines, *[Text()] * (room - len(lines))][: max(0, room)]
+    return _filled(lines, room)
 
 
 def _lately(view: View, width: int, room: int, attempts: bool) -> list[Text]:
     signs = marks()
-    agent = _agent_width(view, width)
-    titles = [_Part("", 1), _Part("Last ended"), _Part("Agent", agent)]
-    titles += [_Part("Score", 6, right=True), _Part("Time", 7, right=True)]
-    titles += [_Part("", 15)] if width >= _NARROW else []
-    if attempts:
-        titles.insert(3, _Part("No.", 3, right=True))
 
-    def line(event: Ended) -> Text:
-        colour = _COLOURS.get(event.outcome, "dim")
-        why = event.class_ or ("" if event.outcome is Outcome.PASSED else event.outcome.value)
-        parts = [
-            _Part(signs[event.outcome.value], 1, colour),
-            _Part(event.scenario),
-            _Part(event.agent, agent),
-        ]
-        parts += [_Part("-" if event.score is None else number(event.score), 6, right=True)]
-        parts += [_Part(_took(event), 7, right=True)]
-        parts += [_Part(why, 15, colour)] if width >= _NARROW else []
-        if attempts:
-            parts.insert(3, _Part(str(event.attempt), 3, right=True))
-        return _marked(_row(parts, width), view, event.node_id)
+    def why(event: Ended) -> Cell:
+        text = event.class_ or ("" if event.outcome is Outcome.PASSED else event.outcome.value)
+        return Cell(text, _COLOURS.get(event.outcome, _FAINT))
 
+    shown: list[Shown] = [
+        (Column("", size=1), lambda one: Cell(signs[one.outcome.value], _COLOURS.get(one.outcome, _FAINT))),
+        (Column("Last ended", fill=True), lambda one: one.scenario),
+        (Column("Agent", size=_agent_width(view, width)), lambda one: one.agent),
+        *([_NUMBER] if attempts else []),
+        (Column("Score", number=True, size=6), lambda one: number(one.score)),
+        (Column("Time", number=True, size=7), _took),
+        *([(Column("", size=15), why)] if width >= _NARROW else []),
+    ]
     last = list(view.live.lately)[-max(1, room - 1) :]
-    return [_row(titles, width, "dim"), *map(line, reversed(last))][: max(0, room)]
+    return _list(view, last[::-1], shown, width)[: max(0, room)]
 
 
-def _marked(line: Text, view: View, node_id: str) -> Text:
-    """Highlight the line of the chosen trial."""
-    if view.chosen == node_id:
-        line.stylize("reverse")
-    return line
+def _list(view: View, trials: Sequence[Flying | Ended], shown: Sequence[Shown], width: int) -> list[Text]:
+    """Render titles and trials, the chosen one highlighted."""
+    lines = list(tabulate(trials, width, shown))
+    titles, rows = lines[: len(lines) - len(trials)], lines[len(lines) - len(trials) :]
+    shown_rows = [Text.from_ansi(row) for row in rows]
+    for trial, row in zip(trials, shown_rows, strict=True):
+        if view.chosen == trial.node_id:
+            row.pad_right(max(0, width - row.cell_len))
+            row.stylize("reverse")
+    return [*(Text(line, style="dim") for line in titles), *shown_rows]
 
 
-def _beside(left: Sequence[Text], right: Sequence[Text], half: int, room: int) -> list[Text]:
+def _beside(left: Sequence[Text], right: Sequence[Text], half: int) -> list[Text]:
     lines = []
-    for index in range(room):
-        line = left[index].copy() if index < len(left) else Text()
-        line.append(" " * (half + 3 - line.cell_len))
-        lines.append(line.append_text(right[index]) if index < len(right) else line)
+    for line, other in itertools.zip_longest(left, right, fillvalue=Text()):
+        line = line.copy()
+        line.pad_right(half + 3 - line.cell_len)
+        lines.append(line.append_text(other))
     return lines
 
 
-class _Part(NamedTuple):
-    """A cell of a line; without a size it takes the remaining width."""
-
-    text: str
-    size: int | None = None
-    style: str = ""
-    right: bool = False
+def _filled(lines: Sequence[Text], height: int) -> list[Text]:
+    """Return `height` lines: blank ones follow, or the last ones are cut."""
+    return [*lines, *(Text() for _ in range(height - len(lines)))][: max(0, height)]
 
 
-def _row(parts: Sequence[_Part], width: int, style: str = "") -> Text:
-    fixed = sum(part.size for part in parts if part.size is not None) + len(_GAP) * (len(parts) - 1)
-    rest = max(0, width - fixed)
-    pieces: list[str | tuple[str, str]] = []
-    for part in parts:
-        size = rest if part.size is None else part.size
-        text = one_line(part.text, size)
-        text = f"{text:>{size}}" if part.right else set_cell_size(text, size)
-        pieces += [*([_GAP] if pieces else []), (text, part.style or style)]
-    return Text.assemble(*pieces)
-
-
-def _apart(left: _Part, right: _Part, width: int) -> Text:
+def _apart(left: Text, right: Text, width: int) -> Text:
     """Put one text at the left margin and the other at the right; leave the right one out where both do not fit."""
-    if len(right.text) + len(_GAP) + 8 > width:
-        return _row([left], width)
-    return _row([left, right._replace(size=len(right.text))], width)
+    right = Text(one_line(right.plain), style=right.style)
+    rest = width - right.cell_len - len(_GAP)
+    if rest < 8:
+        return Text(_cut(left.plain, width), style=left.style)
+    return Text.assemble((_cut(left.plain, rest), left.style), _GAP, right)
 
 
 def _cut(text: str, width: int) -> str:

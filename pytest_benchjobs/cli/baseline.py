@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..model.baseline import DEFAULT_NAME, BaselineEntry, BaselineFile
-from ..report.table import Column, render, tabulate, width
+from ..report.table import Column, aligned, tabulate, width
 from ..report.units import counted, mean_text
 from ..store.files import write_atomically
 from ..store.layout import Layout
@@ -284,9 +284,9 @@ def _document(spec: str, directory: Path) -> BaselineDocument:
     from ..report.documents.baselines import baseline_document
     from ..store.reader import HistoryReader
 
-    asked = parse_spec(spec)
-    if asked.kind == "file":  # a file needs no history
-        found = from_file(spec, Path(asked.value), None)
+    parsed = parse_spec(spec)
+    if parsed.kind == "file":  # a file needs no history
+        found = from_file(spec, Path(parsed.value), None)
         if found.side is None:
             raise click.ClickException(str(found.missing))
         return baseline_document(found.side, notes=found.notes)
@@ -294,7 +294,7 @@ def _document(spec: str, directory: Path) -> BaselineDocument:
         found = resolve(spec, history=history, directory=directory, root=Path.cwd(), job=None)
         if found.side is None:
             raise click.ClickException(str(found.missing))
-        past = history.baseline_past(asked.value) if asked.kind == "name" else []
+        past = history.baseline_past(parsed.value) if parsed.kind == "name" else []
         newest = history.job(found.side.jobs[0])
     return baseline_document(
         found.side,
@@ -351,7 +351,7 @@ def _lines(document: BaselineDocument, *, extended: bool) -> Iterator[str]:
     if document.past:
         yield ""
         yield "Before:"
-        yield from render([Column("") for _ in range(4)], [_was(entry) for entry in document.past], width())
+        yield from aligned([_was(entry) for entry in document.past])
 
 
 def _was(entry: BaselineEntry) -> list[str]:

@@ -11,29 +11,26 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..analysis.soundness import Verdict
-from ..model.errors import InputError, InputErrors
+from ..model.errors import InputError
 from ..model.known_failure import KnownMode
 from ..report.documents.catalogue import CatalogueDocument, CatalogueEntryDocument
 from ..sources import find_sources
 from ..sources.catalogue.fetching import fetch as fetch_entry
 from ..sources.catalogue.kept import trouble
-from ..sources.catalogue.verdicts import keep_verdicts
 from ..store.text import one_line
 from ._catalogue import (
     document_of,
     entry_named,
     entry_to_keep,
+    finder,
     items,
     lines_of,
-    lookup,
-    named,
     of_sources,
     table,
 )
 from ._output import emit, output_option, say
-from ._run_options import VariadicCommand, check_attempts_option, check_directory_option, scenarios_option
-from .check import check_all, check_lines
+from ._run_options import VariadicCommand, scenarios_option
+from .check import check_command
 
 if TYPE_CHECKING:
     from ..report.documents.benchmarks import BenchmarkItem, Gap
@@ -70,8 +67,8 @@ def list_(registry: Path | None, output: str) -> None:
     """List benchmarks that are known by name, and whether they are on this machine.
 
     Known are those that come with this package or others that are installed, those in files *.benchmark.toml in the
-    rootdir of pytest and in benchmarks/ (ini key bench_paths), and those that were fetched by a registry. A conftest.py
-    or ini file may name more.
+    rootdir of pytest and in benchmarks/ (ini key bench_paths), those of the ini key bench_benchmarks, and those that
+    were fetched by a registry. A conftest.py may name more, and manifests have names of their own: see `files`.
     """
     found = tuple(items(registry))
     emit(CatalogueDocument(benchmarks=found), lambda: table(found), output)
@@ -83,12 +80,13 @@ def list_(registry: Path | None, output: str) -> None:
 @output_option
 def show(name: str, registry: Path | None, output: str) -> None:
     """Show all there is to know of a benchmark, where it is on this machine, and how to run it."""
-    found = named(name, registry)
-    if isinstance(found, tuple):
+    finder_here = finder(registry)
+    if (entry := finder_here.entry(name)) is None:
         run = f"benchjobs run --benchmark {name} --agent oracle"
-        document = CatalogueEntryDocument(benchmark=of_sources(name, found), run=run)
+        sources = finder_here.find(name, Path.cwd())[1]
+        document = CatalogueEntryDocument(benchmark=of_sources(name, sources), run=run)
     else:
-        document = document_of(found)
+        document = document_of(entry)
     emit(document, lambda: lines_of(document), output)
 
 
@@ -113,53 +111,7 @@ def fetch(name: str, given: Path | None, force: bool, registry: Path | None) -> 
         _say(f"{entry}: already present in {entry.directory if entry.bundled is None else entry.place}")
 
 
-@benchmarks.command(cls=VariadicCommand)
-@click.argument("name", metavar="NAME[@VERSION]")
-@scenarios_option
-@check_attempts_option(1)
-@click.option(
-    "--exceptions",
-    type=click.Choice(["skip", "include"]),
-    default="skip",
-    show_default=True,
-    help="Scenarios known to be broken: skip them, or check them without effect on the exit status.",
-)
-@check_directory_option
-@output_option
-def check(
-    *,
-    name: str,
-    scenarios: tuple[str, ...],
-    attempts: int,
-    exceptions: str,
-    directory: Path | None,
-    rest: tuple[str, ...],
-    output: str,
-) -> int:
-    """Check a benchmark of the catalogue: the reference of each scenario passes, and doing nothing does not.
-
-    The verdicts are kept with the benchmark, and `show` counts them. Arguments after `--` go to pytest. Exit status
-    1 when a scenario is unsound and not known to be broken.
-    """
-    entry = entry_named(name, None)
-    if trouble(entry) is not None:
-        fetch_entry(entry, _say)
-    if exceptions == "skip" and entry.exceptions:
-        listed = scenarios or tuple(ref.id for source in entry.sources() for ref in source.refs())
-        for scenario in (one for one in listed if one in entry.exceptions):
-            _say(f"left out: {scenario}: {entry.exceptions[scenario]}")
-        scenarios = tuple(one for one in listed if one not in entry.exceptions)
-        if not scenarios:
-            raise click.ClickException("nothing is left to check; see --exceptions include")
-    document = check_all((str(entry),), scenarios, attempts, directory, rest)
-    # An error tells nothing about a scenario.
-    verdicts = {
-        one.scenario: one.verdict.value for one in document.scenarios if one.verdict is not Verdict.ERROR
-    }
-    keep_verdicts(entry, verdicts)
-    emit(document, lambda: check_lines(document), output)
-    unsound = {one.scenario for one in document.scenarios if one.verdict is not Verdict.OK}
-    return 1 if unsound - entry.exceptions.keys() else 0
+benchmarks.add_command(check_command(1), "check")
 
 
 @benchmarks.command()
@@ -203,9 +155,9 @@ def images(*, name: str, scenarios: tuple[str, ...], pull: bool, rest: tuple[str
     from ._images import find_images
     from ._images_text import image_lines
 
-    found = lookup(None).find(name)
-    if found is not None and not isinstance(found, tuple) and trouble(found) is not None:
-        fetch_entry(found, _say)
+    entry = finder().entry(name, Path.cwd())
+    if entry is not None and trouble(entry) is not None:
+        fetch_entry(entry, _say)
     document = find_images(name, scenarios, rest, pull=pull)
     emit(document, lambda: image_lines(document), output)
     return 1 if any(image.error is not None for image in document.images) else 0
@@ -259,7 +211,7 @@ def _inventory(paths: Iterable[Path]) -> tuple[list[BenchmarkItem], list[Gap]]:
             refs = source.refs()
             unsolved = [ref for ref in refs if source.load(ref.id).reference is None]
         except InputError as error:
-            errors = error.errors if isinstance(error, InputErrors) else [error]
+            errors = error.errors
             gaps += [Gap(source=place, line=one.line, scenario=None, message=one.message) for one in errors]
             continue
         gaps += [

@@ -10,6 +10,7 @@ import click
 
 from ..model.errors import InputError
 from ..report.table import Cell, Column, tabulate, width
+from ..report.units import some
 from ._directory import directory_option
 from ._output import emit, output_option
 
@@ -86,5 +87,4 @@ def _lines(found: list[Calibration]) -> Iterator[str]:
     yield from tabulate(found, width(), shown)
     for one in found:
         if one.mismatches and one.status == "mismatch":
-            more = f" and {len(one.mismatches) - _SHOWN} more" if len(one.mismatches) > _SHOWN else ""
-            yield f"{one.benchmark}: {', '.join(one.mismatches[:_SHOWN])}{more}"
+            yield f"{one.benchmark}: {some(one.mismatches, _SHOWN)}"

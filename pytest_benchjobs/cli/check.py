@@ -8,28 +8,36 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..job.job_settings import matches
 from ..model.errors import InputError
 from ..model.result import TrialResult
 from ..report.units import counted
 from ..settings.call import Written, words
+from ..sources import did_you_mean
+from ..sources.catalogue.fetching import fetch
+from ..sources.catalogue.kept import trouble
+from ..sources.catalogue.verdicts import keep_verdicts
+from ..sources.finder import NoSuchBenchmark
 from ..store.bundle import JobBundle, new_job_id
 from ..store.layout import TrialLayout
 from ..store.text import one_line
-from ._output import emit, output_option
+from ._catalogue import finder
+from ._output import emit, output_option, say
 from ._pytest_call import Call, call_pytest
 from ._run_options import VariadicCommand, check_attempts_option, check_directory_option, scenarios_option
-from ._scenarios import Named, benchmarks_of, scenarios_of
+from ._scenarios import Named, benchmarks_of, places, scenarios_of, sources
 
 if TYPE_CHECKING:
     from ..analysis.soundness import Problem
     from ..report.documents.benchmarks import CheckDocument, CheckedScenario
     from ..report.documents.plan import PlannedTrial
+    from ..sources.catalogue.entry import Entry
 
 _INTERRUPTED, _INTERNAL, _USAGE_ERROR = 2, 3, 4
 _MESSAGE = 300
@@ -45,43 +53,152 @@ _LOG_LINES, _LOG_SIZE = 10, 1000
 """Lines and characters of each log that are quoted."""
 
 
-@click.command(cls=VariadicCommand)
-@click.argument("paths", nargs=-1, metavar="[PATH|BENCHMARK|PATH::ID]...")
-@click.option(
-    "--benchmark",
-    "--benchmarks",
-    "named",
-    multiple=True,
-    metavar="NAME",
-    help="Check this benchmark, repeatable; --benchmarks takes several.",
-)
-@scenarios_option
-@check_attempts_option(2)
-@check_directory_option
-@output_option
-def check(
+def check_command(attempts: int = 2, *, reads_first: bool = False) -> click.Command:
+    """Make the command `check`, which has other names, too.
+
+    `attempts` is the default of its option. With `reads_first`, nothing runs if there is a mistake in what is written;
+    otherwise that fails one scenario, as the other verdicts are wanted all the same.
+    """
+
+    @click.command("check", cls=VariadicCommand)
+    @click.argument("whats", nargs=-1, metavar="[PATH|NAME|PATH::ID]...")
+    @click.option(
+        "--benchmark",
+        "--benchmarks",
+        "named",
+        multiple=True,
+        metavar="NAME",
+        help="Check this benchmark, repeatable; --benchmarks takes several.",
+    )
+    @scenarios_option
+    @click.option("--schema-only", is_flag=True, help="Check only what is written, and run nothing.")
+    @check_attempts_option(attempts)
+    @click.option(
+        "--exceptions",
+        type=click.Choice(["skip", "include"]),
+        default="skip",
+        show_default=True,
+        help="Scenarios that the catalogue knows to be broken: skip them, or check them without effect on the status.",
+    )
+    @check_directory_option
+    @output_option
+    def command(**given: Any) -> int:
+        """Check benchmarks: the reference of each scenario passes, doing nothing does not, and repeats agree.
+
+        By default, the benchmarks in `benchmarks/` are checked. A scenario with `validation: reverse` must pass
+        untouched; one with `validation: evaluation` must get the same grade each time. The verdicts on a benchmark of
+        the catalogue are kept with it. Arguments after `--` go to pytest. Exit status 1 when anything is wrong.
+        """
+        return _check(**given, reads_first=reads_first)
+
+    return command
+
+
+check = check_command()
+
+
+def _check(
     *,
-    paths: tuple[str, ...],
+    whats: tuple[str, ...],
     named: tuple[str, ...],
     scenarios: tuple[str, ...],
+    schema_only: bool,
     attempts: int,
+    exceptions: str,
     directory: Path | None,
     rest: tuple[str, ...],
     output: str,
+    reads_first: bool,
 ) -> int:
-    """Check benchmarks: the reference of each scenario passes, doing nothing does not, and repeats agree.
-
-    A scenario with `validation: reverse` must pass untouched; one with `validation: evaluation` must get the same
-    grade each time. Arguments after `--` go to pytest. Exit status 1 when anything is wrong.
-    """
-    benchmarks = (*paths, *(name.strip() for text in named for name in text.split(",") if name.strip()))
-    if not benchmarks:
-        raise click.UsageError("nothing to check; name a path or a benchmark")
-    typed = [Named.read(text) for text in benchmarks]
-    benchmarks, scenarios = benchmarks_of(typed), (*scenarios, *scenarios_of(typed))
-    document = check_all(benchmarks, scenarios, attempts, directory, rest)
+    typed = places((*whats, *(name.strip() for text in named for name in text.split(",") if name.strip())))
+    scenarios = (*scenarios, *scenarios_of(typed))
+    entries = _fetched_entries(typed)
+    wrong, count = _mistakes(typed, scenarios, only=schema_only) if schema_only or reads_first else ([], 1)
+    if not wrong and not count:
+        raise click.ClickException("there are no scenarios here")
+    if wrong or schema_only:
+        for line in wrong:
+            say(line, err=True)
+        sound = f"{counted(count, 'scenario')}: no mistake in what is written"
+        say(f"{counted(len(wrong), 'mistake')}; nothing was run" if wrong else sound, err=output != "text")
+        return 1 if wrong else 0
+    broken = {(entry.name, name): why for entry in entries for name, why in entry.exceptions.items()}
+    if exceptions == "skip":
+        rest = (*rest, *_without(broken, scenarios))
+    document = check_all(benchmarks_of(typed), scenarios, attempts, directory, rest)
     emit(document, lambda: check_lines(document), output)
-    return 0 if document.ok else 1
+    for entry in entries:
+        # An error tells nothing about a scenario.
+        ended = [one for one in document.scenarios if one.verdict != "error" and one.benchmark == entry.name]
+        try:
+            keep_verdicts(entry, {one.scenario: one.verdict.value for one in ended})
+        except OSError as error:
+            say(f"the verdicts are not kept with {entry}: {error}", err=True)
+    unsound = {(one.benchmark, one.scenario) for one in document.scenarios if one.verdict != "ok"}
+    return 1 if unsound - broken.keys() else 0
+
+
+def _fetched_entries(typed: Sequence[Named]) -> list[Entry]:
+    """Return the benchmarks of the catalogue that were named, after fetching what is not here."""
+    known = finder()
+    entries = []
+    for name in benchmarks_of(typed):
+        if (entry := known.entry(name, Path.cwd())) is None:
+            continue
+        if trouble(entry) is not None:
+            fetch(entry, lambda line: say(line, err=True))
+        entries.append(entry)
+    return entries
+
+
+def _without(broken: Mapping[tuple[str, str], str], scenarios: Sequence[str]) -> Iterator[str]:
+    """Yield options of pytest that leave out the scenarios known to be broken, after naming them.
+
+    Raises:
+        ClickException: nothing else is to be checked.
+    """
+    ids = {scenario for _, scenario in broken}
+    if scenarios and ids.issuperset(scenarios):
+        raise click.ClickException("nothing is left to check; see --exceptions include")
+    for (benchmark, scenario), why in broken.items():
+        if not scenarios or any(matches(scenario, pattern) for pattern in scenarios):
+            say(f"left out: {scenario}: {why}", err=True)
+            yield f"--deselect={benchmark}::{scenario}["
+
+
+def _mistakes(typed: Sequence[Named], scenarios: Sequence[str], *, only: bool) -> tuple[list[str], int]:
+    """Return every mistake in scenarios, by default in all, and how many were read.
+
+    A conftest.py may know more names than we do; with `only`, nothing else will read them.
+    """
+    wrong: list[str] = []
+    seen: list[str] = []
+    unknown = 0
+    for one in typed:
+        try:
+            named = sources(one.place)
+        except NoSuchBenchmark as error:
+            wrong += [str(error)] if only or one.is_file else []
+            unknown += 1
+            continue
+        except InputError as error:
+            wrong += map(str, error.errors)
+            continue
+        for source in named:
+            try:
+                refs = source.refs()
+                seen += (ref.id for ref in refs)
+                for ref in refs:
+                    if not scenarios or any(matches(ref.id, pattern) for pattern in scenarios):
+                        source.load(ref.id)
+            except InputError as error:
+                wrong += map(str, error.errors)
+    chosen = [name for name in seen if not scenarios or any(matches(name, one) for one in scenarios)]
+    if not wrong and not unknown:
+        for missing in [one for one in scenarios if not any(matches(name, one) for name in seen)]:
+            hint = did_you_mean(missing, seen).strip() or f"available: {', '.join(seen[:10])}"
+            wrong.append(f"there is no scenario {missing!r}; {hint}")
+    return list(dict.fromkeys(wrong)), len(chosen) + unknown
 
 
 def check_all(
@@ -112,20 +229,13 @@ def check_all(
 
 
 def _refuse_without_agents(benchmarks: Iterable[str]) -> None:
-    """Refuse benchmarks that run neither `oracle` nor `nop`.
-
-    Raises:
-        InputError: one is such a benchmark.
-    """
-    from ..sources.catalogue.entry import Entry
-    from ._catalogue import lookup
-
-    known = lookup(None)
+    """Refuse benchmarks that run neither `oracle` nor `nop`."""
+    known = finder()
     for name in benchmarks:
         found = None
         with contextlib.suppress(InputError):  # the run reports it
-            found = known.find(name)
-        if isinstance(found, Entry) and found.agent is not None:
+            found = known.entry(name, Path.cwd())
+        if found is not None and found.agent is not None:
             raise InputError(
                 f"{found.name} runs only {found.agent}, so there is nothing that oracle and nop could check"
             )
@@ -154,11 +264,7 @@ def _call(
 
 
 def _checked(call: Call, place: Path, attempts: int) -> CheckDocument:
-    """Make the call, and judge the results.
-
-    Raises:
-        InputError: there is nothing to check, or something is wrong with the call.
-    """
+    """Make the call, and judge the results."""
     from ..report.documents.benchmarks import CheckDocument
     from .plan import planned
 

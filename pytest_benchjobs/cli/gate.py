@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..model.errors import BenchError, InputError
+from ..model.exit_status import ExitStatus
 from ..model.gate import GateConfig, GateReport
 from ..model.job import JobRecord
 from ..settings.gates import gate_config
@@ -32,7 +33,14 @@ if TYPE_CHECKING:
     from ..store.reader import HistoryReader
 
 
-@click.command()
+_HELP = f"""Judge JOB: an id, the beginning of one, a name, or last, which is the default.
+
+By the gates it was run with; options given here override them. Nothing is run. Exit status, the first that applies:
+{", ".join(f"{status} {status.words}" for status in ExitStatus)}, else 0.
+"""
+
+
+@click.command(help=_HELP)
 @click.argument("job", default="last")
 @gate_options
 @click.option(
@@ -74,12 +82,7 @@ def gate(
     output: str,
     **options: Any,
 ) -> int:
-    """Judge JOB: an id, the beginning of one, a name, or last, which is the default.
-
-    By the gates it was run with; options given here override them. Nothing is run. Exit status: 0 ok, 10 regressed,
-    11 inconclusive under --policy strict, 12 invalid, 13 stopped by a budget,
-    75 paused.
-    """
+    """Judge an ended job; see `_HELP`."""
     from ..store.checked import checked
     from ..store.index import rebuild
     from ..store.reader import HistoryReader
@@ -126,11 +129,7 @@ def _after(report: GateReport, directory: Path) -> GateReport:
 def _baseline(
     config: GateConfig, history: HistoryReader, directory: Path, record: JobRecord, *, here: bool
 ) -> Resolved | None:
-    """Return the baseline of the job. A path given here is relative to here, else to where the job ran.
-
-    Raises:
-        InputError: there is no such baseline, and the job is not said to be a first run.
-    """
+    """Return the baseline of the job. A path given here is relative to here, else to where the job ran."""
     if config.baseline is None:
         return None
     from ..analysis.baseline.resolve import resolve, with_anchor
@@ -204,7 +203,7 @@ def _tell(
 ) -> None:
     """Write for people and the CI system. Commands for the CI system go to stderr, which it reads as well."""
     from ..report.ci import Host, Places, comment, metrics_text, publish
-    from ..report.gate_markdown import gate_markdown
+    from ..report.gate_text import gate_markdown
     from ..report.write import junit_of, summary_of
 
     host = Host.find(ci, os.environ)
@@ -235,8 +234,8 @@ def _tell(
 
 def judged_lines(judged: Judged) -> Iterator[str]:
     """Return a verdict as lines of text."""
-    from ..report.gate_console import gate_lines
+    from ..report.gate_text import gate_lines
+    from ..report.table import paint
 
-    for text, colour in gate_lines(judged.report):
-        yield text if colour is None else click.style(text, fg=colour)
+    yield from (paint(text, colour) for text, colour in gate_lines(judged.report))
     yield f"exit status {judged.status}"

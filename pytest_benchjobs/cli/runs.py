@@ -26,6 +26,7 @@ _SORT_ALIASES = {
     "score": "mean_score",
     "cost": "cost_usd",
     "time": "seconds",
+    "median": "median_seconds",
     "started": "started_at",
     "finished": "finished_at",
     "errors": "error",
@@ -134,6 +135,10 @@ def _run_lines(items: tuple[RunItem, ...]) -> Iterator[str]:
         (Column("REUSED", number=True, spare=True, rare=True), lambda run: str(run.reused)),
         (Column("COST", number=True, spare=True), lambda run: cost(run.cost_usd)),
         (Column("TIME", number=True, spare=True), lambda run: duration(run.seconds)),
+        (
+            Column("MEDIAN", number=True, spare=True),
+            lambda run: "-" if run.median_seconds is None else duration(run.median_seconds),
+        ),
     ]
     yield from tabulate(items, width(), shown)
     yield counted(len(items), "run")

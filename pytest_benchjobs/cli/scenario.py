@@ -9,25 +9,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..model.errors import InputError, InputErrors
+from ..model.errors import InputError
 from ..report.table import Column, render, width
 from ..report.units import counted
 from ..store.text import one_line
 from ._directory import GivenPath
 from ._output import emit, output_option, say
-from ._run_options import VariadicCommand, check_attempts_option, check_directory_option
 from ._scenarios import (
     Found,
     Named,
-    benchmarks_of,
     document_of,
     found,
     item_of,
     lines_of,
     places,
-    scenarios_of,
     sources,
 )
+from .check import check_command
 
 if TYPE_CHECKING:
     from ..report.documents.scenarios import ImportDocument, ScenarioItem
@@ -197,55 +195,7 @@ def _called(what: str) -> list[Found]:
     return listed
 
 
-@scenario.command(cls=VariadicCommand)
-@click.argument("whats", nargs=-1, metavar="[PATH|NAME|PATH::ID]...")
-@click.option("--schema-only", is_flag=True, help="Check only what is written, and run nothing.")
-@check_attempts_option(2)
-@check_directory_option
-@output_option
-def validate(
-    *,
-    whats: tuple[str, ...],
-    schema_only: bool,
-    attempts: int,
-    directory: Path | None,
-    rest: tuple[str, ...],
-    output: str,
-) -> int:
-    """Validate scenarios: first what is written, then, in the sandbox, that the reference passes and nothing does not.
-
-    Every mistake of every file is told before anything runs. Arguments after `--` go to pytest. Exit status 1 when
-    anything is wrong; `benchjobs check` explains the verdicts.
-    """
-    from .check import check_all, check_lines
-
-    named = places(whats)
-    wrong, count = _mistakes(named)
-    if not wrong and not count:
-        raise click.ClickException("there are no scenarios here")
-    if wrong or schema_only:
-        for line in wrong:
-            say(line, err=True)
-        told = f"{counted(count, 'scenario')}: no mistake in what is written"
-        say(f"{counted(len(wrong), 'mistake')}; nothing was run" if wrong else told, err=output != "text")
-        return 1 if wrong else 0
-    document = check_all(benchmarks_of(named), scenarios_of(named), attempts, directory, rest)
-    emit(document, lambda: check_lines(document), output)
-    return 0 if document.ok else 1
-
-
-def _mistakes(named: Sequence[Named]) -> tuple[list[str], int]:
-    """Return every mistake, and the number of scenarios that were read."""
-    wrong: list[str] = []
-    count = 0
-    for one in named:
-        try:
-            for each in found(one):
-                count += 1
-                each.source.load(each.ref.id)
-        except InputError as error:
-            wrong += [str(each) for each in (error.errors if isinstance(error, InputErrors) else [error])]
-    return list(dict.fromkeys(wrong)), count
+scenario.add_command(check_command(reads_first=True), "validate")
 
 
 @scenario.command("import")

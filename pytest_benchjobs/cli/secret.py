@@ -38,8 +38,8 @@ def set_(name: str, value: tuple[str, ...]) -> None:
     if Redactor({}).redact_text(name) != name:
         raise click.UsageError("that looks like a key itself; give a NAME; you are then asked for the value")
     check_name(name)
-    asked = sys.stdin.isatty()
-    text = click.prompt(f"Value of {name}", hide_input=True, err=True) if asked else _read()
+    is_prompted = sys.stdin.isatty()
+    text = click.prompt(f"Value of {name}", hide_input=True, err=True) if is_prompted else _read()
     kept = SecretStore().set(name, text)
     click.echo(
         f"{kept.name} is kept in {SecretStore().place(in_keyring=kept.in_keyring)} ({kept.fingerprint})"

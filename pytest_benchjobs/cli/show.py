@@ -61,11 +61,7 @@ def _lines(document: ShowDocument, record: JobRecord, directory: Path) -> Iterat
 
 
 def _refuse_job(history: HistoryReader, text: str) -> None:
-    """Raise an error that lists the trials of a job, if the text names a job.
-
-    Raises:
-        InputError: it does.
-    """
+    """Raise an `InputError` that lists the trials of a job, if the text names a job."""
     from ..store.results import find_job
 
     try:

@@ -71,7 +71,9 @@ def watch(job: str, directory: Path, output: str, interval: float, fail_on_unsol
         if output == "text":
             stayed = _as_text(following, interval)
         else:
-            _as_documents(following, interval, output)
+            for due in _looks(following, interval, []):
+                if due or following.over:
+                    _print_document(following, output)
             stayed = True
     except KeyboardInterrupt:
         stayed = False
@@ -143,33 +145,24 @@ class _Choice:
 def _as_lines(following: Following, interval: float, landed: list[Landed]) -> None:
     from . import _watch_view as picture
 
-    for due in _looks(interval):
-        landed += following.look()
+    for due in _looks(following, interval, landed):
         for event, number in landed:
             say(picture.ended(event, number, following.live.all.planned))
-        landed = []
-        if following.over:
-            return
-        if due:
+        landed.clear()
+        if due and not following.over:
             say(picture.progress(_view(following)))
 
 
-def _as_documents(following: Following, interval: float, output: str) -> None:
-    for due in _looks(interval):
-        following.look()
-        if due or following.over:
-            _print_document(following, output)
-        if following.over:
-            return
-
-
-def _looks(interval: float) -> Iterator[bool]:
-    """Yield at each look at the job; true when a progress line is due."""
+def _looks(following: Following, interval: float, landed: list[Landed]) -> Iterator[bool]:
+    """Look at the job until it is over, and add the ended trials to `landed`; true when a progress line is due."""
     said = float("-inf")
     while True:
+        landed += following.look()
         now = time.monotonic()
         due = now - said >= interval
         yield due
+        if following.over:
+            return
         said = now if due else said
         time.sleep(min(_LOOK_SECONDS, interval))
 

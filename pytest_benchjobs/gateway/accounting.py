@@ -98,7 +98,7 @@ class TrialState:
         self,
         provider: str,
         model: str | None,
-        asked: str | None,
+        requested: str | None,
         tokens: Tokens,
         most: Doubt | None = None,
         *,
@@ -109,11 +109,11 @@ class TrialState:
     ) -> None:
         """Count a call that was sent and is over.
 
-        `model` is the endpoint's name of the model, `asked` the agent's. `tokens` were reported, and are all but for a
-        `lack`: what the call did instead of saying what it used. `most` is an upper bound of its usage then;
+        `model` is the endpoint's name of the model, `requested` the agent's. `tokens` were reported, and are all but
+        for a `lack`: what the call did instead of saying what it used. `most` is an upper bound of its usage then;
         `broken_off`: because of the endpoint. `rate` is that of the call; `public`: public prices hold.
         """
-        names = [beginning_of(name, _LONGEST_MODEL) for name in (model, asked) if name]
+        names = [beginning_of(name, _LONGEST_MODEL) for name in (model, requested) if name]
         cost, why = self._cost(provider, names, tokens, rate, public=public)
         if names:
             self._note(self._models, at_rate(names[0], rate), _MODELS)

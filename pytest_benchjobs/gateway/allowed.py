@@ -20,13 +20,13 @@ class Allowed:
         self._names = [_plain(name) for name in names]
 
     @property
-    def asked(self) -> str | None:
+    def model(self) -> str | None:
         """The trial's own model."""
         return next((name for name in self._names if "*" not in name), None)
 
-    def is_asked(self, model: str | None) -> bool:
+    def is_own(self, model: str | None) -> bool:
         """True for the trial's own model, and if none is named."""
-        return self.asked is None or model is None or _same(self.asked, _plain(model))
+        return self.model is None or model is None or _same(self.model, _plain(model))
 
     def permits(self, model: str) -> bool:
         """True if the model may be called."""

@@ -27,7 +27,7 @@ from .liveness import Line
 from .meter import Meter, Reading, UsageRemover
 from .outgoing import Outgoing, headers
 from .record import NOBODY_WAITED, Recorded, Recording, Replay
-from .tiers import at_rate, rate
+from .tiers import TIER_HEADER, at_rate, rate, tiers
 from .tokens import Tokens
 from .upstream import Answer, Asking, Cut, pieces
 from .wires import Call, error_body
@@ -99,12 +99,16 @@ class Exchange:
         """Wait until the call may be made, or return why it must not be. A call that may has to leave the turnstile."""
         if self._state.unmeterable:
             return Failure(Ending.BUDGET, self._state.unmeterable)
-        endpoint, model, asked = self._target.endpoint, self._model or "", rate(self._outgoing.tiers, {})
+        endpoint, model, requested_rate = (
+            self._target.endpoint,
+            self._model or "",
+            rate(self._outgoing.tiers, {}),
+        )
         known = functools.partial(self._job.prices.known, endpoint.provider, model, public=endpoint.public)
-        if self._state.limits_cost and not known(asked):
+        if self._state.limits_cost and not known(requested_rate):
             # Another rate than the standard one, or a model other than the trial's own, is the agent's choice.
-            chosen = asked is not None or not self._outgoing.own
-            why = without_limit(f"no price for {at_rate(model, asked) or 'a model without a name'}")
+            chosen = requested_rate is not None or not self._outgoing.own
+            why = without_limit(f"no price for {at_rate(model, requested_rate) or 'a model without a name'}")
             return Failure(Ending.REFUSED if chosen else Ending.BUDGET, why)
         reached = await self._job.turnstile.enter(self._state.spending, self._state.holding.held)
         return None if reached is None else Failure(*reached)
@@ -203,7 +207,10 @@ class Exchange:
             response.content_length = answer.length
         elif self._request.version >= HttpVersion11:
             response.enable_chunked_encoding()
-        meter = Meter(self._call.kind, answer.streamed) if self._call.metered else None
+        choices = self._outgoing.choices
+        meter = Meter(self._call.kind, answer.streamed, choices) if self._call.metered else None
+        if meter is not None:
+            meter.reading.told |= tiers({TIER_HEADER: answer.headers.get(TIER_HEADER)})
         chunks: list[bytes] = []
         cut: str | None = None
         hung_up = True

@@ -52,8 +52,8 @@ class Liveness:
         """
         if any(who != trial and at > since for who, at in self._answers.get(line.name, ())):
             return True
-        began, asked = self._own.get(line.name, (0.0, None))
-        if asked is None or (asked.done() and began < max(since, time.monotonic() - _FRESH)):
-            asked = asyncio.ensure_future(ask())
-            self._own[line.name] = time.monotonic(), asked
-        return await asyncio.shield(asked)
+        began, task = self._own.get(line.name, (0.0, None))
+        if task is None or (task.done() and began < max(since, time.monotonic() - _FRESH)):
+            task = asyncio.ensure_future(ask())
+            self._own[line.name] = time.monotonic(), task
+        return await asyncio.shield(task)

@@ -32,8 +32,10 @@ class Reading:
     """What the endpoint says about the rate of the call, as `tiers` reads it."""
     finished: bool = False
     """The answer said that it is complete."""
-    ended: bool = False
-    """The answer said why it ends. That suffices where `finished` does not follow."""
+    choices: int = 1
+    """Answers that the call asks for in one."""
+    ends: set[str] = dataclasses.field(default_factory=set)
+    """Choices of which it said why they end. All of them suffice where `finished` does not follow."""
     refused: str | None = None
     """The wire's word for a refusal by the model or a filter."""
     hollow: bool = False
@@ -46,7 +48,7 @@ class Reading:
     @property
     def whole(self) -> bool:
         """True if the answer came to its end, which may be an error."""
-        return self.finished or self.ended or self.error is not None
+        return self.finished or len(self.ends) >= self.choices or self.error is not None
 
     def tokens(self, kind: Kind) -> Tokens:
         """Usage in the gateway's terms."""
@@ -56,7 +58,7 @@ class Reading:
 class Meter:
     """Reader of the bytes of one answer, however they are split."""
 
-    def __init__(self, kind: Kind, streamed: bool) -> None:
+    def __init__(self, kind: Kind, streamed: bool, choices: int = 1) -> None:
         self._kind = kind
         self._streamed = streamed
         self._telling = _FORMS[kind].telling
@@ -67,7 +69,7 @@ class Meter:
         self._size = 0
         self._skipping = False
         self._after_return = False
-        self.reading = Reading()
+        self.reading = Reading(choices=choices)
 
     def feed(self, data: bytes) -> None:
         """Read more of the answer."""
@@ -281,7 +283,8 @@ def _read_chat(event: dict[str, Any], reading: Reading) -> None:
     for choice in tables(event, "choices"):
         if usage := _part(choice, "usage"):
             _note_usage(reading, usage, choice.get("index"))
-        reading.ended |= bool(choice.get("finish_reason"))
+        if choice.get("finish_reason"):
+            reading.ends.add(str(choice.get("index")))
         said = _part(choice, "delta").get("refusal") or _part(choice, "message").get("refusal")
         _refuse(reading, "refusal" if said else choice.get("finish_reason"))
 
@@ -301,7 +304,9 @@ def _read_responses(event: dict[str, Any], reading: Reading) -> None:
 def _read_generate(event: dict[str, Any], reading: Reading) -> None:
     _note(reading, event, "modelVersion", "usageMetadata")
     for candidate in tables(event, "candidates"):
-        reading.finished |= bool(candidate.get("finishReason"))
+        if candidate.get("finishReason"):
+            reading.ends.add(str(candidate.get("index")))
+            reading.finished |= len(reading.ends) >= reading.choices
         _refuse(reading, candidate.get("finishReason"))
     if blocked := _part(event, "promptFeedback").get("blockReason"):
         reading.finished, reading.refused = True, beginning_of(str(blocked), 50)

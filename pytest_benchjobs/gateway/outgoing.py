@@ -71,27 +71,30 @@ class Outgoing:
     """
 
     def __init__(self, call: Call, body: bytes, allowed: Allowed, tools: ProviderTools = EVERY_TOOL) -> None:
-        asked = {} if call.method == "GET" else _parsed(body)
-        if call.kind in (Kind.CHAT, Kind.MESSAGES, Kind.RESPONSES) and asked.get("model") is None:
-            asked |= {"model": allowed.asked} if allowed.asked else {}
-        if asked.get("background") not in (None, False):
+        request = {} if call.method == "GET" else _parsed(body)
+        if call.kind in (Kind.CHAT, Kind.MESSAGES, Kind.RESPONSES) and request.get("model") is None:
+            request |= {"model": allowed.model} if allowed.model else {}
+        if request.get("background") not in (None, False):
             raise Unsendable("usage of background answers cannot be counted; leave `background` out")
-        self.taken_out = tools.take_out(call, asked)
+        self.taken_out = tools.take_out(call, request)
         """Names of tools of the endpoint that it offered, and that the trial may not use."""
-        self.models = tuple(itertools.islice(_models(call, asked), _MOST_MODELS + 1))
+        self.models = tuple(itertools.islice(_models(call, request), _MOST_MODELS + 1))
         """All models that it names: in the path, in the body, as fallbacks, in tools that have their own."""
         if len(self.models) > _MOST_MODELS:
             raise Unsendable(f"it names more than {_MOST_MODELS} models")
-        named = call.model or asked.get("model")
+        named = call.model or request.get("model")
         self.model: str | None = named if isinstance(named, str) else None
-        self.own = allowed.is_asked(self.model)
+        self.own = allowed.is_own(self.model)
         """It names the trial's own model, not another one that the agent chose."""
-        self.tiers = tiers(asked)
+        self.tiers = tiers(request)
         """What it asks for other than the standard rate."""
-        self.content = b"" if call.method == "GET" else _written(asked, body.isascii())
+        key = {Kind.CHAT: "n", Kind.GENERATE: "candidateCount"}.get(call.kind, "")
+        self.choices = max(_count(place, key) or 1 for place in _places(request))
+        """Answers that it asks for in one."""
+        self.content = b"" if call.method == "GET" else _written(request, body.isascii())
         """The bytes to send."""
         self._known: tuple[bool, int] | None = None
-        self.with_usage = _with_usage(asked, self.content) if call.kind is Kind.CHAT else None
+        self.with_usage = _with_usage(request, self.content) if call.kind is Kind.CHAT else None
         """The same with a request for usage, for answers that would not report it."""
 
     def refers_elsewhere(self) -> bool:
@@ -128,15 +131,15 @@ class Outgoing:
     def _facts(self) -> tuple[bool, int]:
         # Few calls fail, so parsing their bodies again is cheaper than checking all of them.
         if self._known is None:
-            asked = json.loads(self.content or b"{}")
-            self._known = _refers_elsewhere(asked), _longest_answer(asked)
+            request = json.loads(self.content or b"{}")
+            self._known = _refers_elsewhere(request), _longest_answer(request)
         return self._known
 
 
-def _refers_elsewhere(asked: Mapping[str, Any]) -> bool:
-    if any(asked.get(name) is not None for name in _ELSEWHERE):
+def _refers_elsewhere(request: Mapping[str, Any]) -> bool:
+    if any(request.get(name) is not None for name in _ELSEWHERE):
         return True
-    parts: list[Any] = [asked.get(name) for name in _PROMPTS]
+    parts: list[Any] = [request.get(name) for name in _PROMPTS]
     while parts:
         part = parts.pop()
         if isinstance(part, list):
@@ -148,34 +151,38 @@ def _refers_elsewhere(asked: Mapping[str, Any]) -> bool:
     return False
 
 
-def _longest_answer(asked: Mapping[str, Any]) -> int:
-    settings = asked.get("generationConfig")
-    places = (asked, settings if isinstance(settings, dict) else {})
-    lengths = (_count(place, name) for place in places for name in _LIMITS_OF_OUTPUT)
+def _longest_answer(request: Mapping[str, Any]) -> int:
+    lengths = (_count(place, name) for place in _places(request) for name in _LIMITS_OF_OUTPUT)
     length = next(filter(None, lengths), _LONGEST_OUTPUT)
-    times = [_count(place, name) or 1 for place in places for name in ("n", "best_of", "candidateCount")]
-    return length * max(times)
+    times = ("n", "best_of", "candidateCount")
+    return length * max(_count(place, name) or 1 for place in _places(request) for name in times)
 
 
-def _with_usage(asked: dict[str, Any], content: bytes) -> bytes | None:
+def _places(request: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return the tables of a body that may have its limits."""
+    settings = request.get("generationConfig")
+    return request, settings if isinstance(settings, dict) else {}
+
+
+def _with_usage(request: dict[str, Any], content: bytes) -> bytes | None:
     """Ask for usage with a plain `true`: servers differ in what else they read as true."""
-    options = asked.get("stream_options")
+    options = request.get("stream_options")
     options = options if isinstance(options, dict) else {}
-    if asked.get("stream") in (None, False) or options.get("include_usage") is True:
+    if request.get("stream") in (None, False) or options.get("include_usage") is True:
         return None
     wish = {"stream_options": {**options, "include_usage": True}}
-    if "stream_options" in asked:
-        return _written(asked | wish, content.isascii())
+    if "stream_options" in request:
+        return _written(request | wish, content.isascii())
     return content[:-1] + b"," + _written(wish, ascii_only=True)[1:]
 
 
-def _written(asked: Mapping[str, Any], ascii_only: bool) -> bytes:
+def _written(request: Mapping[str, Any], ascii_only: bool) -> bytes:
     try:
         if not ascii_only:
             # Half of a surrogate pair, which JSON may have and UTF-8 may not, is written in ASCII.
             with contextlib.suppress(UnicodeEncodeError):
-                return _UTF_8.encode(asked).encode()
-        return _ASCII.encode(asked).encode()
+                return _UTF_8.encode(request).encode()
+        return _ASCII.encode(request).encode()
     except (ValueError, RecursionError):
         raise Unsendable("the body has a number that is too large, or is nested too deeply") from None
 
@@ -208,37 +215,37 @@ def _parsed(body: bytes) -> dict[str, Any]:
     if len(body) > _MOST_VALUES and sum(body.count(mark) for mark in (b",", b"[", b"{")) > _MOST_VALUES:
         raise Unsendable(f"the body has more than {_MOST_VALUES} values")
     try:
-        asked = _READER.decode(body.decode(json.detect_encoding(body), "surrogatepass"))
+        request = _READER.decode(body.decode(json.detect_encoding(body), "surrogatepass"))
     except Unsendable:
         raise
     except RecursionError:
         raise Unsendable("the body is nested too deeply") from None
     except ValueError:
         raise Unsendable("the body is not JSON") from None
-    if not isinstance(asked, dict):
+    if not isinstance(request, dict):
         raise Unsendable("the body is not a JSON object")
-    for part in (asked, *tables(asked, "tools")):
+    for part in (request, *tables(request, "tools")):
         for key in part:
             if key not in _LOOKED_AT and (meant := key.casefold()) in _LOOKED_AT:
                 raise Unsendable(
                     f"{beginning_of(key, 20)!r} can be read as `{meant}`; write it in lower case"
                 )
-    return asked
+    return request
 
 
-def _models(call: Call, asked: Mapping[str, Any]) -> Iterator[str]:
+def _models(call: Call, request: Mapping[str, Any]) -> Iterator[str]:
     """All models a call names, except below keys whose content is free."""
     if call.model is not None:
         yield call.model
-    for part in (asked, *tables(asked, "tools")):
+    for part in (request, *tables(request, "tools")):
         if not isinstance(part.get("model"), str | None):
             raise Unsendable("a model must be a string")
         if not isinstance(part.get("models"), list | None):
             raise Unsendable("`models` must be a list")
-    if asked.get("preset") is not None:
+    if request.get("preset") is not None:
         # Of OpenRouter: settings stored there, which may include fallback models.
-        yield f"@preset/{asked['preset']}"
-    parts: list[Any] = [asked]
+        yield f"@preset/{request['preset']}"
+    parts: list[Any] = [request]
     while parts:
         part = parts.pop()
         if isinstance(part, list):

@@ -62,13 +62,13 @@ class ProviderTools:
     def __init__(self, allowed: Sequence[str] | None) -> None:
         self._allowed = None if allowed is None else frozenset(allowed)
 
-    def take_out(self, call: Call, asked: dict[str, Any]) -> tuple[str, ...]:
+    def take_out(self, call: Call, request: dict[str, Any]) -> tuple[str, ...]:
         """Take all others out of a parsed request; return their names.
 
         Raises:
             Unsendable: the request forces one.
         """
-        return () if self._allowed is None else _Request(call, self._allowed).reduce(asked)
+        return () if self._allowed is None else _Request(call, self._allowed).reduce(request)
 
 
 EVERY_TOOL = ProviderTools(None)
@@ -88,19 +88,19 @@ class _Request:
         """Names that the request has for them."""
         self._left = 0
 
-    def reduce(self, asked: dict[str, Any]) -> tuple[str, ...]:
-        rest = {key: value for key, value in asked.items() if not _SETTING.search(_name(key))}
-        for key in [key for key in asked if key not in rest]:
-            if asked[key] in (None, False) or not self._permits(_name(key)):
-                del asked[key]
+    def reduce(self, request: dict[str, Any]) -> tuple[str, ...]:
+        rest = {key: value for key, value in request.items() if not _SETTING.search(_name(key))}
+        for key in [key for key in request if key not in rest]:
+            if request[key] in (None, False) or not self._permits(_name(key)):
+                del request[key]
         choice = rest.pop("tool_choice", None)
         self._walk(rest)
-        asked.update(rest)
+        request.update(rest)
         if self._gone:
-            self._check_choice(asked, choice)
-            if asked.get("tools") == [] and not self._takes_no_tools:
+            self._check_choice(request, choice)
+            if request.get("tools") == [] and not self._takes_no_tools:
                 for key in ("tools", "tool_choice", "parallel_tool_calls"):
-                    asked.pop(key, None)
+                    request.pop(key, None)
         return tuple(self._gone)
 
     def _permits(self, name: str) -> bool:
@@ -163,7 +163,7 @@ class _Request:
             if isinstance(url, str) and ":" in url and not url.lstrip().lower().startswith("data:"):
                 self._refuse(_ADDRESS)
 
-    def _check_choice(self, asked: dict[str, Any], choice: object) -> None:
+    def _check_choice(self, request: dict[str, Any], choice: object) -> None:
         """Refuse a choice that leaves only tools that are gone."""
         said = choice if isinstance(choice, dict) else {"type": choice}
         kind, left = said.get("type"), self._left
@@ -171,7 +171,7 @@ class _Request:
             among["tools"] = self._reduced(among.get("tools"))
             kind, left = among.get("mode"), len(among["tools"] or ())
             if not left:
-                asked["tool_choice"] = "none"
+                request["tool_choice"] = "none"
         if (
             (kind in _ANY and not left)
             or (kind == "tool" and said.get("name") in self._gone_names)

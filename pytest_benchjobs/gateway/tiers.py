@@ -2,39 +2,42 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from ..system.cutting import beginning_of
 
+TIER_HEADER = "x-gemini-service-tier"
+"""Header of answers in which Gemini tells the tier."""
 _KEYS = {
     "service_tier": "tier",
     "serviceTier": "tier",
     "trafficType": "tier",
+    TIER_HEADER: "tier",
     "speed": "speed",
     "inference_geo": "region",
 }
 _STANDARD = frozenset(
     [
         *("", "auto", "default", "standard", "standard_only", "on_demand", "none", "global", "not_available"),
-        *("unspecified", "traffic_type_unspecified", "service_tier_unspecified"),
+        *("unspecified", "traffic_type_unspecified"),
     ]
 )
 """Words for the standard rate. Any other word is a rate of its own."""
+_PREFIX = re.compile("^(on_demand|service_tier)_")
 _LONGEST = 40
 
 
 def tiers(said: Mapping[str, Any]) -> dict[str, str]:
     """What a request, an answer or its usage says about its rate: kind of rate -> word."""
     found = {kind: said[key] for key, kind in _KEYS.items() if isinstance(said.get(key), str)}
-    return {
-        kind: beginning_of(word.lower().removeprefix("on_demand_"), _LONGEST) for kind, word in found.items()
-    }
+    return {kind: beginning_of(_PREFIX.sub("", word.lower()), _LONGEST) for kind, word in found.items()}
 
 
-def rate(asked: Mapping[str, str], told: Mapping[str, str]) -> str | None:
+def rate(requested: Mapping[str, str], reported: Mapping[str, str]) -> str | None:
     """Name of the rate of a call; None: the standard one. What the answer told counts, else what was asked for."""
-    words = sorted({*{**asked, **told}.values()} - _STANDARD)
+    words = sorted({*{**requested, **reported}.values()} - _STANDARD)
     return ", ".join(words) or None
 
 

@@ -85,7 +85,7 @@ class Pulse:
         """Seconds of waiting since the last sign of life, or since the request."""
         return (time.monotonic() if self._waiting else self._left) - self._lively
 
-    async def limit(self, asked: Awaitable[_Begun]) -> _Begun:
+    async def limit(self, beginning: Awaitable[_Begun]) -> _Begun:
         """Wait for the beginning of the answer, and give up when that takes too long.
 
         Raises:
@@ -94,7 +94,7 @@ class Pulse:
         self._wait()
         try:
             async with asyncio.timeout(max(self._rest(), 0.0)) as timeout:
-                return await asked
+                return await beginning
         except TimeoutError:
             if not timeout.expired():
                 raise

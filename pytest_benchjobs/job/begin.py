@@ -31,7 +31,7 @@ from .recover import recover
 
 if TYPE_CHECKING:
     from ..analysis.baseline.resolve import Resolved
-    from .wanted import Wanted
+    from .job_settings import JobSettings
 
 _WAIT_SECONDS = 30.0
 """Longest wait for the workers of a killed process to end. xdist ends them after some ten seconds."""
@@ -42,7 +42,7 @@ _POLL_SECONDS = 0.1
 class Request:
     """Request for a job: everything its start depends on."""
 
-    wanted: Wanted
+    settings: JobSettings
     planned: Mapping[str, int]
     """Number of trials, by label of the agent."""
     arguments: tuple[str, ...]
@@ -92,7 +92,7 @@ def begin(request: Request) -> Begun:
         InputError: there is no such job; the results directory cannot be written, or belongs to a newer version;
             another process runs the job.
     """
-    directory = request.wanted.job.directory
+    directory = request.settings.job.directory
     with contextlib.ExitStack() as undo:
         try:
             _make(directory)
@@ -100,7 +100,7 @@ def begin(request: Request) -> Begun:
             undo.callback(history.close)
             recovered = tuple(one.message for one in recover(directory, history))
             begun = (
-                _resumed(request, history, undo) if request.wanted.resume else _new(request, history, undo)
+                _resumed(request, history, undo) if request.settings.resume else _new(request, history, undo)
             )
             bundle = begun.bundle
             shutil.rmtree(bundle.layout.flight, ignore_errors=True)
@@ -115,7 +115,7 @@ def begin(request: Request) -> Begun:
                 path.unlink(missing_ok=True)
             history.save_job(record)
             bundle.write(record)
-            kind = "created" if request.wanted.resume is None else "resumed"
+            kind = "created" if request.settings.resume is None else "resumed"
             history.add_event(record.id, kind, f"process {record.owner.pid}")
         except InputError:
             raise
@@ -138,17 +138,17 @@ def _make(directory: Path) -> None:
 
 def _resumed(request: Request, history: History, undo: contextlib.ExitStack) -> Begun:
     """Lock an earlier job. Its record is written later."""
-    assert request.wanted.resume is not None  # noqa: S101  callers have looked
-    bundle = find_bundle(history, request.wanted.resume)
+    assert request.settings.resume is not None  # noqa: S101  callers have looked
+    bundle = find_bundle(history, request.settings.resume)
     interrupted = bundle.read()
-    had, now = interrupted.config.gate, request.wanted.job.gate
+    had, now = interrupted.config.gate, request.settings.job.gate
     # Gates given now override those of the job.
     gate = now if now.any else had.model_copy(update={"exit": now.exit or had.exit})
-    rounds.check(request.wanted.job, gate, distributed=request.distributed)
+    rounds.check(request.settings.job, gate, distributed=request.distributed)
     baseline = _baseline(request, gate, history, interrupted)
     lock = _held(bundle)
     undo.callback(os.close, lock)
-    record = _resumed_record(bundle, request.wanted.job, gate)
+    record = _resumed_record(bundle, request.settings.job, gate)
     bundle.sweep()
     unselected = sum(result.node_id not in request.chosen for result in bundle.results())
     return Begun(bundle, history, record, lock, unselected=unselected, baseline=baseline)
@@ -156,8 +156,8 @@ def _resumed(request: Request, history: History, undo: contextlib.ExitStack) -> 
 
 def _new(request: Request, history: History, undo: contextlib.ExitStack) -> Begun:
     """Make the bundle of a new job, and lock it. An announced job gets this process as its owner."""
-    record, directory = _new_record(request), request.wanted.job.directory
-    baseline = _baseline(request, request.wanted.job.gate, history, record)
+    record, directory = _new_record(request), request.settings.job.directory
+    baseline = _baseline(request, request.settings.job.gate, history, record)
     try:
         announced = JobBundle.open(directory, record.id).read()
     except InputError:
@@ -186,7 +186,7 @@ def _baseline(request: Request, gate: GateConfig, history: History, job: JobReco
     find = functools.partial(
         resolve,
         history=history,
-        directory=request.wanted.job.directory,
+        directory=request.settings.job.directory,
         root=request.root,
         job=job,
         benchmarks=request.benchmarks,
@@ -194,8 +194,8 @@ def _baseline(request: Request, gate: GateConfig, history: History, job: JobReco
     try:
         return with_anchor(gate, find)
     except InputError as error:
-        said = gate.baseline == request.wanted.job.gate.baseline
-        blame = request.wanted.origin("baseline") if said else f"the baseline of job {job.id}"
+        said = gate.baseline == request.settings.job.gate.baseline
+        blame = request.settings.origin("baseline") if said else f"the baseline of job {job.id}"
         raise InputError(f"{blame}: {error}") from None
 
 
@@ -219,12 +219,12 @@ def _new_record(request: Request) -> JobRecord:
     arguments = redact_arguments(request.arguments)
     said = split(arguments)
     return JobRecord(
-        id=request.wanted.job_id or new_job_id(now),
-        name=request.wanted.job.name,
+        id=request.settings.job_id or new_job_id(now),
+        name=request.settings.job.name,
         status=JobStatus.RUNNING,
         created_at=now,
         owner=current_owner(),
-        config=request.wanted.job,
+        config=request.settings.job,
         planned=sum(request.planned.values()),
         partial=request.partial,
         narrowed=request.narrowed,
@@ -236,7 +236,7 @@ def _new_record(request: Request) -> JobRecord:
             directory=request.directory,
             rootdir=request.root,
         ),
-        parent=request.wanted.parent or request.wanted.rescore,
+        parent=request.settings.parent or request.settings.rescore,
         reproducibility=reproducibility(["pytest", *request.arguments], request.root),
     )
 

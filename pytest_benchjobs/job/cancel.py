@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -45,9 +46,10 @@ def cancel(directory: Path, bundle: JobBundle, timeout: float) -> JobRecord:
             if (record := bundle.read()).status.ended:
                 return record
         else:
-            # A job that begins removes earlier requests, so repeat it.
-            if not asked_to_cancel(bundle.root):
-                ask_to_cancel(bundle.root)
+            # A job that begins removes earlier requests, so repeat it. One that ends removes their directory meanwhile.
+            with contextlib.suppress(FileNotFoundError):
+                if not asked_to_cancel(bundle.root):
+                    ask_to_cancel(bundle.root)
             requested = True
         waited = time.monotonic() - started
         if waited >= (timeout if record.status is JobStatus.RUNNING else max(timeout, _BEGINNING)):

@@ -333,12 +333,12 @@ class InteractiveTrial(LiveSandbox):
             NotLive: the trial is not at work.
         """
 
-        def asked(shell: DrivenShell) -> tuple[int, Any]:
+        def answer(shell: DrivenShell) -> tuple[int, Any]:
             if self._handover.wire is None:
                 raise InputError(_NO_MODEL)
             return self._handover.chat(shell, {"model": self.model, "messages": [*messages], **options})
 
-        status, said = self._call(asked, scored=False)
+        status, said = self._call(answer, scored=False)
         try:
             message = dict(said["choices"][0]["message"]) if status == 200 else None
         except (LookupError, TypeError, ValueError):

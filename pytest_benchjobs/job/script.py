@@ -29,15 +29,14 @@ from ..settings.layers import Layer
 from ..settings.parse import parse
 from ..settings.setting import KINDS, Setting
 from ..settings.table import BY_NAME, SETTINGS
-from ..sources import did_you_mean, find_sources
-from ..store.project import benchmark_directories, ini_value, rootdir
-from ..system.paths import exists, is_file
+from ..sources import did_you_mean
+from ..store.project import benchmark_directories, ini_value, named_benchmarks, rootdir
 from . import models, rounds
 from .begin import Request, begin
 from .interactive import AsyncTrial, DrivenTicket, InteractiveTrial
+from .job_settings import JobSettings, Said, settings_from
 from .running import RunningJob
 from .trials import Supplies
-from .wanted import Said, Wanted, wanted
 
 if TYPE_CHECKING:
     from ..analysis.gate.job import Judged
@@ -98,8 +97,8 @@ class DrivenJob:
             self._spec.name, needs_model=self._spec.model is not None, code=_code()
         )
         name = sandbox if isinstance(sandbox, str) else getattr(sandbox, "__name__", None)
-        self._wanted = _wanted(self._spec, {**settings, **({"sandbox": name} if name else {})})
-        self._provider = _provider(sandbox, self._wanted)
+        self._settings = _settings(self._spec, {**settings, **({"sandbox": name} if name else {})})
+        self._provider = _provider(sandbox, self._settings)
         self._scorers = {**builtin_scorers(), **(scorers or {})}
         self._trials: list[InteractiveTrial] = []
         self._running: RunningJob[DrivenTicket] | None = None
@@ -203,13 +202,13 @@ class DrivenJob:
     def _begun(self) -> RunningJob[DrivenTicket]:
         """Begin the job with its first trial."""
         if self._running is None:
-            job = self._wanted.job
+            job = self._settings.job
             rounds.check(job, job.gate, distributed=False)
             agents = {self._agent.name: self._agent}
-            supplies = Supplies(agents, self._scorers, self._provider, self._wanted.secrets)
+            supplies = Supplies(agents, self._scorers, self._provider, self._settings.secrets)
             if models.needed(job, agents, supplies.secrets):
                 models.make_ready(job, agents, supplies.secrets, lambda _line: None)
-            begun = begin(_request(self._wanted))
+            begun = begin(_request(self._settings))
             self._running = RunningJob(job, begun.bundle, supplies, begun)
             atexit.register(self.close)
             # Scorers of later trials are not known yet, and one may ask a model.
@@ -246,12 +245,8 @@ async def start_async(benchmark: str | Path | Source, scenario: str, **about: An
         yield entered
 
 
-def _wanted(spec: AgentSpec, settings: Mapping[str, Any]) -> Wanted:
-    """Return the requested job.
-
-    Raises:
-        InputError: a setting is unknown or wrong.
-    """
+def _settings(spec: AgentSpec, settings: Mapping[str, Any]) -> JobSettings:
+    """Return the requested job."""
     here, root = Path.cwd(), rootdir()
     values: dict[str, Any] = {"agents": [spec]}
     line: dict[str, Any] = {}
@@ -269,7 +264,7 @@ def _wanted(spec: AgentSpec, settings: Mapping[str, Any]) -> Wanted:
         else:
             values[name] = parse(setting, _written(setting, value), name, here)
     ini = {"benchmarks": (), "dir": ini_value(root, "bench_dir"), "known": ini_value(root, "bench_known")}
-    return wanted(Said([Layer(values)], line, ini, lambda name: name, here, root))
+    return settings_from(Said([Layer(values)], line, ini, lambda name: name, here, root))
 
 
 def _written(setting: Setting, value: object) -> object:
@@ -281,21 +276,17 @@ def _written(setting: Setting, value: object) -> object:
     return [str(one) for one in value] if isinstance(value, list | tuple) else [str(value)]
 
 
-def _provider(sandbox: str | Provider | None, asked: Wanted) -> Callable[[], SandboxProvider]:
+def _provider(sandbox: str | Provider | None, settings: JobSettings) -> Callable[[], SandboxProvider]:
     if sandbox is not None and not isinstance(sandbox, str):
         return lambda: sandbox(current_owner())
-    kinds, name = builtin_providers(), asked.job.sandbox
+    kinds, name = builtin_providers(), settings.job.sandbox
     if name not in kinds:
         raise InputError(f"there is no sandbox {name!r}; available: {', '.join(sorted(kinds))}, or a class")
     return lambda: kinds[name](current_owner())
 
 
 def _source(benchmark: str | Path | Source, scenario: str) -> Source:
-    """Find the source of a scenario.
-
-    Raises:
-        InputError: there is no such benchmark or scenario, or it is invalid.
-    """
+    """Find the source of a scenario."""
     sources = _sources(benchmark) if isinstance(benchmark, str | Path) else [benchmark]
     ids: list[str] = []
     for source in sources:
@@ -308,31 +299,22 @@ def _source(benchmark: str | Path | Source, scenario: str) -> Source:
 
 
 def _sources(benchmark: str | Path) -> list[Source]:
-    path = Path(benchmark)
-    if path.suffix == ".py" and is_file(path):
-        from ..sources.python_file import benchmarks_at
-
-        return [*benchmarks_at(path.absolute())]
-    if exists(path) or "/" in str(benchmark) or str(benchmark).endswith((".yaml", ".yml", ".toml")):
-        return find_sources(path.absolute())
     from ..sources.catalogue.fetching import fetch
     from ..sources.catalogue.kept import opened
-    from ..sources.catalogue.lookup import Lookup
+    from ..sources.finder import Finder
 
-    lookup = Lookup(benchmark_directories())
-    found = lookup.find(str(benchmark))
-    if found is None:
-        hint = lookup.near(str(benchmark)) or "`benchjobs benchmarks list` shows known names"
-        raise InputError(f"there is no benchmark {str(benchmark)!r}; {hint}")
-    if isinstance(found, tuple):
-        return [*found]
-    return list(found.sources(opened(found, lambda entry: fetch(entry, lambda _line: None))))
+    finder = Finder(
+        benchmark_directories(),
+        named_benchmarks(),
+        open_entry=lambda entry: entry.sources(opened(entry, lambda one: fetch(one, lambda _line: None))),
+    )
+    return finder.find(str(benchmark), Path.cwd())[1]
 
 
-def _request(asked: Wanted) -> Request:
+def _request(settings: JobSettings) -> Request:
     script = Path(sys.argv[0]).name or "a script"
     return Request(
-        wanted=asked,
+        settings=settings,
         planned={},
         # Whoever repeats it with pytest reads that in an error.
         arguments=("--bench", f"(driven by {script}: run that again)"),

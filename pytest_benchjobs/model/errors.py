@@ -22,6 +22,7 @@ What the *agent* did wrong (a low score, a timeout, a crash) is no exception: it
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -56,6 +57,11 @@ class InputError(BenchError):
         self.width = width
         """How many are."""
 
+    @property
+    def errors(self) -> Sequence[InputError]:
+        """Itself, or those that are reported together."""
+        return (self,)
+
     def __str__(self) -> str:
         if self.path is None:
             return self.message
@@ -67,9 +73,14 @@ class InputError(BenchError):
 class InputErrors(InputError):
     """Several `InputError`s found in one file, reported together."""
 
-    def __init__(self, errors: list[InputError]) -> None:
+    def __init__(self, errors: Sequence[InputError]) -> None:
         super().__init__("\n".join(str(error) for error in errors))
-        self.errors = errors
+        self._errors = errors
+
+    @property
+    def errors(self) -> Sequence[InputError]:
+        """Each of them."""
+        return self._errors
 
 
 class Ungradable(BenchError):

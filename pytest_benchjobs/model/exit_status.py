@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import enum
+from typing import Self
 
 
 class ExitStatus(enum.IntEnum):
-    """Reason why a job is not simply good, as an exit status."""
+    """Reason why a job is not simply good, as an exit status, and its words. The first that applies counts."""
 
-    REGRESSED = 10
-    INCONCLUSIVE = 11
-    """Only under the policy `strict`."""
-    INVALID = 12
-    BUDGET_SPENT = 13
-    """A limit on money, tokens or calls stopped the job."""
-    PAUSED = 75
-    """The job waits for the quota of a provider: the status of `sysexits.h` for "try again later"."""
+    words: str
+
+    def __new__(cls, status: int, words: str) -> Self:
+        """Make a member of a status, with its words."""
+        member = int.__new__(cls, status)
+        member._value_ = status
+        member.words = words
+        return member
+
+    # That of `sysexits.h` for "try again later": whatever is wrong may be right after the resume.
+    PAUSED = 75, "paused"
+    INVALID = 12, "invalid"
+    BUDGET_SPENT = 13, "stopped by a budget"
+    REGRESSED = 10, "regressed"
+    INCONCLUSIVE = 11, "inconclusive under --policy strict"
+
+
+def first_of(*statuses: int) -> int:
+    """Return the first of exit statuses in the order of `ExitStatus`; 0: there is none."""
+    return next((status for status in ExitStatus if status in statuses), 0)

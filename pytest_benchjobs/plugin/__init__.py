@@ -85,9 +85,10 @@ def pytest_configure(config: pytest.Config) -> None:
         vars(config)["cwd_relative_nodeid"] = lambda nodeid: escaped(str(relative(nodeid)))
     options.refuse_misspelt_keys(config)
     if options.given(config):
-        from .wanted import asked
+        options.refuse_moved_rootdir(config)
+        from .job_settings import settings_of
 
-        asked(config)
+        settings_of(config)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -133,8 +134,8 @@ def pytest_load_initial_conftests(
 
     All options are registered after that, so a misspelt one of ours is reported with a suggestion.
     """
-    asked = early_config.known_args_namespace
-    asked.file_or_dir = _outside_tasks(early_config.invocation_params.dir, asked.file_or_dir)
+    known = early_config.known_args_namespace
+    known.file_or_dir = _outside_tasks(early_config.invocation_params.dir, known.file_or_dir)
     yield
     options.refuse_misspelt(parser, args)
 
@@ -278,11 +279,13 @@ def pytest_configure_node(node: Node) -> None:
     """Prepare the controller for an xdist worker, which may collect a benchmark."""
     from .controller import prepare_node
 
+    if node.config.getoption("bench_plan"):
+        raise options.usage_error("--bench-plan runs nothing, so it takes no workers; leave out -n")
     if _names_benchmarks(node.config):
         from .catalogue import fetch_named
-        from .wanted import asked
+        from .job_settings import settings_of
 
-        fetch_named(node.config, asked(node.config).benchmarks)
+        fetch_named(node.config, settings_of(node.config).benchmarks)
     elif _has_ids(node.config):
         from .catalogue import fetch_named
         from .pasted import benchmarks_of

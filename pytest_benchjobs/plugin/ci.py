@@ -15,9 +15,9 @@ from ..report.write import summary_of
 from ..store.files import write_atomically
 from ..store.text import harmless, one_line
 from .items import TrialItem
+from .job_settings import settings_of
 from .options import flag
 from .state import state_of
-from .wanted import asked as read
 
 if TYPE_CHECKING:
     from ..model.job import JobRecord
@@ -26,51 +26,43 @@ if TYPE_CHECKING:
 
 def host_of(config: pytest.Config) -> Host | None:
     """Return the CI system this process runs in, if output for it is wanted."""
-    return Host.find(read(config).ci, os.environ)
+    return Host.find(settings_of(config).ci, os.environ)
 
 
 def write_files(config: pytest.Config, job: Job) -> None:
-    """Write the files of `--bench-markdown`, `--bench-export`, `--bench-html` and `--bench-metrics`.
-
-    Errors go to the summary.
-    """
-    asked = read(config)
+    """Write the files of `--bench-export`, and of the options that name one kind. Errors go to the summary."""
+    settings = settings_of(config)
     record, results = job.ended, job.results
     if record is None:
         return
     gate = None if job.judged is None else job.judged.shown
-    if asked.markdown is not None:
-        host = host_of(config)
-        text = comment(record, results, summary_of(job.bundle, record, results, gate), host)
-        _write(job, "markdown", asked.markdown, text)
-    if asked.export is not None:
-        _export(job, record, "export", asked.export)
-    if asked.html is not None:
-        _export(job, record, "html", asked.html, "html")
-    if asked.metrics is not None:
-        _write(job, "metrics", asked.metrics, metrics_text(record, results, gate))
+    for option, path, kind in settings.outputs:
+        try:
+            if kind == "markdown":
+                summary = summary_of(job.bundle, record, results, gate)
+                _write(path, comment(record, results, summary, host_of(config)))
+            elif kind == "metrics":
+                _write(path, metrics_text(record, results, gate))
+            else:
+                _export(record, path, kind)
+        except (BenchError, OSError) as error:
+            job.problems.lines.append(f"{flag(option)}: {error}")
 
 
-def _export(job: Job, record: JobRecord, option: str, path: Path, kind: str | None = None) -> None:
+def _export(record: JobRecord, path: Path, kind: str | None) -> None:
     """Write the job in a format, or in the one that the name of the file suggests."""
     from ..store.reader import HistoryReader
     from ..viewer.export import export_of, kind_of
     from ..viewer.results import Results
 
     directory = record.config.directory
-    try:
-        with HistoryReader.of(directory) as history:
-            export_of(kind or kind_of(path), Results(directory), history, [record.id]).write(path)
-    except (BenchError, OSError) as error:
-        job.problems.lines.append(f"{flag(option)}: {error}")
+    with HistoryReader.of(directory) as history:
+        export_of(kind or kind_of(path), Results(directory), history, [record.id]).write(path)
 
 
-def _write(job: Job, option: str, path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, text.encode())
-    except (BenchError, OSError) as error:
-        job.problems.lines.append(f"{flag(option)}: {error}")
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, text.encode())
 
 
 def tell(config: pytest.Config, job: Job) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
-from ..job.wanted import Wanted, matches
+from ..job.job_settings import JobSettings, matches
 from ..model.errors import InputError
 from ..model.escape import address, escaped
 from ..sources import did_you_mean, open_source
@@ -21,13 +21,13 @@ from . import known as known_failures
 from . import selection
 from .filters import Filters
 from .items import BenchWarning, TrialItem
+from .job_settings import settings_of
 from .mistakes import in_words, shown
 from .options import usage_error
 from .registry import add_scorers
 from .requirements import missing
 from .state import is_worker, state_of
 from .tags import tags
-from .wanted import asked as read
 
 if TYPE_CHECKING:
     from ..sources.protocol import ScenarioRef, Source, Unsupported
@@ -43,10 +43,10 @@ class BenchmarkCollector:
         if not self.own_markers:
             _mark(self)
         try:
-            asked = read(self.config)
-            _check_agents(self.config, asked)
+            settings = settings_of(self.config)
+            _check_agents(self.config, settings)
             add_scorers(self.config, sources)
-            items = list(_items(self, sources, asked))
+            items = list(_items(self, sources, settings))
         except pytest.UsageError as error:
             # A wrong setting is no error of this file: `check` ends the run with it.
             state_of(self.config).problem = harmless(clean(str(error)))
@@ -166,7 +166,7 @@ def prepare(session: pytest.Session) -> bool:
     from .catalogue import resolve
 
     config = session.config
-    benchmarks = read(config).benchmarks
+    benchmarks = settings_of(config).benchmarks
     if not benchmarks:
         return False
     resolve(config, benchmarks)
@@ -215,13 +215,13 @@ def problem(session: pytest.Session) -> str | None:
         return missing
     if (twice := selection.same_name(session)) is not None:
         return twice
-    asked = read(config)
+    settings = settings_of(config)
     if not trials and (left_out := selection.all_left_out(config)):
         return left_out
-    for pattern in asked.job.scenarios:
-        if not any(matches(seen, pattern) for seen in asked.seen):
-            hint = did_you_mean(pattern, asked.seen).strip()
-            known = ", ".join(sorted(asked.seen)[:10]) + (", ..." if len(asked.seen) > 10 else "")
+    for pattern in settings.job.scenarios:
+        if not any(matches(seen, pattern) for seen in settings.seen):
+            hint = did_you_mean(pattern, settings.seen).strip()
+            known = ", ".join(sorted(settings.seen)[:10]) + (", ..." if len(settings.seen) > 10 else "")
             return f"--bench-scenario: no scenario is called {pattern!r}; {hint or f'available: {known or None}'}"
     return None
 
@@ -261,7 +261,7 @@ def _not_collected(config: pytest.Config) -> str | None:
     if not isinstance(error, pytest.UsageError):
         return None
     lines = [*map(str, error.args)]
-    if read(config).job.scenarios:
+    if settings_of(config).job.scenarios:
         lines.append(
             "--bench-scenario takes one ID; for several: --bench-scenario A --bench-scenario B, or A,B"
         )
@@ -288,24 +288,28 @@ def _nothing_fits(config: pytest.Config) -> str | None:
     return None
 
 
-def _items(collector: pytest.Collector, sources: Sequence[Source], asked: Wanted) -> Iterator[TrialItem]:
+def _items(
+    collector: pytest.Collector, sources: Sequence[Source], settings: JobSettings
+) -> Iterator[TrialItem]:
     config = collector.config
     where: dict[str, Source] = {}
     state = state_of(config)
-    filters = state.filters = state.filters or Filters(asked.filters)
+    filters = state.filters = state.filters or Filters(settings.filters)
     for source in sources:
-        refs, unsupported = _refs(source, asked)
+        refs, unsupported = _refs(source, settings)
         for warning in source.warnings:
             _warn(config, warning.message, Path(warning.path), warning.line)
-        here = asked.of(source.benchmark)
+        here = settings.of(source.benchmark)
         if here.excluded and refs:
             selection.leave_out(config, source.benchmark, here.excluded)
         # Under a policy of one verdict there is one item for all attempts.
         together = here.job.attempts if here.job.attempt_policy.aggregates else 1
         numbers = range(1, here.job.attempts + 1, together)
         for ref in refs:
-            metadata = source.load(ref.id).metadata if asked.filters and unsupported is None else {}
-            if asked.filters and not filters.fit(metadata if unsupported is None else unsupported.metadata):
+            metadata = source.load(ref.id).metadata if settings.filters and unsupported is None else {}
+            if settings.filters and not filters.fit(
+                metadata if unsupported is None else unsupported.metadata
+            ):
                 continue
             if ref.id in where:
                 raise InputError(
@@ -316,7 +320,7 @@ def _items(collector: pytest.Collector, sources: Sequence[Source], asked: Wanted
             where[ref.id] = source
             _check_scorers(config, source, ref)
             marks, words = tags(config, ref.tags)
-            entries = asked.known.about(source.benchmark, ref.id) if asked.known else ()
+            entries = settings.known.about(source.benchmark, ref.id) if settings.known else ()
             for agent, label in zip(here.agents, here.labels, strict=True):
                 for attempt in numbers:
                     suffix = f"-{attempt}" if len(numbers) > 1 else ""
@@ -338,12 +342,12 @@ def _items(collector: pytest.Collector, sources: Sequence[Source], asked: Wanted
                     yield item
 
 
-def _refs(source: Source, asked: Wanted) -> tuple[list[ScenarioRef], Unsupported | None]:
+def _refs(source: Source, settings: JobSettings) -> tuple[list[ScenarioRef], Unsupported | None]:
     """Return the scenarios of a source. An unsupported one becomes a trial that reports that, and the others run."""
     from ..sources.protocol import Unsupported
 
     try:
-        return source.refs(known_failures.selector(asked, source.benchmark)), None
+        return source.refs(known_failures.selector(settings, source.benchmark)), None
     except Unsupported as error:
         return [error.ref], error
 
@@ -360,14 +364,14 @@ def _mark(collector: pytest.Collector) -> None:
         collector.add_marker(pytest.mark.flaky(reruns=0))
 
 
-def _check_agents(config: pytest.Config, asked: Wanted) -> None:
+def _check_agents(config: pytest.Config, settings: JobSettings) -> None:
     if state_of(config).are_agents_checked:
         return
     from .registry import agents_of
 
     known = agents_of(config)
-    place = asked.origin("agents").replace(f"{config.rootpath}{os.sep}", "")
-    for spec in asked.job.agents:
+    place = settings.origin("agents").replace(f"{config.rootpath}{os.sep}", "")
+    for spec in settings.job.agents:
         if spec.name not in known:
             hint = did_you_mean(spec.name, known).strip() or f"available: {', '.join(sorted(known))}"
             raise usage_error(f"{place}: there is no agent {spec.name!r}; {hint}")

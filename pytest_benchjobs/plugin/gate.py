@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ..model.exit_status import ExitStatus
+from ..model.exit_status import ExitStatus, first_of
 from ..model.gate import GateExit
 from ..model.job import JobStatus
 from ..store.text import harmless
@@ -49,43 +49,35 @@ def set_exit_status(job: Job, session: pytest.Session) -> None:
 
 
 def _exit_status(job: Job, session: pytest.Session) -> int:
-    """Return the exit status of an ended session: 2, 3, 4 and 5 of pytest, then 75, 12, 13, 10, 11, then 1, 2 or 0.
+    """Return the exit status of an ended session: 2, 3, 4 and 5 of pytest, then an `ExitStatus`, then 1, 2 or 0.
 
     Other failures, such as of ordinary tests, always count. 0 means that all planned trials have run.
     """
     status = int(session.exitstatus)
     if status in _FIRST:
         return status
-    if job.ended is not None and job.ended.status is JobStatus.PAUSED:
-        return ExitStatus.PAUSED
-    return _of_gates(job, session) or (0 if job.is_whole else pytest.ExitCode.INTERRUPTED)
-
-
-def _of_gates(job: Job, session: pytest.Session) -> int:
-    """Return the exit status by the gates, the budget and the failures."""
-    status = int(session.exitstatus)
     gated = job.gate.judges
-    asked = job.gate.exit or (GateExit.GATE if gated else GateExit.TESTS)
+    exit_by = job.gate.exit or (GateExit.GATE if gated else GateExit.TESTS)
     # A job whose results could not be written has no verdict, and counts as invalid.
     found = ExitStatus.INVALID if job.judged is None else job.judged.status
-    gates = found if gated and asked is not GateExit.TESTS else 0
-    if gates == ExitStatus.INVALID:
-        return gates
-    if job.trials.spent is not None:
-        return ExitStatus.BUDGET_SPENT
-    if gates:
-        return gates
-    if status == pytest.ExitCode.TESTS_FAILED and asked is GateExit.GATE:
+    by_job = first_of(
+        found if gated and exit_by is not GateExit.TESTS else 0,
+        ExitStatus.BUDGET_SPENT if job.trials.spent is not None else 0,
+        ExitStatus.PAUSED if job.ended is not None and job.ended.status is JobStatus.PAUSED else 0,
+    )
+    if by_job:
+        return by_job
+    if status == pytest.ExitCode.TESTS_FAILED and exit_by is GateExit.GATE:
         failed = session.config.pluginmanager.get_plugin(FailedTrials.NAME)
-        return int(failed is None or session.testsfailed > failed.count)
-    return status
+        status = int(failed is None or session.testsfailed > failed.count)
+    return status or (0 if job.is_whole else pytest.ExitCode.INTERRUPTED)
 
 
 def summarise(job: Job, terminal: TerminalReporter) -> None:
     """Print the section of the terminal summary about gates, of which pytest's own last line knows nothing."""
     if not job.gate.judges or (job.judged is not None and job.judged.shown is None):
         return
-    from ..report.gate_console import gate_lines
+    from ..report.gate_text import gate_lines
 
     terminal.section("gate", sep="=")
     if job.judged is None:

@@ -13,8 +13,8 @@ import pytest
 from ..system.garbage import gc_rarely
 from . import collect, gate, interactive, selection
 from .items import TrialItem
+from .job_settings import settings_of
 from .state import is_worker, state_of
-from .wanted import asked as read
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
@@ -58,7 +58,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     interactive.prepare(session, others=any(isinstance(item, TrialItem) for item in session.items))
     # A stable sort, after plugins that shuffle. Ordinary tests go first, so that they can share fixtures.
     session.items.sort(key=lambda item: isinstance(item, TrialItem))
-    if any(isinstance(item, TrialItem) for item in session.items) and read(session.config).job.interleave:
+    if (
+        any(isinstance(item, TrialItem) for item in session.items)
+        and settings_of(session.config).job.interleave
+    ):
         selection.interleave(session.items)
     if is_worker(session.config):
         from .worker import leave_word
@@ -76,7 +79,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         or not any(isinstance(item, TrialItem) or interactive.case_of(item) for item in session.items)
     ):
         return None
-    if read(session.config).plan:
+    if settings_of(session.config).plan:
         from . import images, planning
 
         return images.list_images(session) if images.OUT in os.environ else planning.plan(session)

@@ -243,11 +243,7 @@ class _Work:
             raise _Stopped
 
     def _each(self, work: Callable[[_Need], None], needs: Sequence[_Need]) -> None:
-        """Process the images, a few at a time.
-
-        Raises:
-            KeyboardInterrupt: it was interrupted, or the reader is gone.
-        """
+        """Process the images, a few at a time. A reader of the pipe that is gone counts as an interrupt."""
         waiting = deque(needs)
 
         def take() -> None:

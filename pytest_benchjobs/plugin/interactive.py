@@ -27,12 +27,12 @@ from ..sources import find_sources, open_source
 from ..store.text import one_line
 from ..system.paths import exists, is_file
 from .items import Unsolved
+from .job_settings import settings_of
 from .mistakes import in_words
 from .options import usage_error
 from .python_files import benchmarks_in, module_at
 from .registry import add_scorers, agents_of
 from .state import state_of
-from .wanted import asked as read
 
 if TYPE_CHECKING:
     from ..sources.protocol import ScenarioRef, Source
@@ -86,17 +86,17 @@ def _cases(metafunc: pytest.Metafunc) -> Iterable[Case]:
     benchmark, *scenarios = mark.args
     agent = _agent(name, mark.kwargs)
     code = _digest(metafunc.function)
-    asked = read(metafunc.config)
+    settings = settings_of(metafunc.config)
     found: set[str] = set()
     for source in _sources(metafunc, benchmark):
         add_scorers(metafunc.config, [source])
-        attempts = asked.of(source.benchmark).job.attempts
+        attempts = settings.of(source.benchmark).job.attempts
         for ref in source.refs(None):
             if (scenarios and ref.id not in scenarios) or (ref.archived and not scenarios):
                 continue
             found.add(ref.id)
-            shard = asked.job.shard
-            if not asked.selects(ref.id) or (shard and not in_shard(source.benchmark, ref.id, shard)):
+            shard = settings.job.shard
+            if not settings.selects(ref.id) or (shard and not in_shard(source.benchmark, ref.id, shard)):
                 continue
             yield from (Case(source, ref, number, agent, code) for number in range(1, attempts + 1))
     if missing := [str(one) for one in scenarios if one not in found]:
@@ -190,7 +190,7 @@ def _with_parameters(item: Any, agent: AgentSpec) -> AgentSpec:
 
 def _known(item: pytest.Item, case: Case, agent: AgentSpec) -> Known | None:
     """Return the known-failure entry of a trial, and mark its test accordingly."""
-    failures = read(item.config).known
+    failures = settings_of(item.config).known
     entries = () if failures is None else failures.about(case.source.benchmark, case.ref.id)
     entry = next((entry for entry in entries if entry.fits(agent)), None)
     if entry is None:
@@ -270,10 +270,10 @@ def register(
             needs_model=any(spec.model is not None for spec in specs if spec.name == name),
             code=" ".join(sorted(codes.get(name, ()))),
         )
-    asked = read(config)
-    listed = (*asked.job.agents, *specs) if others else tuple(specs)
-    job = asked.job.model_copy(update={"agents": tuple({one.label: one for one in listed}.values())})
-    state_of(config).wanted = dataclasses.replace(asked, job=job)
+    settings = settings_of(config)
+    listed = (*settings.job.agents, *specs) if others else tuple(specs)
+    job = settings.job.model_copy(update={"agents": tuple({one.label: one for one in listed}.values())})
+    state_of(config).settings = dataclasses.replace(settings, job=job)
 
 
 def written(tickets: Iterable[DrivenTicket]) -> list[dict[str, Any]]:

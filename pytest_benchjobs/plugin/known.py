@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ..job.wanted import Wanted
+from ..job.job_settings import JobSettings
 from ..model.errors import InputError
 from ..model.known_failure import KnownMode
 from ..model.result import TrialResult
 from ..sources import did_you_mean, open_source
 from ..store.text import clean, one_line
 from .items import TrialItem, Unsolved
+from .job_settings import settings_of
 from .known_markers import MARK, KnownMarkers
 from .state import state_of
-from .wanted import asked as read
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
@@ -36,15 +36,15 @@ def _markers(config: pytest.Config) -> KnownMarkers:
     return state.known_markers
 
 
-def selector(asked: Wanted, benchmark: str) -> Callable[[str], bool]:
+def selector(settings: JobSettings, benchmark: str) -> Callable[[str], bool]:
     """Return the scenario filter of a benchmark; it also marks the known failures that match a scenario."""
-    failures = asked.known
+    failures = settings.known
     if failures is None:
-        return asked.selects
+        return settings.selects
 
     def selects(scenario: str) -> bool:
         failures.about(benchmark, scenario)
-        return asked.selects(scenario)
+        return settings.selects(scenario)
 
     return selects
 
@@ -99,10 +99,10 @@ def apply(session: pytest.Session) -> str | None:
 
 def note_unmatched(session: pytest.Session) -> None:
     """Note entries that match no scenario of the collected benchmarks, unless only parts of these were collected."""
-    failures = read(session.config).known
+    failures = settings_of(session.config).known
     if failures is None or session.testsfailed or _is_part(session.config):
         return
-    seen = read(session.config).seen
+    seen = settings_of(session.config).seen
     unmatched = failures.unmatched()
     for entry in unmatched[:_SHOWN]:
         # The search for a similar id among 100,000 takes a second.

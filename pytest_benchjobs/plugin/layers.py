@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ..job.wanted import Said
+from ..job.job_settings import Said
 from ..model.environ import Variable
 from ..model.errors import InputError
 from ..settings.layers import Layer, as_one

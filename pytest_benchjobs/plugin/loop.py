@@ -34,11 +34,11 @@ from . import interactive
 from . import terminal as reporting
 from .fixtures import Fixtures
 from .items import ItemTicket, TrialItem
+from .job_settings import settings_of
 from .quotas import QuotaLines
 from .registry import agents_of, scorers_of
 from .session import begin_job, submit
 from .state import interrupts_of, state_of
-from .wanted import asked as read
 
 if TYPE_CHECKING:
     from ..job.interactive import DrivenTicket
@@ -110,7 +110,7 @@ def need_sandboxes(config: pytest.Config, trials: Iterable[TrialItem]) -> bool:
     agents, scorers = agents_of(config), scorers_of(config)
 
     def answers(source: str, agent: AgentSpec) -> bool:
-        params = {**read(config).job.of(source).params, **agent.params}
+        params = {**settings_of(config).job.of(source).params, **agent.params}
         return can_answer(agents.get(agent.name), params)
 
     kinds = {
@@ -144,7 +144,7 @@ def chosen(
     config: pytest.Config, trials: Iterable[TrialItem], tests: Iterable[DrivenTicket]
 ) -> frozenset[str]:
     """Return the node ids of the selected trials; only for a resumed job, which may have others."""
-    if read(config).resume is None:
+    if settings_of(config).resume is None:
         return frozenset()
     ids = [item.trial_id(ticket.attempt) for item in trials for ticket in item.tickets()]
     return frozenset([*ids, *(ticket.node_id for ticket in tests)])

@@ -6,7 +6,7 @@ import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..model.errors import InputError, InputErrors
+from ..model.errors import InputError
 from ..model.escape import escaped
 from ..store.text import clean, harmless
 
@@ -21,7 +21,7 @@ _BEFORE = 70
 
 def in_words(config: pytest.Config, error: InputError) -> str:
     """Format every mistake: a line with file and line number, and an excerpt below it."""
-    errors = error.errors if isinstance(error, InputErrors) else [error]
+    errors = error.errors
     lines = []
     for each in errors:
         if each.path is None:

@@ -6,10 +6,14 @@ Part of every pytest run of everyone who installed the package, so it imports ha
 from __future__ import annotations
 
 import argparse
+import inspect
 import itertools
+import os
+import shlex
 import sys
 import warnings
 from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -102,6 +106,61 @@ def refuse_misspelt(parser: pytest.Parser, args: Sequence[str]) -> None:
         near = difflib.get_close_matches(name, [*BY_FLAG, ALL_HELP], n=1)
         if near and arg in ours and name not in BY_FLAG:
             raise usage_error(f"unknown option {name}; did you mean {near[0]}? --bench-help lists all")
+
+
+def refuse_moved_rootdir(config: pytest.Config) -> None:
+    """Refuse a call in which pytest took the value of one of our options for a path of tests.
+
+    pytest determines rootdir and ini file before it knows our options: those of another project, or none, would hold.
+
+    Raises:
+        pytest.UsageError: rootdir or ini file are others than without that value.
+    """
+    args = [*shlex.split(os.environ.get("PYTEST_ADDOPTS", "")), *config.invocation_params.args]
+    values = [
+        (flag, value)
+        for flag, value in itertools.pairwise(args)
+        if flag in BY_FLAG and BY_FLAG[flag].kind != "flag" and _exists(value)
+    ]
+    if not values or hasattr(config, "workerinput"):
+        return
+    right = _determined(config, ())
+    # Another plugin's value may have done it.
+    if right in ((config.rootpath, config.inipath), _determined(config, [value for _, value in values])):
+        return
+    what, here, there = next(
+        row
+        for row in zip(("rootdir", "ini file"), (config.rootpath, config.inipath), right, strict=True)
+        if row[1] != row[2]
+    )
+    raise usage_error(
+        f"{values[0][0]}: pytest took its value for a path of tests, so that {what} is {here or 'none'} in place of "
+        f"{there or 'none'}; write {' '.join(map('='.join, values))}"
+    )
+
+
+def _determined(config: pytest.Config, values: Sequence[str]) -> tuple[Path, Path | None]:
+    """Return rootdir and ini file, as pytest determines them if it takes values for paths of tests."""
+    from _pytest.config.findpaths import determine_setup
+
+    overrides = (
+        {"override_ini": None} if "override_ini" in inspect.signature(determine_setup).parameters else {}
+    )
+    rootdir, inipath, *_ = determine_setup(
+        inifile=config.option.inifilename,
+        args=[*config.option.file_or_dir, *values],
+        rootdir_cmd_arg=config.option.rootdir or None,
+        invocation_dir=config.invocation_params.dir,
+        **overrides,
+    )
+    return rootdir, inipath
+
+
+def _exists(path: str) -> bool:
+    try:
+        return Path(path).exists()
+    except (OSError, ValueError):
+        return False
 
 
 def refuse_misspelt_keys(config: pytest.Config) -> None:

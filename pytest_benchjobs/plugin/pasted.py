@@ -17,8 +17,8 @@ from ..sources import open_source
 from ..system.paths import exists, is_directory
 from .catalogue import find, is_known
 from .collect import is_task, node_path
+from .job_settings import settings_of
 from .state import state_of
-from .wanted import asked as read
 
 _MANIFESTS = (".bench.yaml", ".bench.yml", ".bench.toml")
 _ESCAPES = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|([nrt]))")
@@ -53,7 +53,7 @@ def take_node_ids(config: pytest.Config) -> bool:
         if kept is not None and kept not in arguments:
             arguments.append(kept)
     if arguments != config.args:
-        read(config)  # before the ids are removed from the arguments
+        settings_of(config)  # before the ids are removed from the arguments
         config.args = arguments
     return len(state.named) > before
 

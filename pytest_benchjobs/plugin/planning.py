@@ -33,10 +33,9 @@ from ..trial.limits import Limits
 from ..trial.prepare import Services, prepare
 from . import interactive
 from .items import TrialItem
+from .job_settings import settings_of
 from .options import usage_error
 from .registry import agents_of, provider_of, scorers_of
-from .state import is_worker
-from .wanted import asked as read
 
 if TYPE_CHECKING:
     from ..job.interactive import DrivenTicket
@@ -52,14 +51,14 @@ def plan(session: pytest.Session) -> bool:
     """Decide the fate of every trial of the session.
 
     Raises:
-        pytest.UsageError: under xdist; there is no such sandbox.
+        pytest.UsageError: there is no such sandbox.
     """
     tickets = [ticket for item in planned_items(session) for ticket in item.tickets()]
     tests = [_of_test(item) for item in session.items if interactive.case_of(item) is not None]
     out = os.environ.get(OUT)
     if out:
         with Path(out).open("w", encoding="utf-8") as file:
-            config = stored_config(read(session.config).job)
+            config = stored_config(settings_of(session.config).job)
             file.write(json.dumps({"config": config.model_dump(mode="json")}) + "\n")
             file.writelines(row.model_dump_json() + "\n" for row in _rows(session.config, [*tests, *tickets]))
         return True
@@ -78,13 +77,7 @@ def plan(session: pytest.Session) -> bool:
 
 
 def planned_items(session: pytest.Session) -> list[TrialItem]:
-    """Return the items of a dry run.
-
-    Raises:
-        pytest.UsageError: under xdist; there is no such sandbox.
-    """
-    if is_worker(session.config):
-        raise usage_error("--bench-plan runs nothing, so it takes no workers; leave out -n")
+    """Return the items of a dry run."""
     return [item for item in session.items if isinstance(item, TrialItem)]
 
 
@@ -179,8 +172,8 @@ def looking(config: pytest.Config) -> Iterator[Look]:
     Raises:
         pytest.UsageError: one of them has a problem.
     """
-    asked = read(config)
-    job = asked.job
+    settings = settings_of(config)
+    job = settings.job
     provider = LateProvider(lambda: provider_of(config, job.sandbox))
     reuse: Reuse | None = None
     bundle = JobBundle(job.directory, new_job_id())  # never written
@@ -191,7 +184,7 @@ def looking(config: pytest.Config) -> Iterator[Look]:
         provider=provider,
         agents=agents,
         scorers=scorers_of(config),
-        secrets=asked.secrets,
+        secrets=settings.secrets,
     )
     try:
         if job.reuse and Layout(job.directory).history.is_file():
@@ -214,7 +207,7 @@ def _rows(config: pytest.Config, tickets: Iterable[Ticket]) -> Iterator[PlannedT
                 yield _unsupported(ticket, error)
                 continue
             scenario = trial.scenario
-            limits = Limits(scenario, read(config).job.of(scenario.benchmark))
+            limits = Limits(scenario, settings_of(config).job.of(scenario.benchmark))
             seen = look.see(ticket, trial)
             yield PlannedTrial(
                 node_id=ticket.node_id,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ..model.errors import InputError
+from .job_settings import settings_of
 from .options import ini, usage_error
 from .state import state_of
-from .wanted import asked
 
 if TYPE_CHECKING:
     from ..agents.protocol import Agent
@@ -40,7 +40,7 @@ def agents_of(config: pytest.Config) -> dict[str, Agent]:
             agents = all_agents(places)
             for added in config.hook.pytest_benchjobs_agents(config=config):
                 agents.update(_agents(added))
-            agents.update(given_agents(asked(config).job.agents))
+            agents.update(given_agents(settings_of(config).job.agents))
         except InputError as error:
             raise usage_error(str(error)) from None
         state.agents = agents
@@ -155,7 +155,7 @@ def _marked(config: pytest.Config) -> Mapping[str, Scorer]:
 
 
 def _scorers(added: object) -> Mapping[str, Any]:
-    from ..scoring.checking import scorer_fault
+    from ..scoring.registering import scorer_fault
 
     hook = "pytest_benchjobs_scorers"
     scorers = named(hook, added, lambda _: True, "functions")

@@ -11,8 +11,8 @@ import pytest
 from ..model.environ import HOST
 from ..model.scenario import Requires
 from .items import TrialItem
+from .job_settings import settings_of
 from .mistakes import shown
-from .wanted import asked as read
 
 _SHOWN = 10
 _REMEDY = (
@@ -24,7 +24,7 @@ _REMEDY = (
 def missing(session: pytest.Session) -> str | None:
     """Return a message about requirements that are not met; None: all are, or nothing is to run."""
     config = session.config
-    if config.option.collectonly or config.option.setuponly or read(config).plan:
+    if config.option.collectonly or config.option.setuponly or settings_of(config).plan:
         return None
     lacking: dict[tuple[int, str], str] = {}
     for item in session.items:
@@ -54,5 +54,5 @@ def missing(session: pytest.Session) -> str | None:
 
 def _lacking(requires: Requires, config: pytest.Config) -> Iterator[str]:
     yield from (f"the variable {name}" for name in requires.env if name not in HOST)
-    yield from (f"the secret {name}" for name in requires.secrets if name not in read(config).secrets)
+    yield from (f"the secret {name}" for name in requires.secrets if name not in settings_of(config).secrets)
     yield from (f"the program {name}" for name in requires.commands if shutil.which(name) is None)

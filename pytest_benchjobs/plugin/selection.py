@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ..job.wanted import Wanted
+from ..job.job_settings import JobSettings
 from ..model.errors import BenchError, InputError
 from ..model.result import TrialResult
 from ..settings.sampling import in_shard, sampled
@@ -17,8 +17,8 @@ from ..store.layout import Layout
 from ..store.text import clean
 from .interactive import case_of
 from .items import TrialItem
+from .job_settings import settings_of
 from .state import state_of
-from .wanted import asked as read
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 def select(config: pytest.Config, items: list[pytest.Item]) -> str | None:
     """Deselect items; return a problem of the selection, if there is one."""
     kept, deselected = _without_copies(config, items)
-    asked = read(config)
+    settings = settings_of(config)
     try:
-        kept, more = _from_job(asked, kept)
+        kept, more = _from_job(settings, kept)
     except BenchError as error:
         return f"--bench-from: {error}"
     deselected += more
-    kept, more = _drawn(asked, kept)
+    kept, more = _drawn(settings, kept)
     deselected += more
-    kept, elsewhere = _of_shard(asked, kept)
+    kept, elsewhere = _of_shard(settings, kept)
     if deselected or elsewhere:
         state_of(config).has_unselected = True
     if deselected:
@@ -103,23 +103,23 @@ def _is_chosen(chosen: dict[str, set[str]], item: TrialItem) -> bool:
     return names is None or item.name in names or item.ref.id in names
 
 
-def _from_job(asked: Wanted, items: list[pytest.Item]) -> _Split:
+def _from_job(settings: JobSettings, items: list[pytest.Item]) -> _Split:
     """Deselect trials that `--bench-from` does not select."""
-    if asked.from_job is None:
+    if settings.from_job is None:
         return items, []
     from ..store.reader import HistoryReader
     from ..store.results import find_job
 
-    path = Layout(asked.job.directory).history
+    path = Layout(settings.job.directory).history
     if not path.is_file():
-        raise InputError(f"there are no jobs in {asked.job.directory} yet")
+        raise InputError(f"there are no jobs in {settings.job.directory} yet")
     with HistoryReader(path) as history:
-        job_id = find_job(history, asked.from_job.job)
+        job_id = find_job(history, settings.from_job.job)
         rows = history.trials(job_id)
-    states = asked.from_job.states
+    states = settings.from_job.states
     wanted = {row.node_id for row in rows if not states or row.outcome in states}
-    if asked.trials:
-        wanted &= asked.trials
+    if settings.trials:
+        wanted &= settings.trials
     kept, rest = _parted(
         items,
         lambda item: any(item.trial_id(ticket.attempt) in wanted for ticket in item.tickets()),
@@ -131,9 +131,9 @@ def _from_job(asked: Wanted, items: list[pytest.Item]) -> _Split:
     return kept, rest
 
 
-def _drawn(asked: Wanted, items: list[pytest.Item]) -> _Split:
+def _drawn(settings: JobSettings, items: list[pytest.Item]) -> _Split:
     """Apply --bench-sample, then --bench-max-examples."""
-    job = asked.job
+    job = settings.job
     changed = [changes for changes in job.per_benchmark.values() if changes.sample or changes.max_examples]
     if not (job.sample or job.max_examples or changed):
         return items, []
@@ -143,7 +143,7 @@ def _drawn(asked: Wanted, items: list[pytest.Item]) -> _Split:
             tags.setdefault(item.source.benchmark, {}).setdefault(item.ref.id, item.ref.tags)
     wanted: dict[str, set[str]] = {}
     for benchmark, scenarios in tags.items():
-        here = asked.of(benchmark).job
+        here = settings.of(benchmark).job
         ids: Sequence[str] = list(scenarios)
         if here.sample is not None:
             ids = sampled(benchmark, scenarios, here.sample, here.seed)
@@ -151,9 +151,9 @@ def _drawn(asked: Wanted, items: list[pytest.Item]) -> _Split:
     return _parted(items, lambda item: item.ref.id in wanted[item.source.benchmark])
 
 
-def _of_shard(asked: Wanted, items: list[pytest.Item]) -> _Split:
+def _of_shard(settings: JobSettings, items: list[pytest.Item]) -> _Split:
     """Select the trials of our shard."""
-    shard = asked.job.shard
+    shard = settings.job.shard
     if shard is None:
         return items, []
     return _parted(items, lambda item: in_shard(item.source.benchmark, item.ref.id, shard))
@@ -180,26 +180,26 @@ def note_deselected(items: Sequence[pytest.Item]) -> None:
 
 def is_partial(config: pytest.Config) -> bool:
     """Return whether fewer than all scenarios of the benchmarks are to run."""
-    return state_of(config).partial or bool(read(config).job.shard) or is_narrowed(config)
+    return state_of(config).partial or bool(settings_of(config).job.shard) or is_narrowed(config)
 
 
 def is_narrowed(config: pytest.Config) -> bool:
     """Return whether anything but sharding leaves scenarios out, so that all shards together lack them as well."""
-    asked = read(config)
-    job = asked.job
+    settings = settings_of(config)
+    job = settings.job
     return bool(
         state_of(config).narrowed
         or state_of(config).chosen
         or any("::" in argument or is_task_file(argument) for argument in config.args)
         or getattr(config.option, "lf", False)  # limits without deselecting
-        or any((job.scenarios, job.sample, job.max_examples, asked.filters, asked.from_job))
+        or any((job.scenarios, job.sample, job.max_examples, settings.filters, settings.from_job))
         or any(changes.sample or changes.max_examples for changes in job.per_benchmark.values())
     )
 
 
 def is_named(config: pytest.Config) -> bool:
     """Return whether benchmarks were named one by one, by `--bench` or as files, instead of by a directory."""
-    if read(config).benchmarks:
+    if settings_of(config).benchmarks:
         return True
     places = [config.invocation_params.dir / argument.partition("::")[0] for argument in config.args]
     return bool(places) and not any(place.is_dir() for place in places)
@@ -279,9 +279,9 @@ def leave_out(config: pytest.Config, benchmark: str, labels: Iterable[str]) -> N
 
 def all_left_out(config: pytest.Config) -> str | None:
     """Return a message if the matrix left nothing to run."""
-    asked = read(config)
+    settings = settings_of(config)
     left_out = state_of(config).left_out
-    if not left_out or any(asked.of(benchmark).agents for benchmark, _ in left_out):
+    if not left_out or any(settings.of(benchmark).agents for benchmark, _ in left_out):
         return None
     return "the matrix excludes every agent from every benchmark here; nothing is left to run"
 
@@ -298,7 +298,7 @@ def tell_left_out(
         for result in results
         if result.failure is not None and result.failure.class_ == INCOMPATIBLE
     }
-    if not read(config).show_incompatible:
+    if not settings_of(config).show_incompatible:
         for count, one, many in (
             (len(cells), "cell of the matrix is", "cells of the matrix are"),
             (len(trials), "scenario was skipped as", "scenarios were skipped as"),

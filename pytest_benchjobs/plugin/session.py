@@ -18,13 +18,13 @@ from ..model.result import Failure, Outcome
 from ..store.bundle import JobBundle
 from . import reports
 from .items import ItemTicket, TrialItem
+from .job_settings import settings_of
 from .layers import call_arguments
 from .options import usage_error
 from .progress import show
 from .registry import agents_of, provider_of, sandbox_of, scorers_of
 from .selection import is_named, is_narrowed, is_partial
 from .state import interrupts_of, state_of
-from .wanted import asked as read
 
 if TYPE_CHECKING:
     from ..trial.flight import Flight
@@ -53,15 +53,17 @@ def begin_job(
         pytest.UsageError: there is no such sandbox or job; the results directory cannot be written, or belongs to a
             newer version; another process runs the job.
     """
-    asked = read(config)
+    settings = settings_of(config)
     try:
-        rounds.check(asked.job, asked.job.gate, distributed=_is_distributed(config))
+        rounds.check(settings.job, settings.job.gate, distributed=_is_distributed(config))
         supplies = supplies_of(config)
-        models.check_programs(asked.job, supplies.agents)
-        if models.needed(asked.job, supplies.agents, supplies.secrets):
-            models.make_ready(asked.job, supplies.agents, supplies.secrets, lambda line: show(config, line))
+        models.check_programs(settings.job, supplies.agents)
+        if models.needed(settings.job, supplies.agents, supplies.secrets):
+            models.make_ready(
+                settings.job, supplies.agents, supplies.secrets, lambda line: show(config, line)
+            )
         with interrupts_of(config).held():
-            sandbox_of(config, asked.job.sandbox)  # fails before the directory of the job is made
+            sandbox_of(config, settings.job.sandbox)  # fails before the directory of the job is made
             begun = begin(_request(config, planned, chosen))
             job = _enter(config, begun.bundle, supplies, begun)
         job.start(planned, sandboxes=sandboxes, models_for_scorers=models_for_scorers)
@@ -74,7 +76,7 @@ def join_job(
     config: pytest.Config, job_id: str, engine_problem: str | None, gateway: str | None, *, sandboxes: bool
 ) -> Job:
     """Join, as a worker, a job that another process began."""
-    bundle = JobBundle.open(read(config).job.directory, job_id)
+    bundle = JobBundle.open(settings_of(config).job.directory, job_id)
     job = _enter(config, bundle, supplies_of(config))
     problem = None if engine_problem is None else Failure.model_validate_json(engine_problem)
     job.join(gateway, problem, sandboxes=sandboxes)
@@ -83,9 +85,9 @@ def join_job(
 
 def _enter(config: pytest.Config, bundle: JobBundle, supplies: Supplies, begun: Begun | None = None) -> Job:
     """Make the job that of the session, and register its reports."""
-    asked = read(config)
+    settings = settings_of(config)
     job = state_of(config).job = RunningJob[ItemTicket](
-        asked.job, bundle, supplies, begun, resumed=asked.resume is not None, rescore=asked.rescore
+        settings.job, bundle, supplies, begun, resumed=settings.resume is not None, rescore=settings.rescore
     )
     config.pluginmanager.register(reports, "benchjobs-reports")
     return job
@@ -142,18 +144,18 @@ def finish_job(config: pytest.Config, job: Job, planned: int, stopped: str | Non
 
 def supplies_of(config: pytest.Config) -> Supplies:
     """Return the agents, scorers, sandboxes and secrets of this session."""
-    asked = read(config)
+    settings = settings_of(config)
     return Supplies(
         agents=agents_of(config),
         scorers=scorers_of(config),
-        provider=lambda: provider_of(config, asked.job.sandbox),
-        secrets=asked.secrets,
+        provider=lambda: provider_of(config, settings.job.sandbox),
+        secrets=settings.secrets,
     )
 
 
 def _request(config: pytest.Config, planned: Mapping[str, int], chosen: Collection[str]) -> Request:
     return Request(
-        wanted=read(config),
+        settings=settings_of(config),
         planned=planned,
         arguments=tuple(call_arguments(config)),
         directory=Path(config.invocation_params.dir),

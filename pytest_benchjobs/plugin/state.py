@@ -11,8 +11,8 @@ import pytest
 
 if TYPE_CHECKING:
     from ..agents.protocol import Agent
+    from ..job.job_settings import JobSettings
     from ..job.running import RunningJob
-    from ..job.wanted import Wanted
     from ..scoring.protocol import Scorer
     from ..sources.protocol import Source
     from .filters import Filters
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class State:
     """Data of a session that hooks share."""
 
-    wanted: Wanted | None = None
+    settings: JobSettings | None = None
     """The requested job; None: the options are not read yet."""
     named: list[tuple[str | None, list[Source]]] = dataclasses.field(default_factory=list)
     """Sources that `--bench` names, by the name of the benchmark; None for a path."""

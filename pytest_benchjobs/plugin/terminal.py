@@ -16,14 +16,14 @@ from ..model.escape import escaped
 from ..report.console import describe, render_table
 from ..report.rescored import NOT_KEPT, rescored_line
 from ..report.summary import by_agent, by_turn
-from ..report.units import counted
+from ..report.units import counted, some
 from ..store.text import clean, harmless, one_line
 from . import known
 from .items import TrialItem
+from .job_settings import settings_of
 from .registry import agents_of
 from .state import state_of
 from .unsolved import explain
-from .wanted import asked as read
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
@@ -72,7 +72,7 @@ def announce_counts(config: pytest.Config, job: Job, *, trials: int, scenarios: 
             "only scorers may",
             yellow=True,
         )
-    if places := read(config).places:
+    if places := settings_of(config).places:
         terminal.write_line(
             "secrets: " + ", ".join(f"{name} from {one_line(place, 200)}" for name, place in places.items())
         )
@@ -82,7 +82,7 @@ def _of_benchmarks(config: pytest.Config) -> set[str]:
     """Return the names of parameters that the named benchmarks read."""
     from ..sources.catalogue import find
 
-    entries = (find(name.partition("@")[0]) for name in read(config).benchmarks)
+    entries = (find(name.partition("@")[0]) for name in settings_of(config).benchmarks)
     return {name for entry in entries if entry is not None for name in entry.parameters}
 
 
@@ -112,8 +112,8 @@ def why_stopped(session: pytest.Session, exitstatus: int) -> str | None:
 
 def summarise(job: Job, terminal: TerminalReporter) -> None:
     """Print the part of the terminal summary about trials."""
-    asked, fresh = _apart(job)
-    results = verdicts(asked, job.config)
+    requested, fresh = _apart(job)
+    results = verdicts(requested, job.config)
     unsolved = [result for result in results if result.outcome == "failed" and not waived(result)]
     explain(job, terminal, unsolved)
     terminal.section("benchmark", sep="=")
@@ -147,17 +147,17 @@ def summarise(job: Job, terminal: TerminalReporter) -> None:
 
 def _apart(job: Job) -> tuple[list[TrialResult], list[TrialResult]]:
     """Return the attempts that pytest reports, and the fresh ones, which are selected for a loss and bias a mean."""
-    asked: list[TrialResult] = []
+    requested: list[TrialResult] = []
     fresh: list[TrialResult] = []
     for result in job.results:
         beyond = result.attempt > job.config.of(result.benchmark).attempts
-        (fresh if beyond and job.config.gate.confirm else asked).append(result)
-    return asked, fresh
+        (fresh if beyond and job.config.gate.confirm else requested).append(result)
+    return requested, fresh
 
 
 def _graded_again(job: Job, config: pytest.Config) -> str | None:
     """Return the means of the same trials then and now, where only a part of a job could be graded again."""
-    parent = read(config).rescore
+    parent = settings_of(config).rescore
     if parent is None or not any(
         result.failure is not None and result.failure.class_ == NOT_KEPT for result in job.results
     ):
@@ -176,11 +176,10 @@ def _list_reused(job: Job, terminal: TerminalReporter) -> None:
     """Print the number of reused results, and with `--bench-explain-reuse` the reason for each trial."""
     jobs = Counter(result.reused.job for result in job.results if result.reused is not None)
     if jobs:
-        origins = ", ".join(f"{count} of job {job}" for job, count in jobs.most_common(5))
-        more = f" and {len(jobs) - 5} more jobs" if len(jobs) > 5 else ""
-        line = f"{counted(jobs.total(), 'result')} reused without running: {origins}{more}"
+        origins = some(f"{count} of job {job}" for job, count in jobs.most_common())
+        line = f"{counted(jobs.total(), 'result')} reused without running: {origins}"
         terminal.write_line(clean(line))
-    if not read(terminal.config).explain_reuse:
+    if not settings_of(terminal.config).explain_reuse:
         return
     terminal.write_line("")
     for result in job.results:

@@ -19,9 +19,10 @@ from ..model.gate import Change, GatePolicy, GateReport, GateVerdict
 from ..model.job import JobRecord
 from ..model.result import Outcome, TrialResult
 from ..store.text import one_line
-from .gate_markdown import shown_change, why, worst_first
+from .gate_text import changed_line, shown_change, why, worst_first
+from .markdown_parts import fitted
 from .summary import AgentRow, by_agent, totals
-from .units import mean_text, number
+from .units import mean_text
 
 STEP_SUMMARY_LIMIT = 1024 * 1024
 """Bytes. GitHub drops a longer step summary altogether."""
@@ -33,9 +34,6 @@ COMMENT_LIMIT = 65_536
 """Characters. GitHub refuses longer comments."""
 NOTE_LIMIT = 1_000_000
 """Characters. GitLab refuses longer notes."""
-_NOTE = "\nThe rest is left out: see `summary.md` of the job.\n"
-
-
 _UNFIT = re.compile(r"[^A-Za-z0-9_.]+")
 _FAMILIES: dict[str, Callable[[AgentRow], float | None]] = {
     "bench_trials": lambda row: row.total,
@@ -46,6 +44,7 @@ _FAMILIES: dict[str, Callable[[AgentRow], float | None]] = {
     "bench_pass_rate": lambda row: row.pass_rate,
     "bench_cost_usd": lambda row: row.cost_usd,
     "bench_seconds": lambda row: row.seconds,
+    "bench_median_seconds": lambda row: row.p50_seconds,
 }
 
 
@@ -74,19 +73,19 @@ class Host:
     """`$GITHUB_OUTPUT`."""
 
     @classmethod
-    def find(cls, asked: str, environ: Mapping[str, str]) -> Host | None:
+    def find(cls, chosen: str, environ: Mapping[str, str]) -> Host | None:
         """Return the system that `--bench-ci` names; with `auto` the one whose variables are set, with `off` none.
 
         A run inside a test has none, since its output is not about the job of the pipeline.
         """
-        if asked == "off" or (asked == "auto" and "PYTEST_CURRENT_TEST" in environ):
+        if chosen == "off" or (chosen == "auto" and "PYTEST_CURRENT_TEST" in environ):
             return None
-        if asked == "auto":
+        if chosen == "auto":
             found = next(
                 (ci for ci, sign in _SIGNS.items() if environ.get(sign) not in (None, "", "false")), None
             )
         else:
-            found = Ci(asked)
+            found = Ci(chosen)
         if found is None:
             return None
         workspace = _path(environ, _WORKSPACES[found])
@@ -165,13 +164,7 @@ def annotate(
     def of(kind: str, title: str, change: Change) -> Annotation:
         node_id = node_ids.get((change.benchmark, change.scenario, change.agent), "")
         file, line = places.of(node_id, change.scenario, host) if node_id else (None, None)
-        critical = "critical scenario " if change.critical else ""
-        message = (
-            f"{critical}{change.scenario}[{change.agent}]: score {number(change.before)} before, "
-            f"{number(change.now)} now; passed {change.before_passed} of {change.before_attempts} before, "
-            f"{change.now_passed} of {change.now_attempts} now"
-        )
-        return Annotation(kind, title, message, file, line)
+        return Annotation(kind, title, changed_line(change, several=True), file, line)
 
     told = [Annotation(level, f"benchmark gate: {gate.verdict.value}", why(gate))]
     kind = "error" if gate.verdict is GateVerdict.REGRESSED else "warning"
@@ -191,24 +184,14 @@ def annotate(
 def _of_job(record: JobRecord, results: Sequence[TrialResult]) -> list[Annotation]:
     counts = totals(results)
     mean = "" if counts.mean_score is None else f", mean score {mean_text(counts.mean_score)}"
-    told = [
-        Annotation(
-            "notice",
-            "benchmark",
-            f"job {record.id}: {counts.passed} of {counts.trials} trials passed, {counts.failed} failed{mean}",
-        )
-    ]
+    passed = f"{counts.passed} of {counts.trials} trials passed, {counts.failed} failed{mean}"
+    told = [Annotation("notice", "benchmark", f"job {record.id}: {passed}")]
     broken = [result for result in results if result.outcome is Outcome.ERROR]
     if broken:
         first = broken[0].failure
         reason = f", the first: {first.class_}: {first.message}" if first else ""
-        told.append(
-            Annotation(
-                "warning",
-                "benchmark: infrastructure errors",
-                f"{len(broken)} of {counts.trials} trials have no score{reason}",
-            )
-        )
+        errors = f"{len(broken)} of {counts.trials} trials have no score{reason}"
+        told.append(Annotation("warning", "benchmark: infrastructure errors", errors))
     return told
 
 
@@ -265,26 +248,6 @@ def publish(
         except OSError as error:
             troubles.append(f"GitHub's {name}: {error.strerror or error}")
     return [str(one) for one in annotate(host, record, results, gate, places)], troubles
-
-
-def fitted(markdown: str, limit: int, *, characters: bool = False) -> str:
-    """Cut Markdown to `limit` bytes or characters: at the end of a line, with a note, and all blocks closed.
-
-    Empty where there is no room even for the note.
-    """
-    size = len if characters else lambda text: len(text.encode())
-    if size(markdown) <= limit:
-        return markdown
-    room = limit - size(_NOTE) - len("\n</details>\n")
-    kept: list[str] = []
-    opened = 0
-    for line in markdown.splitlines(keepends=True):
-        room -= size(line)
-        if room < 0:
-            break
-        kept.append(line)
-        opened += line.startswith("<details>") - line.startswith("</details>")
-    return "".join(kept) + "\n</details>\n" * min(opened, 1) + _NOTE if kept else ""
 
 
 def comment(record: JobRecord, results: Sequence[TrialResult], summary: str, host: Host | None) -> str:

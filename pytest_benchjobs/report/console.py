@@ -10,13 +10,35 @@ from ..model.result import Outcome, ScorerResult, TrialResult
 from ..store.text import clean, one_line
 from .excerpts import Excerpt, last_lines, of_scorers
 from .summary import AgentRow
-from .table import Column, render
-from .units import duration, mean_text, number
+from .table import Column, Shown, aligned, tabulate
+from .units import duration, figure, mean_text, number, percent
 
 _DETAIL_LIMIT = 4000
 _DETAIL_LINES = 30
 _MESSAGE_LIMIT = 1000
-_LABEL_MINIMUM = 12
+_COUNTS = ("passed", "partial", "failed", "errors", "skipped", "cancelled", "reused", "total")
+_RARE = ("skipped", "cancelled", "reused")
+AGENT_COLUMNS: Sequence[Shown] = (
+    (Column("agent", least=12, foreign=True), lambda row: row.label),
+    *(
+        (Column(title, number=True, rare=title in _RARE), lambda row, title=title: str(getattr(row, title)))
+        for title in _COUNTS
+    ),
+    (Column("pass rate", number=True), lambda row: percent(row.pass_rate)),
+    (Column("mean", number=True), lambda row: mean_text(row.mean_scored)),
+    (Column("time", number=True), lambda row: duration(row.seconds)),
+)
+"""Columns of `AgentRow`; `mean` is over the trials that have a score, `time` the sum over trials."""
+METRIC_COLUMNS: Sequence[Shown] = (
+    (Column("metric", least=10, foreign=True), lambda one: one.name),
+    (Column("mean", number=True), lambda one: figure(one.mean)),
+    (Column("unit", foreign=True, most=60), lambda one: one.unit or ""),
+    (Column("better"), lambda one: one.direction),
+    (Column("trials", number=True), lambda one: str(one.trials)),
+)
+"""Columns of `MetricFigures`."""
+_REPORT_ONLY = ("partial", "pass rate")
+"""Columns for which a terminal has no room."""
 
 
 def describe(result: TrialResult) -> str:
@@ -77,33 +99,16 @@ def failure_text(
 
 
 def render_table(rows: Sequence[AgentRow], width: int = 80) -> list[str]:
-    """Render a table of agents, at most `width` columns wide (but at least about 60). Labels are cut in the middle.
-
-    `mean` is over the trials that have a score; `time` is the sum over trials.
-    """
-    rare = ("skipped", "cancelled", "reused")
-    counts = ("passed", "failed", "errors", *rare, "total")
-    columns = [
-        Column("agent", least=_LABEL_MINIMUM),
-        *(Column(title, number=True, rare=title in rare) for title in (*counts, "mean", "time")),
-    ]
-    cells = [
-        [
-            row.label,
-            *(str(getattr(row, title)) for title in counts),
-            "-" if row.mean_scored is None else mean_text(row.mean_scored),
-            duration(row.seconds),
-        ]
-        for row in rows
-    ]
-    return list(render(columns, cells, width))
+    """Render a table of agents, at most `width` columns wide (but at least about 60). Labels are cut in the middle."""
+    shown = [one for one in AGENT_COLUMNS if one[0].title not in _REPORT_ONLY]
+    return list(tabulate(rows, width, shown))
 
 
 def _scorer_lines(scorers: Iterable[ScorerResult]) -> tuple[str, ...]:
     cells = tuple(
         (
             one_line(scorer.name, 40),
-            "-" if scorer.score is None else number(scorer.score),
+            number(scorer.score),
             f"weight {scorer.weight:g}",
             one_line(f"{scorer.error.class_}: {scorer.error.message}", 200) if scorer.error else "",
         )
@@ -115,8 +120,7 @@ def _scorer_lines(scorers: Iterable[ScorerResult]) -> tuple[str, ...]:
 @functools.lru_cache(maxsize=256)
 def _scorer_table(cells: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
     """Lines of a table of scorers. Cached: failures of one benchmark have few different ones."""
-    columns = [Column(""), Column("", number=True), Column(""), Column("")]
-    return tuple(f"  {line}" for line in render(columns, cells, _DETAIL_LIMIT))
+    return tuple(f"  {line}" for line in aligned(cells, right=(1,), room=_DETAIL_LIMIT))
 
 
 def _ascii(text: str, limit: int) -> str:

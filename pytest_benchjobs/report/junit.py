@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from ..analysis.known_failures import is_xfail, surprising, waived
 from ..analysis.statistics import mean_interval
@@ -58,7 +57,7 @@ def junit_xml(
     cases = []
     for result in judged:
         case = _case(result, short=short)
-        case.attachment = attached.get(result.node_id)
+        case.attachment = attached.get(result.node_id, "")
         if case.failed or (case.kind != "passed" and not short):
             case.text = logs.of(result)
         if not short:
@@ -160,47 +159,37 @@ class _Logs:
         )
 
 
-class _End(NamedTuple):
-    """What a case says of how its test ended."""
-
-    kind: str
-    """`passed`, `failure`, `error` or `skipped`."""
-    message: str = ""
-    type: str | None = None
-
-
 def _case(result: TrialResult, *, short: bool) -> Case:
-    end = _end(result, short=short)
     seconds = 0.0 if result.reused else max(0.0, result.seconds)
     classname, name = case_names(result.node_id)
-    case = Case(result.benchmark, classname, name, seconds, end.kind, end.message, end.type)
+    case = Case(result.benchmark, classname, name, seconds, *_end(result, short=short))
     if short and result.outcome is Outcome.PASSED and result.score is not None and result.score < 1:
         case.properties = [("bench_score", number(result.score))]
     return case
 
 
-def _end(result: TrialResult, *, short: bool) -> _End:
+def _end(result: TrialResult, *, short: bool) -> tuple[str, str, str | None]:
+    """Return kind, message and type of a case."""
     if result.known is not None:
         reason = one_line(result.known.text, 100 if short else 2000)
         # As in pytest's own writer.
         if waived(result):
-            return _End("skipped", reason, "pytest.xfail")
+            return "skipped", reason, "pytest.xfail"
         if surprising(result):
-            return _End("failure", f"[XPASS(strict)] {reason}", "xpass_strict")
+            return "failure", f"[XPASS(strict)] {reason}", "xpass_strict"
         if result.outcome is Outcome.SKIPPED and not is_xfail(result):
-            return _End("skipped", reason, "pytest.skip")
+            return "skipped", reason, "pytest.skip"
     class_ = one_line(result.failure.class_, 60) if result.failure else result.outcome.value
     if result.outcome is Outcome.FAILED:
         if short and class_ == FailureClass.BELOW_THRESHOLD:
-            below = number(result.threshold)
-            return _End(
-                "failure", "no score" if result.score is None else f"score {number(result.score)} < {below}"
-            )
-        return _End("failure", headline(result), class_)
+            below = f" < {number(result.threshold)}"
+            message = "no score" if result.score is None else f"score {number(result.score)}{below}"
+            return "failure", message, None
+        return "failure", headline(result), class_
     if result.outcome is Outcome.ERROR:
         line = result.outcome.value if short else headline(result)
         message = f"{line}: {result.failure.message}" if result.failure else line
-        return _End("error", one_line(message, 100 if short else 495), class_)
+        return "error", one_line(message, 100 if short else 495), class_
     if result.outcome in (Outcome.SKIPPED, Outcome.CANCELLED):
-        return _End("skipped", result.outcome.value if short else describe(result), result.outcome.value)
-    return _End("passed")
+        return "skipped", result.outcome.value if short else describe(result), result.outcome.value
+    return "passed", "", None

@@ -13,8 +13,10 @@ import dataclasses
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
 from xml.sax.saxutils import escape
 
+from ..analysis.trials import grouped
 from ..model.job import JobRecord
 from ..store.text import one_line
 from .properties import DECLARATION, Property
@@ -43,10 +45,12 @@ class Case:
     type: str | None = None
     file: str | None = None
     properties: Sequence[Property] = ()
-    attachment: str | None = None
+    attachment: str = ""
     text: str = ""
     """Why it did not pass, or the last lines of the logs alone."""
     xml: bytes = b""
+    is_taken: bool = False
+    """True if it is in the file."""
 
     @property
     def failed(self) -> bool:
@@ -64,8 +68,8 @@ def written(
     """Return the whole file; `short` has a limit. `properties` returns those of a suite."""
     _name(cases, 500)
     if short:
-        _fit_attachments(cases)
-        _fit_texts(cases)
+        _fit(cases, "attachment", lambda path: len(_attachment(path)))
+        _fit(cases, "text", lambda text: len(escape(text).encode()))
     for one in cases:
         one.xml = _case(one, short=short)
     file = _File(record, cases, properties, short=short)
@@ -73,7 +77,7 @@ def written(
     if sum(len(one.xml) for one in failed) + file.around(failed) > file.room:
         _name(cases, _CUT)
         for one in cases:
-            one.message, one.attachment, one.text = one_line(one.message, _CUT), None, ""
+            one.message, one.attachment, one.text = one_line(one.message, _CUT), "", ""
             one.xml = _case(one, short=short)
     taken = [file.take(one) for one in failed]
     # No other case while a failed one is left out.
@@ -97,16 +101,14 @@ class _File:
     ) -> None:
         self._record, self._short = record, short
         self._whole = f"report.json of job {record.id}"
-        self._there: dict[str, list[Case]] = {}
-        for one in cases:
-            self._there.setdefault(one.suite, []).append(one)
-        share = SHARE // max(1, len(self._there)) if short else math.inf
-        self._properties = {suite: _fitting(properties(suite), share) for suite in self._there}
-        self._taken: dict[str, list[Case]] = {}
+        self._suites = grouped(cases, lambda one: one.suite)
+        share = SHARE // max(1, len(self._suites)) if short else math.inf
+        self._properties = {suite: _fitting(properties(suite), share) for suite in self._suites}
+        self._begun: set[str] = set()
         # An upper bound of every number in the file: as if every case was both in it and left out.
         self._prices = {
             suite: len(self._suite(suite, of_suite, _kinds(of_suite), b""))
-            for suite, of_suite in self._there.items()
+            for suite, of_suite in self._suites.items()
         }
         limit = LIMIT if short else math.inf
         self.room = limit - 1 - len(self._document(b"", cases, _kinds(cases)))
@@ -117,26 +119,23 @@ class _File:
 
     def take(self, case: Case) -> bool:
         """Take the case into the file, if there is room."""
-        taken = self._taken.get(case.suite)
-        needed = len(case.xml) + (self._prices[case.suite] if taken is None else 0)
+        needed = len(case.xml) + (0 if case.suite in self._begun else self._prices[case.suite])
         if needed > self.room:
             return False
         self.room -= needed
-        if taken is None:
-            taken = self._taken[case.suite] = []
-        taken.append(case)
+        self._begun.add(case.suite)
+        case.is_taken = True
         return True
 
     def written(self, cases: Sequence[Case]) -> bytes:
         """Return the file with the taken cases, in the order of the job."""
-        taken = {id(one) for of_suite in self._taken.values() for one in of_suite}
         suites = []
-        for suite, there in self._there.items():
-            if suite in self._taken:
-                kept = [one for one in there if id(one) in taken]
-                left = _kinds(there) - _kinds(kept)
+        for suite, of_suite in self._suites.items():
+            if suite in self._begun:
+                kept = [one for one in of_suite if one.is_taken]
+                left = _kinds(of_suite) - _kinds(kept)
                 suites.append(self._suite(suite, kept, left, b"".join(one.xml for one in kept)))
-        kept = [one for one in cases if id(one) in taken]
+        kept = [one for one in cases if one.is_taken]
         return self._document(b"".join(suites), kept, _kinds(cases) - _kinds(kept))
 
     def _suite(self, suite: str, cases: Sequence[Case], left: Counter[str], body: bytes) -> bytes:
@@ -179,22 +178,14 @@ def _name(cases: Sequence[Case], limit: int) -> None:
         one.name = key[1]
 
 
-def _fit_attachments(cases: Sequence[Case]) -> None:
+def _fit(cases: Sequence[Case], field: Literal["attachment", "text"], size: Callable[[str], int]) -> None:
+    """Keep a field of the first cases, as long as there is room in its share."""
     room = SHARE
     for one in cases:
-        if one.attachment is not None:
-            room -= len(_attachment(one.attachment))
+        if value := getattr(one, field):
+            room -= size(value)
             if room < 0:
-                one.attachment = None
-
-
-def _fit_texts(cases: Sequence[Case]) -> None:
-    room = SHARE
-    for one in cases:
-        if one.text:
-            room -= len(escape(one.text).encode())
-            if room < 0:
-                one.text = ""
+                setattr(one, field, "")
 
 
 def _fitting(properties: Iterable[Property], share: float) -> tuple[bytes, int]:
@@ -249,7 +240,7 @@ def _case(case: Case, *, short: bool) -> bytes:
             inside += _start(case.kind, start_of_kind) + f"{escape(case.text)}</{case.kind}>".encode()
         else:
             inside += _start(case.kind, start_of_kind, "/>")
-    if case.attachment is not None:
+    if case.attachment:
         inside += _attachment(case.attachment)
     if not inside:
         return _start("testcase", start, "/>\n")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from ..analysis.known_failures import ENOUGH, KnownTally
 from ..model.result import TrialResult
 from ..store.text import one_line
-
-_PLACES = 5
+from .units import some
 
 
 def known_line(tally: KnownTally) -> str:
@@ -45,15 +44,10 @@ def known_records(results: Iterable[TrialResult]) -> list[dict[str, Any]]:
 
 def _passing(tally: KnownTally) -> str:
     one = tally.passing == 1
-    hints = [f"remove {'it' if one else 'them'} from {_listed(tally.obsolete)}"] if tally.obsolete else []
+    hints = [f"remove {'it' if one else 'them'} from {some(tally.obsolete)}"] if tally.obsolete else []
     if tally.passing_once:
         hints.append(
-            f"with {ENOUGH} passes {'it' if one else 'they'} can be removed from {_listed(tally.passing_once)}"
+            f"with {ENOUGH} passes {'it' if one else 'they'} can be removed from {some(tally.passing_once)}"
         )
-    hints += [f"others that {_listed(tally.mixed)} lists still fail"] if tally.mixed else []
+    hints += [f"others that {some(tally.mixed)} lists still fail"] if tally.mixed else []
     return f"{tally.passing} {'passes' if one else 'pass'} now" + (f": {'; '.join(hints)}" if hints else "")
-
-
-def _listed(places: Sequence[str]) -> str:
-    more = f" and {len(places) - _PLACES} more" if len(places) > _PLACES else ""
-    return ", ".join(places[:_PLACES]) + more

@@ -9,25 +9,53 @@ from ..analysis.verdict import verdicts
 from ..model.gate import GateReport
 from ..model.job import JobRecord
 from ..model.result import Outcome, TrialResult
-from .code_span import code
-from .console import describe
-from .documents.summary import MetricFigures
+from .console import AGENT_COLUMNS, METRIC_COLUMNS, describe
 from .excerpts import Evidence
-from .gate_markdown import gate_markdown
+from .gate_text import gate_markdown
 from .known_failures import known_line
-from .summary import AgentRow, CategoryRow, by_agent, by_category, by_metric, by_turn, totals
-from .units import duration, figure, mean_text, number, percent
+from .markdown_parts import code, fitted, table
+from .summary import by_agent, by_category, by_metric, by_turn, totals
+from .table import Column, Shown
+from .units import duration, mean_text, number
 
 SIZE_LIMIT = 900 * 1024
 """Limit in bytes. GitHub refuses step summaries over 1 MiB."""
+_ROWS = 100
 _FAILURES = 50
 _ERRORS = 200
-_KNOWN = 50
-_CATEGORIES = 100
-_METRICS = 100
 _QUOTED = 10
 """Most errors, and failures, whose logs are quoted."""
 _QUOTED_LINES = 10
+
+
+_TRIAL = (Column("trial", foreign=True), lambda one: one.node_id)
+_SCORE = (Column("score", number=True), lambda one: number(one.score))
+_TRIAL_COLUMNS: Sequence[Shown] = (
+    _TRIAL,
+    _SCORE,
+    (Column("class", foreign=True, most=60), lambda one: one.failure.class_ if one.failure else ""),
+    (Column("message", foreign=True), lambda one: one.failure.message if one.failure else describe(one)),
+)
+_KNOWN_COLUMNS: Sequence[Shown] = (
+    _TRIAL,
+    (Column("known as"), lambda one: one.known.mode),
+    (Column("outcome"), lambda one: one.outcome),
+    _SCORE,
+    (Column("reason", foreign=True), lambda one: one.known.reason),
+    (Column("until"), lambda one: str(one.known.until or "")),
+    (Column("link", foreign=True), lambda one: one.known.issue or ""),
+)
+_CATEGORY_COLUMNS: Sequence[Shown] = (
+    (Column("agent", foreign=True), lambda one: one.agent),
+    (Column("category", foreign=True, most=60), lambda one: one.category),
+    (Column("passed", number=True), lambda one: str(one.passed)),
+    (Column("total", number=True), lambda one: str(one.total)),
+    (Column("mean score", number=True), lambda one: mean_text(one.mean_scored)),
+)
+_METRIC_COLUMNS: Sequence[Shown] = (
+    (Column("agent", foreign=True), lambda pair: pair[0]),
+    *((column, lambda pair, cell=cell: cell(pair[1])) for column, cell in METRIC_COLUMNS),
+)
 
 
 def summary_markdown(
@@ -40,15 +68,8 @@ def summary_markdown(
 
     Foreign text is in code spans or blocks, so that it cannot be links, mentions or HTML.
     """
-    lines: list[str] = []
-    size = 0
-    for line in _lines(record, results, gate, evidence):
-        size += len(line.encode()) + 1
-        if size > SIZE_LIMIT - 200:
-            lines += ["", "The rest is left out: see `report.json`."]
-            break
-        lines.append(line)
-    return "\n".join(lines) + "\n"
+    whole = "\n".join([*_lines(record, results, gate, evidence), ""])
+    return fitted(whole, SIZE_LIMIT, whole="report.json")
 
 
 def _lines(
@@ -82,9 +103,10 @@ def _lines(
     if missing > 0:
         yield f"{missing} planned trials did not run."
         yield ""
-    yield from _agents(by_agent(results))
-    yield from _categories(by_category(results))
-    yield from _metrics(metrics)
+    rows = by_agent(results)
+    yield from table(rows, AGENT_COLUMNS, len(rows))
+    yield from table(by_category(results), _CATEGORY_COLUMNS, _ROWS)
+    yield from table(metrics, _METRIC_COLUMNS, _ROWS)
     for label, passed in turns:
         yield f"{code(label)}, {passed}."
         yield ""
@@ -101,64 +123,10 @@ def _lines(
     yield f"Job {code(record.id)}, {record.created_at:%Y-%m-%d %H:%M} UTC" + _took(record) + "."
 
 
-def _agents(rows: Sequence[AgentRow]) -> Iterator[str]:
-    reuses = any(row.reused for row in rows)
-    title, line = (" reused |", "--:|") if reuses else ("", "")
-    yield f"| agent | passed | partial | failed | errors |{title} total | pass rate | mean score | time |"
-    yield f"|---|--:|--:|--:|--:|{line}--:|--:|--:|--:|"
-    for row in rows:
-        rate = "-" if row.pass_rate is None else percent(row.pass_rate)
-        mean = "-" if row.mean_scored is None else mean_text(row.mean_scored)
-        counts = f"{row.passed} | {row.partial} | {row.failed} | {row.errors}"
-        counts += f" | {row.reused} | {row.total}" if reuses else f" | {row.total}"
-        yield f"| {code(row.label)} | {counts} | {rate} | {mean} | {duration(row.seconds)} |"
-    yield ""
-
-
-def _categories(rows: Sequence[CategoryRow]) -> Iterator[str]:
-    if not rows:
-        return
-    yield "| agent | category | passed | total | mean score |"
-    yield "|---|---|--:|--:|--:|"
-    for row in rows[:_CATEGORIES]:
-        mean = "-" if row.mean_scored is None else mean_text(row.mean_scored)
-        yield f"| {code(row.agent)} | {code(row.category, 60)} | {row.passed} | {row.total} | {mean} |"
-    if len(rows) > _CATEGORIES:
-        yield ""
-        yield f"... and {len(rows) - _CATEGORIES} more."
-    yield ""
-
-
-def _metrics(rows: Sequence[tuple[str, MetricFigures]]) -> Iterator[str]:
-    if not rows:
-        return
-    yield "| agent | metric | mean | unit | better | trials |"
-    yield "|---|---|--:|---|---|--:|"
-    for label, one in rows[:_METRICS]:
-        unit = code(one.unit, 60) if one.unit else ""
-        yield f"| {code(label)} | {code(one.name)} | {figure(one.mean)} | {unit} | {one.direction} | {one.trials} |"
-    if len(rows) > _METRICS:
-        yield ""
-        yield f"... and {len(rows) - _METRICS} more."
-    yield ""
-
-
 def _section(title: str, results: Sequence[TrialResult], limit: int) -> Iterator[str]:
-    if not results:
-        return
-    yield f"## {title}"
-    yield ""
-    yield "| trial | score | class | message |"
-    yield "|---|--:|---|---|"
-    for result in results[:limit]:
-        failure = result.failure
-        score = "-" if result.score is None else number(result.score)
-        class_, message = (failure.class_, failure.message) if failure else ("", describe(result))
-        yield f"| {code(result.node_id)} | {score} | {code(class_, 60)} | {code(message)} |"
-    if len(results) > limit:
-        yield ""
-        yield f"... and {len(results) - limit} more."
-    yield ""
+    if results:
+        yield from (f"## {title}", "")
+        yield from table(results, _TRIAL_COLUMNS, limit)
 
 
 def _logs(results: Sequence[TrialResult], evidence: Evidence) -> Iterator[str]:
@@ -189,20 +157,7 @@ def _known(results: Sequence[TrialResult]) -> Iterator[str]:
     yield ""
     yield code(known_line(tally_known(about)), 1000)
     yield ""
-    yield "| trial | known as | outcome | score | reason | until | link |"
-    yield "|---|---|---|--:|---|---|---|"
-    for result in about[:_KNOWN]:
-        known = result.known
-        assert known is not None  # noqa: S101  the others were left out
-        score = "-" if result.score is None else number(result.score)
-        yield (
-            f"| {code(result.node_id)} | {known.mode} | {result.outcome} | {score} | {code(known.reason)} "
-            f"| {known.until or ''} | {code(known.issue or '')} |"
-        )
-    if len(about) > _KNOWN:
-        yield ""
-        yield f"... and {len(about) - _KNOWN} more."
-    yield ""
+    yield from table(about, _KNOWN_COLUMNS, _FAILURES)
 
 
 def _took(record: JobRecord) -> str:

@@ -26,10 +26,16 @@ class Column:
     """Fewest characters to which cells may be cut, in the middle, if the table is too wide. None: cells are not cut."""
     most: int | None = None
     """Most characters of a cell."""
+    size: int | None = None
+    """Width, whatever the cells are."""
+    fill: bool = False
+    """True for the column that takes the room that the others leave."""
     spare: bool = False
     """True to leave the column out if the table is still too wide."""
     rare: bool = False
-    """True to leave the column out if every cell is 0."""
+    """True to leave the column out if every cell is 0 or `-`."""
+    foreign: bool = False
+    """True for text of others: Markdown has it in code spans."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,6 +44,11 @@ class Cell:
 
     text: str
     colour: str | None = None
+
+
+def count_cell(count: int, colour: str | None) -> Cell:
+    """Return a count, in its colour unless it is 0."""
+    return Cell(str(count), colour if count else None)
 
 
 def width() -> int:
@@ -75,19 +86,24 @@ def tabulate(items: Sequence[Any], room: int, shown: Sequence[Shown]) -> Iterato
     return render(columns, [[cell(item) for cell in cells] for item in items], room)
 
 
+def aligned(
+    rows: Sequence[Sequence[str | Cell]], right: Sequence[int] = (), room: int = 500, least: int | None = None
+) -> Iterator[str]:
+    """Yield rows without titles; `right` are the places of numbers, `least` as of a column, of all but the first."""
+    places = range(len(rows[0]) if rows else 0)
+    columns = [Column("", number=place in right, least=least if place else None) for place in places]
+    return render(columns, rows, room)
+
+
 def render(columns: Sequence[Column], rows: Sequence[Sequence[str | Cell]], room: int) -> Iterator[str]:
     """Yield titles, if any, and rows; at most `room` wide as far as columns may be cut or left out."""
     cells = [[_cell(column, cell) for column, cell in zip(columns, row, strict=True)] for row in rows]
-    kept = [
-        index
-        for index, column in enumerate(columns)
-        if not column.rare or any(row[index].text != "0" for row in cells)
-    ]
+    kept = filled(columns, [[cell.text for cell in row] for row in cells])
     titles: list[tuple[str, ...]] = [(column.title,) for column in columns]
-    sizes = _sizes(titles, cells)
+    sizes = _sizes(columns, titles, cells)
     if _total(sizes, kept) > room:
         titles = [_broken(column.title) for column in columns]
-        sizes = _sizes(titles, cells)
+        sizes = _sizes(columns, titles, cells)
     for index in reversed(range(len(columns))):
         smallest = [min(size, columns[i].least or size) for i, size in enumerate(sizes)]
         if index in kept and _total(smallest, kept) > room and columns[index].spare:
@@ -102,15 +118,29 @@ def render(columns: Sequence[Column], rows: Sequence[Sequence[str | Cell]], room
         yield _line([(columns[i], sizes[i], row[i]) for i in kept])
 
 
+def filled(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[int]:
+    """Return the places of the columns that are shown: of rare ones those with anything in them."""
+    return [
+        place
+        for place, column in enumerate(columns)
+        if not column.rare or any(row[place] not in ("0", "-") for row in rows)
+    ]
+
+
 def _broken(title: str) -> tuple[str, ...]:
     head, _, tail = title.rpartition(" ")
     return (head, tail) if head and "/" not in title else (title,)
 
 
-def _sizes(titles: Sequence[Sequence[str]], rows: Sequence[Sequence[Cell]]) -> list[int]:
-    return [
+def _sizes(
+    columns: Sequence[Column], titles: Sequence[Sequence[str]], rows: Sequence[Sequence[Cell]]
+) -> list[int]:
+    natural = (
         max([*map(_cells, title), *(_cells(row[index].text) for row in rows)])
         for index, title in enumerate(titles)
+    )
+    return [
+        size if column.size is None else column.size for column, size in zip(columns, natural, strict=True)
     ]
 
 
@@ -122,6 +152,9 @@ def _squeezed(columns: Sequence[Column], sizes: list[int], kept: Sequence[int], 
     """Return sizes that fit: the widest cuttable column is cut first."""
     sizes = list(sizes)
     excess = _total(sizes, kept) - room
+    for place in kept:
+        if columns[place].fill:
+            sizes[place], excess = max(1, sizes[place] - excess), 0
     while excess > 0:
         giving = [i for i in kept if sizes[i] > (columns[i].least or sizes[i])]
         if not giving:

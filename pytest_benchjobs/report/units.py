@@ -1,13 +1,21 @@
-"""Numbers as text for people."""
+"""Numbers and names as text for people."""
 
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterable
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:
     """`1 job`, `2 jobs`."""
     return f"{count} {noun if count == 1 else plural or noun + 's'}"
+
+
+def some(names: Iterable[str], most: int = 5) -> str:
+    """The first names, and the number of the others: `a, b and 3 more`."""
+    listed = list(names)
+    more = f" and {len(listed) - most} more" if len(listed) > most else ""
+    return ", ".join(listed[:most]) + more
 
 
 def cost(usd: float | None, *, more: bool = False) -> str:
@@ -29,8 +37,10 @@ def ago(then: datetime.datetime, now: datetime.datetime) -> str:
     return f"{local:%b} {local.day}" + ("" if local.year == today.year else f" {local.year}")
 
 
-def duration(seconds: float) -> str:
-    """`0.4s`, `12s`, `4m12s`, `2h05m`."""
+def duration(seconds: float | None) -> str:
+    """`0.4s`, `12s`, `4m12s`, `2h05m`; `-` if unknown."""
+    if seconds is None:
+        return "-"
     if seconds < 9.95:
         return f"{max(seconds, 0):.1f}s"
     minutes, rest = divmod(round(seconds), 60)
@@ -40,20 +50,22 @@ def duration(seconds: float) -> str:
     return f"{hours}h{minutes_left:02}m" if hours else f"{minutes}m{rest:02}s"
 
 
-def number(value: float) -> str:
-    """The score of a trial, with one to four digits after the point: `1.0`, `0.25`, `0.3333`."""
+def number(value: float | None) -> str:
+    """The score of a trial, with one to four digits after the point: `1.0`, `0.25`, `0.3333`; `-` if there is none."""
+    if value is None:
+        return "-"
     text = f"{value:.4f}".rstrip("0")
     return f"{text}0" if text.endswith(".") else text
 
 
-def mean_text(score: float) -> str:
-    """A mean score, with three digits after the point: `0.667`."""
-    return f"{score:.3f}"
+def mean_text(score: float | None) -> str:
+    """A mean score, with three digits after the point: `0.667`; `-` if there is none."""
+    return "-" if score is None else f"{score:.3f}"
 
 
-def percent(part: float, whole: float = 1.0) -> str:
-    """A share of a count: `66.7%`; `-` if `whole` is 0. Only the whole is `100.0%`, and only nothing is `0.0%`."""
-    if not whole:
+def percent(part: float | None, whole: float = 1.0) -> str:
+    """A share of a count: `66.7%`; `-` for none, or of 0. Only the whole is `100.0%`, only nothing `0.0%`."""
+    if part is None or not whole:
         return "-"
     share = 100 * part / whole
     if 0 < share < 100:

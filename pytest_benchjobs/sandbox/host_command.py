@@ -11,6 +11,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 from .protocol import ExecResult, Sink, Stopping
 from .stream import Drained, wait_fairly, wait_for_output
@@ -35,16 +36,25 @@ class LocalCommand:
 
     @classmethod
     def start(
-        cls, argv: Sequence[str], directory: Path, env: Mapping[str, str], sink: Sink, stdout: Sink | None
+        cls,
+        argv: Sequence[str],
+        directory: Path,
+        env: Mapping[str, str],
+        sink: Sink,
+        stdout: Sink | None = None,
+        *,
+        stdin: int | IO[bytes] = subprocess.DEVNULL,
+        stderr: IO[bytes] | None = None,
     ) -> LocalCommand:
-        """Start one, with its standard input closed. It is an `OSError` if that fails."""
+        """Start one; `stderr` is the file of its errors, if `sink` is not to take them. An `OSError`, if that fails."""
         process = subprocess.Popen(
             argv,
             cwd=directory,
             env=env,
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE if stdout else subprocess.STDOUT,
+            stderr=stderr or (subprocess.PIPE if stdout else subprocess.STDOUT),
+            # Ctrl-C is for us, which end it.
             start_new_session=True,
         )
         return cls(process, sink, stdout)
@@ -52,24 +62,26 @@ class LocalCommand:
     def run(self, timeout: float, silent: float | None, stopping: Stopping | None) -> ExecResult:
         """To its end, whatever that takes: unlike in a real sandbox it is killed when its time is up."""
         asked = None if stopping is None else stopping.asked
-        why = wait_fairly(
-            lambda seconds, quiet: self._wait(self._started + seconds, quiet, asked),
-            timeout,
-            silent,
-            stopping,
-        )
-        if why is not Drained.ENDED and stopping is not None:
-            for name, grace in stopping.graces:
-                stopping.signal(name)
-                if self._wait(time.monotonic() + grace) is Drained.ENDED:
-                    break
-        status = self._process.poll()
-        if status is None:
-            send(self.pid, signal.SIGKILL)
-            self._process.wait()
-        self._wait(time.monotonic() + _LAST_WORDS)
-        for pipe in filter(None, (self._process.stdout, self._process.stderr)):
-            pipe.close()
+        try:
+            why = wait_fairly(
+                lambda seconds, quiet: self._wait(self._started + seconds, quiet, asked),
+                timeout,
+                silent,
+                stopping,
+            )
+            if why is not Drained.ENDED and stopping is not None:
+                for name, grace in stopping.graces:
+                    stopping.signal(name)
+                    if self._wait(time.monotonic() + grace) is Drained.ENDED:
+                        break
+        finally:
+            status = self._process.poll()
+            if status is None:
+                send(self.pid, signal.SIGKILL)
+                self._process.wait()
+            self._wait(time.monotonic() + _LAST_WORDS)
+            for pipe in filter(None, (self._process.stdout, self._process.stderr)):
+                pipe.close()
         return ExecResult(
             128 - status if status is not None and status < 0 else status,
             timed_out=why is not Drained.ENDED,
@@ -77,6 +89,20 @@ class LocalCommand:
             stopped=why is Drained.ASKED,
             silent=why is Drained.SILENT,
         )
+
+    def run_checked(self, deadline: float, check: Callable[[], object]) -> ExecResult:
+        """To its end or `deadline` (monotonic time), with all that it has started; what `check` raises ends it, too."""
+
+        def stopped() -> bool:
+            check()
+            return False
+
+        try:
+            left = deadline - time.monotonic()
+            return self.run(left, None, Stopping(stopped, lambda _: None, graces=()))
+        finally:
+            # It may be a chain of processes, of which the first is gone while the others work on.
+            send(self.pid, signal.SIGKILL)
 
     def _wait(
         self, deadline: float, silent: float | None = None, asked: Callable[[], bool] | None = None

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from ..model.errors import AgentSetupFailed
 from ..model.image import ImageSize
 from ..model.job import JobConfig
 from ..model.result import ImageRecord
@@ -92,6 +93,12 @@ class SandboxSpec:
     """Its network is an allowlist, now or later."""
     trusted: bool = False
     """Whoever works in it may remove what is ours, and would not replace it."""
+
+    def check_mounts(self) -> None:
+        """Make sure that what is to be mounted is on this machine; an `AgentSetupFailed`, if it is not."""
+        for mount in self.mounts:
+            if not mount.source.exists():
+                raise AgentSetupFailed(f"{mount.source} does not exist; agents need it as {mount.target}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

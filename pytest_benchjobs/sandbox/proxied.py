@@ -84,7 +84,7 @@ async def relay(inner: Streams, outer: Streams) -> None:
     try:
         await asyncio.gather(*ways)
     finally:
-        await _end(*ways)
+        await end(*ways)
 
 
 async def forward(head: Head, inner: Streams, outer: Streams) -> None:
@@ -94,7 +94,7 @@ async def forward(head: Head, inner: Streams, outer: Streams) -> None:
     try:
         await _pump(outer[0], inner[1])  # the answer may come before the body is sent
     finally:
-        await _end(sending)
+        await end(sending)
 
 
 def _request(method: bytes, target: str, version: bytes, fields: list[bytes]) -> Head:
@@ -166,7 +166,8 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
             writer.write_eof()
 
 
-async def _end(*tasks: asyncio.Task[None]) -> None:
+async def end(*tasks: asyncio.Task[None]) -> None:
+    """End tasks, and wait for that."""
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

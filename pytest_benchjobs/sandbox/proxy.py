@@ -28,7 +28,7 @@ from .door import door_command
 from .handoff import take
 from .program import needed_program
 from .protocol import File, Mount
-from .proxied import Refused, Streams, forward, read_head, relay
+from .proxied import Refused, Streams, end, forward, read_head, relay
 
 _SOCKET = "/bench/proxy.sock"
 DOOR = door_command(PROXY_PORT, _SOCKET)
@@ -112,15 +112,12 @@ class Proxy:
     async def _serve_only(self, listening: socket.socket | None) -> None:
         """Serve this socket, or none, and the one before no longer."""
         if self._serving is not None:
-            self._serving.cancel()
-            await asyncio.gather(self._serving, return_exceptions=True)
+            await end(self._serving)
         await self._cut()
         self._serving = None if listening is None else asyncio.create_task(self._serve(listening))
 
     async def _cut(self) -> None:
-        for task in self._open:
-            task.cancel()
-        await asyncio.gather(*self._open, return_exceptions=True)
+        await end(*self._open)
 
     async def _serve(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -136,27 +133,27 @@ class Proxy:
                 task.add_done_callback(lambda _: room.release())
 
     async def _handle(self, connection: socket.socket) -> None:
-        with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
-            async with _streams(connection) as inner:
+        with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError), connection:
+            async with _closing(await asyncio.open_connection(sock=connection)) as inner:
                 reader, writer = inner
                 try:
                     async with asyncio.timeout(_HEAD_SECONDS):
                         head = await read_head(reader)
-                    connection = await self._connected(head.host, head.port)
+                    connected = await self._connected(head.host, head.port)
                 except Refused as problem:
                     if problem.status == 403:
                         self._note(str(problem))
                     writer.write(problem.answer())
                     await writer.drain()
                     return
-                async with _streams(connection) as outer:
+                async with _closing(connected) as outer:
                     if head.tunnel:
                         writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
                         await relay(inner, outer)
                     else:
                         await forward(head, inner, outer)
 
-    async def _connected(self, host: str, port: int) -> socket.socket:
+    async def _connected(self, host: str, port: int) -> Streams:
         """Connect to a host, if it is on the list, at an address that it may be at, and there; else `Refused`."""
         where = f"{host}:{port}"
         if (allowed := self._allowed) is None:
@@ -174,7 +171,7 @@ class Proxy:
         failure = "no connection" if addresses else "the name has no address"
         for address in found[:4]:
             try:
-                return await _connect(address, port)
+                return await connect(address, port)
             except TimeoutError:
                 failure = "no answer in time"
             except OSError as error:
@@ -214,17 +211,10 @@ async def resolve(name: str, port: int) -> list[Address]:
     return list(dict.fromkeys(ipaddress.ip_address(str(row[4][0]).partition("%")[0]) for row in rows))
 
 
-async def _connect(address: Address, port: int) -> socket.socket:
-    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
-    connection = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        connection.setblocking(False)
-        async with asyncio.timeout(_CONNECT_SECONDS):
-            await asyncio.get_running_loop().sock_connect(connection, (str(address), port))
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+async def connect(address: Address, port: int) -> Streams:
+    """Connect to an address; an `OSError` or `TimeoutError`, if nobody answers there."""
+    async with asyncio.timeout(_CONNECT_SECONDS):
+        return await asyncio.open_connection(str(address), port)
 
 
 def is_of_this_machine(address: Address) -> bool:
@@ -241,14 +231,11 @@ def _can_bind(address: Address) -> bool:
 
 
 @contextlib.asynccontextmanager
-async def _streams(connection: socket.socket) -> AsyncIterator[Streams]:
+async def _closing(streams: Streams) -> AsyncIterator[Streams]:
+    """Close a connection at the end, once all is sent, or at once where something is raised."""
+    writer = streams[1]
     try:
-        reader, writer = await asyncio.open_connection(sock=connection)
-    except BaseException:
-        connection.close()
-        raise
-    try:
-        yield reader, writer
+        yield streams
         with contextlib.suppress(OSError):
             writer.close()
             async with asyncio.timeout(_CONNECT_SECONDS):

@@ -25,12 +25,11 @@ def score_answer(context: ScoringContext) -> Graded:
     """`answer`: compares the scenario's answer as `params` say. A missing or unreadable answer gives 0.
 
     The details contain neither the expected answer nor the given one: a right one would reveal the expected one.
-
-    Raises:
-        ScorerCrashed: the scenario has no answer.
-        ScoreInvalid: `params` are wrong.
+    ScorerCrashed: the scenario has no answer. ScoreInvalid: `params` are wrong.
     """
-    from .answers import grader  # its expressions take as long to compile as all of a small job to be reused
+    from .answers import (
+        match_of,  # its expressions take as long to compile as all of a small job to be reused
+    )
     from .replies import Wrong
 
     answer = context.scenario.answer
@@ -39,7 +38,7 @@ def score_answer(context: ScoringContext) -> Graded:
             f"scorer {context.spec.name!r} grades an answer, but the scenario has no `answer`"
         )
     # Checked first: a mistake in `params` must not depend on what the agent left.
-    grade = grader(context.spec.params)
+    match = match_of(context.spec.params)
     place = posixpath.join(context.sandbox.workdir, answer.file)
     try:
         content = context.sandbox.read(place, limit=ANSWER_LIMIT)
@@ -47,7 +46,8 @@ def score_answer(context: ScoringContext) -> Graded:
             raise Wrong("the agent left no answer")
         if b"\0" in content:
             raise Wrong("the answer is not text")
-        score, about = grade(content.decode("utf-8", "replace"), is_reply=context.is_reply)
+        score = match.grade(content.decode("utf-8", "replace"), is_reply=context.is_reply)
+        about = "it is right" if score == 1 else f"{score:.3g} of it is right"
     except ValueError:  # raised by `read`
         return Graded(0.0, details={"answer": f"the answer is longer than {ANSWER_LIMIT >> 20} MiB"})
     except Wrong as wrong:

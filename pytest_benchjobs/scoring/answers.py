@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictInt, StrictStr, TypeAdapter, ValidationError
 
@@ -256,33 +256,19 @@ class Regex(Model):
             raise ValueError(f"`pattern` {fault}")
 
 
-class Grade(Protocol):
-    """Grader of one answer."""
-
-    def __call__(self, text: str, *, is_reply: bool) -> tuple[float, str]:
-        """Return the score, and a description of the comparison.
-
-        Raises:
-            Wrong: the answer is not right, or cannot be read.
-        """
-
-
-_Any = Annotated[Exact | Integer | Number | Choice | Grids | Json | Regex, Field(discriminator="match")]
+Match = Exact | Integer | Number | Choice | Grids | Json | Regex
+"""A right answer; `grade` returns the score of a given one, and raises `Wrong` where it is not right, or not read."""
 
 
 @functools.cache
 def _kinds() -> TypeAdapter[Any]:
-    return TypeAdapter(_Any)
+    return TypeAdapter(Annotated[Match, Field(discriminator="match")])
 
 
-def grader(params: object) -> Grade:
-    """Make a grader of answers from `params`.
-
-    Raises:
-        ScoreInvalid: they are wrong. The message does not reveal the expected answer.
-    """
+def match_of(params: object) -> Match:
+    """Return the right answer of `params`. ScoreInvalid: they are wrong; the message does not reveal the answer."""
     try:
-        match = _kinds().validate_python(params)
+        match: Match = _kinds().validate_python(params)
     except ValidationError as error:
         from ..sources.complaints import first_mistake
 
@@ -290,12 +276,7 @@ def grader(params: object) -> Grade:
         raise ScoreInvalid(f"the params of this `answer` scorer are wrong: {why}") from None
     except (ArithmeticError, LookupError, TypeError, RecursionError) as error:
         raise ScoreInvalid(f"the params of this `answer` scorer are wrong: {type(error).__name__}") from None
-
-    def grade(text: str, *, is_reply: bool) -> tuple[float, str]:
-        score: float = match.grade(text, is_reply=is_reply)
-        return score, "it is right" if score == 1 else f"{score:.3g} of it is right"
-
-    return grade
+    return match
 
 
 def _equal(is_right: bool) -> float:

@@ -107,10 +107,8 @@ class Found:
 def score_ast_grep(context: ScoringContext) -> Graded:
     """`ast_grep`: the share of the checks in `params` that hold.
 
-    Raises:
-        InputError: `params` are wrong, or there is no `ast-grep`.
-        ScorerCrashed: `ast-grep` refuses a rule, or crashes.
-        ScorerTimeout: it does not end in time.
+    InputError: `params` are wrong, or there is no `ast-grep`. ScorerCrashed: `ast-grep` refuses a rule, or crashes.
+    ScorerTimeout: it does not end in time.
     """
     checks, program = _checks(context.spec), _program(context.spec)
     held: list[dict[str, object]] = []
@@ -128,11 +126,7 @@ def score_ast_grep(context: ScoringContext) -> Graded:
 
 
 def check_ast_grep(spec: ScorerSpec) -> None:
-    """Check the parameters, and that the program is there.
-
-    Raises:
-        InputError: they are wrong, or it is missing.
-    """
+    """Check the parameters, and that the program is there. InputError: they are wrong, or it is missing."""
     _checks(spec)
     _program(spec)
 
@@ -265,7 +259,8 @@ def _run(context: ScoringContext, arguments: Sequence[str], directory: Path) -> 
             if process.poll() is None:
                 kill()
                 process.wait()
-        reported = _said(errors)
+        errors.seek(0)
+        reported = errors.read(_OUTPUT_LIMIT).decode("utf-8", "replace").splitlines()
     if late.is_set():
         raise ScorerTimeout(f"scorer {name!r}: ast-grep did not end within {context.timeout:g} s")
     if whole and status not in (0, 1):
@@ -292,8 +287,3 @@ def _count(output: IO[bytes]) -> tuple[dict[str, int], bool]:
         if isinstance(rule, str):
             counts[rule] = counts.get(rule, 0) + 1
     return counts, True
-
-
-def _said(errors: IO[bytes]) -> list[str]:
-    errors.seek(0)
-    return errors.read(_OUTPUT_LIMIT).decode("utf-8", "replace").splitlines()

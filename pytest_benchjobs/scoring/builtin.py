@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -13,11 +13,10 @@ from ..model.scenario import MAIN, TURN, ScorerSpec
 from ..sandbox.protocol import File
 from ..sources.documents import has_windows_line_ends
 from ..system.cutting import end_of
-from .metrics import has_own_score, numbers_among, reported, take_metrics
+from .metrics import numbers_among, printed_score, reported, take_metrics
 from .needs import Collect, Needs, needing
-from .output import Statements
 from .own_runner import OwnRunner
-from .parse import check_owner, parse_ctrf, parse_junit, parse_reward, parse_score
+from .parse import check_owner, counts, ctrf_outcomes, junit_outcomes, parse_reward
 from .protocol import VERIFIER_DIRECTORY, Graded, Scorer, ScoringContext
 
 TESTS_DIRECTORY = "/tests"
@@ -39,17 +38,8 @@ _PYTEST_STATUS = {
 
 def score_bash(context: ScoringContext) -> Graded:
     """`bash`: a script prints the score, on standard output, and exits 0."""
-    stdout = Statements()
     take_metrics(context)
-    result, output = context.run(context.spec.script or "", stdout=stdout)
-    if result.exit_status != 0:
-        raise ScorerCrashed(
-            f"scorer {context.spec.name!r} exited with status {result.exit_status}; "
-            f"a bash scorer prints its score and exits 0. Output: {end_of(output, 300).strip() or 'none'}"
-        )
-    printed, metrics = reported(context, stdout.text())
-    score = parse_score(printed, f"scorer {context.spec.name!r}") if has_own_score(context.spec) else None
-    return Graded(score, output, metrics=metrics)
+    return printed_score(context, context.spec.script or "", "a bash scorer prints its score and exits 0")
 
 
 def score_command(context: ScoringContext) -> Graded:
@@ -57,8 +47,11 @@ def score_command(context: ScoringContext) -> Graded:
     take_metrics(context)
     result, output = context.run(context.spec.command or "")
     _refuse_unrunnable(context, result.exit_status, output)
-    details, (_, metrics) = {"exit_status": result.exit_status}, reported(context)
-    return Graded(1.0 if result.exit_status == 0 else 0.0, output, details, metrics)
+    return _by_status(context, result.exit_status, output)
+
+
+def _by_status(context: ScoringContext, status: int | None, output: str) -> Graded:
+    return Graded(float(status == 0), output, {"exit_status": status}, reported(context)[1])
 
 
 @needing(Needs(leaves=(TESTS_DIRECTORY, VERIFIER_DIRECTORY)))
@@ -87,11 +80,11 @@ def score_tests(context: ScoringContext) -> Graded:
     else:
         result, output = context.run(ours.command, stdout=ours, hidden=ours.key)
     _refuse_unrunnable(context, result.exit_status, output, hint=line_ends_hint(spec.path))
-    counts = _read_reports(context)
+    tests = _read_reports(context)
     if ours is not None:
-        counts = ours.counts(counts)
-    if counts is not None:
-        passed, total = counts
+        tests = ours.counts(tests)
+    if tests is not None:
+        passed, total = tests
         if total == 0:
             raise ScoreMissing(f"scorer {spec.name!r} ran no test")
         if passed == total and result.exit_status != 0:
@@ -106,8 +99,7 @@ def score_tests(context: ScoringContext) -> Graded:
         raise ScorerCrashed(
             f"{ours.name} {why} and left no report: {end_of(output, 300).strip() or 'it printed nothing'}"
         )
-    details, (_, metrics) = {"exit_status": result.exit_status}, reported(context)
-    return Graded(1.0 if result.exit_status == 0 else 0.0, output, details, metrics)
+    return _by_status(context, result.exit_status, output)
 
 
 def _collect(spec: ScorerSpec) -> list[Collect]:
@@ -158,24 +150,20 @@ def score_harbor(context: ScoringContext) -> Graded:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Elsewhere:
-    """A type of scorer whose module is imported when it first grades."""
+    """A function of another module, such as a type of scorer: the module is imported when it is first called."""
 
     module: str
     function: str
     needs: Needs = dataclasses.field(default_factory=Needs)
 
-    def __call__(self, context: ScoringContext) -> float | Graded:
-        scorer: Scorer = getattr(importlib.import_module(self.module, __package__), self.function)
-        return scorer(context)
+    def __call__(self, *arguments: Any) -> Any:
+        return getattr(importlib.import_module(self.module, __package__), self.function)(*arguments)
 
 
-def _later(module: str, function: str) -> Callable[..., Any]:
-    """Return a function whose module is imported when it is first called."""
-
-    def call(*arguments: Any) -> Any:
-        return getattr(importlib.import_module(module, __package__), function)(*arguments)
-
-    return call
+def _elsewhere(module: str, function: str, later: Mapping[str, str] | None = None, **needs: Any) -> Scorer:
+    """Return a type of scorer of another module; `later` are names of needs -> functions of that module."""
+    functions: dict[str, Any] = {need: _Elsewhere(module, name) for need, name in (later or {}).items()}
+    return _Elsewhere(module, function, Needs(**functions, **needs))
 
 
 def _none(_spec: ScorerSpec) -> bool:
@@ -183,61 +171,33 @@ def _none(_spec: ScorerSpec) -> bool:
 
 
 _KINDS: Mapping[str, Scorer] = {
-    "answer": _Elsewhere(
-        ".answering",
-        "score_answer",
-        Needs(container=False, tells_params=False, reading=_later(".answering", "reading_of")),
+    "answer": _elsewhere(
+        ".answering", "score_answer", {"reading": "reading_of"}, container=False, tells_params=False
     ),
     "bash": score_bash,
     "command": score_command,
     "tests": score_tests,
     "harbor": score_harbor,
-    "ast_grep": _Elsewhere(
-        ".ast_grep", "score_ast_grep", Needs(programs=_none, check=_later(".ast_grep", "check_ast_grep"))
+    "ast_grep": _elsewhere(".ast_grep", "score_ast_grep", {"check": "check_ast_grep"}, programs=_none),
+    "files": _elsewhere(
+        ".files", "score_files", {"check": "check_files"}, programs=_none, tells_params=False
     ),
-    "files": _Elsewhere(
-        ".files",
-        "score_files",
-        Needs(programs=_none, check=_later(".files", "check_files"), tells_params=False),
+    "result_file": _elsewhere(".result_file", "score_result_file", {"check": "check_result_file"}),
+    "capture": _elsewhere(
+        ".capture", "score_capture", {"check": "check_capture"}, container=False, tells_params=False
     ),
-    "result_file": _Elsewhere(
-        ".result_file", "score_result_file", Needs(check=_later(".result_file", "check_result_file"))
+    "python": _elsewhere(
+        ".python", "score_python", {"check": "check_python", "probe": "probe_python"}, network="none"
     ),
-    "capture": _Elsewhere(
-        ".capture",
-        "score_capture",
-        Needs(container=False, check=_later(".capture", "check_capture"), tells_params=False),
+    "judge": _elsewhere(
+        ".judge", "score_judge", {"check": "need_of_judge", "model": "need_of_judge"}, container=False
     ),
-    "python": _Elsewhere(
-        ".python",
-        "score_python",
-        Needs(
-            check=_later(".python", "check_python"),
-            probe=_later(".python", "probe_python"),
-            network="none",
-        ),
+    TURN: _elsewhere(
+        ".turn", "score_turn", {"programs": "has_commands", "check": "check_turn"}, tells_params=False
     ),
-    "judge": _Elsewhere(
-        ".judge",
-        "score_judge",
-        Needs(
-            container=False,
-            check=_later(".judge", "check_judge"),
-            model=_later(".judge", "need_of_judge"),
-        ),
-    ),
-    TURN: _Elsewhere(
-        ".turn",
-        "score_turn",
-        Needs(
-            programs=_later(".turn", "has_commands"),
-            check=_later(".turn", "check_turn"),
-            tells_params=False,
-        ),
-    ),
-    "swebench": _Elsewhere(".swebench.verified", "score_swebench", Needs(tells_params=False)),
-    "swebench-pro": _Elsewhere(".swebench.pro", "score_swebench_pro", Needs(tells_params=False)),
-    "bigcodebench": _Elsewhere(".bigcodebench.scorer", "score_bigcodebench", Needs(tells_params=False)),
+    "swebench": _elsewhere(".swebench.verified", "score_swebench", tells_params=False),
+    "swebench-pro": _elsewhere(".swebench.pro", "score_swebench_pro", tells_params=False),
+    "bigcodebench": _elsewhere(".bigcodebench.scorer", "score_bigcodebench", tells_params=False),
 }
 
 
@@ -247,7 +207,7 @@ def builtin_scorers() -> Mapping[str, Scorer]:
 
 
 def _read_reports(context: ScoringContext) -> tuple[int, int] | None:
-    for variable, parse in (("BENCH_JUNIT", parse_junit), ("BENCH_CTRF", parse_ctrf)):
+    for variable, outcomes_in in (("BENCH_JUNIT", junit_outcomes), ("BENCH_CTRF", ctrf_outcomes)):
         path = context.env[variable]
         try:
             content = context.sandbox.read(path, limit=_REPORT_LIMIT)
@@ -256,10 +216,10 @@ def _read_reports(context: ScoringContext) -> tuple[int, int] | None:
         if content is None:
             continue
         (context.directory / PurePosixPath(path).name).write_bytes(content)
-        counts = parse(content.decode("utf-8", "replace"))
-        if counts is None:
+        found = counts(outcomes_in(content.decode("utf-8", "replace")))
+        if found is None:
             raise ScoreInvalid(f"the report {path} cannot be read")
-        return counts
+        return found
     return None
 
 

@@ -16,20 +16,14 @@ _KINDS = 40
 
 
 def check_capture(spec: ScorerSpec) -> None:
-    """Check the parameters.
-
-    Raises:
-        InputError: they are wrong.
-    """
+    """Check the parameters. InputError: they are wrong."""
     parsed(Checks, spec)
 
 
 def score_capture(context: ScoringContext) -> Graded:
     """`capture`: the recorded outcome of a run, or the share of checks that hold. What is unknown is no score.
 
-    Raises:
-        ScoreMissing: the capture does not say what is asked.
-        ScorerCrashed: there is no capture.
+    ScoreMissing: the capture does not say what is asked. ScorerCrashed: there is no capture.
     """
     asked = parsed(Checks, context.spec)
     if context.spec.path is None:

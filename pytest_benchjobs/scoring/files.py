@@ -97,11 +97,7 @@ class Expectations(Model):
 
 
 def check_files(spec: ScorerSpec) -> None:
-    """Check the parameters.
-
-    Raises:
-        InputError: they are wrong.
-    """
+    """Check the parameters. InputError: they are wrong."""
     parsed(Expectations, spec)
 
 

@@ -7,7 +7,6 @@ import math
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,8 @@ from ..sandbox.protocol import Sandbox
 from ..store.files import DISK_ERRORS, write_error, writing
 from ..store.layout import TrialLayout
 from ..store.text import clean, plain
-from .bench_run import BenchRun
 from .metrics import METRICS_FILE, METRICS_VARIABLE, measured, weighed
-from .protocol import VERIFIER_DIRECTORY, Ask, Graded, Scorer, ScoringContext, no_other
+from .protocol import VERIFIER_DIRECTORY, Graded, Scorer, ScoringContext
 
 REPORTS = {"BENCH_JUNIT": f"{VERIFIER_DIRECTORY}/junit.xml", "BENCH_CTRF": f"{VERIFIER_DIRECTORY}/ctrf.json"}
 SCORER_VARIABLE = "BENCH_TESTS_DIR"
@@ -35,9 +33,8 @@ _FRAMES = 20
 def run_scorer(context: ScoringContext, scorer: Scorer, redact: Callable[[str], str]) -> ScorerResult:
     """Run one scorer. Its errors are in the result, and its output is redacted.
 
-    Raises:
-        Retryable: the engine or the disk failed, so this says nothing about the scorer.
-        ResultsUnwritable: its output cannot be written.
+    Retryable: the engine or the disk failed, so this says nothing about the scorer. ResultsUnwritable: its output
+    cannot be written.
     """
     spec = context.spec
     started = time.monotonic()
@@ -132,15 +129,8 @@ def make_context(
     env: Mapping[str, str],
     directory: Path,
     params: Mapping[str, Any] | None = None,
-    is_reply: bool = False,
-    ask: Ask | None = None,
-    reply: str | None = None,
-    probed: object = None,
-    untouched: Callable[[], AbstractContextManager[Sandbox]] = no_other,
-    bench_run: BenchRun | None = None,
-    owner: Callable[[], tuple[int, int] | None] = lambda: None,
 ) -> ScoringContext:
-    """Make the context of one scorer, with everything it may use. `directory` is the trial's."""
+    """Make the context of one scorer, of what every scorer may use. `directory` is the trial's."""
     layout = TrialLayout(directory)
     given = {"BENCH_PARAMS": json.dumps(dict(params))} if params else {}
     if spec.metrics:
@@ -154,12 +144,5 @@ def make_context(
         directory=layout.scorer(spec.name),
         agent_log=layout.agent_log,
         usage=Usage(),
-        is_reply=is_reply,
         params=params or {},
-        ask=ask,
-        reply=reply,
-        probed=probed,
-        untouched=untouched,
-        bench_run=bench_run,
-        owner=owner,
     )

@@ -74,30 +74,15 @@ class Criteria(Model):
 
 
 def need_of_judge(spec: ScorerSpec) -> ModelNeed:
-    """Return the model of a judge, and its budget.
-
-    Raises:
-        InputError: its parameters are wrong.
-    """
+    """Return the model of a judge, and its budget. InputError: its parameters are wrong."""
     criteria = parsed(Criteria, spec)
     return ModelNeed(criteria.model, criteria.max_cost)
-
-
-def check_judge(spec: ScorerSpec) -> None:
-    """Check the parameters.
-
-    Raises:
-        InputError: they are wrong.
-    """
-    parsed(Criteria, spec)
 
 
 def score_judge(context: ScoringContext) -> Graded:
     """`judge`: the score that a model gives. Without any of the files, 0, and the model is not called.
 
-    Raises:
-        ScorerCrashed: there is no gateway, or the call failed.
-        ScoreInvalid: the reply is no verdict.
+    ScorerCrashed: there is no gateway, or the call failed. ScoreInvalid: the reply is no verdict.
     """
     criteria = parsed(Criteria, context.spec)
     if context.ask is None:
@@ -135,11 +120,7 @@ def prompt_of(criteria: Criteria, problem: str | None, work: Mapping[str, str | 
 
 
 def verdict_of(reply: str, who: str) -> tuple[float, str]:
-    """Return score and reason of a reply, which is one JSON object, also in a fence of Markdown.
-
-    Raises:
-        ScoreInvalid: it is anything else.
-    """
+    """Return score and reason of a reply: one JSON object, also in a fence. ScoreInvalid: it is anything else."""
     text = reply.strip()
     if text.startswith("```") and text.endswith("```") and "\n" in text:
         text = text[text.index("\n") : -3].strip()

@@ -6,7 +6,6 @@ the scenario names the metrics, others do not count.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import reprlib
@@ -21,9 +20,9 @@ from ..model.metric import Unit as _Unit
 from ..model.result import ScorerResult
 from ..model.scenario import ScorerSpec
 from ..sandbox.protocol import Sandbox
-from ..system.cutting import beginning_of
-from .parse import NUMBER, checked, without_repeats
-from .protocol import VERIFIER_DIRECTORY, ScoringContext
+from .output import Statements
+from .parse import NUMBER, checked, json_of, parse_score
+from .protocol import VERIFIER_DIRECTORY, Graded, ScoringContext, run_to_end
 
 METRICS_VARIABLE = "BENCH_METRICS"
 """Variable with the path of the file that commands of a scorer may write metrics into."""
@@ -39,10 +38,8 @@ _UNIT: TypeAdapter[str] = TypeAdapter(_Unit)
 def reported(context: ScoringContext, printed: str = "") -> tuple[str, dict[str, Any]]:
     """Return what a command printed, without its lines about metrics, and the metrics that it printed or left.
 
-    Without metrics in the scenario, nothing is a metric.
-
-    Raises:
-        ScoreInvalid: one is no number, or comes twice; or the file for them cannot be read.
+    Without metrics in the scenario, nothing is a metric. ScoreInvalid: one is no number, or comes twice; or the file
+    for them cannot be read.
     """
     spec = context.spec
     if not spec.metrics:
@@ -57,11 +54,7 @@ def reported(context: ScoringContext, printed: str = "") -> tuple[str, dict[str,
 
 
 def parse_metrics(output: str, names: Container[str], who: str) -> tuple[str, dict[str, Any]]:
-    """Return an output without the lines `metric NAME=VALUE` of these names, and the values.
-
-    Raises:
-        ScoreInvalid: a value is no number, or a name comes twice.
-    """
+    """Return an output without lines `metric NAME=VALUE`, and the values. ScoreInvalid: no number, or a name twice."""
     rest: list[str] = []
     found: dict[str, Any] = {}
     for line in output.splitlines():
@@ -85,25 +78,14 @@ def take_metrics(context: ScoringContext) -> None:
 
 
 def read_metrics_file(sandbox: Sandbox, who: str) -> dict[str, Any]:
-    """Return the metrics that a scorer's command left in the file for them; none if it is empty.
-
-    Raises:
-        ScoreInvalid: it is too large, or no JSON object with each name once.
-    """
+    """Return the metrics in the file for them. ScoreInvalid: it is too large, or no JSON object with each name once."""
     try:
         content = sandbox.read(METRICS_FILE, limit=_FILE_LIMIT)
     except ValueError:
         raise ScoreInvalid(f"{who}: its file of metrics is larger than {_FILE_LIMIT >> 20} MiB") from None
     if content is None or not content.strip():
         return {}
-    try:
-        found = json.loads(content.decode("utf-8", "replace"), object_pairs_hook=without_repeats)
-    except RecursionError:
-        raise ScoreInvalid(f"{who}: its file of metrics is nested too deeply") from None
-    except ValueError as error:
-        raise ScoreInvalid(
-            f"{who}: its file of metrics is not JSON: {beginning_of(str(error), 200)}"
-        ) from None
+    found = json_of(content.decode("utf-8", "replace"), f"{who}: its file of metrics")
     if not isinstance(found, dict):
         raise ScoreInvalid(f"{who}: its file of metrics is no JSON object of names and values")
     return found
@@ -125,10 +107,8 @@ def numbers_among(values: Mapping[str, Any]) -> dict[str, float]:
 def measured(spec: ScorerSpec, reported: Mapping[str, Any]) -> tuple[Metric, ...]:
     """Return the metrics of a scorer, with units and directions as its scenario describes them.
 
-    `reported` has a number for each name, or a mapping with `value`, and possibly `unit` and `direction`.
-
-    Raises:
-        ScoreInvalid: a name, a value or their count is out of bounds.
+    `reported` has a number for each name, or a mapping with `value`, and possibly `unit` and `direction`. ScoreInvalid:
+    a name, a value or their count is out of bounds.
     """
     who = f"scorer {spec.name!r}"
     declared = {name: one for name, one in spec.metrics.items() if name != OWN_SCORE}
@@ -164,12 +144,20 @@ def has_own_score(spec: ScorerSpec) -> bool:
     return not weights or OWN_SCORE in weights
 
 
+def printed_score(context: ScoringContext, command: str, advice: str) -> Graded:
+    """Run a command that prints its score; return that, and its metrics. ScorerCrashed: see `run_to_end`."""
+    stdout, spec = Statements(), context.spec
+    output = run_to_end(context, command, advice, stdout)
+    printed, metrics = reported(context, stdout.text())
+    score = parse_score(printed, f"scorer {spec.name!r}") if has_own_score(spec) else None
+    return Graded(score, output, metrics=metrics)
+
+
 def weighed(spec: ScorerSpec, own: float | None, metrics: Sequence[Metric]) -> float:
     """Return the score of a scorer: its own, or the weighted mean of those of its metrics that have a weight.
 
-    Raises:
-        ScoreMissing: there is none, or no value of such a metric.
-        ScoreInvalid: a value is not within [0, 1], and the scenario does not say what it is worth.
+    ScoreMissing: there is none, or no value of such a metric. ScoreInvalid: a value is not within [0, 1], and the
+    scenario does not say what it is worth.
     """
     who = f"scorer {spec.name!r}"
     weights = {name: one.weight for name, one in spec.metrics.items() if one.weight is not None}

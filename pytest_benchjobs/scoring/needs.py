@@ -42,10 +42,8 @@ class Probe(Protocol):
     def __call__(self, spec: ScorerSpec, sandbox: Sandbox, check: Callable[[], object], /) -> object:
         """Return what the scorer is to know of it: `ScoringContext.probed`.
 
-        `check` is to be called while it waits; what that raises ends the wait.
-
-        Raises:
-            InfrastructureError: nothing can be graded there.
+        `check` is to be called while it waits; what that raises ends the wait. InfrastructureError: nothing can be
+        graded there.
         """
 
 
@@ -74,7 +72,7 @@ class Needs:
     """Looks at a container that no agent has been in, before anything is spent."""
     network: Network | None = None
     """Network while it grades, if the scorer names none."""
-    reading: Callable[[ScorerSpec], str] | None = None
+    reading: Callable[[ScorerSpec], str | None] = lambda _spec: None
     """Rule by which the type reads what was answered. It is a part of its own in signatures, so results of another rule
     are not reused but compared; of `params`, `official` counts there alone."""
     model: Callable[[ScorerSpec], ModelNeed] | None = None
@@ -97,89 +95,59 @@ def needing(needs: Needs) -> Callable[[_Kind], _Kind]:
     return declare
 
 
+def needs_of(kind: str, kinds: Mapping[str, Scorer]) -> Needs:
+    """Return what a type of scorer needs."""
+    needs = getattr(kinds.get(kind), "needs", _NOTHING)
+    return needs if isinstance(needs, Needs) else _NOTHING
+
+
 def grades_answers(types: Iterable[str], kinds: Mapping[str, Scorer]) -> bool:
     """Return True if scorers of these types need no container."""
-    return all(not _of(kind, kinds).container for kind in types)
+    return all(not needs_of(kind, kinds).container for kind in types)
 
 
 def runs_programs(specs: Sequence[ScorerSpec], kinds: Mapping[str, Scorer]) -> bool:
     """Return True if any scorer runs a program in the container."""
     return any(
-        needs.container and needs.programs(spec) for spec in specs for needs in (_of(spec.type, kinds),)
+        needs.container and needs.programs(spec) for spec in specs for needs in (needs_of(spec.type, kinds),)
     )
 
 
 def has_bench_run(specs: Sequence[ScorerSpec], kinds: Mapping[str, Scorer]) -> bool:
     """Return True if commands of any scorer have `bench-run`."""
-    return any(_of(spec.type, kinds).bench_run and runs_programs((spec,), kinds) for spec in specs)
+    return any(needs_of(spec.type, kinds).bench_run and runs_programs((spec,), kinds) for spec in specs)
 
 
 def directories_before(specs: Sequence[ScorerSpec], kinds: Mapping[str, Scorer]) -> tuple[str, ...]:
     """Return the directories to create before the agent starts, each once."""
-    return tuple(dict.fromkeys(path for spec in specs for path in _of(spec.type, kinds).directories))
+    return tuple(dict.fromkeys(path for spec in specs for path in needs_of(spec.type, kinds).directories))
 
 
 def left_behind(specs: Sequence[ScorerSpec], kinds: Mapping[str, Scorer]) -> tuple[str, ...]:
     """Return the directories to empty before another step, each once."""
-    return tuple(dict.fromkeys(path for spec in specs for path in _of(spec.type, kinds).leaves))
+    return tuple(dict.fromkeys(path for spec in specs for path in needs_of(spec.type, kinds).leaves))
 
 
 def collecting(specs: Sequence[ScorerSpec], kinds: Mapping[str, Scorer]) -> Iterator[Collect]:
     """Yield the commands to run after the agent has ended."""
     for spec in specs:
-        yield from _of(spec.type, kinds).collect(spec)
-
-
-def check_scorers(specs: Sequence[ScorerSpec], kinds: Mapping[str, Scorer]) -> None:
-    """Check the parameters of scorers, and what they need of this machine.
-
-    Raises:
-        InputError: something is wrong, or missing.
-    """
-    for spec in specs:
-        _of(spec.type, kinds).check(spec)
+        yield from needs_of(spec.type, kinds).collect(spec)
 
 
 def probes(specs: Sequence[ScorerSpec], kinds: Mapping[str, Scorer]) -> dict[str, tuple[ScorerSpec, Probe]]:
     """Return the probes of scorers that have one, by the scorer's name."""
-    found = ((spec, _of(spec.type, kinds).probe) for spec in specs)
+    found = ((spec, needs_of(spec.type, kinds).probe) for spec in specs)
     return {spec.name: (spec, probe) for spec, probe in found if probe is not None}
-
-
-def network_of(spec: ScorerSpec, kinds: Mapping[str, Scorer]) -> Network | None:
-    """Return the network while a scorer grades; None: that of the scenario."""
-    return spec.network or _of(spec.type, kinds).network
 
 
 def context_variables(spec: ScorerSpec, kinds: Mapping[str, Scorer]) -> dict[str, str]:
     """Return the variables with a scorer's `params` as JSON. None of them if that is too long for a variable."""
-    if not _of(spec.type, kinds).tells_params:
+    if not needs_of(spec.type, kinds).tells_params:
         return {}
     text = json.dumps(spec.params, default=str)
     return {} if len(text) > _VARIABLE_LIMIT else dict.fromkeys(CONTEXT_VARIABLES, text)
 
 
-def model_needed(spec: ScorerSpec, kinds: Mapping[str, Scorer]) -> ModelNeed | None:
-    """Return the model that a scorer asks; None: it asks none.
-
-    Raises:
-        InputError: its parameters are wrong.
-    """
-    model = _of(spec.type, kinds).model
-    return None if model is None else model(spec)
-
-
-def reading_of(spec: ScorerSpec, kinds: Mapping[str, Scorer]) -> str | None:
-    """Return the rule by which a scorer reads answers; None: it reads none."""
-    reading = _of(spec.type, kinds).reading
-    return None if reading is None else reading(spec)
-
-
 def asks_model(types: Iterable[str], kinds: Mapping[str, Scorer]) -> bool:
     """Return True if a scorer of any of these types asks a model."""
-    return any(_of(kind, kinds).model is not None for kind in types)
-
-
-def _of(kind: str, kinds: Mapping[str, Scorer]) -> Needs:
-    needs = getattr(kinds.get(kind), "needs", _NOTHING)
-    return needs if isinstance(needs, Needs) else _NOTHING
+    return any(needs_of(kind, kinds).model is not None for kind in types)

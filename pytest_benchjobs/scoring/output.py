@@ -56,10 +56,7 @@ class Lines:
 
 
 class Statements:
-    """A sink that keeps the last lines, and of those before them each that states a score or a metric.
-
-    Nothing that is printed after a score hides it.
-    """
+    """A sink that keeps the last lines, and each before them that states a score or a metric: nothing hides it."""
 
     def __init__(self, limit: int = OUTPUT_LIMIT) -> None:
         self._limit = limit
@@ -90,11 +87,7 @@ class Statements:
                 self._stated.append(line)
 
     def text(self) -> str:
-        """Return the kept lines, safe to show.
-
-        Raises:
-            ScoreInvalid: too many were stated.
-        """
+        """Return the kept lines, safe to show. ScoreInvalid: too many were stated."""
         if len(self._stated) > _STATEMENTS:
             raise ScoreInvalid(f"its output has more than {_STATEMENTS} lines with scores or metrics")
         end = b"\n".join([*self._lines, self._rest])

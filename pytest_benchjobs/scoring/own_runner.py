@@ -84,8 +84,7 @@ class OwnRunner:
     def counts(self, report: tuple[int, int] | None) -> tuple[int, int] | None:
         """Return how many tests passed, and of how many; None: it did not get so far. `report` is of its JUnit file.
 
-        Raises:
-            ScoreContradicted: what it told cannot be so, or is not what the file says.
+        ScoreContradicted: what it told cannot be so, or is not what the file says.
         """
         outcomes = dict[str, str](self._told["test"])
         passed = sum(outcome == "passed" for outcome in outcomes.values())

@@ -14,11 +14,7 @@ _Params = TypeVar("_Params", bound=BaseModel)
 
 
 def parsed(model: type[_Params], spec: ScorerSpec) -> _Params:
-    """Return all parameters of a scorer, as `model` describes them.
-
-    Raises:
-        InputError: they are wrong.
-    """
+    """Return all parameters of a scorer, as `model` describes them. InputError: they are wrong."""
     try:
         return model.model_validate(spec.params)
     except ValidationError as error:
@@ -28,11 +24,7 @@ def parsed(model: type[_Params], spec: ScorerSpec) -> _Params:
 
 
 def text_of(spec: ScorerSpec, key: str) -> str:
-    """Return a parameter that must be a text.
-
-    Raises:
-        ScorerCrashed: it is not a text.
-    """
+    """Return a parameter that must be a text. ScorerCrashed: it is not a text."""
     value = spec.params.get(key)
     if not isinstance(value, str) or not value.strip():
         raise ScorerCrashed(f"scorer {spec.name!r}: params.{key}: a text is expected")
@@ -40,11 +32,7 @@ def text_of(spec: ScorerSpec, key: str) -> str:
 
 
 def names_of(spec: ScorerSpec, key: str) -> Sequence[str]:
-    """Return a parameter that must be a list of texts.
-
-    Raises:
-        ScorerCrashed: it is not such a list.
-    """
+    """Return a parameter that must be a list of texts. ScorerCrashed: it is not such a list."""
     value = spec.params.get(key)
     if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
         raise ScorerCrashed(f"scorer {spec.name!r}: params.{key}: a list of texts is expected")

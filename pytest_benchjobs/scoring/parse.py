@@ -26,11 +26,7 @@ _NUMBER_LINE = re.compile(rf"^\s*({NUMBER})\s*$", re.IGNORECASE)
 
 
 def checked(value: object, who: str) -> float:
-    """The value as a score. A hair beside 0 or 1, as a mean of floats may be, is 0 or 1.
-
-    Raises:
-        ScoreInvalid: not a number within [0, 1].
-    """
+    """Return a value as a score, a hair beside 0 or 1 as 0 or 1. ScoreInvalid: no number within [0, 1]."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
         raise ScoreInvalid(f"{who} gave {reprlib.repr(value)}, which is not a number within [0, 1]")
     if not -_HAIR <= value <= 1 + _HAIR:
@@ -48,10 +44,7 @@ def checked(value: object, who: str) -> float:
 def parse_score(output: str, who: str) -> float:
     """The score a script printed: its line `score=X`, else its last line if that is a number.
 
-    Raises:
-        ScoreMissing: it printed neither.
-        ScoreContradicted: it printed two that differ.
-        ScoreInvalid: not within [0, 1].
+    ScoreMissing: it printed neither. ScoreContradicted: it printed two that differ. ScoreInvalid: not within [0, 1].
     """
     lines = [line for line in output.splitlines() if line.strip()]
     said = [match for line in lines if (match := _SCORE_LINE.match(line))]
@@ -70,11 +63,7 @@ def parse_score(output: str, who: str) -> float:
 
 
 def _check_same(who: str, scores: Sequence[float]) -> None:
-    """Refuse scores that differ: where code of the agent gave one of them, nobody knows which.
-
-    Raises:
-        ScoreContradicted: they do.
-    """
+    """Refuse scores that differ (ScoreContradicted): code of the agent may have given either."""
     if min(scores) != max(scores):
         raise ScoreContradicted(
             f"{who} two scores that differ: {min(scores):g} and {max(scores):g}; give one score"
@@ -84,13 +73,9 @@ def _check_same(who: str, scores: Sequence[float]) -> None:
 def parse_reward(reward_json: str | None, reward_text: str | None, output: str = "") -> Graded:
     """The score in Harbor's reward files; `reward.json` takes precedence, and may have what `reward.txt` cannot.
 
-    A JSON object may hold more keys. If it has `reward`, that is the score, else the mean of all numbers in it. All
-    but `reward` are in the metrics, whatever their values.
-
-    Raises:
-        ScoreMissing: there is neither file, or the file is empty.
-        ScoreContradicted: both give one reward, and not the same.
-        ScoreInvalid: unreadable, or not within [0, 1].
+    A JSON object may hold more keys. If it has `reward`, that is the score, else the mean of all numbers in it. All but
+    `reward` are in the metrics, whatever their values. ScoreMissing: there is neither file, or the file is empty.
+    ScoreContradicted: both give one reward, and not the same. ScoreInvalid: unreadable, or not within [0, 1].
     """
     if reward_json is not None:
         graded = _reward_of_json(reward_json.removeprefix(_BYTE_ORDER_MARK), output)
@@ -114,11 +99,7 @@ def parse_reward(reward_json: str | None, reward_text: str | None, output: str =
 
 
 def check_owner(owners: Mapping[str, int], owner: int) -> None:
-    """Refuse reward files of other users than the scorer's. `owners`: path -> user id.
-
-    Raises:
-        ScoreContradicted: there is one.
-    """
+    """Refuse reward files (path -> user id in `owners`) of other users than the scorer's: ScoreContradicted."""
     for name in ("reward.json", "reward.txt"):
         if owners.get(name, owner) != owner:
             raise ScoreContradicted(
@@ -135,26 +116,27 @@ def _reward_of_text(text: str | None) -> float | None:
 
 
 def without_repeats(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Make an object of JSON, whose keys come once: readers would disagree about which value counts.
-
-    Raises:
-        ValueError: a key is repeated.
-    """
+    """Make an object of JSON. ValueError: a key is repeated, so readers would disagree about which value counts."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a key is repeated")
     return found
 
 
+def json_of(text: str, what: str, kind: str = "JSON") -> Any:
+    """Parse JSON that a scorer left in `what`. ScoreInvalid: it is none, too deep, or has a key twice."""
+    try:
+        return json.loads(text.removeprefix(_BYTE_ORDER_MARK), object_pairs_hook=without_repeats)
+    except RecursionError:
+        raise ScoreInvalid(f"{what} is nested too deeply") from None
+    except ValueError as error:
+        raise ScoreInvalid(f"{what} is not {kind}: {beginning_of(str(error), 200)}") from None
+
+
 def _reward_of_json(text: str, output: str) -> Graded:
     if not text.strip():
         raise ScoreMissing("reward.json is empty")
-    try:
-        value = json.loads(text, object_pairs_hook=without_repeats)
-    except RecursionError:
-        raise ScoreInvalid("reward.json is nested too deeply") from None
-    except ValueError as error:
-        raise ScoreInvalid(f"reward.json is not JSON: {beginning_of(str(error), 200)}") from None
+    value = json_of(text, "reward.json")
     if not isinstance(value, dict):
         return Graded(checked(value, "reward.json"), output)
     if not value:
@@ -179,17 +161,8 @@ class _WithoutDtd(ElementTree.TreeBuilder):
         raise ElementTree.ParseError("it has a DTD")
 
 
-def parse_junit(text: str) -> tuple[int, int] | None:
-    """(passed, total) of a JUnit report, leaving out skipped tests; None when it is not one."""
-    return _counts(junit_outcomes(text))
-
-
-def parse_ctrf(text: str) -> tuple[int, int] | None:
-    """(passed, total) of a CTRF report, leaving out skipped tests; None when it is not one."""
-    return _counts(ctrf_outcomes(text))
-
-
-def _counts(outcomes: Sequence[tuple[str, bool]] | None) -> tuple[int, int] | None:
+def counts(outcomes: Sequence[tuple[str, bool]] | None) -> tuple[int, int] | None:
+    """Return how many tests of a report passed, and of how many; None: it is no report."""
     return None if outcomes is None else (sum(passed for _, passed in outcomes), len(outcomes))
 
 

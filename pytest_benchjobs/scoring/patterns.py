@@ -115,22 +115,12 @@ def limited(who: str, seconds: float) -> Iterator[Callable[[], None]]:
 
 
 def search(pattern: str, text: str, flags: int = 0) -> bool:
-    """Return whether a pattern is found in a text.
-
-    Raises:
-        ScorerTimeout: that takes longer than the patterns of the scorer may.
-        ScorerCrashed: it cannot be found out.
-    """
+    """Return whether a pattern is found in a text. ScorerTimeout: the time is up. ScorerCrashed: it cannot be done."""
     return bool(_ask({"pattern": pattern, "flags": int(flags), "text": text, "replacement": None}))
 
 
 def substitute(pattern: str, replacement: str, text: str) -> str:
-    """Return a text with all matches of a pattern replaced.
-
-    Raises:
-        ScorerTimeout: that takes longer than the patterns of the scorer may.
-        ScorerCrashed: it cannot be done.
-    """
+    """Return a text with all matches of a pattern replaced. Raises as `search` does."""
     return str(_ask({"pattern": pattern, "flags": 0, "text": text, "replacement": replacement}))
 
 

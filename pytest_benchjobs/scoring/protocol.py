@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol, TypedDict
+from typing import Any, Protocol
 
 from ..model.errors import EnvironmentFailed, OutOfMemory, ScorerCrashed, ScorerTimeout
 from ..model.scenario import Scenario, ScorerSpec
 from ..model.usage import Usage
 from ..sandbox.protocol import ExecResult, File, Sandbox, Sink
 from ..sandbox.shell import shell
-from ..system.cutting import last_line
+from ..system.cutting import end_of, last_line
 from .bench_run import BenchRun
 from .output import Lines, Tail
 
@@ -26,23 +27,11 @@ def no_other() -> AbstractContextManager[Sandbox]:
     raise EnvironmentFailed("there is no other sandbox")
 
 
-class _Options(TypedDict):
-    timeout: float
-    sink: Sink
-    stdout: Sink | None
-    user: str | None
-    env: Mapping[str, str]
-
-
 class Ask(Protocol):
     """A model that a scorer may ask."""
 
     def __call__(self, system: str, prompt: str, options: Mapping[str, Any], /) -> str:
-        """Return the reply. `options` are of the model's protocol, such as `temperature`.
-
-        Raises:
-            InfrastructureError: there is no reply.
-        """
+        """Return the reply; InfrastructureError: there is none. `options` are of the model's protocol."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -91,20 +80,11 @@ class ScoringContext:
         hidden: str | None = None,
         signals_matter: bool = True,
     ) -> tuple[ExecResult, str]:
-        """Run a shell command in the sandbox, in the workdir; returns its result and the end of its output.
+        """Run a shell command, by `bash` or else `sh`, in the workdir; return its result and the end of its output.
 
-        Args:
-            command: For `bash`, or `sh` if there is no `bash`.
-            timeout: Seconds; by default those of the scorer.
-            stdout: Also takes standard output, without standard error.
-            whole: Also takes all output, as it comes.
-            hidden: Lines that begin with this are left out of its output.
-            signals_matter: A command that a signal killed is an error.
-
-        Raises:
-            ScorerTimeout: it did not end in time.
-            OutOfMemory: the kernel killed part of it.
-            ScorerCrashed: a signal killed it.
+        `timeout` in seconds is by default the scorer's. `stdout` also takes standard output, `whole` all output, as it
+        comes. Lines that begin with `hidden` are left out of what is returned. ScorerTimeout: it did not end in time.
+        OutOfMemory: the kernel killed part of it. ScorerCrashed: a signal killed it, if `signals_matter`.
         """
         limit = self.timeout if timeout is None else timeout
         tail = Tail()
@@ -115,17 +95,11 @@ class ScoringContext:
             if whole is not None:
                 whole(chunk)
 
-        options: _Options = {
-            "timeout": limit,
-            "sink": sink,
-            "stdout": stdout,
-            "user": self.spec.user,
-            "env": self.env,
-        }
-        if self.bench_run is not None:
-            result = self.bench_run.exec(command, **options)
+        if self.bench_run is None:
+            start = functools.partial(self.sandbox.exec, shell(command))
         else:
-            result = self.sandbox.exec(shell(command), **options)
+            start = functools.partial(self.bench_run.exec, command)
+        result = start(timeout=limit, sink=sink, stdout=stdout, user=self.spec.user, env=self.env)
         self.printed.append(tail.text())
         name = self.spec.name
         if result.timed_out or result.exit_status is None:
@@ -142,12 +116,8 @@ class ScoringContext:
     ) -> tuple[int | None, bytes]:
         """Run a program of the agent, in the workdir where the agent worked; the scorer's own files are not there.
 
-        Returns its exit status, None if it did not end in time, and the last MiB of what it printed, which is the
-        agent's word. By default it may take as long as the scorer.
-
-        Raises:
-            EnvironmentFailed: no programs can be run there.
-            InfrastructureError: the engine failed.
+        Returns its exit status, None if it did not end in time (by default the scorer's), and the last MiB of what it
+        printed, which is the agent's word. EnvironmentFailed: no programs can be run there.
         """
         if self.bench_run is None:
             raise EnvironmentFailed("no programs of the agent can be run for this scorer")
@@ -158,6 +128,17 @@ class ScoringContext:
         owner = self.owner()
         mode = (0o755 if directory else 0o644) if owner else (0o777 if directory else 0o666)
         return File(path, None if directory else b"", mode=mode, clean=True, owner=owner or (0, 0))
+
+
+def run_to_end(context: ScoringContext, command: str, advice: str, stdout: Sink | None = None) -> str:
+    """Run a command that has to exit with status 0; return the end of its output. ScorerCrashed: it does not."""
+    result, output = context.run(command, stdout=stdout)
+    if result.exit_status != 0:
+        raise ScorerCrashed(
+            f"scorer {context.spec.name!r} exited with status {result.exit_status}; {advice}. "
+            f"Output: {end_of(output, 600).strip() or 'none'}"
+        )
+    return output
 
 
 def _last(output: str) -> str:

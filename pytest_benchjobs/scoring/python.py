@@ -7,6 +7,7 @@ installed in the container is on the path, so no module of the agent takes part.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import shlex
@@ -16,12 +17,10 @@ from typing import TYPE_CHECKING
 from ..model.errors import InputError, ScorerCrashed, ScorerTimeout
 from ..model.scenario import ScorerSpec
 from ..sandbox.protocol import File, Sandbox
-from ..system.cutting import end_of
-from .metrics import has_own_score, reported, take_metrics
-from .output import Statements, Tail
-from .parse import parse_score
+from .metrics import printed_score, take_metrics
+from .output import Tail
 from .protocol import Graded, ScoringContext
-from .wheels import Interpreter, check_pip, wheels_for
+from .wheels import Interpreter, pip_path, wheels_for
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
@@ -78,11 +77,7 @@ main()
 
 
 def check_python(spec: ScorerSpec) -> None:
-    """Check the parameters, and that this machine can resolve requirements.
-
-    Raises:
-        InputError: something is wrong, or missing.
-    """
+    """Check the parameters, and that this machine can resolve requirements. InputError: it cannot, or one is wrong."""
     who = f"scorer {spec.name!r}"
     if (spec.script is None) is (spec.path is None):
         raise InputError(f"{who}: give script or path, one of the two")
@@ -102,16 +97,14 @@ def check_python(spec: ScorerSpec) -> None:
                 raise InputError(
                     f"{who}: requirements: {text!r} has an address; write a name and a version: numpy==2.1.0"
                 )
-        check_pip()
+        pip_path()
 
 
 def probe_python(spec: ScorerSpec, sandbox: Sandbox, check: Callable[[], object]) -> Interpreter:
     """Return the Python of a container in which no agent has been, with its requirements resolved on this machine.
 
     An agent may add a program that says it is a Python that fits, so nothing is looked for once it has been there.
-
-    Raises:
-        ScorerCrashed: there is no such Python, or the requirements cannot be had.
+    ScorerCrashed: there is no such Python, or the requirements cannot be had.
     """
     python = _find(spec, sandbox)
     if spec.requirements:
@@ -122,9 +115,7 @@ def probe_python(spec: ScorerSpec, sandbox: Sandbox, check: Callable[[], object]
 def score_python(context: ScoringContext) -> Graded:
     """`python`: what the script prints, as in `bash`; of a script that is an expression, its value.
 
-    Raises:
-        ScorerCrashed: it fails, or there is no Python for it.
-        ScoreMissing, ScoreInvalid: it gives no score.
+    ScorerCrashed: it fails, or there is no Python for it. ScoreMissing, ScoreInvalid: it gives no score.
     """
     spec = context.spec
     check_python(spec)
@@ -143,29 +134,17 @@ def score_python(context: ScoringContext) -> Graded:
         files.append(File(f"{DIRECTORY}/packages", source=packages, readable=True))
     take_metrics(context)
     context.sandbox.put(files)
-    stdout = Statements()
+    run = shlex.join((python.executable, "-I", "-S", "-B", f"{DIRECTORY}/run.py"))
     try:
-        run = shlex.join((python.executable, "-I", "-S", "-B", f"{DIRECTORY}/run.py"))
-        result, output = context.run(run, stdout=stdout)
+        graded = printed_score(context, run, "a python scorer prints its score, or is an expression")
     finally:
         # Programs of the agent that a later scorer runs do not find it.
         context.sandbox.put([File(DIRECTORY, clean=True, mode=0o755)])
-    if result.exit_status != 0:
-        raise ScorerCrashed(
-            f"scorer {spec.name!r} exited with status {result.exit_status}; a python scorer prints its score, or is an "
-            f"expression. Output: {end_of(output, 600).strip() or 'none'}"
-        )
-    printed, metrics = reported(context, stdout.text())
-    score = parse_score(printed, f"scorer {spec.name!r}") if has_own_score(spec) else None
-    return Graded(score, output, details, metrics)
+    return dataclasses.replace(graded, details=details)
 
 
 def _find(spec: ScorerSpec, sandbox: Sandbox) -> Interpreter:
-    """Return the first Python of the container that fits.
-
-    Raises:
-        ScorerCrashed: there is none.
-    """
+    """Return the first Python of the container that fits. ScorerCrashed: there is none."""
     stdout = Tail()
     names = ("python3", *(f"python3.{minor}" for minor in range(_NEWEST_MINOR, 7, -1)), "python")
     command = (

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from importlib import metadata
 from types import ModuleType
 from typing import TypeVar
 
 from ..model.errors import InputError
-from ..sources.callables import name_scorer, scorer_name
+from ..sources.callables import call_fault, name_scorer, scorer_name
 from ..system.cutting import beginning_of
 from .builtin import builtin_scorers
-from .checking import scorer_fault
 from .protocol import Scorer
 
 GROUP = "benchjobs.scorers"
@@ -42,8 +42,7 @@ def scorer(name: str) -> Callable[[_Function], _Function]:
 def marked_scorers(module: ModuleType) -> Mapping[str, Scorer]:
     """Return the marked functions of a module, also those that it imports, by their names as scorers.
 
-    Raises:
-        InputError: two functions have the same name, or one has that of a built-in type.
+    InputError: two functions have the same name, or one has that of a built-in type.
     """
     found: dict[str, Scorer] = {}
     for value in list(vars(module).values()):
@@ -59,11 +58,7 @@ def marked_scorers(module: ModuleType) -> Mapping[str, Scorer]:
 
 
 def installed_scorers() -> Mapping[str, Scorer]:
-    """Return the scorers of installed packages.
-
-    Raises:
-        InputError: one cannot be loaded, is no scorer, or has the name of a built-in type.
-    """
+    """Return the scorers of installed packages. InputError: one is no scorer, or has the name of a built-in type."""
     found: dict[str, Scorer] = {}
     for point in metadata.entry_points(group=GROUP):
         blame = f"entry point {point.name} = {point.value} of {GROUP}"
@@ -78,3 +73,19 @@ def installed_scorers() -> Mapping[str, Scorer]:
             raise InputError(f"{blame}: this is a built-in type; choose another name")
         found[point.name] = loaded
     return found
+
+
+def scorer_fault(found: object) -> str | None:
+    """Describe why an object is not a scorer, and what it lacks; None if it is one."""
+    if isinstance(found, type):
+        return f"the class {found.__name__}; give a function, or an object of it: {found.__name__}()"
+    if not callable(found):
+        return f"a value of type {type(found).__name__}; give a function `(context) -> score`"
+    target = found if inspect.isroutine(found) else found.__call__
+    fault = call_fault(target, "context")
+    return None if fault is None else f"a function that {fault}; write `def {_name(found)}(context)`"
+
+
+def _name(found: object) -> str:
+    name = getattr(found, "__name__", "score")
+    return name if name.isidentifier() else "score"

@@ -123,11 +123,7 @@ class Place(NamedTuple):
 
 
 def answer_in(text: str, read: Read[_T], *, equation: str = "=") -> _T | None:
-    """Return the value that a reply gives as its final answer; None: it has no place of one.
-
-    Raises:
-        Wrong: what stands there is not one value.
-    """
+    """Return the final answer of a reply; None: it has no place of one. Wrong: what stands there is not one value."""
     found = places(text)
     if not found and len(text) <= LONGEST:
         return statement(text, read, equation=equation)
@@ -289,11 +285,7 @@ def is_second(text: str, place: Place) -> bool:
 
 
 def number_in(text: str, read: Read[_T]) -> _T:
-    """Read a number of a reply: its final answer, else its last fence or last line.
-
-    Raises:
-        Wrong: it is no number, or there is none.
-    """
+    """Return the number of a reply: its final answer, else its last fence or last line. Wrong: there is none."""
     value = answer_in(text, read, equation="=≈")
     candidates = _fences_and_last_line(text) if value is None else ()
     found = (statement(candidate, read, equation="=≈") for candidate in candidates)
@@ -304,11 +296,7 @@ def number_in(text: str, read: Read[_T]) -> _T:
 
 
 def value_in(text: str, *, is_reply: bool) -> Any:
-    """Read JSON: all of a file; in a reply what stands at its final answer, else in its last fence or last line.
-
-    Raises:
-        Wrong: it is no JSON, or there is none.
-    """
+    """Return JSON: all of a file; of a reply the final answer, last fence or last line. Wrong: there is none."""
     try:
         return _json(text)
     except ValueError:
@@ -362,11 +350,7 @@ def _decoded(text: str, at: int) -> tuple[Any, int] | None:
 
 
 def _json(text: str) -> Any:
-    """Parse JSON.
-
-    Raises:
-        ValueError: it is not JSON, too deep, or has a number that is not finite.
-    """
+    """Parse JSON. ValueError: it is not JSON, too deep, or has a number that is not finite."""
     try:
         return json.loads(text, parse_constant=_refuse, parse_float=_finite)
     except RecursionError:

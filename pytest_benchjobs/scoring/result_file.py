@@ -5,7 +5,6 @@ The file is emptied before: what the agent left there is no result.
 
 from __future__ import annotations
 
-import json
 import math
 import posixpath
 import reprlib
@@ -14,14 +13,13 @@ from typing import Annotated, Any, Self
 from pydantic import Field, StrictStr, model_validator
 
 from ..model.base import Model
-from ..model.errors import InputError, ScoreInvalid, ScoreMissing, ScorerCrashed
+from ..model.errors import InputError, ScoreInvalid, ScoreMissing
 from ..model.scenario import ScorerSpec
 from ..store.text import clean
-from ..system.cutting import end_of
 from .metrics import has_own_score
 from .params import parsed
-from .parse import checked, without_repeats
-from .protocol import Graded, ScoringContext
+from .parse import checked, json_of
+from .protocol import Graded, ScoringContext, run_to_end
 
 _FILE_LIMIT = 16 * 1024 * 1024
 _KEPT_FILE = "result"
@@ -55,11 +53,7 @@ class Place(Model):
 
 
 def check_result_file(spec: ScorerSpec) -> None:
-    """Check the parameters.
-
-    Raises:
-        InputError: they are wrong, or there is no command.
-    """
+    """Check the parameters. InputError: they are wrong, or there is no command."""
     place = parsed(Place, spec)
     if unknown := sorted(place.metrics.keys() - spec.metrics.keys()):
         raise InputError(
@@ -75,10 +69,8 @@ def check_result_file(spec: ScorerSpec) -> None:
 def score_result_file(context: ScoringContext) -> Graded:
     """`result_file`: the number that `command` leaves in a file.
 
-    Raises:
-        ScorerCrashed: the command fails.
-        ScoreMissing: there is no file, or no such key.
-        ScoreInvalid: it is no number, or not within [0, 1] without another scale.
+    ScorerCrashed: the command fails. ScoreMissing: there is no file, or no such key. ScoreInvalid: it is no number, or
+    not within [0, 1] without another scale.
     """
     spec = context.spec
     check_result_file(spec)
@@ -86,12 +78,7 @@ def score_result_file(context: ScoringContext) -> Graded:
     path = posixpath.join(context.sandbox.workdir, place.file)
     # The engine does it: nothing that the agent left has a part in it.
     context.sandbox.put([context.empty(path)])
-    result, output = context.run(spec.command or "")
-    if result.exit_status != 0:
-        raise ScorerCrashed(
-            f"scorer {spec.name!r} exited with status {result.exit_status}; the command of a result_file exits 0. "
-            f"Output: {end_of(output, 300).strip() or 'none'}"
-        )
+    output = run_to_end(context, spec.command or "", "the command of a result_file exits 0")
     try:
         content = context.sandbox.read(path, limit=_FILE_LIMIT)
     except ValueError:
@@ -99,29 +86,15 @@ def score_result_file(context: ScoringContext) -> Graded:
     if not content or not content.strip():
         raise ScoreMissing(f"the command of scorer {spec.name!r} left nothing in {place.file}")
     (context.directory / _KEPT_FILE).write_bytes(content)
-    found = _parsed(content.decode("utf-8", "replace"), place)
+    found = json_of(content.decode("utf-8", "replace"), place.file, "JSON, or a number")
     value = _number(found, place, place.key) if has_own_score(spec) else None
     score = None if value is None else place.score(value, f"{place.file} of scorer {spec.name!r}")
     metrics = {name: _number(found, place, key) for name, key in place.metrics.items()}
     return Graded(score, output, {} if value is None else {"value": value}, metrics)
 
 
-def _parsed(text: str, place: Place) -> Any:
-    try:
-        return json.loads(text.removeprefix("\ufeff"), object_pairs_hook=without_repeats)
-    except RecursionError:
-        raise ScoreInvalid(f"{place.file} is nested too deeply") from None
-    except ValueError as error:
-        raise ScoreInvalid(f"{place.file} is not JSON, or a number: {clean(str(error), 200)}") from None
-
-
 def _number(value: Any, place: Place, key: str | None) -> float:
-    """Return the number at a path in the file's content.
-
-    Raises:
-        ScoreMissing: there is no such key.
-        ScoreInvalid: it is no finite number.
-    """
+    """Return the number at a path in the content. ScoreMissing: no such key. ScoreInvalid: no finite number."""
     for part in key.split(".") if key else ():
         try:
             value = value[int(part)] if isinstance(value, list) else value[part]

@@ -32,11 +32,7 @@ class Unreadable(Exception):
 
 
 def source_text(content: bytes, suffix: str) -> str:
-    """Return the text of a source file, which a suffix says the language of.
-
-    Raises:
-        Unreadable: its encoding is none of those that are read.
-    """
+    """Return the text of a source file; its suffix tells the language. Unreadable: in another encoding."""
     read = _READERS.get(suffix)
     return content.decode("utf-8", "replace") if read is None else read(content)
 

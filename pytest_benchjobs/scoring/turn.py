@@ -11,7 +11,6 @@ and no check of the reply where it is empty. Nor is one whose command cannot be 
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -28,24 +27,8 @@ _SHOWN = 120
 _NOT_RUNNABLE = (126, 127)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Found:
-    """One check, and what it found."""
-
-    kind: str
-    """`expect` or `forbid`."""
-    name: str
-    satisfied: bool
-    violated: bool = False
-    """True if something forbidden was found."""
-
-
 def check_turn(spec: ScorerSpec) -> None:
-    """Check the parameters of a scorer.
-
-    Raises:
-        InputError: there are no checks, or one cannot be understood.
-    """
+    """Check the parameters of a scorer. InputError: there are no checks, or one cannot be understood."""
     checks = list(_checks(spec))
     if not checks:
         raise InputError(f"scorer {spec.name!r} has no checks; give `expect` or `forbid`")
@@ -60,26 +43,21 @@ def has_commands(spec: ScorerSpec) -> bool:
 
 
 def score_turn(context: ScoringContext) -> Graded:
-    """`turn`: the share of the satisfied checks.
-
-    Raises:
-        InputError: a check cannot be understood.
-        ScorerTimeout: a command does not end in time.
-    """
+    """`turn`: the share of the satisfied checks. InputError: a check is wrong. ScorerTimeout: a command is late."""
     check_turn(context.spec)
-    found = [_look(context, kind, check) for kind, check in _checks(context.spec)]
-    satisfied = sum(one.satisfied for one in found)
-    lines = (f"{'yes' if one.satisfied else 'no':3} {one.kind}: {one.name}" for one in found)
-    return Graded(
-        satisfied / len(found),
-        "\n".join(lines),
-        {
-            "satisfied": satisfied,
-            "checks": len(found),
-            "missed": [f"{one.kind}: {one.name}" for one in found if not one.satisfied],
-            "forbidden": [one.name for one in found if one.violated],
-        },
+    found = [(kind, *_look(context, check)) for kind, check in _checks(context.spec)]
+    missed = [f"{kind}: {name}" for kind, name, holds in found if holds is not (kind == "expect")]
+    lines = (
+        f"{'yes' if holds is (kind == 'expect') else 'no':3} {kind}: {name}" for kind, name, holds in found
     )
+    satisfied = len(found) - len(missed)
+    details = {
+        "satisfied": satisfied,
+        "checks": len(found),
+        "missed": missed,
+        "forbidden": [name for kind, name, holds in found if kind == "forbid" and holds],
+    }
+    return Graded(satisfied / len(found), "\n".join(lines), details)
 
 
 def _checks(spec: ScorerSpec) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -89,17 +67,16 @@ def _checks(spec: ScorerSpec) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield kind, check
 
 
-def _look(context: ScoringContext, kind: str, check: Mapping[str, Any]) -> _Found:
-    how = check_kind(check)
+def _look(context: ScoringContext, check: Mapping[str, Any]) -> tuple[str, bool | None]:
+    """Return the name of a check, and if it holds; None: there is nothing that it could hold of."""
+    how, reply = check_kind(check), context.reply
     name = f"{how} {one_line(str(check[how]), _SHOWN)}"
-    reply = context.reply
     if reply is None or (how != "command" and not reply):
-        return _Found(kind, name, satisfied=False)
-    holds = _runs(context, check[how]) if how == "command" else _is_said(reply, how, check[how])
-    if holds is None:
-        return _Found(kind, f"{name} (cannot be run)", satisfied=False)
-    forbidden = kind == "forbid"
-    return _Found(kind, name, satisfied=holds is not forbidden, violated=forbidden and holds)
+        return name, None
+    if how != "command":
+        return name, _is_said(reply, how, check[how])
+    holds = _runs(context, check[how])
+    return (f"{name} (cannot be run)" if holds is None else name), holds
 
 
 def _is_said(reply: str, how: str, wanted: str) -> bool:

@@ -109,12 +109,8 @@ def wheels_for(
 ) -> tuple[Path, tuple[str, ...]]:
     """Return the directory of resolved packages, and the packages as `NAME==VERSION`.
 
-    `check` is called while pip runs; what it raises ends pip.
-
-    Raises:
-        InputError: there is no pip on this machine.
-        ScorerCrashed: they cannot be resolved, or not be fetched.
-        DiskFull, ResultsUnwritable: the cache cannot be written.
+    `check` is called while pip runs; what it raises ends pip. InputError: there is no pip on this machine.
+    ScorerCrashed: they cannot be resolved, or not be fetched. DiskFull, ResultsUnwritable: the cache cannot be written.
     """
     key = json.dumps([sorted(requirements), python.version, python.platforms[0]])
     place = cache_directory("wheels") / hashlib.sha256(key.encode()).hexdigest()[:32]
@@ -164,7 +160,7 @@ def _resolve(
 def _install(
     requirements: Sequence[str], python: Interpreter, target: Path, check: Callable[[], object]
 ) -> None:
-    bundled = _pip_path()
+    bundled = pip_path()
     environment = program_environment("PIP_", network=True)
     environment |= {"PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0", "PYTHONPATH": bundled}
     arguments = [
@@ -220,21 +216,8 @@ def _why(said: str, requirements: Sequence[str], python: Interpreter) -> str:
     )
 
 
-def check_pip() -> None:
-    """Check that there is a pip.
-
-    Raises:
-        InputError: there is none.
-    """
-    _pip_path()
-
-
-def _pip_path() -> str:
-    """Return what PYTHONPATH has to be for pip to be imported: empty, or the wheel that comes with Python.
-
-    Raises:
-        InputError: there is neither.
-    """
+def pip_path() -> str:
+    """Return PYTHONPATH for pip: empty, or the wheel that comes with Python. InputError: there is neither."""
     if importlib.util.find_spec("pip") is not None:
         return ""
     spec = importlib.util.find_spec("ensurepip")

@@ -28,7 +28,7 @@ _POINTS = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>pp|%)?")
 
 
 def gate_config(
-    values: Mapping[str, Any], blame: Callable[[str], str] = str, asked: GateConfig | None = None
+    values: Mapping[str, Any], blame: Callable[[str], str] = str, base: GateConfig | None = None
 ) -> GateConfig:
     """Make the gates from the settings of `KEYS`, which override earlier ones.
 
@@ -37,28 +37,28 @@ def gate_config(
     Raises:
         InputError: a setting is wrong, or contradicts another.
     """
-    asked = asked or GateConfig()
+    base = base or GateConfig()
     said = _read(values, blame)
-    baseline = said.get("baseline", asked.baseline)
+    baseline = said.get("baseline", base.baseline)
     needy = ("fail_on_regression", "require_baseline", "first_run", "anchor")
     needs = next((key for key in needy if said.get(key)), None)
     if baseline is None and needs is not None:
         name = _sibling(blame, needs, "baseline")
         raise InputError(f"{blame(needs)}: it needs a baseline; name one with {name}")
     fields = {_FIELDS.get(key, key): said[key] for key in _AS_THEY_ARE if key in said}
-    rules = said.get("fail_on_regression") or [rule for rule in asked.rules if not rule.floor]
+    rules = said.get("fail_on_regression") or [rule for rule in base.rules if not rule.floor]
     if baseline not in (None, NO_BASELINE) and not rules:
         rules = [parse_rule(DEFAULT_RULE).model_copy(update={"default": True})]
     for metric in FLOORS:
         if metric not in said:
-            rules = [*rules, *(rule for rule in asked.rules if rule.metric == metric)]
+            rules = [*rules, *(rule for rule in base.rules if rule.metric == metric)]
         for rule in said.get(metric, {}).values():
             if rule.only is None and metric in _OF_ALL:
                 fields[metric] = int(rule.amount) if metric == "min_samples" else rule.amount
             else:
                 rules = [*rules, rule]
     if said.get("allow_missing"):
-        fields["allow_missing"] = tuple(dict.fromkeys((*asked.allow_missing, *said["allow_missing"])))
+        fields["allow_missing"] = tuple(dict.fromkeys((*base.allow_missing, *said["allow_missing"])))
     fields |= {key: True for key in ("require_baseline", "require_fresh", "until_decided") if said.get(key)}
     if "baseline" in said or said.get("first_run"):
         # `first_run` was given for the earlier baseline: a new one has to exist.
@@ -66,9 +66,9 @@ def gate_config(
     if baseline == NO_BASELINE:
         # From an ini file, for every call: not for this one in particular.
         fields |= {"require_baseline": False, "first_run": False}
-    anchor = None if baseline == NO_BASELINE else said.get("anchor", asked.anchor)
+    anchor = None if baseline == NO_BASELINE else said.get("anchor", base.anchor)
     update = {"baseline": baseline, "anchor": anchor, "rules": tuple(rules), **fields}
-    return asked.model_copy(update=update)
+    return base.model_copy(update=update)
 
 
 def _read(values: Mapping[str, Any], blame: Callable[[str], str]) -> dict[str, Any]:

@@ -32,7 +32,7 @@ class Unsupported(InputErrors):
 
     code: ClassVar[str] = "unsupported"
 
-    def __init__(self, errors: list[InputError], ref: ScenarioRef, metadata: dict[str, Any]) -> None:
+    def __init__(self, errors: Sequence[InputError], ref: ScenarioRef, metadata: dict[str, Any]) -> None:
         super().__init__(errors)
         self.ref = ref
         self.metadata = metadata

@@ -34,13 +34,13 @@ def faults_of_turns(written: WrittenScenario) -> Iterator[tuple[Place, str]]:
         yield from _faults_of_turn(("turns", index), turn)
     if turns[-1].actor != USER:
         yield ("turns", len(turns) - 1), "a turn of the user has to follow: the agent answers only the user"
-    asked = [turn for turn in turns if turn.actor == USER]
-    if not written.scorers and not any(turn.expect or turn.forbid for turn in asked):
+    questions = [turn for turn in turns if turn.actor == USER]
+    if not written.scorers and not any(turn.expect or turn.forbid for turn in questions):
         yield (
             ("turns",),
             "no turn has a check, so there is nothing to score; give `expect` or `forbid` in a turn",
         )
-    names = {_name(number) for number, _ in enumerate(asked, 1)}
+    names = {_name(number) for number, _ in enumerate(questions, 1)}
     for index, scorer in enumerate(written.scorers):
         if scorer.label in names:
             yield ("scorers", index, "name"), f"{scorer.label!r} is the name of a turn; choose another"
@@ -73,14 +73,14 @@ def steps_of_turns(
     steps: list[Step] = []
     graded: list[ScorerSpec] = []
     heard = [] if before is None else [before.strip()]
-    asked = [turn for turn in written.turns if turn.actor == USER]
-    solved = any(turn.reply is not None or turn.reference is not None for turn in asked)
+    questions = [turn for turn in written.turns if turn.actor == USER]
+    solved = any(turn.reply is not None or turn.reference is not None for turn in questions)
     for turn in written.turns:
         if turn.actor != USER:
             heard.append(f"[{turn.actor}] {turn.message.strip()}")
             continue
         own = [*_scorer(_name(len(steps) + 1), turn)]
-        if len(steps) + 1 == len(asked):
+        if len(steps) + 1 == len(questions):
             own += scorers
         graded += own
         steps.append(

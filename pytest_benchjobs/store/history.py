@@ -85,6 +85,12 @@ _SUM_UP_RUNS = """
         SELECT json_group_array(DISTINCT each.value)
         FROM trials, json_each(CASE WHEN json_valid(trials.tags) THEN trials.tags END) AS each
         WHERE trials.job = runs.job AND trials.run = runs.position
+    ), median_seconds = (
+        SELECT avg(seconds) FROM (
+            SELECT seconds, row_number() OVER (ORDER BY seconds) AS place, count(*) OVER () AS many
+            FROM trials
+            WHERE job = runs.job AND run = runs.position AND reused IS NULL AND outcome IN ('passed', 'failed')
+        ) WHERE place IN ((many + 1) / 2, many / 2 + 1)
     ), (status, job_name, branch, "commit") = (SELECT status, name, branch, "commit" FROM jobs WHERE id = runs.job)
     WHERE job = ?1
 """

@@ -6,8 +6,12 @@ import configparser
 import shlex
 import tomllib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .layout import Layout
+
+if TYPE_CHECKING:
+    from ..sources.finder import Named
 
 _INI_FILES = (
     "pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg",
@@ -53,15 +57,31 @@ def rootdir() -> Path:
 def benchmark_directories() -> list[Path]:
     """Directories that `--bench` looks for benchmarks in: the rootdir, and those of the ini key `bench_paths`."""
     root = rootdir()
-    found = _ini(root, "bench_paths") or "benchmarks"
-    names = map(str, found) if isinstance(found, list) else str(found).split("\n")
-    return [root, *(root / name.strip() for name in names if name.strip())]
+    return [root, *(root / name for name in _lines(root, "bench_paths") or ("benchmarks",))]
+
+
+def named_benchmarks() -> dict[str, Named]:
+    """Return the benchmarks that the ini key `bench_benchmarks` names.
+
+    Raises:
+        InputError: a line is wrong.
+    """
+    from ..sources.finder import read_lines
+
+    root = rootdir()
+    return read_lines(_lines(root, "bench_benchmarks"), root)
 
 
 def ini_value(place: Path, key: str) -> str | None:
     """Return the value of a key in the ini file of pytest in this directory."""
     found = _ini(place, key)
     return str(found) if found else None
+
+
+def _lines(place: Path, key: str) -> list[str]:
+    found = _ini(place, key) or ""
+    lines = map(str, found) if isinstance(found, list) else str(found).split("\n")
+    return [line.strip() for line in lines if line.strip()]
 
 
 def _ini(place: Path, key: str) -> object:

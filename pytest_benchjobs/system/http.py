@@ -1,4 +1,4 @@
-"""Calls of servers by HTTP: certificates, redirections, `Retry-After`, answers that never end."""
+"""Calls of servers by HTTP: certificates, redirections, `Retry-After`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ import email.utils
 import functools
 import math
 import time
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import urllib.request
-
-_CHUNK = 1 << 16
 
 
 class Downgrade(Exception):
@@ -22,11 +19,7 @@ class Downgrade(Exception):
 
 @functools.cache
 def opener() -> urllib.request.OpenerDirector:
-    """Return what opens addresses: it trusts the machine's certificates and those of certifi, and follows no downgrade.
-
-    Raises:
-        Downgrade: by its `open`.
-    """
+    """Return what opens addresses: it trusts the machine's certificates and certifi's; a downgrade is a `Downgrade`."""
     import ssl
     import urllib.request
 
@@ -57,17 +50,3 @@ def retry_after(written: str | None, now: float | None = None) -> float | None:
         date = email.utils.parsedate_to_datetime(written).timestamp()
         return max(0.0, date - (time.time() if now is None else now))
     return None
-
-
-def capped(answer: Any, limit: int) -> Iterator[bytes]:
-    """Yield the parts of an answer.
-
-    Raises:
-        ValueError: it is longer than `limit` bytes.
-    """
-    left = limit
-    while data := answer.read(_CHUNK):
-        left -= len(data)
-        if left < 0:
-            raise ValueError("the answer is too long")
-        yield data

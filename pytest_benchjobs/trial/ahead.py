@@ -14,10 +14,7 @@ _LOOK = 0.1
 
 
 class Ahead(Generic[_T]):
-    """Makes the next sandbox, at most one at a time.
-
-    `make` is given what asks it alone to stop. `remove` takes what nobody took.
-    """
+    """Makes the next sandbox, one at a time. `make` gets what stops it alone; `remove`, what nobody took."""
 
     def __init__(
         self, make: Callable[[Cancellation], _T], remove: Callable[[_T], None], cancellation: Cancellation

@@ -34,10 +34,7 @@ KEPT = "answer"
 def is_question(
     trial: Trial, config: JobConfig, agents: Mapping[str, Agent], scorers: Mapping[str, Scorer]
 ) -> bool:
-    """Return True if a trial needs no container: by its scenario, its agent and its scorers.
-
-    `config` is the job's configuration for the scenario's benchmark.
-    """
+    """Return True if a trial needs no container. `config` is the job's configuration for its benchmark."""
     scenario, spec = trial.scenario, trial.agent
     return (
         scenario.is_question

@@ -42,10 +42,7 @@ _SPECIAL = re.compile(r"(\[[^/\[\]]+\]|[*?])")
 def keep_artifacts(
     sandbox: Sandbox, specs: Sequence[ArtifactSpec], directory: Path, before_each: Callable[[], None]
 ) -> tuple[list[str], list[str]]:
-    """Fetch artifacts into `directory`; return the files, relative to it, and notes on missing ones.
-
-    InfrastructureError: the engine failed. OSError: the disk is full.
-    """
+    """Fetch artifacts into `directory`; return the files, relative to it, and notes on missing ones."""
     keeping = _Keeping(directory, before_each)
     for spec in specs:
         before_each()

@@ -52,10 +52,7 @@ class Connection:
 
 
 def key_of(endpoint: Endpoint, models: Models, given: Mapping[str, str]) -> str | None:
-    """Return the real key of an endpoint, from `given` or this machine; None where it needs none.
-
-    AgentSetupFailed: it is missing.
-    """
+    """Return the key of an endpoint, from `given` or here; None: it needs none. AgentSetupFailed: it is missing."""
     for variable in endpoint.key_variables:
         if value := given.get(variable) or models.key_of(variable):
             return value

@@ -7,9 +7,11 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
+from ..gateway.client import RouteReport
 from ..model.result import FailureClass, Trial, TrialResult
-from ..model.scenario import Environment, Network, NetworkAccess, Scenario, Step
+from ..model.scenario import Environment, Network, NetworkAccess, Scenario, ScorerSpec, Step
 from ..sandbox.protocol import Sandbox
+from ..scoring.needs import Needs, needs_of
 from ..store.files import remove_tree
 from ..store.layout import TrialLayout
 from ..store.text import clean, one_line
@@ -19,7 +21,7 @@ from ..system.redact import Redactor
 from .ahead import Ahead
 from .answering import KEPT, is_question
 from .cancellation import Cancellation
-from .connection import Connection
+from .connection import Connection, usage_notes
 from .draft import Clock, Findings
 from .ending import Ended
 from .limits import Limits
@@ -77,12 +79,6 @@ class TrialContext:
     """True once an agent that is driven from outside has begun."""
     output_was_lost: bool = False
     """True if the connection with the agent broke in an earlier try: the next time the agent is who closes it."""
-    retryable: bool = False
-    """True if another try may succeed."""
-    starts_over: bool = False
-    """True if another try costs nothing that was paid for."""
-    is_cut: bool = False
-    """True if a used-up quota cut it short, so that it runs again later."""
 
     def __post_init__(self, clock: Clock, before: TrialContext | None) -> None:
         trial, services, original = self.trial, self.services, self.original
@@ -112,6 +108,10 @@ class TrialContext:
     def params(self) -> dict[str, Any]:
         """Parameters of the job and of this agent in the matrix."""
         return {**self.config.params, **self.trial.agent.params}
+
+    def needs(self, spec: ScorerSpec) -> Needs:
+        """Return what the type of a scorer needs."""
+        return needs_of(spec.type, self.services.scorers)
 
     @property
     def has_another_step(self) -> bool:
@@ -177,6 +177,12 @@ class TrialContext:
             shown = "; ".join(clean(one_line(line, 150)) for line in again[:_RETRIES_SHOWN])
             more = f"; and {len(again) - _RETRIES_SHOWN} more" if len(again) > _RETRIES_SHOWN else ""
             self.note(f"the engine was called again {len(again)} times: {shown}{more}")
+
+    def note_report(self, report: RouteReport, whose: str = "") -> None:
+        """Add notes about the calls of a route, and stop the job where these reached a limit of it."""
+        self.findings.notes += (f"{whose}{note}" for note in usage_notes(report))
+        if report.job_stopped is not None:
+            self.services.on_spent(report.job_message or "a limit of the job was reached")
 
     def switch_network(
         self, sandbox: Sandbox, network: Network | None, allowed_hosts: tuple[str, ...] | None

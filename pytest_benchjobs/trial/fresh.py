@@ -171,9 +171,8 @@ class Carried:
 def check_place(sandbox: Sandbox, fresh: FreshContainer) -> None:
     """Make sure that it is known what of a container is the agent's work, and that it can be carried.
 
-    Raises:
-        EnvironmentFailed: the workdir is the whole container, or where programs of the image are, and the scenario
-            names nothing else; or a patch is asked for where no program of ours can run.
+    EnvironmentFailed: the workdir is the whole container, or where programs of the image are, and the scenario names
+    nothing else; or a patch is asked for where no program of ours can run.
     """
     if fresh.patch and not can_serve(sandbox):
         raise EnvironmentFailed(
@@ -191,10 +190,7 @@ def check_place(sandbox: Sandbox, fresh: FreshContainer) -> None:
 
 
 def _program_in_workdir(sandbox: Sandbox) -> str | None:
-    """Return a directory of programs for which a workdir cannot be carried; None: it can.
-
-    One of the system is in it, or all of it is in one.
-    """
+    """Return a directory of programs around the workdir, or of the system and in it; None: it can be carried."""
     workdir = posixpath.normpath(sandbox.workdir)
     system = (path for path in DEFAULT_PATH.split(":") if is_below(path, (workdir,)))
     around = (path for path in _programs(sandbox) if is_below(workdir, (path,)))
@@ -206,10 +202,7 @@ def _programs(sandbox: Sandbox) -> tuple[str, ...]:
 
 
 def collect(sandbox: Sandbox, fresh: FreshContainer) -> Carried:
-    """Collect from the agent's sandbox, and from services beside it, the files that the scenario names.
-
-    Close it after use.
-    """
+    """Collect what the scenario names, from the agent's sandbox and services beside it. Close it after use."""
     paths, workdir = _paths_of(sandbox, fresh), posixpath.normpath(sandbox.workdir)
     tops = tuple(path for path in paths if not is_below(path, paths.keys() - {path}))
     with contextlib.ExitStack() as opened:

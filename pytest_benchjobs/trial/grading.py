@@ -41,14 +41,14 @@ from ..sandbox.runner import Serves
 from ..scoring.bench_run import BENCH_RUN, BenchRun
 from ..scoring.grade import SCORER_VARIABLE, combine, make_context, run_scorer
 from ..scoring.metrics import all_metrics
-from ..scoring.needs import asks_model, context_variables, has_bench_run, network_of, runs_programs
+from ..scoring.needs import context_variables, has_bench_run, runs_programs
 from ..scoring.patterns import limited
 from ..sources.template import fill
 from ..store.layout import slug
 from ..store.text import clean, one_line
 from ..store.totals import added
 from .agent_programs import bench_run_for, bench_run_in, ids_of, search_path
-from .connection import key_of, trial_name, usage_notes
+from .connection import key_of, trial_name
 from .context import TrialContext
 from .ending import end_agent
 from .fresh import Carried
@@ -119,7 +119,7 @@ def grade(context: TrialContext, place: Place) -> None:
     context.findings.scorers.clear()
     for number, spec in enumerate(scorers, 1):
         graded = _grade_in(context, place, spec)
-        if graded.error is not None and context.suspects_agent and not _asks(context, spec):
+        if graded.error is not None and context.suspects_agent and context.needs(spec).model is None:
             graded = _attribute(context, place, spec, graded, graded.error)
         context.findings.scorers.append(graded)
         if number < len(scorers) or context.has_another_step:
@@ -147,7 +147,7 @@ def grade_untouched(context: TrialContext) -> None:
             control.watch()
         end_agent(control, in_place=in_place)
         for spec in context.scenario.scorers:
-            if not _asks(context, spec):
+            if context.needs(spec).model is None:  # such a scorer is asked once, and is never the cause
                 _run_control(context, control, spec)
 
 
@@ -158,11 +158,6 @@ def _begin_steps(context: TrialContext, setup: Setup) -> None:
             if files := setup.files_of(step):
                 setup.sandbox.put(files)
             setup.begin_step(step)
-
-
-def _asks(context: TrialContext, spec: ScorerSpec) -> bool:
-    """Return True if a scorer asks a model. It is asked once, and whatever it does wrong is an error."""
-    return asks_model((spec.type,), context.services.scorers)
 
 
 def _run_control(context: TrialContext, control: Sandbox, spec: ScorerSpec) -> ScorerResult:
@@ -176,25 +171,18 @@ def _run_scorer(
 ) -> ScorerResult:
     kinds = context.services.scorers
     offline = context.config.check and context.trial.attempt > 1
-    context.switch_network(
-        sandbox, network_of(spec, kinds) or ("none" if offline else None), spec.allowed_hosts
-    )
+    network = spec.network or context.needs(spec).network or ("none" if offline else None)
+    context.switch_network(sandbox, network, spec.allowed_hosts)
     agent = context.services.agents.get(context.trial.agent.name)
     # An agent that knows the answer writes that as an agent in a container writes its file.
     is_reference = getattr(agent, "trusted", False)
     with asking(context, spec) as ask:
-        scoring = make_context(
-            context.scenario,
-            spec,
-            sandbox,
-            timeout=context.limits.scorer_timeout(spec),
-            env={
-                **_path(context, spec, sandbox),
-                **context_variables(spec, kinds),
-                **fill(spec.env, HOST),
-            },
-            directory=directory,
-            params=context.params,
+        env = {**_path(context, spec, sandbox), **context_variables(spec, kinds), **fill(spec.env, HOST)}
+        timeout, params = context.limits.scorer_timeout(spec), context.params
+        scoring = dataclasses.replace(
+            make_context(
+                context.scenario, spec, sandbox, timeout=timeout, env=env, directory=directory, params=params
+            ),
             is_reply=context.is_question and not is_reference,
             ask=ask,
             reply=context.progress.reply,
@@ -325,10 +313,7 @@ class Asking:
 
 @contextlib.contextmanager
 def asking(context: TrialContext, spec: ScorerSpec) -> Iterator[Asking | None]:
-    """Open a route to the model of a scorer; None where it needs none, or the session has no gateway.
-
-    InfrastructureError: a key is missing, or the gateway is lost.
-    """
+    """Open a route to the model of a scorer; None: it needs none, or there is no gateway. InfrastructureError: lost."""
     models, findings = context.services.models, context.findings
     model = None if models is None else judging_model(spec, context.services.scorers, context.params)
     if models is None or model is None:
@@ -347,8 +332,6 @@ def asking(context: TrialContext, spec: ScorerSpec) -> Iterator[Asking | None]:
         finally:
             with contextlib.suppress(GatewayLost):
                 report = route.close()
-                findings.notes += (f"scorer {spec.name}: {note}" for note in usage_notes(report))
-                if report.job_stopped is not None:
-                    context.services.on_spent(report.job_message or "a limit of the job was reached")
+                context.note_report(report, f"scorer {spec.name}: ")
                 findings.grading_usage = added(findings.grading_usage, report.usage)
                 one.usage = report.usage

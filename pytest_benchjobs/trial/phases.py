@@ -23,10 +23,7 @@ _BEFORE_THE_AGENT = (_FIRST, "image", "start")
 
 
 class Phases:
-    """The phases of one try, without gaps. Times are seconds since the trial began.
-
-    `on_phase` is called with the name of each phase that begins.
-    """
+    """The phases of one try, without gaps, in seconds since the trial began. `on_phase` is told of each that begins."""
 
     def __init__(self, clock: Clock, cancellation: Cancellation, on_phase: Callable[[str], None]) -> None:
         self.ended: list[Phase] = []
@@ -88,10 +85,7 @@ class Progress:
 
 
 def classify(error: BaseException, phase: str, results: Path) -> BaseException:
-    """Convert an error of the operating system into the error it means in a phase; return others as they are.
-
-    `results` is where the trial writes.
-    """
+    """Convert an error of the operating system into what it means in a phase. The trial writes into `results`."""
     if not isinstance(error, OSError):
         return error
     if error.errno in DISK_ERRORS:

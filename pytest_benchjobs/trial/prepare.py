@@ -20,7 +20,7 @@ from ..model.job import JobConfig
 from ..model.result import Trial
 from ..model.scenario import Scenario
 from ..sandbox.protocol import SandboxProvider
-from ..scoring.needs import check_scorers, runs_programs
+from ..scoring.needs import needs_of, runs_programs
 from ..scoring.protocol import Scorer
 from ..sources.template import fill
 from ..store.bundle import JobBundle
@@ -78,12 +78,9 @@ class Prepared:
 def prepare(trial: Trial, services: Services) -> Prepared:
     """Check everything a trial needs, and get the agent's command.
 
-    Raises:
-        InputError: the agent or a scorer's type is unknown, a variable of the host is missing, or the gate refuses the
-            place of grading.
-        AgentSetupFailed: a requirement of the scenario, or of the agent, is missing.
-        AgentLacks: the agent does not take the scenario's MCP servers or skills.
-        OSError: a file of the scenario cannot be read.
+    InputError: the agent or a scorer's type is unknown, a variable of the host is missing, or the gate refuses the
+    place of grading. AgentSetupFailed: a requirement of the scenario, or of the agent, is missing. AgentLacks: the
+    agent does not take the scenario's MCP servers or skills. OSError: a file of the scenario cannot be read.
     """
     scenario, spec = trial.scenario, trial.agent
     config = services.config.of(scenario.benchmark)
@@ -194,17 +191,15 @@ def _command(
 def _check_scenario(
     scenario: Scenario, services: Services, config: JobConfig, params: Mapping[str, Any]
 ) -> None:
-    """Check the scorers of a scenario, where they grade, and that no key of a model is in the container by accident.
-
-    Processes of the agent could read a key there.
-    """
+    """Check scorers, where they grade, and that no key of a model is where processes of the agent could read it."""
     for scorer in scenario.scorers:
         if scorer.type not in services.scorers:
             known = ", ".join(sorted(services.scorers))
             raise InputError(
                 f"scorer {scorer.name!r} has the unknown type {scorer.type!r}; available: {known}"
             )
-    check_scorers(scenario.scorers, services.scorers)
+    for scorer in scenario.scorers:
+        needs_of(scorer.type, services.scorers).check(scorer)
     check_models(scenario.scorers, services.scorers, params, services.models)
     for whose, table in tables_after_agent(scenario):
         taken = sorted(set(keys_taken(table, model_keys(config)).values()) - set(config.allow_key))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..model.errors import EngineLost, ImageMissing, InfrastructureError, OutputLost, QuotaReached, Ungradable
 from ..model.result import Failure, FailureClass, Outcome, Trial, TrialResult
@@ -29,6 +29,18 @@ from .steps import run_steps
 _RETRY_PAUSE = 2.0
 _STARTS_OVER = 2
 """How often a trial starts over that an engine has lost before anything was paid for, whatever `retry_errors` is."""
+
+
+class _Try(NamedTuple):
+    """The end of one try of a trial."""
+
+    outcome: Outcome
+    retryable: bool = False
+    """True if another try may succeed."""
+    starts_over: bool = False
+    """True if another try costs nothing that was paid for."""
+    is_cut: bool = False
+    """True if a used-up quota cut it short, so that it runs again later."""
 
 
 def run_trial(
@@ -64,27 +76,27 @@ def run_trial(
         )
         prepared = None
         context.findings.notes += notes
-        outcome = _run_try(context)
-        if context.starts_over and over < _STARTS_OVER:
+        ended = _run_try(context)
+        if ended.starts_over and over < _STARTS_OVER:
             over += 1
             why = context.findings.failure
             notes = (*notes, f"started over{'' if why is None else f': {one_line(why.message, 300)}'}")
-        elif not context.retryable or tries - over > services.config.retry_errors:
+        elif not ended.retryable or tries - over > services.config.retry_errors:
             break
         # Another try follows, so a request to stop cancels a trial that has not ended.
         if cancellation.requested or not _set_aside(context, tries):
             break
         if cancellation.wait(_RETRY_PAUSE):
-            outcome = Outcome.CANCELLED
+            ended = ended._replace(outcome=Outcome.CANCELLED)
             break
     assert context is not None  # noqa: S101  there was a first try
     draft.facts["tries"] = tries
     phases = tuple(context.phases.ended)
-    if outcome is Outcome.CANCELLED:
+    if ended.outcome is Outcome.CANCELLED:
         directory.discard()
-        why = redacted(context.findings.failure, context.redactor) if context.is_cut else None
-        return draft.result(outcome, phases=phases, image=context.findings.image, failure=why)
-    result = draft.result(outcome, **context.findings.without_secrets(context.redactor, phases))
+        why = redacted(context.findings.failure, context.redactor) if ended.is_cut else None
+        return draft.result(ended.outcome, phases=phases, image=context.findings.image, failure=why)
+    result = draft.result(ended.outcome, **context.findings.without_secrets(context.redactor, phases))
     return _commit(result, draft, trial, services, directory)
 
 
@@ -120,50 +132,48 @@ def _set_aside(context: TrialContext, number: int) -> bool:
     return True
 
 
-def _run_try(context: TrialContext) -> Outcome:
+def _run_try(context: TrialContext) -> _Try:
     """Run the steps once; errors are in the findings."""
     context.phases.begin()
     try:
-        return run_steps(context)
+        return _Try(run_steps(context))
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # agents and scorers of others may call pytest.skip or sys.exit
-        return _outcome_of(context, error)
+        return _failed(context, error)
     finally:
         context.redact_output()
         context.phases.end()
 
 
-def _outcome_of(context: TrialContext, error: BaseException) -> Outcome:
-    """Return the outcome of a try that raised; the reason is in the findings."""
+def _failed(context: TrialContext, error: BaseException) -> _Try:
+    """Return the end of a try that raised; the reason is in the findings."""
     findings, reached = context.findings, context.phases.reached
     # Killing the sandbox to stop a trial makes the current call fail: that is not an error.
     if isinstance(error, Cancelled) or context.cancellation.requested:
         context.drop_kept()
-        return Outcome.CANCELLED
+        return _Try(Outcome.CANCELLED)
     if isinstance(error, Ungradable):
         findings.score = 0.0
         why = clean(one_line(str(error), 2000))
         findings.failure = Failure(class_=FailureClass.UNGRADABLE, message=why, phase=reached)
-        return Outcome.FAILED
+        return _Try(Outcome.FAILED)
     if context.original is not None and isinstance(error, ImageMissing):
         # It cannot be graded again: the same as if nothing had been kept.
         findings.failure = Failure(class_="not_kept", message=clean(str(error), 2000), phase=reached)
         findings.rescored = findings.kept = None
         findings.usage = Usage()
-        return Outcome.SKIPPED
+        return _Try(Outcome.SKIPPED)
     error = classify(error, reached, context.layout.root)
-    if not context.is_driven:  # whoever drives an agent does so once
-        if isinstance(error, QuotaReached):
-            context.is_cut = context.services.on_cut(context.trial, context.counted)
-        context.starts_over = isinstance(error, EngineLost) and _starts_over(context, error)
-        context.retryable = isinstance(error, InfrastructureError) and error.retryable
     findings.failure = explain(error, reached)
     findings.score = None
-    if context.is_cut:
+    if context.is_driven:  # whoever drives an agent does so once
+        return _Try(Outcome.ERROR)
+    if isinstance(error, QuotaReached) and context.services.on_cut(context.trial, context.counted):
         context.drop_kept()
-        return Outcome.CANCELLED
-    return Outcome.ERROR
+        return _Try(Outcome.CANCELLED, error.retryable, is_cut=True)
+    starts_over = isinstance(error, EngineLost) and _starts_over(context, error)
+    return _Try(Outcome.ERROR, isinstance(error, InfrastructureError) and error.retryable, starts_over)
 
 
 def _starts_over(context: TrialContext, error: EngineLost) -> bool:

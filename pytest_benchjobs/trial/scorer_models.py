@@ -15,7 +15,7 @@ from ..model.endpoint import Endpoint
 from ..model.environ import HOST
 from ..model.errors import AgentSetupFailed, InputError
 from ..model.scenario import ScorerSpec
-from ..scoring.needs import model_needed
+from ..scoring.needs import needs_of
 from ..scoring.protocol import Scorer
 from .secrets import JUDGE
 
@@ -50,13 +50,11 @@ def check_models(
 def judging_model(
     spec: ScorerSpec, kinds: Mapping[str, Scorer], params: Mapping[str, Any]
 ) -> JudgingModel | None:
-    """Return the model that a scorer asks; None if it asks none.
-
-    InputError: the provider is unknown, or has neither of the two supported protocols.
-    """
-    need = model_needed(spec, kinds)
-    if need is None:
+    """Return the model that a scorer asks; None: none. InputError: its provider is unknown, or lacks the protocols."""
+    need_of = needs_of(spec.type, kinds).model
+    if need_of is None:
         return None
+    need = need_of(spec)
     try:
         asker = AgentSpec(name="judge", model=need.model)
         target = target_of(asker, ("openai", "anthropic"), None, HOST, params)

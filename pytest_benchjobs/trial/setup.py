@@ -63,10 +63,7 @@ class Setup:
         return [File(workdir, source=step.files), *own]
 
     def begin_step(self, step: Step) -> None:
-        """Make the sandbox ready for a step of the task, whose files are there.
-
-        Raises `EnvironmentFailed` where its set-up or health check fails.
-        """
+        """Make the sandbox ready for a step, whose files are there. EnvironmentFailed: set-up or health check fails."""
         user = step.agent_user or self._scenario.agent_user
         if step.files is not None:
             self._give(user, sorted(path.name for path in step.files.iterdir()))

@@ -26,7 +26,7 @@ from ..model.result import Signature, Trial
 from ..model.scenario import MAIN, Environment, FreshContainer, GradeIn, OnTamper, Scenario, ScorerSpec
 from ..sandbox.protocol import BYTECODE, File
 from ..scoring.builtin import builtin_scorers
-from ..scoring.needs import reading_of
+from ..scoring.needs import needs_of
 from ..scoring.protocol import Scorer
 from ..settings.table import MODELS
 from ..sources.compose import read_paths
@@ -90,15 +90,13 @@ def parts_of(
         ],
     }
     digests = {name: _digest(part) for name, part in parts.items()}
-    readings = sorted({one for spec in scenario.scorers if (one := reading_of(spec, scorers)) is not None})
+    found = (needs_of(spec.type, scorers).reading(spec) for spec in scenario.scorers)
+    readings = sorted({one for one in found if one is not None})
     return digests | ({"reading": ", ".join(readings)} if readings else {})
 
 
 def task_digest(scenario: Scenario) -> str:
-    """Return the part `scenario` of the signature, of one whose agent gets no variables of this machine.
-
-    OSError: a file of the scenario cannot be read.
-    """
+    """Return the part `scenario` of a signature, without variables of this machine. OSError: a file is unreadable."""
     return _digest(_Parts(scenario, {}, {}, {}).task())
 
 
@@ -114,10 +112,7 @@ def signature(scenario: Scenario, parts: Mapping[str, str], image_key: str) -> S
 
 
 def graded_anew(before: Signature | None, now: Signature) -> Signature | None:
-    """Return the signature of a rescored trial: its agent ran with the parts `before`, its scorers run with `now`.
-
-    None where the earlier signature is unknown.
-    """
+    """Return the signature of a rescored trial: the agent's parts of `before`, the scorers' of `now`; None: unknown."""
     if before is None:
         return None
     parts = {part: digest for part, digest in before.parts.items() if part not in _OF_SCORERS}
@@ -130,10 +125,7 @@ def graded_anew(before: Signature | None, now: Signature) -> Signature | None:
 
 
 def content_of(path: Path) -> str:
-    """Return the digest of a file or directory: names, bytes, executable flags. Bytecode is left out, as in `pack`.
-
-    OSError: it cannot be read.
-    """
+    """Return a digest of names, bytes and executable flags, without bytecode, as `pack`. OSError: one is unreadable."""
     if not path.is_dir():
         return _file(path)
     entries = []
@@ -249,7 +241,7 @@ class _Parts:
         unused = {name for name in _LATER_KEYS if not getattr(spec, name)}
         unused |= {"allowed_hosts"} if spec.allowed_hosts is None else set()
         written = spec.model_dump(mode="json", exclude={"path", "overlay", "timeout", "env", *unused})
-        if reading_of(spec, self.scorers) is not None:
+        if needs_of(spec.type, self.scorers).reading(spec) is not None:
             written["params"] = {name: value for name, value in spec.params.items() if name != "official"}
         kind = self.scorers.get(spec.type)
         # A hook may override a built-in type.

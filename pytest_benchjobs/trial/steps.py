@@ -60,10 +60,8 @@ _T = TypeVar("_T")
 def run_steps(context: TrialContext) -> Outcome:
     """Run one try of a trial, from its start to its score; the results are in `context.findings`.
 
-    Raises:
-        Cancelled: the trial was asked to stop.
-        Ungradable: nothing can be graded, and the agent is the cause.
-        Exception: an `InfrastructureError`, or anything that agents and scorers of plugins raise.
+    Cancelled: the trial was asked to stop. Ungradable: nothing can be graded, and the agent is the cause. Exception: an
+    `InfrastructureError`, or anything that agents and scorers of plugins raise.
     """
     prepared = context.prepared or prepare(context.trial, context.services)
     command = None if context.original is not None else prepared.command
@@ -267,10 +265,7 @@ def _end(context: TrialContext, sandbox: Sandbox) -> None:
 
 
 def _keep(context: TrialContext, sandbox: Sandbox) -> None:
-    """Keep the file system as the agent left it, before grading, when the outcome is not known yet.
-
-    An answer is always kept, also in a rescore.
-    """
+    """Keep the file system as the agent left it, before grading; an answer always, also in a rescore."""
     if context.is_question:
         context.findings.kept = keep_answer(context.scenario, sandbox, context.layout, context.redactor)
         return

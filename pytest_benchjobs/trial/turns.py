@@ -50,10 +50,7 @@ _PLACEHOLDER = re.compile(r"\{(problem|output)\}")
 
 
 def begin_step(context: TrialContext, number: int) -> None:
-    """Make the context that of a step, counted from 0, without findings of the step before.
-
-    Raises `DiskFull` or `ResultsUnwritable` where its directory cannot be made.
-    """
+    """Make the context that of a step, counted from 0. DiskFull, ResultsUnwritable: its directory cannot be made."""
     scenario, progress, findings = context.trial.scenario, context.progress, context.findings
     layout = context.directory.layout.step(scenario.steps[number].name)
     with writing(layout.root):
@@ -71,10 +68,8 @@ def begin_step(context: TrialContext, number: int) -> None:
 def make_ready(context: TrialContext, setup: Setup, prepared: Prepared) -> bool:
     """Make the sandbox ready for the agent's turn; False: what the agent left prevents the step, and all behind it.
 
-    Raises:
-        Ungradable: what the agent left prevents another turn with feedback.
-        EnvironmentFailed: the set-up fails, and no agent is the cause.
-        InfrastructureError: the engine failed.
+    Ungradable: what the agent left prevents another turn with feedback. EnvironmentFailed: the set-up fails, and no
+    agent is the cause. InfrastructureError: the engine failed.
     """
     steps, number = context.trial.scenario.steps, context.progress.number
     try:
@@ -284,10 +279,7 @@ def _skip_from(context: TrialContext, number: int, why: str) -> None:
 
 
 def end_steps(context: TrialContext) -> None:
-    """Make the context that of the whole trial again, with the score of all steps, and one log of all of them.
-
-    Does nothing when called again, or where there are no steps.
-    """
+    """Make the context that of the whole trial, with the score and one log of all steps; once, if there are any."""
     findings, progress, scenario = context.findings, context.progress, context.trial.scenario
     if context.scenario is scenario:
         return

@@ -47,7 +47,7 @@ from ..store.text import clean, one_line
 from ..store.totals import added
 from ..system.cutting import end_of
 from .confidential import failure_held_back
-from .connection import Connection, connected, usage_notes
+from .connection import Connection, connected
 from .context import TrialContext
 from .limits import LONGEST_HELD
 from .outcome import ending_of, graded_in_spite_of, infrastructure_error
@@ -100,10 +100,8 @@ def _count(context: TrialContext, connection: Connection) -> None:
         return
     findings.usage = report.usage
     findings.models = {clean(name, 200): calls for name, calls in report.models.items()}
-    findings.notes += usage_notes(report)
     context.counted = report.carried
-    if report.job_stopped is not None:
-        context.services.on_spent(report.job_message or "a limit of the job was reached")
+    context.note_report(report)
 
 
 def run_agent(context: TrialContext, sandbox: Sandbox, prepared: Prepared) -> None:
@@ -329,10 +327,7 @@ class _Work:
 
 
 class _HostShell:
-    """The sandbox and the gateway, for an agent that works from this machine: see `agents.protocol.DrivenShell`.
-
-    Without a log, what happens now is not the agent's work.
-    """
+    """A `DrivenShell` for an agent that works from this machine. Without a log, what happens is not its work."""
 
     def __init__(self, work: _Work, seconds: float, log: CappedLog | None = None) -> None:
         self._work, self._log = work, log

@@ -27,7 +27,7 @@ from ..report.documents.viewer import (
     ViewerJob,
     ViewerMatrix,
 )
-from ..report.gate_console import gate_lines
+from ..report.gate_text import gate_lines
 from ..report.overview import summary_document
 from ..store.events import EventReader
 from ..store.gates import kept_gates

@@ -7,73 +7,60 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
+from pydantic import BaseModel
+
 from ..model.gate import ScenarioRef
 from ..report.documents.summary import AgentFigures
 from ..report.documents.viewer import PairColumns, ViewerMatrix, ViewerTrial
 from ..store.listing import JOB_SORTS
 from . import comparison, content, job, lists, over_time, trajectory, trial
-from .plain_parts import Pairs, choice, fact_table, field, form, href, more, rows_of, shell, table, text_of
+from .plain_parts import (
+    Links,
+    Pairs,
+    choice,
+    fact_table,
+    field,
+    fields_of,
+    form,
+    href,
+    more,
+    rows_of,
+    shell,
+    table,
+    text_of,
+)
 from .query import Query, Refused
 from .results import Results
 
-PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "jobs": ("Jobs", lists.JOBS),
-    "runs": ("Runs", lists.RUNS),
-    "job": ("Job", ("job", "q", "agent", "outcome", "after")),
-    "trial": ("Trial", ("job", "id", "after", "limit", "q", "log", "offset")),
-    "compare": ("Compare", (*comparison.COMPARE, "kind", "after")),
-    "steps": ("Steps side by side", trajectory.ALIGN),
-    "scenario": ("Scenario", over_time.SCENARIO),
-    "trend": ("Trend", over_time.TREND),
-    "live": ("Job", ("job",)),
-}
-"""Page -> its title and its parameters."""
+_JOB = ("job", "q", "agent", "outcome", "after")
+_TRIAL = ("job", "id", "after", "limit", "q", "log", "offset")
+_COMPARE = (*comparison.COMPARE, "kind", "after")
 _STATE = ("step", "play", "file", "log_q")
 """Parameters that only the page with a script looks at."""
-KNOWN = tuple(
-    dict.fromkeys(("page", "plain", *_STATE, *(name for _, names in PAGES.values() for name in names)))
-)
 _SHOWN = 6000
 """Trials, or pairs of scenarios, on a page."""
 _FARTHEST = 1_000_000
 _LOG_PART = 1 << 16
 _REFS = 200
 _RUN_COLUMNS = (
-    "id", "job", "benchmark", "status", "agent", "provider", "model", "mean_score", "input_tokens", "output_tokens",
-    "total_tokens", "cached_tokens", "calls", "high_score", "delta", "started_at", "seconds",
-)  # fmt: skip
+    "id job benchmark status agent provider model mean_score input_tokens output_tokens total_tokens cached_tokens "
+    "calls high_score delta started_at seconds median_seconds"
+)
 _JOB_COLUMNS = (
-    "id", "name", "status", "created_at", "trials", "passed", "failed", "error", "mean_score", "cost_usd", "agents",
-    "benchmarks", "branch", "commit", "verdict",
-)  # fmt: skip
-
+    "id name status created_at trials passed failed error mean_score cost_usd agents benchmarks branch commit "
+    "verdict"
+)
 _AGENT_COLUMNS = (
-    "agent", "passed", "partial", "failed (0.0)", "failed (error)", "cancelled", "skipped", "total", "mean",
-    "cost_usd", "input_tokens", "output_tokens", "seconds",
-)  # fmt: skip
-
-
-def plain_page(results: Results, query: Query) -> str:
-    """Return the page that a query asks for.
-
-    Raises:
-        Refused: there is no such page, or nothing of what it is about.
-    """
-    page = query.choice("page", "jobs", PAGES)
-    title, names = PAGES[page]
-    pairs = [(name, value) for name in names for value in query.texts(name)]
-    makers: dict[str, Callable[[Results, Pairs], Iterator[str]]] = {
-        "jobs": _jobs,
-        "runs": _runs,
-        "job": _job,
-        "live": _job,
-        "trial": _trial,
-        "compare": _compare,
-        "steps": _steps,
-        "scenario": _scenario,
-        "trend": _trend,
-    }
-    return shell(title, "".join(makers[page](results, pairs)))
+    "agent passed partial failed_(0.0) failed_(error) cancelled skipped total mean cost_usd input_tokens output_tokens "
+    "seconds"
+)
+_COMPARED_COLUMNS = (
+    "benchmark a_agent b_agent scenarios a b delta low high p_value detectable winner significant"
+)
+_TO_JOB: Links = {"job": lambda row: href("job", job=row["job"])}
+_TO_SCENARIO: Links = {
+    "scenario": lambda row: href("scenario", benchmark=row["benchmark"], scenario=row["scenario"])
+}
 
 
 def _list_form(results: Results, page: str, pairs: Pairs, columns: Sequence[str]) -> str:
@@ -95,102 +82,70 @@ def _list_form(results: Results, page: str, pairs: Pairs, columns: Sequence[str]
 
 def _jobs(results: Results, pairs: Pairs) -> Iterator[str]:
     page = lists.jobs(results, Query(pairs, lists.JOBS))
-    yield _list_form(results, "jobs", pairs, [name for name in _JOB_COLUMNS if name in JOB_SORTS])
-    yield table(
-        f"{page.total} jobs",
-        _JOB_COLUMNS,
-        _with_status(rows_of(page.jobs)),
-        {"id": lambda row: href("job", job=row["id"])},
-    )
+    yield _list_form(results, "jobs", pairs, [name for name in _JOB_COLUMNS.split() if name in JOB_SORTS])
+    links: Links = {"id": lambda row: href("job", job=row["id"])}
+    yield table(f"{page.total} jobs", _JOB_COLUMNS, _of_runs(page.jobs), links)
     yield more("jobs", pairs, page.next)
     yield from _overview(results, pairs)
 
 
 def _runs(results: Results, pairs: Pairs) -> Iterator[str]:
     page = lists.runs(results, Query(pairs, lists.RUNS))
-    rows = [
-        {**row, "high_score": None if row["high_score"] is None else row["high_score"].score}
-        for row in _with_status(rows_of(page.runs))
-    ]
-    yield _list_form(results, "runs", pairs, _RUN_COLUMNS)
-    yield table(f"{page.total} runs", _RUN_COLUMNS, rows, {"job": lambda row: href("job", job=row["job"])})
+    yield _list_form(results, "runs", pairs, _RUN_COLUMNS.split())
+    yield table(f"{page.total} runs", _RUN_COLUMNS, _of_runs(page.runs), _TO_JOB)
     yield more("runs", pairs, page.next)
     yield from _overview(results, pairs)
 
 
-def _with_status(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the rows; one of a job whose process died says so beside its status."""
-    for row in rows:
-        yield {**row, "status": f"{row['status']}, its process died"} if row["dead"] else row
+def _of_runs(models: Iterable[BaseModel]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of jobs or runs: high scores as numbers; where the process died, the status says so."""
+    for row in rows_of(models):
+        status = f"{row['status']}, its process died" if row["dead"] else row["status"]
+        high = row.get("high_score")
+        yield {**row, "status": status, "high_score": high and high.score}
 
 
 def _overview(results: Results, pairs: Pairs) -> Iterator[str]:
     found = lists.overview(
         results, Query([pair for pair in pairs if pair[0] in lists.OVERVIEW], lists.OVERVIEW)
     )
-    counts = ("jobs", "runs", "trials", "benchmarks", "filtered", "succeeded", "failed")
-    yield fact_table("Totals", {name: getattr(found, name) for name in counts})
-    columns = ("benchmark", "agent", "status", "mean_score", "high_score", "delta", "at", "job")
+    counts = "jobs runs trials benchmarks filtered succeeded failed"
+    yield fact_table("Totals", fields_of(found, counts))
+    columns = "benchmark agent status mean_score high_score delta at job"
     for caption, rows in (("Latest scores", found.latest_scores), ("Synthetic agents", found.synthetic)):
-        if rows:
-            of = [
-                {**row, "high_score": row["high_score"] and row["high_score"].score}
-                for row in _with_status(rows_of(rows))
-            ]
-            yield table(caption, columns, of, {"job": lambda row: href("job", job=row["job"])})
-    if found.baselines:
-        yield table(
-            "Baselines",
-            ("name", "jobs", "branch", "commit", "set_at", "set_by", "reason"),
-            rows_of(found.baselines),
-        )
+        yield table(caption, columns, _of_runs(rows), _TO_JOB, optional=True)
+    columns = "name jobs branch commit set_at set_by reason"
+    yield table("Baselines", columns, rows_of(found.baselines), optional=True)
 
 
 def _job(results: Results, pairs: Pairs) -> Iterator[str]:
-    query = Query(pairs, PAGES["job"][1])
+    query = Query(pairs, _JOB)
     found = job.job(results, Query((), ()), query.text("job") or "last")
     summary = found.summary
-    head = ("id", "name", "status", "message", "created_at", "finished_at", "planned", "parent", "metadata")
-    facts = {name: getattr(summary, name) for name in head} | {"branch": found.branch, "commit": found.commit}
+    head = "id name status message created_at finished_at planned parent metadata"
+    facts = fields_of(summary, head) | fields_of(found, "branch commit")
     yield fact_table("Job", {**facts, "dead": "its process died" if summary.dead else None})
     counts = "Agents"
     if any(agent.verdicts for agent in summary.agents):
         counts += ": scenarios, each counted once by its verdict"
     yield table(counts, _AGENT_COLUMNS, map(_agent_row, summary.agents))
-    if attempts := [
+    attempts = (
         {"agent": agent.agent, **point, "flaky": len(agent.flaky)}
         for agent in summary.agents
         for point in rows_of(agent.at_k)
-    ]:
-        yield table(
-            "Several attempts", ("agent", "k", "pass_at_k", "pass_hat_k", "scenarios", "flaky"), attempts
-        )
-    if metrics := [
-        {**metric, "benchmark": run.benchmark, "agent": run.agent}
-        for run in summary.runs
-        for metric in rows_of(run.metrics)
-    ]:
-        yield table("Metrics", ("name", "benchmark", "agent", "mean", "unit", "direction", "trials"), metrics)
-    yield table("Reasons", ("class", "outcome", "trials", "message"), rows_of(found.errors))
+    )
+    yield table("Several attempts", "agent k pass_at_k pass_hat_k scenarios flaky", attempts, optional=True)
+    metrics = (
+        metric | fields_of(run, "benchmark agent") for run in summary.runs for metric in rows_of(run.metrics)
+    )
+    yield table("Metrics", "name benchmark agent mean unit direction trials", metrics, optional=True)
+    yield table("Reasons", "class outcome trials message", rows_of(found.errors))
     if found.gate_lines:
         lines = "\n".join(line.text for line in found.gate_lines)
         yield f"<h2>Verdict</h2><pre>{text_of(lines)}</pre>"
-    rules = (
-        "expression",
-        "benchmark",
-        "agent",
-        "verdict",
-        "change",
-        "low",
-        "high",
-        "tolerance",
-        "p_value",
-        "detectable",
-        "why",
-    )
-    if found.rules:
-        yield table("Rules of the gate", rules, rows_of(found.rules))
-    yield table("What to type", ("title", "command"), rows_of(found.commands))
+    rules = "expression benchmark agent verdict change low high tolerance p_value detectable why"
+    yield table("Rules of the gate", rules, rows_of(found.rules), optional=True)
+    yield table("What to type", "title command", rows_of(found.commands))
     yield from _matrix(job.matrix(results, Query((), ()), summary.id), summary.id, query, pairs)
 
 
@@ -199,9 +154,9 @@ def _agent_row(agent: AgentFigures) -> dict[str, Any]:
     counts = agent.verdicts or agent
     return {
         **next(rows_of([agent])),
-        **{name: getattr(counts, name) for name in ("total", "passed", "partial", "skipped")},
-        "failed (0.0)": counts.zero,
-        "failed (error)": counts.error,
+        **fields_of(counts, "total passed partial skipped"),
+        "failed_(0.0)": counts.zero,
+        "failed_(error)": counts.error,
         "cancelled": 0 if agent.verdicts else agent.cancelled,
         "mean": agent.verdicts.mean_score if agent.verdicts else agent.mean_scored,
     }
@@ -217,15 +172,9 @@ def _matrix(matrix: ViewerMatrix, job_id: str, query: Query, pairs: Pairs) -> It
     given = [("job", job_id), *(pair for pair in pairs if pair[0] != "job")]
     yield form("job", given, fields, kept=("job",))
     rows, caption, following = _page("Trials", _fitting(matrix, query), query)
-    yield table(
-        caption,
-        ("benchmark", "scenario", "agent", "attempt", "outcome", "score", "class", "seconds", "cost_usd"),
-        rows,
-        {
-            "attempt": lambda row: href("trial", job=job_id, id=row["id"]),
-            "scenario": lambda row: href("scenario", benchmark=row["benchmark"], scenario=row["scenario"]),
-        },
-    )
+    columns = "benchmark scenario agent attempt outcome score class seconds cost_usd"
+    links = _TO_SCENARIO | {"attempt": lambda row: href("trial", job=job_id, id=row["id"])}
+    yield table(caption, columns, rows, links)
     yield more("job", given, following)
     if matrix.left_out:
         yield f"<p>{matrix.left_out} trials beyond the first {job.MOST_TRIALS} are left out</p>"
@@ -298,7 +247,7 @@ def _trials(matrix: ViewerMatrix) -> Iterator[dict[str, Any]]:
 
 
 def _trial(results: Results, pairs: Pairs) -> Iterator[str]:
-    query = Query(pairs, PAGES["trial"][1])
+    query = Query(pairs, _TRIAL)
     named, node_id = query.needed("job"), query.needed("id")
     found = trial.trial(results, Query([("id", node_id)], trial.TRIAL), named)
     result = found.result
@@ -309,51 +258,26 @@ def _trial(results: Results, pairs: Pairs) -> Iterator[str]:
         yield fact_table("It runs", next(rows_of([found.running])))
         yield "<p>Its steps come when it has ended.</p>"
     if result is not None:
-        facts = (
-            "score",
-            "threshold",
-            "failure",
-            "turns",
-            "tries",
-            "agent_version",
-            "models",
-            "usage",
-            "notes",
-            "tags",
-        )
-        yield fact_table("Result", {name: getattr(result, name) for name in facts})
-        yield table("Time", ("name", "start", "end"), rows_of(result.phases))
-        if result.steps:
-            yield table(
-                "Steps of the task", ("name", "score", "start", "end", "not_run"), rows_of(result.steps)
-            )
-        yield table(
-            "Scorers", ("name", "type", "weight", "score", "error", "output"), rows_of(result.scorers)
-        )
-        if result.metrics:
-            yield table("Metrics", ("name", "value", "unit", "direction"), rows_of(result.metrics))
+        facts = "score threshold failure turns tries agent_version models usage notes tags"
+        yield fact_table("Result", fields_of(result, facts))
+        yield table("Time", "name start end", rows_of(result.phases))
+        yield table("Steps of the task", "name score start end not_run", rows_of(result.steps), optional=True)
+        yield table("Scorers", "name type weight score error output", rows_of(result.scorers))
+        yield table("Metrics", "name value unit direction", rows_of(result.metrics), optional=True)
     if found.statement is not None:
         yield f"<h2>Task</h2><pre>{text_of(found.statement)}</pre>"
-    yield table(
-        "Logs",
-        ("name", "bytes"),
-        rows_of(found.logs),
-        {"name": lambda row: _log_link(found, node_id, row["name"])},
-    )
+    links: Links = {"name": lambda row: _log_link(found, node_id, row["name"])}
+    yield table("Logs", "name bytes", rows_of(found.logs), links)
     yield from _log(results, found, node_id, query)
-    base = f"api/jobs/{quote(found.job, safe='')}/"
-    yield table(
-        "Files",
-        ("path", "bytes", "kind"),
-        rows_of(found.files),
-        {"path": lambda row: html.escape(base + "file?" + urlencode({"id": node_id, "path": row["path"]}))},
-    )
-    yield table("What to type", ("title", "command"), rows_of(found.commands))
+    base = f"api/jobs/{quote(found.job, safe='')}/file?"
+    links = {"path": lambda row: html.escape(base + urlencode({"id": node_id, "path": row["path"]}))}
+    yield table("Files", "path bytes kind", rows_of(found.files), links)
+    yield table("What to type", "title command", rows_of(found.commands))
     if found.steps:
         given = [(name, value) for name, value in pairs if name in trajectory.STEPS]
         page = trajectory.steps(results, Query(given, trajectory.STEPS), found.job)
-        columns = ("step_id", "source", "message", "tool_calls", "observation")
-        rows = [{name: step.get(name) for name in columns} for step in page.steps]
+        columns = "step_id source message tool_calls observation"
+        rows = [dict.fromkeys(columns.split()) | step for step in page.steps]
         yield form(
             "trial", pairs, [field("q", "Search the steps", pairs)], kept=("job", "id"), button="Search"
         )
@@ -371,14 +295,14 @@ def _log(results: Results, found: ViewerTrial, node_id: str, query: Query) -> It
     if name is None:
         return
     yield f"<h2 id='log'>Log {text_of(name)}</h2>"
-    asked = [
+    parameters = [
         ("id", node_id),
         ("name", name),
         ("offset", query.text("offset") or "0"),
         ("limit", str(_LOG_PART)),
     ]
     try:
-        part = content.log(results, Query(asked, content.LOG), found.job)
+        part = content.log(results, Query(parameters, content.LOG), found.job)
     except Refused as error:
         yield f"<p>{text_of(error.message)}</p>"
         return
@@ -398,7 +322,7 @@ def _compare(results: Results, pairs: Pairs) -> Iterator[str]:
     if not {"a", "b"} <= dict(pairs).keys():
         yield form("compare", pairs, sides, button="Compare")
         return
-    query = Query(pairs, PAGES["compare"][1])
+    query = Query(pairs, _COMPARE)
     given = [pair for pair in pairs if pair[0] in comparison.COMPARE]
     found = comparison.compare(results, Query(given, comparison.COMPARE))
     fields = (
@@ -409,38 +333,18 @@ def _compare(results: Results, pairs: Pairs) -> Iterator[str]:
     )
     yield form("compare", pairs, fields, kept=("benchmark",), button="Compare")
     yield fact_table("Sides", {"A": found.a_jobs, "B": found.b_jobs})
-    columns = (
-        "benchmark", "a_agent", "b_agent", "scenarios", "a", "b", "delta", "low", "high", "p_value", "detectable",
-        "winner", "significant",
-    )  # fmt: skip
-    yield table("Comparison", columns, rows_of(found.comparison.rows))
-    if metrics := [
-        {**metric, **{name: getattr(row, name) for name in columns[:3]}}
+    yield table("Comparison", _COMPARED_COLUMNS, rows_of(found.comparison.rows))
+    metrics = (
+        metric | fields_of(row, "benchmark a_agent b_agent")
         for row in found.comparison.rows
         for metric in rows_of(row.metrics)
-    ]:
-        shown = (
-            "name",
-            *columns[:3],
-            "scenarios",
-            "a",
-            "b",
-            "delta",
-            "unit",
-            "direction",
-            "winner",
-            "p_value",
-        )
-        yield table("Metrics", shown, metrics)
+    )
+    columns = "name benchmark a_agent b_agent scenarios a b delta unit direction winner p_value"
+    yield table("Metrics", columns, metrics, optional=True)
     for note in found.comparison.notes:
         yield f"<p>{text_of(note)}</p>"
     rows, caption, following = _page("Scenarios of both", _pairs(found.pairs, query.text("kind")), query)
-    yield table(
-        caption,
-        tuple(PairColumns.model_fields),
-        rows,
-        {"scenario": lambda row: href("scenario", benchmark=row["benchmark"], scenario=row["scenario"])},
-    )
+    yield table(caption, " ".join(PairColumns.model_fields), rows, _TO_SCENARIO)
     yield more("compare", pairs, following)
     if found.left_out:
         yield f"<p>{found.left_out} pairs beyond the first {comparison.MOST_PAIRS} are left out</p>"
@@ -464,8 +368,7 @@ def _pairs(pairs: PairColumns, kind: str | None) -> list[dict[str, Any]]:
 
 def _refs(title: str, found: Sequence[ScenarioRef]) -> Iterator[str]:
     """Yield scenarios that are not among the pairs."""
-    if found:
-        yield table(title, tuple(ScenarioRef.model_fields), rows_of(found[:_REFS]))
+    yield table(title, " ".join(ScenarioRef.model_fields), rows_of(found[:_REFS]), optional=True)
     if len(found) > _REFS:
         yield f"<p>and {len(found) - _REFS} others</p>"
 
@@ -473,71 +376,50 @@ def _refs(title: str, found: Sequence[ScenarioRef]) -> Iterator[str]:
 def _steps(results: Results, pairs: Pairs) -> Iterator[str]:
     found = trajectory.align(results, Query(pairs, trajectory.ALIGN))
     yield fact_table("Steps", found.counts)
-    yield table("Side by side", ("kind", "a", "b"), rows_of(found.rows))
+    yield table("Side by side", "kind a b", rows_of(found.rows))
     yield more("steps", pairs, found.next)
 
 
 def _scenario(results: Results, pairs: Pairs) -> Iterator[str]:
     found = over_time.scenario(results, Query(pairs, over_time.SCENARIO))
-    yield fact_table(
-        "Scenario", {"benchmark": found.benchmark, "scenario": found.scenario, "last_seen": found.last_seen}
-    )
-    agents = (
-        "agent",
-        "attempts",
-        "passed",
-        "failed",
-        "errors",
-        "pass_rate",
-        "low",
-        "high",
-        "mean_score",
-        "flips",
-        "contents",
-    )
-    yield table("Agents", agents, rows_of(found.agents))
-    yield table(
-        "Results",
-        (
-            "at",
-            "agent",
-            "attempt",
-            "outcome",
-            "score",
-            "seconds",
-            "cost_usd",
-            "job",
-            "commit",
-            "branch",
-            "changed",
-        ),
-        rows_of(found.results),
-        {
-            "attempt": lambda row: href("trial", job=row["job"], id=row["id"]),
-            "job": lambda row: href("job", job=row["job"]),
-        },
-    )
+    yield fact_table("Scenario", fields_of(found, "benchmark scenario last_seen"))
+    columns = "agent attempts passed failed errors pass_rate low high mean_score flips contents"
+    yield table("Agents", columns, rows_of(found.agents))
+    columns = "at agent attempt outcome score seconds cost_usd job commit branch changed"
+    links = _TO_JOB | {"attempt": lambda row: href("trial", job=row["job"], id=row["id"])}
+    yield table("Results", columns, rows_of(found.results), links)
     yield more("scenario", pairs, found.next)
 
 
 def _trend(results: Results, pairs: Pairs) -> Iterator[str]:
     found = over_time.trend(results, Query(pairs, over_time.TREND))
-    yield table(
-        f"Mean score by {found.by}",
-        (
-            "key",
-            "at",
-            "benchmark",
-            "agent",
-            "scenarios",
-            "attempts",
-            "mean",
-            "low",
-            "high",
-            "passed",
-            "failed",
-            "errors",
-            "known",
-        ),
-        rows_of(found.points),
-    )
+    columns = "key at benchmark agent scenarios attempts mean low high passed failed errors known"
+    yield table(f"Mean score by {found.by}", columns, rows_of(found.points))
+
+
+PAGES: dict[str, tuple[str, Sequence[str], Callable[[Results, Pairs], Iterator[str]]]] = {
+    "jobs": ("Jobs", lists.JOBS, _jobs),
+    "runs": ("Runs", lists.RUNS, _runs),
+    "job": ("Job", _JOB, _job),
+    "trial": ("Trial", _TRIAL, _trial),
+    "compare": ("Compare", _COMPARE, _compare),
+    "steps": ("Steps side by side", trajectory.ALIGN, _steps),
+    "scenario": ("Scenario", over_time.SCENARIO, _scenario),
+    "trend": ("Trend", over_time.TREND, _trend),
+    "live": ("Job", ("job",), _job),
+}
+"""Page -> its title, its parameters, and its content."""
+KNOWN = tuple(
+    dict.fromkeys(("page", "plain", *_STATE, *(name for _, names, _ in PAGES.values() for name in names)))
+)
+
+
+def plain_page(results: Results, query: Query) -> str:
+    """Return the page that a query asks for.
+
+    Raises:
+        Refused: there is no such page, or nothing of what it is about.
+    """
+    title, names, body = PAGES[query.choice("page", "jobs", PAGES)]
+    pairs = [(name, value) for name in names for value in query.texts(name)]
+    return shell(title, "".join(body(results, pairs)))

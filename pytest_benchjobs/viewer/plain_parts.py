@@ -15,6 +15,8 @@ from ..store.text import clean, plain
 
 Pairs = list[tuple[str, str]]
 """Parameters of a page and their values."""
+Links = dict[str, Callable[[Any], str]]
+"""Column -> the function that makes the address of a row."""
 _TEXT = 20_000
 
 
@@ -44,7 +46,8 @@ def text_of(value: object, limit: int = _TEXT) -> str:
     elif isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
         value = ", ".join(value)
     elif not isinstance(value, str | int):
-        value = json.dumps(plain(_data(value)), ensure_ascii=False)
+        data = value.model_dump(mode="json", by_alias=True) if isinstance(value, BaseModel) else value
+        value = json.dumps(plain(data), ensure_ascii=False)
     return html.escape(clean(str(value), limit))
 
 
@@ -56,16 +59,22 @@ def href(page: str, **values: object) -> str:
 
 def table(
     caption: str,
-    columns: Sequence[str],
+    columns: str,
     rows: Iterable[Mapping[str, object]],
-    links: Mapping[str, Callable[[Any], str]] | None = None,
+    links: Links | None = None,
+    *,
+    optional: bool = False,
 ) -> str:
-    """Return a table of these columns of rows; `links` makes links of some columns."""
-    head = "".join(f"<th scope='col'>{text_of(name.replace('_', ' '))}</th>" for name in columns)
+    """Return a table of these columns of rows, named in one text; an `optional` one is left out without rows.
+
+    `links` makes links of some columns.
+    """
+    names = columns.split()
+    head = "".join(f"<th scope='col'>{text_of(name.replace('_', ' '))}</th>" for name in names)
     body = []
     for row in rows:
         cells = []
-        for name in columns:
+        for name in names:
             shown = text_of(row[name])
             link = (links or {}).get(name)
             cells.append(
@@ -73,7 +82,7 @@ def table(
             )
         body.append(f"<tr>{''.join(cells)}</tr>")
     if not body:
-        return f"<p>{text_of(caption)}: none</p>"
+        return "" if optional else f"<p>{text_of(caption)}: none</p>"
     return (
         f"<table><caption>{text_of(caption)}</caption><thead><tr>{head}</tr></thead>"
         f"<tbody>{''.join(body)}</tbody></table>"
@@ -97,6 +106,11 @@ def rows_of(models: Iterable[BaseModel]) -> Iterator[dict[str, Any]]:
             (field.serialization_alias or name): getattr(model, name)
             for name, field in type(model).model_fields.items()
         }
+
+
+def fields_of(model: BaseModel, names: str) -> dict[str, Any]:
+    """Return some fields of a model, named in one text."""
+    return {name: getattr(model, name) for name in names.split()}
 
 
 def more(page: str, pairs: list[tuple[str, str]], following: object) -> str:
@@ -138,7 +152,3 @@ def choice(name: str, title: str, options: Sequence[str], pairs: Pairs, empty: s
     ]
     several = " multiple" if len(given) > 1 else ""
     return f"<label>{text_of(title)} <select name='{name}'{several}>{''.join(shown)}</select></label>"
-
-
-def _data(value: object) -> object:
-    return value.model_dump(mode="json", by_alias=True) if isinstance(value, BaseModel) else value

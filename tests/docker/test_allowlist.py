@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import http.server
 import ipaddress
 import json
-import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +20,7 @@ from pytest_benchjobs.sandbox import proxy
 from pytest_benchjobs.sandbox.docker.container import DockerSandbox
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from pytest_benchjobs.sandbox.door import door_command
+from pytest_benchjobs.sandbox.proxied import Streams
 from tests.support import IMAGE, results, run
 
 from .sandboxes import machine_on, said, started
@@ -82,13 +83,11 @@ def asked(monkeypatch: pytest.MonkeyPatch, site: int) -> list[str]:
         names.append(name)
         return [ipaddress.ip_address(PUBLIC)]
 
-    async def connect(address: Any, port: int) -> socket.socket:
-        connection = socket.create_connection(("127.0.0.1", site))
-        connection.setblocking(False)
-        return connection
+    async def connect(address: Any, port: int) -> Streams:
+        return await asyncio.open_connection("127.0.0.1", site)
 
     monkeypatch.setattr(proxy, "resolve", resolve)
-    monkeypatch.setattr(proxy, "_connect", connect)
+    monkeypatch.setattr(proxy, "connect", connect)
     return names
 
 

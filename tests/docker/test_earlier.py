@@ -95,7 +95,9 @@ def test_a_job_is_judged_by_it_and_takes_nothing_of_it(earlier: Path) -> None:
         assert "mean:any of shop oracle: 1.000 -> 0.833" in text
         assert "1 changed, not compared: shop/installed" in text
         assert "now in a fresh container, then in an unknown place" in text
-    assert "shop outside: 1.00 -> 0.00 (passed 1/1 -> 0/1)" in said(earlier, "compare", "before", "after")
+    assert "shop/outside: 1 -> 0, passed 1 of 1 before, 0 of 1 now" in said(
+        earlier, "compare", "before", "after"
+    )
 
 
 @pytest.mark.usefixtures("kept")

@@ -89,6 +89,7 @@ defaults:
 scenarios:
   - {id: volume, dockerfile: volume/Dockerfile, workdir: /data}
   - {id: patch-of-volume, dockerfile: volume/Dockerfile, workdir: /data, fresh_container: {patch: true}}
+  - {id: beside-a-volume, dockerfile: volume/Dockerfile, workdir: /opt}
   - {id: nobody-has-a-name, dockerfile: nobody/Dockerfile}
 """
 
@@ -109,6 +110,7 @@ def test_an_image_may_have_its_workdir_in_a_volume_or_no_names_of_users(tmp_path
         "volume",
         "patch-of-volume",
     }
+    assert "not kept with it: what is in volumes (/data)" in found["beside-a-volume"][1]
 
 
 CARRIED = f"""\

@@ -18,6 +18,7 @@ from pytest_benchjobs.sandbox.docker.container import DockerSandbox
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from pytest_benchjobs.sandbox.program import PROGRAM
 from pytest_benchjobs.sandbox.protocol import File
+from tests.support import until
 
 from .sandboxes import out, sh, spec, started
 
@@ -277,6 +278,7 @@ def test_a_storage_limit_is_of_blocks_and_holds_at_the_end_of_an_agent(provider:
             return sandbox.limit_hit()
 
     assert [hit("fallocate -l 64M big") for _ in range(4)] == ["storage"] * 4
+    assert hit("touch big; fallocate --keep-size -l 64M big") == "storage"
     within = (
         "truncate -s 64M core",
         "fallocate -l 4M a; truncate -s 1G a; ln a b; ln a c",
@@ -288,6 +290,16 @@ def test_a_storage_limit_is_of_blocks_and_holds_at_the_end_of_an_agent(provider:
         "rm /bench/program; printf '#!/bin/sh\nprintf 12345678' > /bench/program; chmod +x /bench/program"
     )
     assert hit(f"fallocate -l 64M big; {forged}") == "storage"
+
+
+def test_a_container_that_has_ended_is_measured_as_the_engine_sees_it(provider: DockerProvider) -> None:
+    for script, limit in (("true", None), ("head -c 64M /dev/zero > big; sync", "storage")):
+        with started(provider, storage=32 << 20) as sandbox:
+            provider.services.storage.discard(sandbox.id)
+            out(sandbox, script)
+            provider.engine.client.kill(sandbox.id)
+            until(lambda: not sandbox._engine.get(f"/containers/{sandbox.id}/json")["State"]["Running"])
+            assert sandbox.limit_hit() == limit
 
 
 def test_a_storage_limit_ends_whoever_exceeds_it(provider: DockerProvider) -> None:

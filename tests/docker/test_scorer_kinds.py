@@ -473,8 +473,7 @@ SAID: dict[str, tuple[str | None, Mapping[str, Any], tuple[str | None, float | N
 def test_a_turn_passes_fails_lies_and_crashes(tmp_path: Path, example: str) -> None:
     reply, params, expected = SAID[example]
     spec = ScorerSpec(name="turn", type="turn", params=dict(params))
-    context = make_context(
-        trial().scenario, spec, MemorySandbox(), timeout=60, env={}, directory=tmp_path, reply=reply
-    )
+    context = make_context(trial().scenario, spec, MemorySandbox(), timeout=60, env={}, directory=tmp_path)
+    context = dataclasses.replace(context, reply=reply)
     result = run_scorer(context, builtin_scorers()["turn"], str)
     assert (result.error and result.error.class_, result.score) == expected

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterator
-from http.server import ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
-from .completions import Completions
+from .completions import Completions, serving
 from .conftest import Bench
 
 CONFTEST = """
@@ -63,10 +61,8 @@ class _Model(Completions):
 
 @pytest.fixture
 def model() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Model) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"model:m@http://127.0.0.1:{server.server_address[1]}/v1"
-        server.shutdown()
+    with serving(_Model) as url:
+        yield f"model:m@{url}"
 
 
 def scores(bench: Bench) -> list[float | None]:

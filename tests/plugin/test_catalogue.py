@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 import tomllib
 from pathlib import Path
 
@@ -212,6 +213,9 @@ def test_a_benchmark_of_the_user_comes_before_one_of_the_catalogue(bench: Bench)
     bench.manifest({"one": "echo 1"}, "sums.bench.yaml")
     described(bench)
     bench.run("--bench", "sums", "-n2").assert_outcomes(passed=1)
+    (bench.path / "sums.bench.yaml").unlink()
+    bench.manifest({"one": "echo 1"}, "sums/here.bench.yaml")
+    bench.run("--bench", "sums", "-n2").assert_outcomes(passed=1)
     assert not (bench.path / "cache/benchmarks").exists()
 
 
@@ -345,3 +349,41 @@ def test_a_benchmark_is_checked_and_its_verdicts_are_kept_with_it(bench: Bench) 
         bench.benchjobs("benchmarks", "exceptions", "sums").stdout, "utf-8"
     )
     bench.run("--bench", "sums", "--bench-agent=oracle").assert_outcomes(passed=1, skipped=1)
+
+
+def test_a_name_of_the_ini_file_is_known_at_every_door(bench: Bench) -> None:
+    bench.toy()
+    (bench.path / "sub").mkdir()
+    (bench.path / "toy.bench.yaml").rename(bench.path / "sub/toy.bench.yaml")
+    bench.write(
+        "pytest.ini", "[pytest]\nbench_sandbox = fake\nbench_benchmarks =\n  mine@3 = sub/toy.bench.yaml\n"
+    )
+    bench.write(
+        "test_mark.py",
+        "import pytest\n\n@pytest.mark.bench_scenario('mine', 'solved')\ndef test_it(bench_trial): pass\n",
+    )
+    bench.write(
+        "script.py",
+        "import pytest_benchjobs as benchjobs\nfrom pytest_benchjobs.testing import FakeProvider\n"
+        "with benchjobs.start('mine@3', 'solved', agent='x', sandbox=FakeProvider) as trial: print(trial.scenario)\n",
+    )
+    for name in ("mine", "mine@3"):
+        bench.run("--collect-only", "-q", "--bench", name).stdout.fnmatch_lines(["mine::solved[[]oracle]"])
+    bench.run("--collect-only", "-q", "test_mark.py").stdout.fnmatch_lines(["*test_it[[]*solved*"])
+    assert bench.process(sys.executable, "script.py").stdout == "solved\n"
+    for words, text in {
+        ("scenario", "show", "mine::solved"): "toy@1.0::solved",
+        ("scenario", "list", "mine@3"): "solved",
+        ("scenario", "validate", "--schema-only", "mine"): "3 scenarios: no mistake",
+        ("benchmarks", "show", "mine"): "benchjobs run --benchmark mine",
+        ("benchmarks", "list"): "mine",
+        ("benchmarks", "check", "mine", "--scenario", "solved"): "solved",
+    }.items():
+        done = bench.benchjobs(*words)
+        assert text in done.stdout, done
+    unknown = {
+        bench.benchjobs(*words).stderr
+        for words in (("scenario", "show", "mime::x"), ("benchmarks", "show", "mime"))
+    }
+    assert all("there is no benchmark 'mime'; did you mean 'mine'?" in text for text in unknown)
+    bench.run("--bench", "mine@4").stderr.fnmatch_lines(["*mine is known in version 3, not '4'"])

@@ -155,8 +155,7 @@ def test_an_error_with_the_letters_of_a_network_error_is_none(bench: Bench) -> N
 def test_a_mistake_is_one_clear_line(bench: Bench) -> None:
     _manifest(bench, ("sound",))
     for arguments, message in (
-        ((), "nothing to check; name a path or a benchmark"),
-        (("--scenario", "sound"), "name a path or a benchmark"),
+        (("nowhere",), "there is no benchmark 'nowhere'"),
         (("seven", "--scenario", "nope"), "no scenario is called 'nope'"),
     ):
         done = check(bench, *arguments)

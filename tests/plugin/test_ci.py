@@ -54,7 +54,8 @@ def github(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
 
 def test_github_gets_summary_outputs_and_annotations_and_no_command_of_an_agent(github: Bench) -> None:
     result = github.run("toy.bench.yaml", "-q", "-rA", "--bench-min-score=0.9", "--bench-job-name=nightly run",
-                        "--bench-markdown=out/comment.md", "--bench-metrics=out/metrics.txt")  # fmt: skip
+                        "--bench-markdown=out/comment.md", "--bench-metrics=out/metrics.txt",
+                        "--bench-export=out/same.md", "--bench-export=out/same.prom")  # fmt: skip
     lines = [*result.outlines, *result.errlines]
     assert "forged" in result.stdout.str()
     told = commands(lines)
@@ -77,6 +78,8 @@ def test_github_gets_summary_outputs_and_annotations_and_no_command_of_an_agent(
     figures = (github.path / "out" / "metrics.txt").read_text("utf-8")
     assert '# TYPE bench_mean_score gauge\nbench_mean_score{agent="oracle"} 0\n' in figures
     assert figures.endswith("# EOF\n")
+    for written, same in (("same.md", comment), ("same.prom", figures)):
+        assert (github.path / "out" / written).read_text("utf-8") == same
     gated = run_gate(github, "--markdown=again.md", "--junit=again.xml", "--metrics=again.txt", "-o", "json")
     assert gated.returncode == result.ret
     assert json.loads(gated.stdout)["verdict"] == values["verdict"]

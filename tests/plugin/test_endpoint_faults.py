@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import collections
 import json
-import threading
-from http.server import ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
-from .completions import Completions
+from .completions import Completions, serving
 from .conftest import Bench
 
 AGENT = """
@@ -63,9 +61,6 @@ class Endpoint(Completions):
 
 def test_each_trial_gets_what_is_its_own(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     Endpoint.seen.clear()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Endpoint)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_address[1]}/v1")
     monkeypatch.setenv("OPENAI_API_KEY", "of-a-scripted-endpoint")
     script = bench.write("agent.py", AGENT)
     bench.manifest(
@@ -78,12 +73,12 @@ def test_each_trial_gets_what_is_its_own(bench: Bench, monkeypatch: pytest.Monke
             for case, (calls, patience, status, timeout, *_) in CASES.items()
         }
     )
-    run = bench.run(
-        *("--bench-secret=OPENAI_API_KEY=OPENAI_API_KEY", "--bench-agent", f"command:python3 {script}"),
-        *("--bench-model-patience=60", "--bench-concurrency=6"),
-    )
-    server.shutdown()
-    server.server_close()
+    with serving(Endpoint) as url:
+        monkeypatch.setenv("OPENAI_BASE_URL", url)
+        run = bench.run(
+            *("--bench-secret=OPENAI_API_KEY=OPENAI_API_KEY", "--bench-agent", f"command:python3 {script}"),
+            *("--bench-model-patience=60", "--bench-concurrency=6"),
+        )
     found = {result["scenario"].replace("-", " "): result for result in bench.results()}
     assert {name: (one["outcome"], (one["failure"] or {}).get("class")) for name, one in found.items()} == {
         name: expected for name, (*_, outcome, kind) in CASES.items() for expected in [(outcome, kind)]

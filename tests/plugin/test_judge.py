@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
-from .completions import Completions
+from .completions import Completions, serving
 from .conftest import Bench
 
 MANIFEST = """
@@ -45,11 +43,9 @@ def keys(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str | N
     bench.write("letters.bench.yaml", MANIFEST)
     monkeypatch.setenv("JUDGE_OPENAI_API_KEY", KEY)
     _Judge.keys = []
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Judge) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_address[1]}/v1")
+    with serving(_Judge) as url:
+        monkeypatch.setenv("OPENAI_BASE_URL", url)
         yield _Judge.keys
-        server.shutdown()
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")])

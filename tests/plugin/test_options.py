@@ -220,6 +220,28 @@ def test_files_of_the_ini_file_are_meant_from_the_rootdir(
     assert [line.rpartition("::")[2] for line in other if "::" in line] == ["two[nop]"]
 
 
+def test_the_value_of_an_option_does_not_move_the_rootdir(
+    bench: Bench, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = tmp_path_factory.mktemp("other")
+    bench.toy()
+    bench.write("pytest.ini", "[pytest]\nbench_sandbox = fake\nbench_scenario = solved\n")
+    for flag in ("--bench-replay", "--bench-dir"):
+        refused = bench.refused("--collect-only", flag, other)
+        assert f"write {flag}={other}" in refused
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTEST_ADDOPTS", f"--bench-export {other}")
+        assert f"write --bench-export={other}" in bench.refused("--collect-only")
+    for words in ((f"--bench-dir={other}",), ("--bench-dir", other, "toy.bench.yaml")):
+        collected = bench.run("--collect-only", "-q", *words).outlines
+        assert [line for line in collected if "::" in line] == ["toy.bench.yaml::solved[oracle]"]
+    (other / "pytest.ini").write_text("[pytest]\n")
+    refused = bench.refused("--rootdir=.", "--bench-dir", other, "--bench-plan", "toy.bench.yaml")
+    assert "so that ini file is" in refused
+    assert f"in place of {bench.path}/pytest.ini; write --bench-dir={other}" in refused
+    assert "--bench-plan=" not in refused
+
+
 def test_variables_from_the_environment_are_as_if_typed(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -172,3 +172,7 @@ def test_a_mistake_is_one_clear_line(toys: Bench) -> None:
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert done.stderr.startswith("benchjobs: ")
     assert "there is no benchmark 'nope'" in done.stderr
+
+
+def test_a_plan_takes_no_workers(toys: Bench) -> None:
+    assert "it takes no workers; leave out -n" in toys.refused("--bench-plan", "-n1")

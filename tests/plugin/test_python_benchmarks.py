@@ -94,7 +94,7 @@ def test_a_file_is_named_like_a_manifest(bench: Bench) -> None:
     assert found == [f"elsewhere/words.py::{one}" for one in IDS]
     assert bench.benchjobs("check", "elsewhere/words.py").returncode == 0
     bench.write("elsewhere/none.py", "x = 1")
-    said = "*--bench: elsewhere/none.py has no Benchmark in a variable of the module*"
+    said = "*--bench: elsewhere/none.py: has no Benchmark in a variable of the module*"
     bench.run("--bench", "elsewhere/none.py").stderr.fnmatch_lines([said])
     bench.write("elsewhere/broken.py", "x = 1\nimport no_such_module\n")
     broken = bench.run("--bench", "elsewhere/broken.py")

@@ -6,17 +6,18 @@ import json
 import re
 import threading
 import time
-from http.server import ThreadingHTTPServer
 from typing import Any, Self
 
 import pytest
 
 from tests.support import until
 
-from .completions import Completions
+from .completions import Completions, serving
 from .conftest import Bench
-from .test_answering import CONFTEST
+from .test_answering import sums
 from .test_judge import KEY, MANIFEST
+
+__all__ = ["sums"]
 
 TRIALS = 6
 WORKERS = [(), ("-n", "2")]
@@ -44,15 +45,14 @@ class Provider:
                 self.end_headers()
                 self.wfile.write(content)
 
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+        self._serving = serving(Handler)
 
     def __enter__(self) -> Self:
+        self.url = self._serving.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.http.shutdown()
-        self.http.server_close()
+        self._serving.__exit__(None, None, None)
 
     def reply(self, prompt: str) -> str:
         """The sum that is wanted."""
@@ -75,14 +75,7 @@ class Provider:
             return said
 
     def agent(self, model: str) -> str:
-        return f"model:{model}@http://127.0.0.1:{self.http.server_address[1]}/v1"
-
-
-@pytest.fixture
-def sums(bench: Bench) -> Bench:
-    bench.conftest(CONFTEST)
-    bench.write("pytest.ini", "[pytest]\nbench_sandbox = none\n")
-    return bench
+        return f"model:{model}@{self.url}"
 
 
 def call(*agents: str) -> list[str]:
@@ -231,7 +224,7 @@ def test_the_quota_of_a_judge_is_that_of_its_trials(
     bench.write("letters.bench.yaml", MANIFEST)
     monkeypatch.setenv("JUDGE_OPENAI_API_KEY", KEY)
     with Judge(1, seconds=3 if on_quota == "wait" else None) as judge:
-        monkeypatch.setenv("OPENAI_BASE_URL", judge.agent("m").partition("@")[2])
+        monkeypatch.setenv("OPENAI_BASE_URL", judge.url)
         run = bench.run("letters.bench.yaml", "--bench-on-quota", on_quota, "--bench-concurrency", "1")
         if on_quota == "pause":
             assert run.ret == 75, run.stdout.str()
@@ -251,7 +244,7 @@ def test_an_interactive_trial_cannot_be_run_again_by_itself(bench: Bench) -> Non
             import pytest
 
             @pytest.mark.bench_scenario(
-                "toy.bench.yaml", "solved", agent="loop", model="m", base_url="{poor.agent("m").partition("@")[2]}"
+                "toy.bench.yaml", "solved", agent="loop", model="m", base_url="{poor.url}"
             )
             def test_loop(bench_trial):
                 bench_trial.exec("echo 1 > out.txt")

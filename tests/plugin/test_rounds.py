@@ -195,7 +195,7 @@ def test_two_agents_against_each_other(bench: Bench, monkeypatch: pytest.MonkeyP
     done = bench.benchjobs(*ask, "--n-attempts", "2")
     assert done.returncode == 10, done.stdout + done.stderr
     assert "regressed: mean 1.00 -> 0.25" in done.stdout
-    assert "6 newly failing on B:" in done.stdout
+    assert "newly failing on B: 6" in done.stdout
     done = bench.benchjobs(*ask, "-o", "json", "--fail-on-regression", "mean:80pp")
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)

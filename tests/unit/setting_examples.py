@@ -71,7 +71,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "metadata": ("team=core",),
     "ci": ("gitlab",),
     "markdown": ("summary.md",),
-    "export": ("trials.csv",),
+    "export": ("trials.csv", "report.html"),
     "html": ("report.html",),
     "metrics": ("metrics.txt",),
 }

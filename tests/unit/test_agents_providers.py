@@ -15,6 +15,9 @@ from pytest_benchjobs.model.endpoint import Endpoint, Wire
 from pytest_benchjobs.model.errors import InputError
 
 ALL: tuple[Wire, ...] = ("anthropic", "openai", "google")
+OF_ONE_WIRE: dict[str, tuple[tuple[Wire, ...], str]] = {
+    "codex": (("openai",), "openai"), "claude-code": (("anthropic",), "anthropic"),
+}  # fmt: skip
 
 
 def _endpoint(*args: Any, **more: Any) -> Endpoint:
@@ -45,32 +48,19 @@ def _spec(text: str, provider: str | None = None) -> AgentSpec:
         ("a:gemini-x@http://h/v1beta", None, ("google", "google", "http://h", "gemini-x")),
         ("a:gpt-5@http://h/api/v3", None, ("openai", "openai", "http://h/api/v3", "gpt-5")),
         ("a:m@http://h", "mine", ("mine", "openai", "http://h/v1", "m")),
+        # Agents of one wire, with a provider of their own
+        ("codex:anything/at-all", None, ("openai", "openai", "https://api.openai.com/v1", "anything/at-all")),
+        ("codex:m@http://h:1/v1", None, ("openai", "openai", "http://h:1/v1", "m")),
+        ("codex:m", "vllm", ("vllm", "openai", "http://127.0.0.1:8001/v1", "m")),
+        ("claude-code:m", "vllm", ("vllm", "anthropic", "http://127.0.0.1:8001", "m")),
+        ("claude-code:m@http://h:1/v1", None, ("anthropic", "anthropic", "http://h:1", "m")),
     ],
 )  # fmt: skip
-def test_an_agent_that_speaks_everything(
-    text: str, provider: str | None, expected: tuple[str, str, str, str]
-) -> None:
-    target = target_of(_spec(text, provider), ALL, None, {})
+def test_who_serves_a_model(text: str, provider: str | None, expected: tuple[str, str, str, str]) -> None:
+    wires, default = OF_ONE_WIRE.get(text.partition(":")[0], (ALL, None))
+    target = target_of(_spec(text, provider), wires, default, {})
     endpoint = target.endpoint
     assert (endpoint.provider, endpoint.wire, endpoint.base_url, target.model) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "provider", "wires", "default", "expected"),
-    [
-        ("codex:anything/at-all", None, ("openai",), "openai", ("openai", "https://api.openai.com/v1", "anything/at-all")),
-        ("codex:m@http://h:1/v1", None, ("openai",), "openai", ("openai", "http://h:1/v1", "m")),
-        ("codex:m", "vllm", ("openai",), "openai", ("vllm", "http://127.0.0.1:8001/v1", "m")),
-        ("claude-code:m", "vllm", ("anthropic",), "anthropic", ("vllm", "http://127.0.0.1:8001", "m")),
-        ("claude-code:m@http://h:1/v1", None, ("anthropic",), "anthropic", ("anthropic", "http://h:1", "m")),
-    ],
-)  # fmt: skip
-def test_an_agent_with_a_provider_of_its_own(
-    text: str, provider: str | None, wires: tuple[Wire, ...], default: str, expected: tuple[str, str, str]
-) -> None:
-    target = target_of(_spec(text, provider), wires, default, {})
-    assert (target.endpoint.provider, target.endpoint.base_url, target.model) == expected
-    assert target.endpoint.wire == wires[0]
 
 
 def test_the_base_url_is_the_agents_else_the_parameters_else_the_variables_else_the_default() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.scenario import Scenario
-from pytest_benchjobs.scoring.answers import grader
+from pytest_benchjobs.scoring.answers import match_of
 from pytest_benchjobs.scoring.replies import Wrong
 from pytest_benchjobs.sources.catalogue import find
 from pytest_benchjobs.sources.catalogue.entry import Entry, Parameters, load
@@ -54,7 +54,7 @@ def scenarios(sources: Sequence[Source]) -> Iterator[Scenario]:
 def score(scenario: Scenario, answer: str, *, reply: bool = True) -> float:
     (scorer,) = scenario.scorers
     try:
-        return grader(scorer.params)(answer, is_reply=reply)[0]
+        return match_of(scorer.params).grade(answer, is_reply=reply)
     except Wrong:
         return 0.0
 
@@ -87,6 +87,9 @@ def test_aime_is_read_from_whoever_lists_it(
     write(tmp_path / file, [row])
     (scenario,) = scenarios(opened("aime", tmp_path, tmp_path))
     assert (scenario.id, scenario.is_question, scenario.confidential) == (name, True, False)
+    assert (scenario.tags, scenario.problem_statement[-6:]) == ((name.split("-")[1],), "\n\n1+1?")
+    assert scenario.answer is not None
+    assert (scenario.answer.reference, scenario.scorers[0].params["expected"]) == ("2", 2)
     assert oracle(scenario) == (1, 1)
     assert score(scenario, "So: ANSWER: 02") == 1
     assert score(scenario, "ANSWER: 1002") == 0
@@ -183,10 +186,8 @@ def test_gpqa_is_shuffled_as_by_simple_evals_and_confidential(tmp_path: Path) ->
         assert (scenario.confidential, scenario.is_question) == (True, True)
         assert f"\n{letter}) right of {number}" in scenario.problem_statement
         assert f"\n\nWhich, {number}?\nSay.\n\nA) " in scenario.problem_statement
-        assert oracle(scenario) == (
-            0,
-            1,
-        )  # it gives a file, whoever asks; a reply that is a letter alone is wrong
+        # It gives a file, whoever asks; a reply that is a letter alone is wrong.
+        assert oracle(scenario) == (0, 1)
         scores = [score(scenario, f"Hm.\nAnswer: {one}") for one in "ABCD"]
         assert (sum(scores), scores["ABCD".index(letter)]) == (1, 1)
     assert {scenario.scorers[0].params["expected"] for scenario in found} == set("ABCD")

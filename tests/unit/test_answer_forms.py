@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_benchjobs.scoring.answers import grader
+from pytest_benchjobs.scoring.answers import match_of
 from pytest_benchjobs.scoring.replies import Wrong
 
 pytestmark = pytest.mark.when_changed
@@ -310,7 +310,7 @@ def forms(table: str) -> Iterator[str]:
 
 def is_right(params: dict[str, Any], reply: str) -> bool:
     try:
-        return grader(params)(reply, is_reply=True)[0] == 1
+        return match_of(params).grade(reply, is_reply=True) == 1
     except Wrong:
         return False
 

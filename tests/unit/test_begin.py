@@ -36,7 +36,7 @@ def request(
     values = {**dict.fromkeys(("resume", "job_id", "parent", "rescore")), "origin": lambda _: "the ini file"}
     wanted: Any = SimpleNamespace(job=JobConfig(directory=directory, **(config or {})), **{**values, **said})
     return Request(
-        wanted=wanted, planned={"oracle": 2, "nop": 1}, arguments=("a.bench.yaml",), directory=directory, root=directory,
+        settings=wanted, planned={"oracle": 2, "nop": 1}, arguments=("a.bench.yaml",), directory=directory, root=directory,
         chosen=chosen,
     )  # fmt: skip
 
@@ -160,11 +160,7 @@ def test_gates_that_are_given_anew_override_the_ones_it_had(tmp_path: Path, star
     [
         ({"status": JobStatus.RUNNING, "owner": current_owner()}, {}, f"job {JOB} is running"),
         ({}, {"attempts": 2}, "--bench-attempt-policy each; it cannot be resumed with --bench-attempts 2 --bench"),
-        (
-            {},
-            {"per_benchmark": {"b": Overrides(attempts=3), "a": Overrides(attempts=2), "c": Overrides()}},
-            "it cannot be resumed with --bench-attempts 1 (a 2, b 3) --bench-attempt-policy each",
-        ),
+        ({}, {"per_benchmark": {"b": Overrides(attempts=3), "a": Overrides(attempts=2), "c": Overrides()}}, "it cannot be resumed with --bench-attempts 1 (a 2, b 3) --bench-attempt-policy each"),
         ({}, {"gate": GateConfig(rules=RULES, confirm=1)}, "--bench-confirm"),
     ],
 )  # fmt: skip

@@ -153,10 +153,7 @@ FUNCTION = "def task_func(x):\n    return x"
         (FUNCTION, FUNCTION),
         (f"```\nimport os\nimport re as r\n{FUNCTION}\n```", f"import os\nimport re as r\n{FUNCTION}"),
         # Only what the function needs, and none of what is neither import nor definition.
-        (
-            f"A = 1\nB = A\nC = 2\ndef g():\n    return B\ndef unused(): pass\n{FUNCTION} + g()\nprint(task_func(1))",
-            f"A = 1\nB = A\ndef g():\n    return B\n{FUNCTION} + g()",
-        ),
+        (f"A = 1\nB = A\nC = 2\ndef g():\n    return B\ndef unused(): pass\n{FUNCTION} + g()\nprint(task_func(1))", f"A = 1\nB = A\ndef g():\n    return B\n{FUNCTION} + g()"),
         ("C = 1\ndef task_func(x):\n    return f'{C}'", "C = 1\ndef task_func(x):\n    return f'{C}'"),
         (f"@cache\ndef g():\n    pass\n{FUNCTION}", FUNCTION),
         (f"from __future__ import annotations\n{FUNCTION}", FUNCTION),

@@ -9,9 +9,11 @@ import pytest
 
 from pytest_benchjobs.model.errors import EngineUnavailable
 from pytest_benchjobs.model.job import JobConfig
+from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.model.scenario import Environment, FreshContainer, HealthCheck, Scenario, ScorerSpec
 from pytest_benchjobs.sandbox.bubblewrap import machine, provider
-from pytest_benchjobs.sandbox.bubblewrap.fitness import incompatibility, not_enforced
+from pytest_benchjobs.sandbox.bubblewrap.provider import LocalProvider
+from pytest_benchjobs.sandbox.bubblewrap.sandbox import not_enforced
 
 from .records import scenario_of
 
@@ -31,9 +33,11 @@ def test_what_runs_on_the_programs_of_this_machine() -> None:
     free = on_host(workdir="/app", user="root", network="none", memory=1 << 30)
     files = {"in.txt": Path("x"), "/data/in.txt": Path("x")}
     for one in (scenario(Environment()), scenario(on_host(), files=files), scenario(free)):
-        assert incompatibility(one, JOB) is None
+        assert LocalProvider(current_owner()).incompatible(one, JOB) is None
     mapped = JOB.model_copy(update={"image_map": {"debian:12": "host"}})
-    assert incompatibility(scenario(Environment(image="debian:12")), mapped) is None
+    assert (
+        LocalProvider(current_owner()).incompatible(scenario(Environment(image="debian:12")), mapped) is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -56,7 +60,7 @@ def test_what_runs_on_the_programs_of_this_machine() -> None:
     ],
 )  # fmt: skip
 def test_what_does_not_and_why(environment: Environment, more: dict[str, Any], why: str) -> None:
-    found = incompatibility(scenario(environment, **more), JOB)
+    found = LocalProvider(current_owner()).incompatible(scenario(environment, **more), JOB)
     assert str(found).startswith(f"incompatible: {why}")
 
 

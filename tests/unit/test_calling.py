@@ -182,21 +182,11 @@ def test_what_was_done_already_is_not_done_again(
         ("GET", "/containers/c/top", {C: _container("exited")}, ContainerEnded, "has ended, with status 137"),
         ("POST", "/containers/c/exec", {C: _container("stopped")}, ContainerEnded, "status 137"),
         ("GET", "/containers/c/archive", {LIST: []}, ContainerLost, "by something else"),
-        (
-            "POST", "/exec/c/start", {"/exec/c/json": {"Running": True, "ExitCode": None}},
-            OutputLost, "connection with a command in the container broke",
-        ),
+        ("POST", "/exec/c/start", {"/exec/c/json": {"Running": True, "ExitCode": None}}, OutputLost, "connection with a command in the container broke"),
         ("GET", "/exec/c/json", {}, OutputLost, "connection with a command"),
         ("POST", "/networks/n/connect", {C: _container("running")}, NetworkGone, "network of the container is gone"),
-        (
-            *START, {C: _container("created", NetworkSettings={"Networks": {"none": {}, "x": {"NetworkID": "i"}}})},
-            NetworkGone, "network of the container is gone",
-        ),
-        (
-            "POST", "/networks/create",
-            {"/networks": [{"Name": "o", "IPAM": {"Config": [{"Subnet": "10.0.0.0/8"}, {"Subnet": "fd00::/8"}]}}]},
-            SubnetTaken, "another network has the subnet",
-        ),
+        (*START, {C: _container("created", NetworkSettings={"Networks": {"none": {}, "x": {"NetworkID": "i"}}})}, NetworkGone, "network of the container is gone"),
+        ("POST", "/networks/create", {"/networks": [{"Name": "o", "IPAM": {"Config": [{"Subnet": "10.0.0.0/8"}, {"Subnet": "fd00::/8"}]}}]}, SubnetTaken, "another network has the subnet"),
     ],
 )  # fmt: skip
 def test_what_can_never_succeed_is_not_tried_again(

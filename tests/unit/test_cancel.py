@@ -48,6 +48,19 @@ def test_who_runs_the_job_is_asked_and_waited_for(tmp_path: Path, clock: Clock) 
     assert not job.bundle.layout.flight.exists()
 
 
+def test_a_job_may_end_while_it_is_asked_to(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = WatchedJob(tmp_path)
+
+    def end(_: Path) -> None:
+        job.bundle.write(job.record.model_copy(update={"status": JobStatus.CANCELLED}))
+        raise FileNotFoundError
+
+    monkeypatch.setattr(module, "ask_to_cancel", end)
+    assert cancel(tmp_path, job.bundle, 60).status is JobStatus.CANCELLED
+
+
 def test_a_job_that_has_ended_is_not_touched(tmp_path: Path, clock: Clock) -> None:
     job = WatchedJob(tmp_path)
     job.bundle.write(job.record.model_copy(update={"status": JobStatus.COMPLETED}))

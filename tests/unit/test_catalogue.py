@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -149,15 +148,3 @@ def test_an_entry_whose_module_is_gone_says_so() -> None:
     entry = read_entry(TEXT.replace("datasets.aime:sources", "datasets.gone:sources"), "ours.toml")
     with pytest.raises(InputError, match=r"datasets\.gone:sources cannot be loaded"):
         entry.sources(Path())
-
-
-def test_rows_of_aime_become_scenarios(tmp_path: Path) -> None:
-    rows = [{"id": 60, "problem": "1+1?", "answer": "2"}, {"id": 61, "problem": "1+2?", "answer": "003"}]
-    (tmp_path / "test2024.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    (source,) = listed("aime").sources(tmp_path)
-    assert [ref.id for ref in source.refs()] == ["aime-2024-60", "aime-2024-61"]
-    assert {ref.tags for ref in source.refs()} == {("2024",)}
-    scenario = source.load("aime-2024-61")
-    assert scenario.problem_statement.endswith("\n\n1+2?")
-    assert scenario.answer is not None
-    assert (scenario.answer.reference, scenario.scorers[0].params["expected"]) == ("3", 3)

@@ -182,8 +182,9 @@ def test_a_history_of_before_is_upgraded_and_judged_as_it_was(
     with contextlib.closing(sqlite3.connect(Layout(tmp_path).history)) as old, old:
         for column in ("metrics", "graded_in"):
             old.execute(f"ALTER TABLE trials DROP COLUMN {column}")
-        for index in ("runs_searched", "runs_by_tags"):
+        for index in ("runs_searched", "runs_by_tags", "runs_by_median_seconds"):
             old.execute(f"DROP INDEX {index}")
+        old.execute("ALTER TABLE runs DROP COLUMN median_seconds")
         old.execute("PRAGMA user_version = 5")
     status, shown = gate(tmp_path, capsys)
     assert (status, AGAIN in shown, "place of grading" in shown) == (0, False, False), shown

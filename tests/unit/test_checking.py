@@ -17,8 +17,7 @@ from pytest_benchjobs.agents.protocol import Agent
 from pytest_benchjobs.model.errors import AgentSetupFailed, InputError
 from pytest_benchjobs.plugin.provided import Providing
 from pytest_benchjobs.plugin.registry import is_path, named
-from pytest_benchjobs.scoring.checking import scorer_fault
-from pytest_benchjobs.scoring.registering import installed_scorers, marked_scorers
+from pytest_benchjobs.scoring.registering import installed_scorers, marked_scorers, scorer_fault
 
 
 def agent(**more: object) -> object:

@@ -27,15 +27,14 @@ from pytest_benchjobs.report.ci import (
     Places,
     annotate,
     comment,
-    fitted,
     metrics_text,
     outputs,
     publish,
 )
-from pytest_benchjobs.report.gate_console import gate_lines
-from pytest_benchjobs.report.gate_markdown import gate_markdown
+from pytest_benchjobs.report.gate_text import gate_lines, gate_markdown
 from pytest_benchjobs.report.junit import FULL_CASES, junit_xml
 from pytest_benchjobs.report.markdown import summary_markdown
+from pytest_benchjobs.report.markdown_parts import fitted
 from pytest_benchjobs.report.write import write_reports
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.text import harmless, inert
@@ -160,10 +159,10 @@ class TestGateConsole:
             rules=(), added=_refs("a", "a", "b"), removed=_refs(*"abcdef"), changed=_refs("c"), unscored=_refs(*"abcde")
         )  # fmt: skip
         assert [line for line, _ in gate_lines(report)][2:-1] == [
-            "2 added, not compared: texts/a, texts/b",
-            "6 removed: texts/a, texts/b, texts/c, texts/d, texts/e and 1 more",
-            "1 changed, not compared: texts/c",
             "5 without a score on one side, not compared: texts/a, texts/b, texts/c, texts/d, texts/e",
+            "1 changed, not compared: texts/c",
+            "6 removed, not compared: texts/a, texts/b, texts/c, texts/d, texts/e and 1 more",
+            "2 added, not compared: texts/a, texts/b",
         ]
 
     def test_known_failures_say_how_many_are_in_no_rule(self) -> None:
@@ -199,15 +198,13 @@ class TestGateMarkdown:
             "> [!CAUTION]",
             "> **Benchmark gate: regressed.** `mean:5pp regressed: 0.610 -> 0.539 (-7.1 pp, 95 % -11.0 to -3.0, p 0.004)`",
         ]
-        assert "Compared with baseline `main` (`20261120-120000-aaaaaa`), policy evidence." in lines
+        assert "baseline `main` (`20261120-120000-aaaaaa`), policy evidence" in lines
         assert (
             "| `mean:5pp` | `texts`, `codex:gpt-5.5` | 89 | 0.610 | 0.539 | -7.1 pp | -11.0 to -3.0 pp | 0.004 "
             "| 5.9 pp | regressed |"
         ) in lines
-        assert (
-            "- Infrastructure: 98.9% of 267 attempts have a score; 3 ended in an infrastructure error, which is never a score of 0."
-            in lines
-        )
+        assert "- 3 of 267 attempts (1.1 %) ended in an infrastructure error, which has no score" in lines
+        assert "- all 267 attempts have a score" in gate_markdown(gate_report(errors=0))
 
     def test_each_verdict_has_an_alert(self) -> None:
         alerts = {verdict.value: next(gate_markdown(gate_report(verdict)))[4:-1] for verdict in GateVerdict}
@@ -234,7 +231,7 @@ class TestGateMarkdown:
         assert len(rows) == 50
         assert rows[0].startswith("| `s99` (critical) | `codex:gpt-5.5` | 1.000 | 0.000 | 5 of 5 | 0 of 3 |")
         assert "### Broke: 100" in lines
-        assert lines.count("and 50 more") == 1
+        assert lines.count("... and 50 more.") == 1
         assert "<details><summary>Scenarios that are not compared: 60 changed, 2 added</summary>" in lines
         assert "- and 10 more changed" in lines
         assert "- changed: `n0` of `texts`, `a`: `scorer`" in lines
@@ -248,8 +245,8 @@ class TestGateMarkdown:
             before_cost=0.4, now_cost=0.44, before_seconds=41, now_seconds=None, known=(known,)
         )
         text = "\n".join(gate_markdown(report))
-        assert "- Cost per attempt: $0.40 before, $0.44 now (+10.0 %)." in text
-        assert "- Time per attempt: 41s before, - now." in text
+        assert "- cost per attempt: $0.40 -> $0.44 (+10.0 %)" in text
+        assert "- time per attempt: 41s -> -" in text
         assert (
             "<details><summary>1 known failures among the pairs, 1 of them in quarantine and in no rule</summary>"
             in text
@@ -367,11 +364,11 @@ class TestAnnotations:
         assert found[0] == Annotation("error", "benchmark gate: regressed", gate.why)
         assert found[1] == Annotation(
             "error", "scenario broke",
-            "s0[codex:gpt-5.5]: score 1.0 before, 0.0 now; passed 5 of 5 before, 0 of 3 now",
+            "texts/s0 [codex:gpt-5.5]: 1 -> 0, passed 5 of 5 before, 0 of 3 now",
             "bench/a.bench.yaml", 7,
         )  # fmt: skip
         assert (found[2].file, found[2].line) == ("bench/a.bench.yaml", None)
-        assert found[10].message.startswith("s20[")  # s19 is among those that broke
+        assert found[10].message.startswith("texts/s20 ")  # s19 is among those that broke
 
     @pytest.mark.parametrize(
         ("verdict", "policy", "level"),

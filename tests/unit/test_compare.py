@@ -20,7 +20,7 @@ from pytest_benchjobs.model.comparison import Comparison, HighScore
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.gate import GateConfig, GateVerdict
 from pytest_benchjobs.report.comparison import comparison_lines
-from pytest_benchjobs.report.gate_markdown import shown_change
+from pytest_benchjobs.report.gate_text import shown_change
 from pytest_benchjobs.settings.high_scores import read_high_scores
 from pytest_benchjobs.settings.rules import parse_rule
 from pytest_benchjobs.store.comparisons import find_comparison
@@ -296,7 +296,7 @@ def test_two_jobs(jobs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     printed = _printed(capsys, "compare", "nightly", "last", "--dir", jobs, "--benchmarks", "texts")
     assert f"A: nightly (job {FIRST})" in printed
     assert "2 on A only" not in printed
-    assert "1 newly failing on B:\n  texts sums: 1.00 -> 0.00 (passed 2/2 -> 0/2" in printed
+    assert "newly failing on B: 1\n  texts/sums: 1 -> 0, passed 2 of 2 before, 0 of 2 now" in printed
     (path,) = (jobs / "comparisons").iterdir()
     comparison = Comparison.model_validate_json(path.read_text("utf-8"))
     assert [row.scenarios for row in comparison.rows] == [2]

@@ -55,7 +55,7 @@ def _created(
         images=SimpleNamespace(forget=forgotten.append),
         forgotten=forgotten,
     )
-    of = {"workdir": "/img", "user": "", "entrypoint": (), "env": {}, "driver": "overlay2", **(image or {})}
+    of = {"workdir": "/img", "user": "", "entrypoint": (), "env": {}, **(image or {})}
     resolved = ResolvedImage("sha256:1", ImageRecord(reference="x", id="sha256:1"), **of)
     environment = Environment(image="x", **spec.pop("environment", {}))
     deadline = spec.pop("deadline", 90.7)

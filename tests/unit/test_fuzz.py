@@ -25,7 +25,7 @@ from pytest_benchjobs.agents.description import description_schema, read_descrip
 from pytest_benchjobs.gateway.prices import WrittenPrices, load_prices
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.scenario import Environment
-from pytest_benchjobs.plugin.wanted import asked
+from pytest_benchjobs.plugin.job_settings import settings_of
 from pytest_benchjobs.settings.files import read_job_file
 from pytest_benchjobs.settings.high_scores import WrittenHighScore, read_high_scores
 from pytest_benchjobs.settings.known import known_schema, read_known
@@ -256,7 +256,7 @@ def test_a_malformed_option_is_one_message(pytester: pytest.Pytester, cases: int
         arguments = options.case()
         ini = (pytester.path / "pyproject.toml").read_text()
         try:
-            asked(pytester.parseconfig(*arguments))
+            settings_of(pytester.parseconfig(*arguments))
         except pytest.UsageError as error:
             check_message(str(error))
         except BaseException as error:

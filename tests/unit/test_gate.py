@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from pytest_benchjobs.analysis.gate.judge import exit_status, judge
 from pytest_benchjobs.analysis.sides import Cell, Side
 from pytest_benchjobs.model.gate import Absence, GateConfig, GatePolicy, GateReport, GateVerdict, RuleReport
-from pytest_benchjobs.report.gate_console import gate_lines
-from pytest_benchjobs.report.gate_markdown import gate_markdown
+from pytest_benchjobs.report.gate_text import gate_lines, gate_markdown
 from pytest_benchjobs.settings.gates import gate_config
 from pytest_benchjobs.settings.rules import floor, parse_rule
 
@@ -535,7 +534,7 @@ def test_what_was_taken_as_clusters_is_in_every_report() -> None:
     assert "18 scenarios, in " in line
     assert line.endswith("and 1 more")
     assert any("n=20 in 8 clusters" in text for text in lines)
-    assert any(line in text for text in gate_markdown(report))
+    assert any(line in text.replace("`", "") for text in gate_markdown(report))
     apart = judged(side(BAD), side(GOOD), "mean")
     assert (apart.clusters, only(apart).clusters) == ((), None)
     assert not any("clusters" in text for text, _ in gate_lines(apart))
@@ -855,9 +854,9 @@ def test_rules_of_the_user_stay_alone_with_a_note() -> None:
 
 
 def test_a_gate_keeps_its_default_rule_when_it_is_judged_again() -> None:
-    again = gate_config({"policy": "strict"}, asked=DEFAULT)
+    again = gate_config({"policy": "strict"}, base=DEFAULT)
     assert [(rule.text, rule.default) for rule in again.rules] == [("mean:any", True)]
-    said = gate_config({"fail_on_regression": ["mean:any"]}, asked=DEFAULT)
+    said = gate_config({"fail_on_regression": ["mean:any"]}, base=DEFAULT)
     assert [(rule.text, rule.default) for rule in said.rules] == [("mean:any", False)]
 
 

@@ -100,21 +100,6 @@ def test_a_baseline_whose_answers_were_read_by_another_rule_is_judged_with_a_not
     assert note in json.loads(capsys.readouterr().out)["notes"]
 
 
-def test_a_verdict_that_cannot_be_kept_stands_nevertheless(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def refuse(*_: object) -> None:
-        from pytest_benchjobs.model.errors import ResultsUnwritable
-
-        raise ResultsUnwritable("no room")
-
-    status = run("gate", JOB, "--min-score", "0.4", "--dir", tmp_path, "--ci", "off")
-    monkeypatch.setattr("pytest_benchjobs.job.judge.keep_gate", refuse)
-    capsys.readouterr()
-    assert run("gate", JOB, "--min-score", "0.4", "--dir", tmp_path, "--ci", "off") == status
-    assert "warning: this verdict could not be stored: no room" in capsys.readouterr().err
-
-
 def test_what_changed_in_a_scenario_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     directory = tmp_path / "reports"
     jobs = ("20261101-000000-aaaaaa", "20261102-000000-bbbbbb")

@@ -193,10 +193,7 @@ def costs(known: int, *, reused: tuple[str, ...] = (), scenarios: int = 60) -> S
             of(cell(0, [1.0]), *(cell(n, [], known="skip") for n in range(1, 60))), SIXTY, "mean", {},
             "59 scenarios are skipped as known failures (b/s001, b/s002, b/s003 and 56 more), more than remain",
         ),
-        (
-            SIXTY, of(*(cell(n, [1.0] if n < 50 else [], errors=int(n >= 50)) for n in range(60))), "mean", {},
-            "mean is known on both sides of only 50 of 60 scenarios",
-        ),
+        (SIXTY, of(*(cell(n, [1.0] if n < 50 else [], errors=int(n >= 50)) for n in range(60))), "mean", {}, "mean is known on both sides of only 50 of 60 scenarios"),
         (costs(57), costs(60), "cost:20%", {}, None),
         (costs(10, reused=("job",)), costs(60), "cost:20%", {}, None),
         (of(*(cell(n, [1.0] if n < 40 else [], known=None if n < 40 else "skip") for n in range(60))), SIXTY, "mean", {}, None),

@@ -27,7 +27,7 @@ from pytest_benchjobs.model.gate import (
 )
 from pytest_benchjobs.model.job import JobRecord, JobStatus
 from pytest_benchjobs.model.known_failure import Known, KnownMode
-from pytest_benchjobs.report.gate_console import gate_lines
+from pytest_benchjobs.report.gate_text import gate_lines
 from pytest_benchjobs.settings.gates import gate_config
 from pytest_benchjobs.store.gates import keep_gate, kept_gates
 from pytest_benchjobs.store.layout import JobLayout
@@ -94,20 +94,20 @@ def test_what_settings_say() -> None:
 
 def test_what_is_said_afterwards_goes_before_what_was_asked() -> None:
     asked = gate_config({"baseline": "main", "fail_on_regression": ["mean:5pp"], "min_score": {"*": 0.5}})
-    assert gate_config({}, asked=asked) == asked
-    again = gate_config({"fail_on_regression": ["cost:20%"], "min_score": {"*": 0.7}}, asked=asked)
+    assert gate_config({}, base=asked) == asked
+    again = gate_config({"fail_on_regression": ["cost:20%"], "min_score": {"*": 0.7}}, base=asked)
     assert again.baseline == "main"
     assert [rule.text for rule in again.rules] == ["cost:20%", "--bench-min-score 0.7"]
     needy = asked.model_copy(update={"require_baseline": True, "first_run": True})
-    none = gate_config({"baseline": "none"}, asked=needy)
+    none = gate_config({"baseline": "none"}, base=needy)
     assert (none.baseline, none.require_baseline, none.first_run) == ("none", False, False)
     # That there was no baseline then does not excuse another one that is not there.
     first = asked.model_copy(update={"first_run": True})
-    assert gate_config({"min_score": {"*": 0.7}}, asked=first).first_run is True
-    assert gate_config({"baseline": "mian"}, asked=first).first_run is False
-    assert gate_config({"baseline": "mian", "first_run": True}, asked=asked).first_run is True
-    absent = gate_config({"allow_missing": ["a", "agent=codex:*"]}, asked=asked)
-    more = gate_config({"allow_missing": ["a", "benchmark=old"]}, asked=absent)
+    assert gate_config({"min_score": {"*": 0.7}}, base=first).first_run is True
+    assert gate_config({"baseline": "mian"}, base=first).first_run is False
+    assert gate_config({"baseline": "mian", "first_run": True}, base=asked).first_run is True
+    absent = gate_config({"allow_missing": ["a", "agent=codex:*"]}, base=asked)
+    more = gate_config({"allow_missing": ["a", "benchmark=old"]}, base=absent)
     assert [one.text for one in more.allow_missing] == ["a", "agent=codex:*", "benchmark=old"]
 
 
@@ -241,7 +241,7 @@ def test_a_chain_of_small_drops_is_one_against_an_anchor() -> None:
     texts = [rule.rule.text for rule in both.report.rules]
     assert texts == ["mean:2pp", "--bench-min-score 0.1", "mean:2pp since release"]
     assert {rule.rule.alpha for rule in both.report.rules if not rule.rule.floor} == {0.025}
-    assert gate_config({"baseline": "none"}, asked=config).anchor is None
+    assert gate_config({"baseline": "none"}, base=config).anchor is None
 
 
 def test_what_was_taken_over_from_the_baseline_shows_no_change() -> None:

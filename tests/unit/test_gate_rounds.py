@@ -11,8 +11,7 @@ from pytest_benchjobs.analysis.gate.judge import judge
 from pytest_benchjobs.analysis.gate.rounds import decided, looks, to_confirm, why_no_rounds
 from pytest_benchjobs.analysis.sides import Cell, Side
 from pytest_benchjobs.model.gate import GateConfig, GatePolicy, GateReport, GateVerdict
-from pytest_benchjobs.report.gate_console import gate_lines
-from pytest_benchjobs.report.gate_markdown import gate_markdown
+from pytest_benchjobs.report.gate_text import gate_lines, gate_markdown
 from pytest_benchjobs.settings.gates import gate_config
 from pytest_benchjobs.settings.rules import parse_rule
 

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 from collections.abc import Callable, Coroutine, Mapping
+from types import SimpleNamespace
 from typing import Any, cast
 
 import aiohttp
@@ -23,6 +24,7 @@ from pytest_benchjobs.gateway.wires import recognise
 from pytest_benchjobs.model.ending import Ending
 from pytest_benchjobs.model.endpoint import Endpoint
 
+from .clocks import Clock
 from .gateways import JOB, KEY
 
 CHAT = "/openai/v1/chat/completions"
@@ -30,30 +32,18 @@ GOOD = b'{"choices": [{}]}'
 STREAM = {"Content-Type": "text/event-stream"}
 
 
-class Clock:
-    """The time of a loop and of everything else, which passes while somebody sleeps."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = 1000.0
-        self.slept: list[float] = []
-        monkeypatch.setattr(upstream, "time", self)
-        monkeypatch.setattr(upstream.asyncio, "sleep", self.sleep)
-        monkeypatch.setattr(upstream.random, "uniform", lambda least, most: most)
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def time(self) -> float:
-        return self.now
-
-    async def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.now += seconds
-
-
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return Clock(monkeypatch)
+    """The time of a loop and of everything else, which passes while somebody sleeps."""
+    clock = Clock(1000.0)
+
+    async def sleep(seconds: float) -> None:
+        clock.sleep(seconds)
+
+    monkeypatch.setattr(upstream, "time", SimpleNamespace(time=clock.monotonic, monotonic=clock.monotonic))
+    monkeypatch.setattr(upstream.asyncio, "sleep", sleep)
+    monkeypatch.setattr(upstream.random, "uniform", lambda least, most: most)
+    return clock
 
 
 class Sent:
@@ -182,7 +172,7 @@ def test_pauses_double_until_patience_is_used_up(clock: Clock, says: Sent | Fail
         assert answer.failure.ending is Ending.ENDPOINT_DOWN
 
     run(clock, ask)
-    assert clock.slept == [0.25, 0.5, 1, 2, 4, *[8] * 6, 4.25]
+    assert clock.pauses == [0.25, 0.5, 1, 2, 4, *[8] * 6, 4.25]
     assert len(script.asked) == 13
 
 
@@ -194,16 +184,16 @@ def test_an_endpoint_that_wants_a_pause_gets_it_from_all_whose_patience_does_not
         rate = job.rates._rates["openai"] = Rate(None, None, clock.monotonic)
         refuses = Script(clock, Sent(429, headers={"Retry-After": "7200"}))
         await asking(refuses, job).answer(b"{}", patient=True)
-        assert clock.slept == [10]
+        assert clock.pauses == [10]
         rate.pause(3600)
         recovers = Script(clock, Sent(529), Sent(429, headers={"Retry-After": "1.5"}), Sent(200, GOOD))
         one = asking(recovers, job)
         assert (await one.answer(b"{}", patient=True)).failure is None
-        assert clock.slept == [10, 3600, 0.25, 1.5]
+        assert clock.pauses == [10, 3600, 0.25, 1.5]
         assert one.kept() == 0
         rate.pause(90)
         await asking(Script(clock, Sent(200, GOOD)), job).answer(b"{}", patient=False)
-        assert clock.slept == [10, 3600, 0.25, 1.5, 90]
+        assert clock.pauses == [10, 3600, 0.25, 1.5, 90]
 
     run(clock, ask)
 
@@ -212,7 +202,7 @@ def test_how_long_a_call_was_kept_back_is_known_when_it_is_given_up(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def given_up(seconds: float) -> None:
-        await clock.sleep(7)
+        clock.sleep(7)
         raise asyncio.CancelledError
 
     async def ask() -> None:
@@ -251,7 +241,7 @@ def test_no_endpoint_gets_a_flood_of_calls_whatever_it_tells(
         await asking(script, job).answer(b"{}", patient=True)
 
     run(clock, ask)
-    assert clock.slept == [0.25, 0.5, 1, 1, 1, 1, 0.25]
+    assert clock.pauses == [0.25, 0.5, 1, 1, 1, 1, 0.25]
 
 
 def test_who_waits_for_its_turn_has_its_patience_left(clock: Clock) -> None:
@@ -261,14 +251,14 @@ def test_who_waits_for_its_turn_has_its_patience_left(clock: Clock) -> None:
         lists = asking(Script(clock, Sent(200, b"[]")), job, "/openai/v1/models", method="GET")
         for _ in range(2):  # costs nothing, and needs no turn
             await lists.answer(b"", patient=True)
-        assert clock.slept == []
+        assert clock.pauses == []
         one = asking(Script(clock, Sent(503), Sent(200, GOOD)), job)
         await one.answer(b"{}", patient=True)
-        assert clock.slept == pytest.approx([0.25, 59.75])
+        assert clock.pauses == pytest.approx([0.25, 59.75])
         other = asking(Script(clock, Sent(503), Sent(200, GOOD)), job)
         answer = await other.answer(b"{}", patient=True)
         assert answer.failure is None
-        assert clock.slept[2:] == pytest.approx([60, 0.25, 59.75])
+        assert clock.pauses[2:] == pytest.approx([60, 0.25, 59.75])
 
     run(clock, ask)
 

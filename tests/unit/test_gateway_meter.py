@@ -294,6 +294,28 @@ def test_a_refusal_in_words_is_one_however_it_ended() -> None:
     assert _refusal(Kind.GENERATE, {"promptFeedback": {}}) is None
 
 
+@pytest.mark.parametrize(
+    ("kind", "ended", "choices", "whole"),
+    [
+        (Kind.CHAT, [0], 1, True),
+        (Kind.CHAT, [None], 1, True),
+        (Kind.CHAT, [0, 0], 2, False),
+        (Kind.CHAT, [1, 0], 2, True),
+        (Kind.GENERATE, [0], 2, False),
+        (Kind.GENERATE, [0, 1], 2, True),
+    ],
+)
+def test_an_answer_is_whole_when_all_its_choices_have_ended(
+    kind: Kind, ended: list[int | None], choices: int, whole: bool
+) -> None:
+    meter = Meter(kind, True, choices)
+    for index in ended:
+        end = {"index": index, "finish_reason": "stop", "finishReason": "STOP"}
+        event = {"choices": [end], "candidates": [end]}
+        meter.feed(b"data: " + json.dumps(event).encode() + b"\n\n")
+    assert meter.finish().whole is whole
+
+
 @pytest.mark.parametrize("beginning", ["data:", "data: "])
 def test_a_line_may_do_without_a_space(beginning: str) -> None:
     meter = Meter(Kind.CHAT, streamed=True)

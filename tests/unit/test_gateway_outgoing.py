@@ -133,6 +133,7 @@ def test_the_most_a_call_can_cost_is_by_the_dearest_way_it_may_be_read(tmp_path:
         ({"service_tier": "flex"}, "flex"),
         ({"service_tier": "auto"}, None),
         ({"speed": "fast", "inference_geo": "US"}, "fast, us"),
+        ({"service_tier": "SERVICE_TIER_PRIORITY"}, "priority"),
         ({"service_tier": 1}, None),
         ({}, None),
     ],

@@ -83,10 +83,8 @@ def test_what_is_offered_goes_and_tools_of_the_agent_stay(wire: str, tool: dict[
         ("chat", {"web_search_options": {}, "use_beam_search": True}, {"use_beam_search": True}, "web_search"),
         ("chat", {"plugins": [{"id": "web"}]}, {}, "plugins"),
         ("responses", {"input": [{"tools": [MCP, F]}]}, {"input": [{"tools": [F]}]}, "mcp"),
-        ("responses", {"tools": [{"type": "namespace", "tools": [F, MCP]}]},
-         {"tools": [{"type": "namespace", "tools": [F]}]}, "mcp"),
-        ("responses", {"tools": [F, MCP], "tool_choice": {"type": "allowed_tools", "tools": [MCP]}},
-         {"tools": [F], "tool_choice": "none"}, "mcp"),
+        ("responses", {"tools": [{"type": "namespace", "tools": [F, MCP]}]}, {"tools": [{"type": "namespace", "tools": [F]}]}, "mcp"),
+        ("responses", {"tools": [F, MCP], "tool_choice": {"type": "allowed_tools", "tools": [MCP]}}, {"tools": [F], "tool_choice": "none"}, "mcp"),
     ],
 )  # fmt: skip
 def test_it_is_found_anywhere(wire: str, asked: dict[str, Any], left: dict[str, Any], name: str) -> None:

@@ -10,16 +10,15 @@ import pytest
 
 from pytest_benchjobs.gateway.upstream import Pulse
 
+from .clocks import Clock
 
-class Clock:
+
+class Timers(Clock):
     """What `time` is to a pulse, and the timers it asks the loop for."""
 
     def __init__(self) -> None:
-        self.now = 1000.0
+        super().__init__()
         self.timers: list[tuple[float, Callable[[], None], mock.Mock]] = []
-
-    def monotonic(self) -> float:
-        return self.now
 
     def call_later(self, delay: float, callback: Callable[[], None]) -> mock.Mock:
         self.timers.append((delay, callback, mock.Mock()))
@@ -27,13 +26,13 @@ class Clock:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
+def clock(monkeypatch: pytest.MonkeyPatch) -> Timers:
+    clock = Timers()
     monkeypatch.setattr("pytest_benchjobs.gateway.upstream.time", clock)
     return clock
 
 
-async def takes(clock: Clock, pulse: Pulse, seconds: float, size: int = 0) -> None:
+async def takes(clock: Timers, pulse: Pulse, seconds: float, size: int = 0) -> None:
     """A wait for an endpoint that says so much at its end."""
 
     async def wait() -> None:
@@ -59,7 +58,7 @@ async def takes(clock: Clock, pulse: Pulse, seconds: float, size: int = 0) -> No
     ],
 )
 def test_so_many_bytes_within_ten_seconds_are_a_sign_of_life(
-    clock: Clock, waits: list[tuple[float, int]], silent: float
+    clock: Timers, waits: list[tuple[float, int]], silent: float
 ) -> None:
     async def run() -> float:
         pulse = Pulse(silence=900, longest=3600)
@@ -70,7 +69,7 @@ def test_so_many_bytes_within_ten_seconds_are_a_sign_of_life(
     assert asyncio.run(run()) == silent
 
 
-def test_while_the_agent_does_not_read_nobody_is_silent(clock: Clock) -> None:
+def test_while_the_agent_does_not_read_nobody_is_silent(clock: Timers) -> None:
     async def run() -> None:
         pulse = Pulse(silence=900, longest=3600)
         clock.now += 50

@@ -19,13 +19,7 @@ from pytest_benchjobs.gateway.wires import Call, Kind, credentials, error_body, 
         ("POST", "/openai/v1/responses", Call("openai", Kind.RESPONSES, "POST", "/responses")),
         ("GET", "/openai/v1/models", Call("openai", Kind.OTHER, "GET", "/models")),
         ("GET", "/openai/v1/models/org/name", Call("openai", Kind.OTHER, "GET", "/models/org/name")),
-        (
-            "POST",
-            "/google/v1beta/models/g-2.5:streamGenerateContent?alt=sse&key=abc",
-            Call(
-                "google", Kind.GENERATE, "POST", "/v1beta/models/g-2.5:streamGenerateContent?alt=sse", "g-2.5"
-            ),
-        ),
+        ("POST", "/google/v1beta/models/g-2.5:streamGenerateContent?alt=sse&key=abc", Call("google", Kind.GENERATE, "POST", "/v1beta/models/g-2.5:streamGenerateContent?alt=sse", "g-2.5")),
         ("POST", "/google/v1beta/models/g:generateContent?key=abc", Call("google", Kind.GENERATE, "POST", "/v1beta/models/g:generateContent", "g")),
         ("POST", "/google/v1beta/models/g:countTokens", Call("google", Kind.OTHER, "POST", "/v1beta/models/g:countTokens")),
     ],

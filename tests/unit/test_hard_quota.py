@@ -15,6 +15,8 @@ from pytest_benchjobs.model.endpoint import Endpoint
 from pytest_benchjobs.model.quota import OnQuota
 from pytest_benchjobs.store.quotas import account, read
 
+from .clocks import Clock
+
 NOW = 1_800_000_000.0
 """2027-01-15 08:00 UTC."""
 HOUR = 3600.0
@@ -108,14 +110,6 @@ def test_a_quota_within_an_answer() -> None:
     assert (failure.ending, failure.back_at) == (Ending.QUOTA, NOW + 60)
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = NOW
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def target(key: str | None = "key", url: str = "https://one.example") -> Upstream:
     return Upstream(
         Endpoint(provider="groq", wire="openai", base_url=url, key_variables=("GROQ_API_KEY",)), key
@@ -127,7 +121,7 @@ def used_up(back_at: float | None = None) -> Failure:
 
 
 def test_an_account_has_a_quota_of_its_own_and_its_name_does_not_tell_the_key(tmp_path: Any) -> None:
-    quotas = Quotas(OnQuota.PAUSE, tmp_path / "quotas.json", Clock())
+    quotas = Quotas(OnQuota.PAUSE, tmp_path / "quotas.json", Clock(NOW).monotonic)
     quotas.note_used_up(target(), used_up())
     assert quotas.refusal(target()) == used_up()
     assert quotas.refusal(target("other")) is None
@@ -141,15 +135,15 @@ def test_an_account_has_a_quota_of_its_own_and_its_name_does_not_tell_the_key(tm
 
 
 def test_only_fail_ends_the_job(tmp_path: Any) -> None:
-    quotas = Quotas(OnQuota.FAIL, tmp_path / "quotas.json", Clock())
+    quotas = Quotas(OnQuota.FAIL, tmp_path / "quotas.json", Clock(NOW).monotonic)
     assert quotas.stopped() is None
     quotas.note_used_up(target(), used_up())
     assert quotas.stopped() == "the quota of groq is used up: 402: no credit"
 
 
 def test_without_a_time_the_pauses_grow_to_a_quarter_of_an_hour(tmp_path: Any) -> None:
-    clock = Clock()
-    quotas = Quotas(OnQuota.WAIT, tmp_path / "quotas.json", clock)
+    clock = Clock(NOW)
+    quotas = Quotas(OnQuota.WAIT, tmp_path / "quotas.json", clock.monotonic)
     pauses = []
     for times in range(1, 8):
         quotas.note_used_up(target(), used_up())
@@ -166,8 +160,8 @@ def test_without_a_time_the_pauses_grow_to_a_quarter_of_an_hour(tmp_path: Any) -
 
 
 def test_a_told_time_counts_and_only_a_later_answer_ends_the_wait(tmp_path: Any) -> None:
-    clock = Clock()
-    quotas = Quotas(OnQuota.WAIT, tmp_path / "quotas.json", clock)
+    clock = Clock(NOW)
+    quotas = Quotas(OnQuota.WAIT, tmp_path / "quotas.json", clock.monotonic)
     quotas.note_used_up(target(), used_up(NOW + 100))
     (quota,) = read(tmp_path / "quotas.json").values()
     assert quota.until is not None
@@ -184,6 +178,6 @@ def test_a_file_that_cannot_be_read_or_written_is_no_quota(tmp_path: Any) -> Non
     assert read(tmp_path / "nothing") == {}
     (tmp_path / "broken").write_text('{"a": 1}')
     assert read(tmp_path / "broken") == {}
-    quotas = Quotas(OnQuota.WAIT, tmp_path / "no" / "where", Clock())
+    quotas = Quotas(OnQuota.WAIT, tmp_path / "no" / "where", Clock(NOW).monotonic)
     quotas.note_used_up(target(), used_up())
     assert quotas.refusal(target()) is not None

@@ -235,10 +235,10 @@ def test_the_platform_of_the_engine_is_that_of_what_is_built(tmp_path: Path, bui
 def test_what_an_image_says_of_itself_is_taken_and_what_it_does_not_say_is_empty() -> None:
     record = _images(Engine(x="1")).resolve(Environment(image="x"), {}, {}).record
     bare = resolved({"Id": "1"}, record)
-    assert (bare.workdir, bare.user, bare.entrypoint, bare.env, bare.driver) == ("", "", (), {}, "")
+    assert (bare.workdir, bare.user, bare.entrypoint, bare.env) == ("", "", (), {})
     config = {"WorkingDir": "/app", "User": "me", "Entrypoint": ["/a", "b"], "Env": ["A=1=2", "B="]}
-    full = resolved({"Id": "1", "Config": config, "GraphDriver": {"Name": "overlay2"}}, record)
-    assert (full.workdir, full.user, full.entrypoint, full.driver) == ("/app", "me", ("/a", "b"), "overlay2")
+    full = resolved({"Id": "1", "Config": config}, record)
+    assert (full.workdir, full.user, full.entrypoint) == ("/app", "me", ("/a", "b"))
     assert full.env == {"A": "1=2", "B": ""}
 
 

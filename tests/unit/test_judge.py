@@ -21,7 +21,7 @@ from pytest_benchjobs.model.result import Origin, Outcome, TrialResult
 from pytest_benchjobs.model.scenario import Environment, Reference, ScorerSpec
 from pytest_benchjobs.model.usage import FIGURES, Usage
 from pytest_benchjobs.scoring.builtin import builtin_scorers
-from pytest_benchjobs.scoring.judge import Criteria, check_judge, prompt_of, verdict_of
+from pytest_benchjobs.scoring.judge import Criteria, need_of_judge, prompt_of, verdict_of
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.outline import WHOLE, outlined
 from pytest_benchjobs.store.totals import spent_by
@@ -129,7 +129,7 @@ def test_a_long_file_is_cut_and_the_judge_is_told() -> None:
 )
 def test_wrong_parameters_are_refused(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match="polite") as caught:
-        check_judge(JUDGE.model_copy(update={"params": {**PARAMS, **changes}}))
+        need_of_judge(JUDGE.model_copy(update={"params": {**PARAMS, **changes}}))
     assert words in str(caught.value)
 
 

@@ -13,7 +13,7 @@ import pytest
 from pytest_benchjobs.model.errors import ScoreContradicted
 from pytest_benchjobs.model.scenario import ScorerSpec
 from pytest_benchjobs.scoring.own_runner import OwnRunner
-from pytest_benchjobs.scoring.parse import parse_junit
+from pytest_benchjobs.scoring.parse import counts, junit_outcomes
 
 pytestmark = pytest.mark.when_changed
 
@@ -81,7 +81,7 @@ def counted(place: Path, runner: Any = None, name: str = "") -> tuple[tuple[int,
     )
     for chunk in (done.stdout[:100], done.stdout[100:]):
         run(chunk)
-    return run.counts(parse_junit(junit.read_text()) if junit.exists() else None), run.details
+    return run.counts(counts(junit_outcomes(junit.read_text())) if junit.exists() else None), run.details
 
 
 @pytest.mark.parametrize("name", ["", "test_value.py"])

@@ -60,8 +60,7 @@ def test_what_nobody_knows_is_paired_with_a_note() -> None:
     [
         (["a:m", "b:m"], ["b:m", "a:m"], {"a:m": "a:m", "b:m": "b:m"}),
         (["codex@1:gpt"], ["codex@2:gpt"], {"codex@2:gpt": "codex@1:gpt"}),
-        (["codex:gpt", "codex:old"], ["codex:gpt@host.example,effort=high", "codex:new"],
-         {"codex:gpt@host.example,effort=high": "codex:gpt", "codex:new": "codex:old"}),
+        (["codex:gpt", "codex:old"], ["codex:gpt@host.example,effort=high", "codex:new"], {"codex:gpt@host.example,effort=high": "codex:gpt", "codex:new": "codex:old"}),
         (["codex:old", "goose:m"], ["codex:new", "goose:m"], {"codex:new": "codex:old", "goose:m": "goose:m"}),
         (["command:old.sh"], ["codex:gpt"], {"codex:gpt": "command:old.sh"}),
         # As good as each other, so neither is taken.

@@ -17,7 +17,7 @@ from pytest_benchjobs.model.errors import ScorerCrashed, ScorerTimeout
 from pytest_benchjobs.model.pattern import pattern_fault
 from pytest_benchjobs.model.scenario import Feedback, ScorerSpec
 from pytest_benchjobs.scoring import patterns
-from pytest_benchjobs.scoring.answers import grader
+from pytest_benchjobs.scoring.answers import match_of
 from pytest_benchjobs.scoring.files import score_files
 from pytest_benchjobs.scoring.patterns import limited, search, substitute
 from pytest_benchjobs.scoring.turn import _is_said
@@ -28,7 +28,7 @@ from .scoring import left, scored
 BACKTRACKS, TEXT = r"^(a+)+$", "a" * 100 + "!"
 FEEDBACK = Feedback(statement="{output}", replace=((BACKTRACKS, ""),))
 DOORS: dict[str, Callable[[], object]] = {
-    "answer": lambda: grader({"match": "regex", "pattern": BACKTRACKS})(TEXT, is_reply=True),
+    "answer": lambda: match_of({"match": "regex", "pattern": BACKTRACKS}).grade(TEXT, is_reply=True),
     "turn": lambda: _is_said(TEXT, "matches", BACKTRACKS),
     "feedback": lambda: statement_of(FEEDBACK, "", TEXT),
 }

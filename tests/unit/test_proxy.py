@@ -18,6 +18,7 @@ import pytest
 
 from pytest_benchjobs.model.errors import EngineError, EnvironmentFailed
 from pytest_benchjobs.sandbox import proxy as module
+from pytest_benchjobs.sandbox.proxied import Streams
 from pytest_benchjobs.sandbox.proxy import Proxy, is_of_this_machine
 from tests.unit.gateways import hand_over, wait_until
 
@@ -88,18 +89,16 @@ class World:
         answers = self.names[name]
         return [ipaddress.ip_address(one) for one in (answers.pop(0) if len(answers) > 1 else answers[0])]
 
-    async def connect(self, address: Any, port: int) -> socket.socket:
+    async def connect(self, address: Any, port: int) -> Streams:
         self.connected.append(f"{address}:{port}")
-        connection = socket.create_connection(("127.0.0.1", self.servers[str(address)]))
-        connection.setblocking(False)
-        return connection
+        return await asyncio.open_connection("127.0.0.1", self.servers[str(address)])
 
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     world = World()
     monkeypatch.setattr(module, "resolve", world.resolve)
-    monkeypatch.setattr(module, "_connect", world.connect)
+    monkeypatch.setattr(module, "connect", world.connect)
     monkeypatch.setattr(module, "is_of_this_machine", lambda address: str(address) in world.own)
     return world
 
@@ -444,8 +443,9 @@ def test_names_are_resolved_as_this_machine_does() -> None:
         here = ipaddress.ip_address("127.0.0.1")
         assert here in await module.resolve("localhost", 80)
         with socket.create_server(("127.0.0.1", 0)) as server:
-            connection = await module._connect(here, server.getsockname()[1])
-            assert connection.getpeername() == server.getsockname()
-            connection.close()
+            _, writer = await module.connect(here, server.getsockname()[1])
+            assert writer.get_extra_info("peername") == server.getsockname()
+            writer.close()
+            await writer.wait_closed()
 
     asyncio.run(scenario())

@@ -518,8 +518,9 @@ def test_durations_are_those_of_trials_that_ran_here_and_were_graded(history: Hi
     save(
         history, JOB, made("a", seconds=1.0), made("b", seconds=2.0, outcome=Outcome.FAILED),
         made("c", seconds=4.0, outcome=Outcome.ERROR), made("d", seconds=8.0, reused=origin()),
-        made("a", "nop", seconds=16.0),
+        made("a", "nop", seconds=16.0), made("b", "nop", seconds=20.0), made("c", "nop", seconds=90.0),
     )  # fmt: skip
     found = {run: sorted(seconds) for run, seconds in history.durations(JOB).items()}
-    assert found == {f"{JOB}.1": [1.0, 2.0], f"{JOB}.2": [16.0]}
+    assert found == {f"{JOB}.1": [1.0, 2.0], f"{JOB}.2": [16.0, 20.0, 90.0]}
+    assert [run.median_seconds for run in history.runs(JOB)] == [1.5, 20.0]
     assert history.durations("other") == {}

@@ -18,10 +18,10 @@ from pytest_benchjobs.model.job import JobConfig, JobStatus, Totals
 from pytest_benchjobs.model.result import Failure as Why
 from pytest_benchjobs.model.result import Outcome, Phase, ScorerResult, TrialResult, Usage
 from pytest_benchjobs.model.scenario import GradeIn
-from pytest_benchjobs.report.code_span import code
 from pytest_benchjobs.report.console import describe, failure_text, render_table
 from pytest_benchjobs.report.junit import case_names, junit_xml
 from pytest_benchjobs.report.markdown import summary_markdown
+from pytest_benchjobs.report.markdown_parts import code
 from pytest_benchjobs.report.properties import properties
 from pytest_benchjobs.report.summary import AgentRow, by_agent, by_turn, totals
 from pytest_benchjobs.report.write import write_reports
@@ -284,10 +284,10 @@ def test_the_summary_shows_agents_errors_and_failures(results: list[TrialResult]
         "",
         "2 planned trials did not run.",
         "",
-        "| agent | passed | partial | failed | errors | total | pass rate | mean score | time |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
-        "| `oracle` | 1 | 0 | 0 | 0 | 2 | 100.0% | 1.000 | 4.0s |",
-        "| `codex:gpt-5.5` | 0 | 1 | 1 | 1 | 2 | 0.0% | 0.250 | 4.0s |",
+        "| agent | passed | partial | failed | errors | skipped | total | pass rate | mean | time |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+        "| `oracle` | 1 | 0 | 0 | 0 | 1 | 2 | 100.0% | 1.000 | 4.0s |",
+        "| `codex:gpt-5.5` | 0 | 1 | 1 | 1 | 0 | 2 | 0.0% | 0.250 | 4.0s |",
         "",
         "## Errors (not the agents' doing; no score)",
         "",

@@ -13,7 +13,7 @@ from pytest_benchjobs.model.known_failure import Known, KnownMode
 from pytest_benchjobs.model.result import Failure, Outcome
 from pytest_benchjobs.report.comparison import comparison_lines
 from pytest_benchjobs.report.console import describe, headline
-from pytest_benchjobs.report.gate_markdown import shown_change, shown_value
+from pytest_benchjobs.report.gate_text import shown_change, shown_value
 from pytest_benchjobs.report.markdown import summary_markdown
 from pytest_benchjobs.report.units import duration, percent
 
@@ -137,8 +137,8 @@ def test_a_comparison_says_what_it_knows() -> None:
     )
     lines = list(comparison_lines(comparison(*rows), 250))
     assert lines[5].split("  ")[1].strip() == "agents"
-    assert lines[6].endswith("0.8000  -0.0500        -")
-    assert lines[7].endswith("0.8000  -0.0500        -")
+    assert lines[6].endswith("0.8000  -0.0500")
+    assert lines[7].endswith("0.8000  -0.0500")
     assert " B " in lines[6]
     assert "codex:a | goose:b" in lines[7]
     assert "not significantly" not in lines[-1]

@@ -49,12 +49,7 @@ def gate(**changes: Any) -> GateConfig:
         ({"confirm": 1}, {}, True, "--bench-confirm needs a single process"),
         ({"until_decided": True}, {"attempts": 2}, True, "--bench-until-decided needs a single process"),
         ({"confirm": 1}, {"attempts": 2, "policy": "any"}, False, "--bench-confirm needs the attempt policy `each`"),
-        (
-            {"until_decided": True, "confirm": 1},
-            {"attempts": 2, "policy": "all"},
-            False,
-            "--bench-until-decided needs the attempt policy `each`, not `all`",
-        ),
+        ({"until_decided": True, "confirm": 1}, {"attempts": 2, "policy": "all"}, False, "--bench-until-decided needs the attempt policy `each`, not `all`"),
         ({"confirm": 1, "baseline": None}, {}, False, "it needs a baseline"),
         ({"confirm": 1, "baseline": "none"}, {}, False, "it needs a baseline"),
         ({"until_decided": True}, {"attempts": 1}, False, "--bench-until-decided: it needs more than one attempt"),

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_benchjobs.model.errors import InputError
-from pytest_benchjobs.model.exit_status import ExitStatus
+from pytest_benchjobs.model.exit_status import ExitStatus, first_of
 from pytest_benchjobs.model.gate import GateExit, GatePolicy, GateVerdict, Rule, Unit
 from pytest_benchjobs.settings.rules import FLOORS, METRICS, RATES, SINGLE, SPENT, floor, parse_rule
 
@@ -207,6 +207,19 @@ def test_the_page_names_everything_there_is() -> None:
         assert f"`--bench-{name.replace('_', '-')} " in PAGE
     for status in (0, ExitStatus.REGRESSED, ExitStatus.INCONCLUSIVE, ExitStatus.INVALID):
         assert re.search(rf"^\| {status} \|", PAGE, re.MULTILINE)
+
+
+def test_the_pages_list_every_exit_status_and_their_order() -> None:
+    statuses = {
+        page: [int(status) for status in re.findall(r"^\| (1[0-9]|75) \|", text, re.MULTILINE)]
+        for page in ("options", "ci")
+        for text in [(ROOT / "docs" / f"{page}.md").read_text("utf-8")]
+    }
+    assert statuses == {"options": list(ExitStatus), "ci": sorted(ExitStatus)}
+
+
+def test_the_first_exit_status_that_applies() -> None:
+    assert [first_of(0, 10, 12, 13), first_of(12, 75), first_of(11, 10), first_of(0)] == [12, 75, 10, 0]
 
 
 def assert_one_line(text: str) -> None:

@@ -71,20 +71,25 @@ def test_a_benchmark_and_agents(project: Path, capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize(
-    ("flags", "words"),
+    ("flags", "words", "how"),
     [
-        (["--benchmarks", "a", "b"], ["--bench=a", "--bench=b"]),
-        (["--benchmarks", "a,b", "a"], ["--bench=a", "--bench=b"]),
-        (["--all"], ["--bench=*"]),
-        (["--scenarios", "s1", "s2"], ["--bench=*", "--bench-scenario=s1", "--bench-scenario=s2"]),
-        (["--benchmarks", "a", "--scenarios", "s1"], ["--bench=a", "--bench-scenario=s1"]),
+        (["--benchmarks", "a", "b"], ["--bench=a", "--bench=b"], ["--bench-reuse"]),
+        (["--benchmarks", "a,b", "a"], ["--bench=a", "--bench=b"], ["--bench-reuse"]),
+        (["--scenarios", "s1", "s2"], ["--bench=*", "--bench-scenario=s1", "--bench-scenario=s2"], ["--bench-reuse"]),
+        (["--benchmarks", "a", "--scenarios", "s1"], ["--bench=a", "--bench-scenario=s1"], ["--bench-reuse"]),
+        (["--all"], ["--bench=*"], ["--bench-reuse"]),
+        (["--all", "--force"], ["--bench=*"], ["--bench-force"]),
+        (["--all", "--no-reuse"], ["--bench=*"], ["--bench-force"]),
+        (["--all", "--rerun-failed"], ["--bench=*"], ["--bench-reuse", "--bench-rerun-failed"]),
+        (["--all", "--rerun-errors"], ["--bench=*"], ["--bench-reuse", "--bench-rerun-errors"]),
+        (["--all", "--show-incompatible"], ["--bench=*"], ["--bench-reuse", "--bench-show-incompatible"]),
     ],
-    ids=" ".join,
-)
-def test_what_to_run(
-    project: Path, capsys: pytest.CaptureFixture[str], flags: list[str], words: list[str]
+    ids=lambda value: " ".join(value),
+)  # fmt: skip
+def test_what_to_run_and_reuse_is_on_unless_told(
+    project: Path, capsys: pytest.CaptureFixture[str], flags: list[str], words: list[str], how: list[str]
 ) -> None:
-    assert shown(capsys, *flags) == [*words, *HOW]
+    assert shown(capsys, *flags) == [*words, *how, "--bench-dir=reports"]
 
 
 @pytest.mark.parametrize(
@@ -104,24 +109,6 @@ def test_flags_that_are_more_than_a_setting_of_the_table(
     found = shown(capsys, "--benchmark", "tb2", *flags)
     assert [word for word in found if word not in HOW and word != "--bench=tb2"] == words
     assert shown(capsys, *flags, "--benchmark", "tb2") == found
-
-
-@pytest.mark.parametrize(
-    ("flags", "words"),
-    [
-        ([], ["--bench-reuse"]),
-        (["--force"], ["--bench-force"]),
-        (["--no-reuse"], ["--bench-force"]),
-        (["--rerun-failed"], ["--bench-reuse", "--bench-rerun-failed"]),
-        (["--rerun-errors"], ["--bench-reuse", "--bench-rerun-errors"]),
-        (["--show-incompatible"], ["--bench-reuse", "--bench-show-incompatible"]),
-    ],
-    ids=lambda value: " ".join(value),
-)
-def test_reuse_is_on_unless_told(
-    project: Path, capsys: pytest.CaptureFixture[str], flags: list[str], words: list[str]
-) -> None:
-    assert shown(capsys, "--all", *flags) == ["--bench=*", *words, "--bench-dir=reports"]
 
 
 def test_files_that_name_what_to_run(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -149,14 +149,18 @@ def test_scenarios_are_listed_and_shown_but_their_answers_are_not(project: Path)
 def test_what_is_written_is_validated_without_running(project: Path) -> None:
     run("new", "one")
     assert "1 scenario: no mistake in what is written" in run("validate", "--schema-only")
+    out = run("validate", "--schema-only", "--scenarios", "noe", status=1)
+    assert "there is no scenario 'noe'; did you mean 'one'?" in out
     path = project / "benchmarks/acme.bench.yaml"
     text = path.read_text().replace("reference:", "refrence:")
     path.write_text(text.replace("type: command", "type: comand"))
     (project / "broken.py").write_text("import no_such_module\n")
+    (project / "benchmarks/zoo.bench.yaml").write_text("benchmark: zoo\nscenarois: []\n")
     out = run("validate", "benchmarks", "broken.py", "none.bench.yaml", status=1)
+    assert "zoo.bench.yaml:2: scenarois: unknown key" in out
     assert "acme.bench.yaml:10: scenarios[0].refrence: unknown key; did you mean 'reference'?" in out
     assert "broken.py: cannot be imported: ModuleNotFoundError: No module named 'no_such_module'" in out
-    assert "none.bench.yaml: no such file or directory" in out
+    assert "no such file or directory: none.bench.yaml" in out
     assert "refrence" in run("list", status=1)
 
 

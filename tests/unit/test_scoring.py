@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 from random import Random
 from types import MappingProxyType
@@ -31,7 +32,14 @@ from pytest_benchjobs.sandbox.protocol import ExecResult, File
 from pytest_benchjobs.scoring.builtin import score_bash, score_command, score_harbor, score_tests
 from pytest_benchjobs.scoring.grade import combine
 from pytest_benchjobs.scoring.output import Statements, Tail
-from pytest_benchjobs.scoring.parse import checked, parse_ctrf, parse_junit, parse_reward, parse_score
+from pytest_benchjobs.scoring.parse import (
+    checked,
+    counts,
+    ctrf_outcomes,
+    junit_outcomes,
+    parse_reward,
+    parse_score,
+)
 from pytest_benchjobs.scoring.protocol import Scorer, ScoringContext
 
 from .records import trial
@@ -152,17 +160,17 @@ def test_a_reward_that_is_none_is_an_error_and_never_zero(
     ],
 )
 def test_a_report_that_is_no_junit_is_refused(text: str) -> None:
-    assert parse_junit(text) is None
+    assert counts(junit_outcomes(text)) is None
 
 
 def test_a_report_of_any_depth_and_size_is_read_or_refused() -> None:
     deep = "<testsuite>" * 100_000
-    assert parse_junit(deep) is None
-    assert parse_junit(f"{deep}<testcase/>{'</testsuite>' * 100_000}") == (1, 1)
-    assert parse_ctrf('{"results": {"tests": ' + "[" * 100_000) is None
-    assert parse_ctrf('{"a":' * 100_000 + "1" + "}" * 100_000) is None
+    assert counts(junit_outcomes(deep)) is None
+    assert counts(junit_outcomes(f"{deep}<testcase/>{'</testsuite>' * 100_000}")) == (1, 1)
+    assert counts(ctrf_outcomes('{"results": {"tests": ' + "[" * 100_000)) is None
+    assert counts(ctrf_outcomes('{"a":' * 100_000 + "1" + "}" * 100_000)) is None
     wide = ",".join('{"status": "passed"}' for _ in range(50_000))
-    assert parse_ctrf(f'{{"results": {{"tests": [{wide}]}}}}') == (50_000, 50_000)
+    assert counts(ctrf_outcomes(f'{{"results": {{"tests": [{wide}]}}}}')) == (50_000, 50_000)
 
 
 @pytest.mark.parametrize(
@@ -178,12 +186,12 @@ def test_a_report_of_any_depth_and_size_is_read_or_refused() -> None:
     ],
 )
 def test_a_ctrf_report_that_can_be_read_in_two_ways_is_refused(text: str) -> None:
-    assert parse_ctrf(text) is None
+    assert counts(ctrf_outcomes(text)) is None
 
 
 def test_a_status_of_ctrf_that_is_no_word_is_no_pass() -> None:
     text = '{"results": {"tests": [{"status": NaN}, {"status": ["passed"]}, {"status": true}, {"status": "Passed"}]}}'
-    assert parse_ctrf(text) == (0, 4)
+    assert counts(ctrf_outcomes(text)) == (0, 4)
 
 
 def test_a_report_gives_partial_credit_leaves_out_skips_and_may_begin_with_a_byte_order_mark() -> None:
@@ -192,10 +200,10 @@ def test_a_report_gives_partial_credit_leaves_out_skips_and_may_begin_with_a_byt
     cases = (
         f"<testcase/><testcase>{page}</testcase><testcase><skipped/></testcase><testcase><error/></testcase>"
     )
-    assert parse_junit(f"\ufeff<testsuites><testsuite>{cases}</testsuite></testsuites>") == (1, 3)
+    assert counts(junit_outcomes(f"\ufeff<testsuites><testsuite>{cases}</testsuite></testsuites>")) == (1, 3)
     states = '{"status": "passed"}, {"status": "failed"}, {"status": "skipped"}'
-    assert parse_ctrf(f'\ufeff{{"results": {{"tests": [{states}]}}}}') == (1, 2)
-    assert parse_ctrf("[]") is None
+    assert counts(ctrf_outcomes(f'\ufeff{{"results": {{"tests": [{states}]}}}}')) == (1, 2)
+    assert counts(ctrf_outcomes("[]")) is None
 
 
 def _scored(score: float | None, weight: float = 1.0) -> ScorerResult:
@@ -222,9 +230,9 @@ def test_a_weighted_mean_is_within_the_range_in_any_order(
 
 @given(st.lists(st.sampled_from(["passed", "failed", "skipped", "pending", "other", 1, None])), st.text())
 def test_whatever_a_report_holds_its_share_is_from_0_to_1(states: list[Any], text: str) -> None:
-    counts = parse_ctrf(json.dumps({"results": {"tests": [{"status": state} for state in states]}}))
-    assert counts is not None
-    for found in (counts, parse_ctrf(text), parse_junit(text)):
+    report = json.dumps({"results": {"tests": [{"status": state} for state in states]}})
+    assert counts(ctrf_outcomes(report)) is not None
+    for found in (counts(ctrf_outcomes(report)), counts(ctrf_outcomes(text)), counts(junit_outcomes(text))):
         assert found is None or 0 <= found[0] <= found[1]
 
 
@@ -272,19 +280,9 @@ def test_a_test_that_fails_and_whose_teardown_breaks_is_one(tmp_path: Path) -> N
         "@pytest.mark.parametrize('n', [1, 1])\ndef test_a(f, n): assert n < 1\ndef test_b(f): pass\n"
     )
     report = tmp_path / "junit.xml"
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        f"--junitxml={report}",
-        "-p",
-        "no:cacheprovider",
-        "-c",
-        "/dev/null",
-    ]
-    subprocess.run([*command, str(tmp_path)], cwd=tmp_path, check=False, capture_output=True)
-    assert parse_junit(report.read_text()) == (0, 3)
+    command = f"{sys.executable} -m pytest -q -p no:cacheprovider -c /dev/null --junitxml={report} {tmp_path}"
+    subprocess.run(command.split(), cwd=tmp_path, check=False, capture_output=True)
+    assert counts(junit_outcomes(report.read_text())) == (0, 3)
 
 
 @pytest.mark.parametrize(
@@ -296,23 +294,18 @@ def test_a_long_line_of_digits_is_no_score_and_takes_no_time(line: str) -> None:
         parse_score(line, "it")
 
 
+SCORERS: dict[str, Scorer] = {
+    "harbor": score_harbor, "tests": score_tests, "bash": score_bash, "command": score_command,
+}  # fmt: skip
+
+
 def _score(
-    tmp_path: Path,
-    kind: str,
-    scorer: Scorer,
-    workdir: Mapping[str, str] = MappingProxyType({}),
-    **spec: object,
+    tmp_path: Path, kind: str, workdir: Mapping[str, str] = MappingProxyType({}), **spec: object
 ) -> ScorerResult:
     """The result of a scorer for the files in `tests`, in a directory that plays the container."""
     told = ScorerSpec.model_validate({"name": kind, "type": kind, "path": tmp_path / "tests", **spec})
     with left(workdir) as sandbox:
-        return scored(sandbox, told, scorer, tmp_path / "trial")
-
-
-def _harbor(tmp_path: Path, script: str) -> ScorerResult:
-    """The result of a Harbor scorer whose test.sh is `script`."""
-    _write_script(tmp_path, f"#!/bin/sh\ncd $(dirname $BENCH_JUNIT)\n{script}\n")
-    return _score(tmp_path, "harbor", score_harbor)
+        return scored(sandbox, told, SCORERS[kind], tmp_path / "trial")
 
 
 def _write_script(tmp_path: Path, text: str) -> None:
@@ -322,63 +315,6 @@ def _write_script(tmp_path: Path, text: str) -> None:
     (tmp_path / "tests" / "test.sh").chmod(0o644)
 
 
-@pytest.mark.parametrize(("kind", "scorer"), [("harbor", score_harbor), ("tests", score_tests)])
-def test_a_script_with_the_line_ends_of_windows_is_an_error_that_says_so(
-    tmp_path: Path, kind: str, scorer: Scorer
-) -> None:
-    _write_script(tmp_path, "#!/bin/sh\r\necho 1 > $(dirname $BENCH_JUNIT)/reward.txt\r\n")
-    result = _score(tmp_path, kind, scorer)
-    assert result.score is None
-    assert result.error is not None
-    assert "Windows line endings (CRLF)" in result.error.message
-    assert "eol=lf" in result.error.message
-
-
-@pytest.mark.parametrize(
-    ("script", "score", "error"),
-    [
-        ("echo 0.5 > reward.txt; exit 3", 0.5, None),
-        ("echo 1 > reward.txt; kill $$", 1.0, None),
-        ("echo 0 > reward.txt; kill -9 $$", None, "scorer_crashed"),
-        ("exit 127", None, "score_missing"),
-        ("head -c 2000000 /dev/zero > reward.json", None, "score_invalid"),
-    ],
-    ids=["exit", "terminated", "killed", "nothing", "endless"],
-)
-def test_the_exit_status_of_harbors_tests_says_nothing_unless_they_were_killed(
-    tmp_path: Path, script: str, score: float | None, error: str | None
-) -> None:
-    result = _harbor(tmp_path, script)
-    assert (result.score, result.error and result.error.class_) == (score, error)
-
-
-@pytest.mark.parametrize(
-    ("failures", "status", "score", "error"),
-    [
-        (0, 0, 1.0, None),
-        (0, 3, None, "all 2 tests of its report passed, but the run exited with status 3"),
-        (1, 1, 0.5, None),
-        (1, 0, 0.5, None),
-    ],
-)
-def test_a_report_and_an_exit_status_that_contradict_each_other_are_no_score(
-    tmp_path: Path, failures: int, status: int, score: float | None, error: str | None
-) -> None:
-    cases = [
-        "<testcase name='a'/>",
-        "<testcase name='b'><failure/></testcase>" if failures else "<testcase/>",
-    ]
-    _write_script(
-        tmp_path,
-        f'#!/bin/sh\necho "<testsuite>{"".join(cases)}</testsuite>" > "$BENCH_JUNIT"\nexit {status}\n',
-    )
-    found = _score(tmp_path, "tests", score_tests)
-    assert found.score == score
-    assert (tmp_path / "trial/scorers/tests/junit.xml").read_text().startswith("<testsuite>")
-    assert (error or "") in (found.error.message if found.error else "")
-    assert (found.error is None) == (error is None)
-
-
 Said = tuple[float | None, str | None]
 
 
@@ -386,51 +322,83 @@ def _said(result: ScorerResult) -> Said:
     return result.score, result.error and result.error.class_
 
 
-@pytest.mark.parametrize(
-    ("script", "said"),
-    [
-        ("echo score=0.5", (0.5, None)),
-        ("echo score=0.5; echo score=1 >&2", (0.5, None)),
-        ("echo score=1 >&2", (None, "score_missing")),
-        ("echo score=1; exit 1", (None, "scorer_crashed")),
-        ("echo score=2", (None, "score_invalid")),
-        ("echo score=1; kill -9 $$", (None, "scorer_crashed")),
-        ("true", (None, "score_missing")),
-    ],
-)
-def test_a_bash_scorer_has_a_score_only_when_it_prints_one_and_exits_0(
-    tmp_path: Path, script: str, said: Said
-) -> None:
-    assert _said(_score(tmp_path, "bash", score_bash, script=script)) == said
+PASS_AND_FAIL = "<testcase name='a'/><testcase name='b'><failure/></testcase>"
 
 
-def test_a_bash_scorer_that_fails_is_quoted_with_its_status(tmp_path: Path) -> None:
-    for script, words in (("echo oh no; exit 3", "Output: oh no"), ("exit 3", "Output: none")):
-        error = _score(tmp_path, "bash", score_bash, script=script).error
-        assert error is not None
-        assert "exited with status 3" in error.message
-        assert words in error.message
+def _graded(tmp_path: Path, kind: str, script: str) -> ScorerResult:
+    """The result of a scorer of this kind, of which this is the script or the command."""
+    if kind in ("harbor", "tests"):
+        _write_script(tmp_path, f"#!/bin/sh\ncd $(dirname $BENCH_JUNIT)\n{script}\n")
+        return _score(tmp_path, kind)
+    return _score(tmp_path, kind, **{"script" if kind == "bash" else "command": script})
+
+
+def _junit(cases: str) -> str:
+    """Of a shell: leave a report of these cases."""
+    return f'echo "<testsuite>{cases}</testsuite>" > $BENCH_JUNIT'
 
 
 @pytest.mark.parametrize(
-    ("status", "said"),
+    ("kind", "script", "said", "words"),
     [
-        (0, (1.0, None)),
-        (1, (0.0, None)),
-        (125, (0.0, None)),
-        (126, (None, "scorer_crashed")),
-        (127, (None, "scorer_crashed")),
-        (128, (0.0, None)),
-        (129, (None, "scorer_crashed")),
+        # Of Harbor's tests the exit status says nothing, unless they were killed.
+        ("harbor", "echo 0.5 > reward.txt; exit 3", (0.5, None), ""),
+        ("harbor", "echo 1 > reward.txt; kill $$", (1.0, None), ""),
+        ("harbor", "echo 0 > reward.txt; kill -9 $$", (None, "scorer_crashed"), ""),
+        ("harbor", "exit 127", (None, "score_missing"), ""),
+        ("harbor", "head -c 2000000 /dev/zero > reward.json", (None, "score_invalid"), ""),
+        # What tests leave is a score, unless their report and their exit status contradict each other.
+        ("tests", "exit 0", (1.0, None), ""),
+        ("tests", "exit 1", (0.0, None), ""),
+        ("tests", "exit 127", (None, "scorer_crashed"), "could not be run (exit status 127): it printed nothing"),
+        ("tests", _junit(""), (None, "score_missing"), "ran no test"),
+        ("tests", "echo rubbish > $BENCH_JUNIT", (None, "score_invalid"), "cannot be read"),
+        ("tests", "echo rubbish > $BENCH_CTRF", (None, "score_invalid"), "cannot be read"),
+        ("tests", f"{_junit('<testcase/>')}; echo rubbish > $BENCH_CTRF", (1.0, None), ""),
+        ("tests", """echo '{"results": {"tests": [{"status": "passed"}, {"status": "other"}]}}' > $BENCH_CTRF""", (0.5, None), ""),
+        ("tests", "head -c 1025 /dev/zero > $BENCH_JUNIT", (None, "score_invalid"), "larger than"),
+        ("tests", _junit("<testcase/>" * 2), (1.0, None), ""),
+        ("tests", f"{_junit('<testcase/>' * 2)}; exit 3", (None, "scorer_crashed"), "all 2 tests of its report passed, but the run exited with status 3"),
+        ("tests", f"{_junit(PASS_AND_FAIL)}; exit 1", (0.5, None), ""),
+        ("tests", _junit(PASS_AND_FAIL), (0.5, None), ""),
+        # A bash scorer has a score only when it prints one and exits with 0.
+        ("bash", "echo score=0.5", (0.5, None), ""),
+        ("bash", "echo score=0.5; echo score=1 >&2", (0.5, None), ""),
+        ("bash", "echo score=1 >&2", (None, "score_missing"), ""),
+        ("bash", "echo score=1; exit 1", (None, "scorer_crashed"), ""),
+        ("bash", "echo oh no; exit 3", (None, "scorer_crashed"), "exited with status 3*Output: oh no"),
+        ("bash", "exit 3", (None, "scorer_crashed"), "exited with status 3*Output: none"),
+        ("bash", "echo score=2", (None, "score_invalid"), ""),
+        ("bash", "echo score=1; kill -9 $$", (None, "scorer_crashed"), ""),
+        ("bash", "true", (None, "score_missing"), ""),
+        # A command that could not be run, or was killed, is never a zero.
+        *(("command", f"exit {status}", (score, None), "") for status, score in ((0, 1.0), (1, 0.0), (125, 0.0), (128, 0.0))),
+        *(("command", f"exit {status}", (None, "scorer_crashed"), "") for status in (126, 127, 129)),
     ],
-)
-def test_a_command_that_could_not_be_run_or_was_killed_is_never_a_zero(
-    tmp_path: Path, status: int, said: Said
+)  # fmt: skip
+def test_what_a_script_prints_leaves_and_exits_with_is_a_score_or_says_why_it_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, script: str, said: Said, words: str
 ) -> None:
-    result = _score(tmp_path, "command", score_command, command=f"exit {status}")
+    monkeypatch.setattr("pytest_benchjobs.scoring.builtin._REPORT_LIMIT", 1024)
+    result = _graded(tmp_path, kind, script)
     assert _said(result) == said
-    if said[0] is not None:
-        assert result.details == {"exit_status": status}
+    assert fnmatchcase(result.error.message if result.error else "", f"*{words}*")
+
+
+def test_exit_status_and_report_are_kept(tmp_path: Path) -> None:
+    assert _graded(tmp_path, "command", "exit 125").details == {"exit_status": 125}
+    for script in (_junit(PASS_AND_FAIL), f"{_junit('<testcase/>')}; exit 3"):
+        _graded(tmp_path, "tests", script)
+        assert (tmp_path / "trial/scorers/tests/junit.xml").read_text().startswith("<testsuite>")
+
+
+@pytest.mark.parametrize("kind", ["harbor", "tests"])
+def test_a_script_with_the_line_ends_of_windows_is_an_error_that_says_so(tmp_path: Path, kind: str) -> None:
+    _write_script(tmp_path, "#!/bin/sh\r\necho 1 > $(dirname $BENCH_JUNIT)/reward.txt\r\n")
+    result = _score(tmp_path, kind)
+    assert result.score is None
+    assert result.error is not None
+    assert fnmatchcase(result.error.message, "*Windows line endings (CRLF)*eol=lf*")
 
 
 def _ended(status: int | None, *, timed_out: bool = False, oom_kills: int = 0) -> ExecResult:
@@ -490,34 +458,6 @@ def test_signals_and_limits_are_those_the_scorer_asks_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "said", "words"),
-    [
-        ("exit 0", (1.0, None), ""),
-        ("exit 1", (0.0, None), ""),
-        ("exit 127", (None, "scorer_crashed"), "could not be run (exit status 127): it printed nothing"),
-        ("echo '<testsuite/>' > $BENCH_JUNIT", (None, "score_missing"), "ran no test"),
-        ("echo rubbish > $BENCH_JUNIT", (None, "score_invalid"), "cannot be read"),
-        ("echo rubbish > $BENCH_CTRF", (None, "score_invalid"), "cannot be read"),
-        ("echo '<testsuite><testcase/></testsuite>' > $BENCH_JUNIT; echo rubbish > $BENCH_CTRF", (1.0, None), ""),
-        (
-            """echo '{"results": {"tests": [{"status": "passed"}, {"status": "other"}]}}' > $BENCH_CTRF""",
-            (0.5, None),
-            "",
-        ),
-        ("head -c 1025 /dev/zero > $BENCH_JUNIT", (None, "score_invalid"), "larger than"),
-    ],
-)  # fmt: skip
-def test_what_tests_leave_is_a_score_or_says_why_it_is_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, said: Said, words: str
-) -> None:
-    monkeypatch.setattr("pytest_benchjobs.scoring.builtin._REPORT_LIMIT", 1024)
-    _write_script(tmp_path, f"#!/bin/sh\n{script}\n")
-    result = _score(tmp_path, "tests", score_tests)
-    assert _said(result) == said
-    assert words in (result.error.message if result.error else "")
-
-
-@pytest.mark.parametrize(
     ("name", "report"),
     [
         ("junit.xml", "<testsuite><testcase/></testsuite>"),
@@ -526,21 +466,21 @@ def test_what_tests_leave_is_a_score_or_says_why_it_is_none(
 )
 def test_a_report_that_the_agent_left_is_none(tmp_path: Path, name: str, report: str) -> None:
     _write_script(tmp_path, "#!/bin/sh\nexit 1\n")
-    result = _score(tmp_path, "tests", score_tests, {f"/logs/verifier/{name}": report})
+    result = _score(tmp_path, "tests", {f"/logs/verifier/{name}": report})
     assert _said(result) == (0.0, None)
 
 
 def test_a_command_of_its_own_runs_instead_of_the_script(tmp_path: Path) -> None:
     _write_script(tmp_path, "#!/bin/sh\nexit 0\n")
-    assert _said(_score(tmp_path, "tests", score_tests, command="exit 1")) == (0.0, None)
-    assert _said(_score(tmp_path, "tests", score_tests, command="exit 0")) == (1.0, None)
+    assert _said(_score(tmp_path, "tests", command="exit 1")) == (0.0, None)
+    assert _said(_score(tmp_path, "tests", command="exit 0")) == (1.0, None)
 
 
 def test_pytest_that_finds_no_tests_has_no_score(tmp_path: Path) -> None:
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_it.py").write_text("")
     path = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
-    result = _score(tmp_path, "tests", score_tests, env=path)
+    result = _score(tmp_path, "tests", env=path)
     assert result.score is None
     assert result.error is not None
 
@@ -550,7 +490,7 @@ def test_a_single_file_of_tests_is_run_by_pytest_whatever_lies_beside_it(tmp_pat
     single = tmp_path / "tests" / "test_it.py"
     single.write_text("def test_wrong():\n    assert False\n")
     path = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
-    result = _score(tmp_path, "tests", score_tests, path=single, env=path)
+    result = _score(tmp_path, "tests", path=single, env=path)
     assert (result.score, result.details) == (0.0, {"passed": 0, "total": 1})
 
 

@@ -15,11 +15,11 @@ import yaml
 
 from pytest_benchjobs.cli._run_options import run_request
 from pytest_benchjobs.cli.run import run
-from pytest_benchjobs.job.wanted import Wanted
+from pytest_benchjobs.job.job_settings import JobSettings
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.job import JobConfig
+from pytest_benchjobs.plugin.job_settings import settings_of
 from pytest_benchjobs.plugin.options import INI_ALONE
-from pytest_benchjobs.plugin.wanted import asked
 from pytest_benchjobs.settings.call import split, words
 from pytest_benchjobs.settings.parse import parse
 from pytest_benchjobs.settings.setting import KINDS, Setting
@@ -90,15 +90,15 @@ def in_file(setting: Setting) -> Any:
     return list(typed) if isinstance(typed, tuple) else typed
 
 
-def read(pytester: pytest.Pytester, *arguments: str) -> Wanted:
+def read(pytester: pytest.Pytester, *arguments: str) -> JobSettings:
     config = pytester.parseconfig(*arguments)
     try:
-        return asked(config)
+        return settings_of(config)
     finally:
         config._ensure_unconfigure()
 
 
-def compared(one: Wanted) -> dict[str, Any]:
+def compared(one: JobSettings) -> dict[str, Any]:
     """What a job is, to be compared."""
     fields = {
         field.name: getattr(one, field.name)

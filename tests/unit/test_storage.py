@@ -57,8 +57,8 @@ def _counting(names: list[str], name: str, error: Exception | None = None) -> Ca
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage, "_POLL", 0.001)
     monkeypatch.setattr(storage, "_POLL_SHARE", 0.0)
-    on_disk = {"sparse": 1, "over": 101, "stubborn": 1000}
-    monkeypatch.setattr(storage, "blocks", lambda _, name, __: on_disk.get(name))
+    on_disk = {"sparse": 1, "over": 101, "beyond its size": 101, "stubborn": 1000}
+    monkeypatch.setattr(storage, "blocks", lambda _, name: on_disk.get(name))
 
 
 def test_who_is_over_the_limit_is_told_of_once_and_the_others_go_on_being_measured() -> None:
@@ -77,10 +77,10 @@ def test_who_is_over_the_limit_is_told_of_once_and_the_others_go_on_being_measur
     assert sorted(told) == ["over", "stubborn", "unmeasured"]
     assert [engine.asked(name) for name in ("over", "stubborn", "unmeasured")] == [1, 1, 4]
     now = {
-        name: guard.is_over(name, 100, lambda: None)
-        for name in ("over", "at", "null", "sparse", "unmeasured")
+        name: guard.is_over(name, 100)
+        for name in ("over", "at", "null", "sparse", "beyond its size", "unmeasured")
     }
-    assert [name for name, over in now.items() if over] == ["over", "unmeasured"]
+    assert [name for name, over in now.items() if over] == ["over", "beyond its size", "unmeasured"]
 
 
 def test_who_is_discarded_is_measured_no_more() -> None:

@@ -442,6 +442,14 @@ def test_a_server_of_ones_own_is_not_priced_as_its_models_namesake(gateway: Gate
     assert report.unknown == {"no price for gpt-5": 1}
 
 
+@pytest.mark.parametrize(("tier", "cost"), [("standard", 1750), ("priority", 3500), (None, 3500)])
+def test_a_header_tells_the_tier(gateway: Gateway, model: Model, tier: str | None, cost: float) -> None:
+    model.says(Said(200, w(chat()), headers={} if tier is None else {"X-Gemini-Service-Tier": tier}))
+    with open_route(gateway.address, "a/s/1", model.upstreams(), Terms()) as route:
+        assert Agent(route).chat("gpt-5", service_tier="priority").status == 200
+        assert route.close().usage.cost_usd == pytest.approx(cost / 1e6)
+
+
 @pytest.mark.parametrize("shape", SHAPES, ids=[shape.name for shape in SHAPES])
 def test_usage_is_the_same_however_its_bytes_come(shape: Shape) -> None:
     for size in (1, 2, 3, 7, 50):

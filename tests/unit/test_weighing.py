@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import http.client
 import json
 import urllib.error
@@ -25,8 +24,7 @@ from pytest_benchjobs.sandbox.docker import registry as registry_module
 from pytest_benchjobs.sandbox.docker.image_budget import ImageBudget, Urgency
 from pytest_benchjobs.sandbox.docker.image_record import RecordFile, Sizes
 from pytest_benchjobs.sandbox.docker.images import Images
-from pytest_benchjobs.sandbox.docker.registry import NoAnswer, RegistrySizes, sizes_of
-from pytest_benchjobs.sandbox.docker.weighing import weigh
+from pytest_benchjobs.sandbox.docker.registry import NoAnswer, sizes_of
 from pytest_benchjobs.sandbox.late import LateProvider
 from pytest_benchjobs.testing import FakeProvider
 
@@ -65,7 +63,7 @@ def no_questions(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _weighing(engine: Any) -> Callable[..., ImageSize]:
-    return functools.partial(weigh, engine, Images(engine), RegistrySizes(engine))
+    return Images(engine).weigh
 
 
 def _weigh(engine: Engine, environment: Environment, *, ask: bool = False, **mapped: str) -> ImageSize:
@@ -99,11 +97,16 @@ def test_of_others_a_plan_knows_what_is_remembered() -> None:
     assert _weigh(Engine(), Environment(image="theirs"), theirs="gone") == known
 
 
-def test_what_a_registry_says_is_remembered() -> None:
+def test_what_a_registry_says_is_remembered_unless_it_goes_on_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     registry = ScriptedRegistry(b"base", 1000, "arm64")
     registry.start()
     try:
         environment = Environment(image=registry.image(1))
+        with monkeypatch.context() as short:
+            short.setattr(registry_module, "_MOST_BYTES", 10)
+            assert _weigh(Engine(), environment, ask=True).download is None
         found = _weigh(Engine(), environment, ask=True)
     finally:
         registry.stop()

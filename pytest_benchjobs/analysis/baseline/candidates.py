@@ -60,7 +60,7 @@ class Chosen:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Asked:
+class _Criteria:
     """Benchmarks, agents and scenarios of a job, as far as they are known."""
 
     benchmarks: frozenset[str] = frozenset()
@@ -184,14 +184,14 @@ def _fitting(
 
     They are earlier than that job, unless they are of another branch.
     """
-    asked = _asked(history, job, benchmarks)
+    criteria = _criteria(history, job, benchmarks)
     for record in itertools.islice(history.completed(branch), _LOOKED_AT):
         if job is not None:
             in_line = branch is None or _git(job).get("branch") == branch
             later = (record.created_at, record.id) > (job.created_at, job.id)
             if record.id == job.id or (in_line and later):
                 continue
-        candidate = _candidate(history, record, asked)
+        candidate = _candidate(history, record, criteria)
         if candidate is None:
             continue
         problem = _errors_of(history, record)
@@ -201,35 +201,35 @@ def _fitting(
         yield candidate
 
 
-def _asked(history: HistoryReader, job: JobRecord | None, benchmarks: Collection[str]) -> _Asked:
+def _criteria(history: HistoryReader, job: JobRecord | None, benchmarks: Collection[str]) -> _Criteria:
     if job is None:
-        return _Asked(frozenset(benchmarks))
+        return _Criteria(frozenset(benchmarks))
     runs = history.runs(job.id)
     labels = {run.agent for run in runs}
     ran = frozenset(run.benchmark for run in runs)
     if not job.status.ended:  # more will come
-        return _Asked(
+        return _Criteria(
             ran.union(benchmarks), frozenset(labels.union(agent.label for agent in job.config.agents))
         )
     scenarios = frozenset((row.benchmark, row.scenario) for row in history.paired_rows(job.id))
-    return _Asked(ran, frozenset(labels), scenarios)
+    return _Criteria(ran, frozenset(labels), scenarios)
 
 
-def _candidate(history: HistoryReader, record: JobRecord, asked: _Asked) -> Candidate | None:
+def _candidate(history: HistoryReader, record: JobRecord, criteria: _Criteria) -> Candidate | None:
     runs = history.runs(record.id)
     benchmarks = {run.benchmark for run in runs}
     labels = {run.agent for run in runs}
-    if asked.benchmarks and not benchmarks & asked.benchmarks:
+    if criteria.benchmarks and not benchmarks & criteria.benchmarks:
         return None
-    if asked.labels and not set(map(_name, labels)) & set(map(_name, asked.labels)):
+    if criteria.labels and not set(map(_name, labels)) & set(map(_name, criteria.labels)):
         return None
     whole = not record.partial
-    if asked.scenarios:
+    if criteria.scenarios:
         here = {(row.benchmark, row.scenario) for row in history.paired_rows(record.id)}
-        if len(here & asked.scenarios) < _LEAST_SHARED * len(asked.scenarios):
+        if len(here & criteria.scenarios) < _LEAST_SHARED * len(criteria.scenarios):
             return None
-        whole = whole or asked.scenarios <= here
-    return Candidate(record, asked.labels <= labels, asked.benchmarks <= benchmarks, whole)
+        whole = whole or criteria.scenarios <= here
+    return Candidate(record, criteria.labels <= labels, criteria.benchmarks <= benchmarks, whole)
 
 
 def _name(label: str) -> str:

@@ -181,22 +181,22 @@ def resolve(
         InputError: the spec or the file is wrong, or the job does not exist.
 
     """
-    asked = parse_spec(spec)
-    if asked.kind == "none":
+    parsed = parse_spec(spec)
+    if parsed.kind == "none":
         return Resolved(None, "no baseline is configured")
-    if asked.kind == "name":
-        return _named(asked.value, spec, history, job, root)
-    if asked.kind == "job":
-        return _one(spec, _job(asked.value, history, job), history)
-    if asked.kind == "file":
-        return from_file(spec, root / asked.value, None if job is None else job.id)
-    if asked.kind == "last":
+    if parsed.kind == "name":
+        return _named(parsed.value, spec, history, job, root)
+    if parsed.kind == "job":
+        return _one(spec, _job(parsed.value, history, job), history)
+    if parsed.kind == "file":
+        return from_file(spec, root / parsed.value, None if job is None else job.id)
+    if parsed.kind == "last":
         chosen = last_job(history, job, benchmarks)
         same = " of the same benchmarks and agents before this one" if job else ""
         why, hint = f"there is no completed job{same}", ""
     else:
-        chosen = branch_jobs(history, asked.value, asked.pool, root, job, benchmarks)
-        why, hint = _no_job_of_branch(history, asked.value)
+        chosen = branch_jobs(history, parsed.value, parsed.pool, root, job, benchmarks)
+        why, hint = _no_job_of_branch(history, parsed.value)
     if not chosen.jobs:
         return Resolved(None, f"{why} in {directory}{hint}", chosen.notes)
     return _pooled(spec, chosen.jobs, history, chosen.notes)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ...model.errors import InputError
-from ...model.exit_status import ExitStatus
+from ...model.exit_status import ExitStatus, first_of
 from ...model.gate import GateConfig, GateReport, GateVerdict
 from ...model.job import JobRecord, JobStatus
 from ...model.numbers import mean
@@ -23,6 +23,9 @@ from .judge import exit_status, judge
 
 _CHANCE = "baseline:random"
 """Beginning of the label of an agent whose score is the chance score."""
+
+_OF_ENDED = {JobStatus.BUDGET: ExitStatus.BUDGET_SPENT, JobStatus.PAUSED: ExitStatus.PAUSED}
+"""Exit statuses of jobs that are not whole. All others are invalid."""
 
 
 class Judged(NamedTuple):
@@ -94,11 +97,7 @@ def judge_job(
     status = exit_status(report)
     if whole:
         return Judged(report, status, config.any)
-    # A job stopped by a limit has its own exit status, unless something else is wrong too.
-    out_of_budget = record.status is JobStatus.BUDGET and status != ExitStatus.INVALID
-    status = ExitStatus.BUDGET_SPENT if out_of_budget else ExitStatus.INVALID
-    if record.status is JobStatus.PAUSED:
-        status = ExitStatus.PAUSED  # whatever is wrong may be right after the resume
+    status = first_of(_OF_ENDED.get(record.status, ExitStatus.INVALID), status)
     why = f"invalid: {two_tasks(twice)}" if twice else _why_not_whole(record, missing, wrong)
     return Judged(_invalid(report, why), status, config.any)
 

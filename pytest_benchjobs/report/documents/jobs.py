@@ -98,6 +98,8 @@ class RunItem(Counts, RunHead):
     commit: str | None = None
     seconds: float
     """Sum over the trials that ran in this job."""
+    median_seconds: float | None = None
+    """Of the trials that passed or failed in this job."""
     dead: bool = False
     """True if the process of its job died."""
 

@@ -78,11 +78,8 @@ class Tree:
 class Contained:
     """A command that runs in namespaces of its own, from its start until `close`.
 
-    Args:
-        bwrap: The program.
-        options: What it is told. Not on its command line: everybody on this machine may read that.
-        argv: The command.
-        stdin, stderr: As `subprocess.Popen` takes them, whose `OSError` says that bubblewrap cannot be started.
+    `options` are what the program `bwrap` is told, but not on its command line: everybody on this machine may read
+    that. `stdin` and `stderr` are those of `subprocess.Popen`, whose `OSError` says that it cannot be started.
     """
 
     def __init__(

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import itertools
 import platform
+import posixpath
 import shutil
 import subprocess
 import sys
@@ -17,19 +18,25 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from ...model.environ import program_environment
-from ...model.errors import AgentSetupFailed, ContainerStartFailed, DiskFull, EngineUnavailable, ImageMissing
+from ...model.errors import ContainerStartFailed, DiskFull, EngineUnavailable, ImageMissing
 from ...model.job import JobConfig, Owner
 from ...model.owner import is_alive
 from ...model.result import ImageRecord
 from ...model.scenario import Environment, Scenario
 from ...system.cutting import beginning_of
-from ..paths import DEFAULT_PATH
+from ..paths import DEFAULT_PATH, is_below
 from ..protocol import Kept, SandboxSpec
-from .fitness import HOST, incompatibility, runs_on_host
 from .machine import copy_settings, release
 from .namespaces import HOSTNAME, Contained, Tree
-from .sandbox import LocalSandbox
+from .sandbox import LocalSandbox, is_root
 
+HOST = "host"
+"""The image of scenarios that run on the programs of this machine."""
+_READ_ONLY = (
+    "/bin", "/dev", "/etc", "/gnu", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/proc", "/sbin", "/sys", "/usr",
+)  # fmt: skip
+"""Directories of this machine or of the kernel, into which nothing is put."""
+_LOCAL, _HAS_ONLY = "and in a local sandbox", "and a local sandbox has only"
 _PREFIX = "benchjobs-local-"
 _OWNER = "owner.json"
 _SETTINGS = "etc"
@@ -87,7 +94,35 @@ class LocalProvider:
 
     def incompatible(self, scenario: Scenario, config: JobConfig) -> str | None:
         """Return why a scenario is not for such sandboxes; None if it is."""
-        return incompatibility(scenario, config)
+        environment, places = scenario.environment, scenario.places
+        image = environment.image or (
+            "of its Dockerfile" if environment.snapshot is None else environment.image_shown
+        )
+        agents = (scenario.agent_user, *(step.agent_user for step in scenario.steps))
+        users = (environment.user, *agents, *(scorer.user for scorer in scenario.scorers))
+        user = next((user for user in users if not is_root(user)), None)
+        networks = {
+            environment.network,
+            scenario.agent_network,
+            *(step.agent_network for step in scenario.steps),
+        }
+        networks |= {scorer.network for scorer in scenario.scorers}
+        written = (*scenario.files, *([environment.workdir] if environment.workdir else ()))
+        path = next((path for path in written if is_below(posixpath.normpath(path), _READ_ONLY)), None)
+        lacks = (
+            (not runs_on_host(environment, config.image_map), f"needs an image ({image}), and there is no Docker"),
+            (user is not None, f"needs the user {user!r}, {_HAS_ONLY} root"),
+            ("allowlist" in networks, f"needs the network `allowlist`, {_HAS_ONLY} `public` and `none`"),
+            (environment.git_history, "ends the history of repositories in an image, and there is no Docker"),
+            (environment.gpus, "needs GPUs, and a local sandbox has no devices"),
+            (environment.allow_sudo, "needs sudo, which a local sandbox does not allow"),
+            (None in places, f"keeps processes running, {_LOCAL} they end with the command that started them"),
+            (any(one and one.environment for one in places), "is graded in another image, and there is no Docker"),
+            (environment.compose is not None, "has services of Docker Compose, and there is no Docker"),
+            (environment.healthcheck, f"waits for a service, {_LOCAL} it ends with the command that started it"),
+            (path is not None, f"writes to {path}, which is read-only in a local sandbox"),
+        )  # fmt: skip
+        return next((f"incompatible: {why}" for is_so, why in lacks if is_so), None)
 
     def identify(
         self,
@@ -103,9 +138,7 @@ class LocalProvider:
         on_phase("image")
         image = _image(spec)
         bwrap = _bwrap()
-        for mount in spec.mounts:
-            if not mount.source.exists():
-                raise AgentSetupFailed(f"{mount.source} does not exist; agents need it as {mount.target}")
+        spec.check_mounts()
         on_phase("start")
         with _telling():
             directory = self._own_directory()
@@ -188,6 +221,14 @@ def _remove_tree(path: Path) -> None:
                 timeout=_REMOVAL_SECONDS,
             )
             path.rmdir()
+
+
+def runs_on_host(environment: Environment, image_map: Mapping[str, str]) -> bool:
+    """Return True if it needs no image but `host`: as it is written, or as the image map has it."""
+    image = environment.image
+    if image is None:
+        return environment.dockerfile is None and environment.snapshot is None
+    return image_map.get(image, image) == HOST
 
 
 def _key() -> str:

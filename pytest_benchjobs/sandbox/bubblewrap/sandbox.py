@@ -19,7 +19,7 @@ from pathlib import Path
 
 from ...model.errors import ContainerLost, ContainerStartFailed, DiskFull, EngineError, EnvironmentFailed
 from ...model.result import ImageRecord
-from ...model.scenario import Network
+from ...model.scenario import DEFAULT_PIDS, Environment, Network
 from ...system.cutting import HeadSink, beginning_of
 from ..archive import pack, unpack
 from ..door import behind_door
@@ -27,8 +27,7 @@ from ..host_command import LocalCommand
 from ..memory import Unobserved
 from ..paths import DEFAULT_PATH
 from ..program import program_file
-from ..protocol import ExecResult, Fetched, File, SandboxSpec, Sink, Stdin, Stopping
-from .fitness import is_root, not_enforced
+from ..protocol import ROOT, ExecResult, Fetched, File, SandboxSpec, Sink, Stdin, Stopping
 from .namespaces import HOSTNAME, Contained, Tree
 
 _NOT_RUN = 127
@@ -267,6 +266,18 @@ class LocalSandbox(Unobserved):
             output, errors = contained.process.communicate()
             error = beginning_of(errors, _HEAD_OF_OUTPUT).decode("utf-8", "replace").strip()
             return contained.close(), output, error.partition("\n")[0]
+
+
+def is_root(user: str | None) -> bool:
+    """Return True if that is the one user there is."""
+    return user is None or user in ROOT
+
+
+def not_enforced(environment: Environment) -> tuple[str, ...]:
+    """Return the limits of a scenario that are not enforced, in words for its result."""
+    limits = [name for name in ("cpus", "memory", "storage") if getattr(environment, name) is not None]
+    limits += ["pids"] if environment.pids != DEFAULT_PIDS else []
+    return (f"not enforced in a local sandbox: the limit of {', '.join(limits)}",) if limits else ()
 
 
 def _never_started(head: bytes, result: ExecResult) -> ExecResult:

@@ -6,8 +6,8 @@
       transfer.py      how the engine reaches it: commands attached to, files in and out
       processes.py     what runs in it, and its first process, which ends all others; entrypoint.py
       mountpoints.py   whether mounts would come back
-    images.py        images: found, pulled (pulling.py), built (build.py, dockerfile.py, ignoring.py), kept (keeping.py)
-      image_budget.py  which of them stay on the disk; image_record.py: those that jobs brought; weighing.py: sizes
+    images.py        images: found, pulled (pulling.py), built (build.py, dockerfile.py, context.py), kept (keeping.py)
+      image_budget.py  which of them stay on the disk; image_record.py: those that jobs brought; registry.py: sizes
     network.py       the network of public trials, and those of services; rules.py: what the first is closed to
     compose/         services beside a container
     engine.py        how to reach the engine, and what its refusals mean; library.py: its client

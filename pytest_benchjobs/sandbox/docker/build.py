@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import dataclasses
 import functools
@@ -11,14 +12,12 @@ import json
 import os
 import re
 import secrets
-import select
-import signal
 import stat
 import subprocess
 import tarfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -28,16 +27,15 @@ from ...model.environ import environment_without_keys
 from ...model.errors import DiskFull, EngineLost, ImageBuildFailed
 from ...system.temporary import temporary_directory
 from ..archive import archive_of, as_root
+from ..host_command import LocalCommand
 from .answers import PAUSES
-from .context import Context
+from .context import BadPattern, Context, Ignored
 from .dockerfile import AUTOMATIC, base_images, copied, references, substitute
 from .engine import LABEL, Engine
-from .ignoring import BadPattern, Ignored
 from .library import BROKEN
-from .pulling import LOOK, Check, hear, rest
+from .pulling import Check, hear, rest
 from .words import DISK_FULL
 
-_CHUNK = 256 * 1024
 _KEPT_LINES = 30
 _LONGEST_LINE = 65_536
 _NAMED = 5
@@ -85,8 +83,7 @@ class Recipe:
     ) -> Recipe:
         """Read it from disk. `platform` has the values of `AUTOMATIC`; it is asked only where they are named.
 
-        Raises:
-            ImageBuildFailed: the Dockerfile or the context cannot be read, or one of the `hidden` paths is copied.
+        It is an `ImageBuildFailed` if something cannot be read, or one of the `hidden` paths is copied.
         """
         # A file of patterns of this Dockerfile alone goes before that of all.
         both = dockerfile.with_name(f"{dockerfile.name}{_IGNORING}"), context / _IGNORING
@@ -206,9 +203,7 @@ class Recipe:
 def build(engine: Engine, recipe: Recipe, tag: str, timeout: float, check: Check) -> None:
     """Build `recipe` and name it `tag`. Seconds. What `check` raises breaks it off.
 
-    Raises:
-        ImageBuildFailed: with the last lines of output, or because it took too long.
-        DiskFull: the engine has no room for it.
+    A failed build is an `ImageBuildFailed` with the last lines of output, or a `DiskFull`.
     """
     tail: deque[str] = deque(maxlen=_KEPT_LINES)
 
@@ -268,7 +263,7 @@ def _classic(
         check,
         deadline=deadline,
     )
-    part = ""
+    printed = _Lines(note)
     try:
         with contextlib.closing(lines):
             for line in lines:
@@ -279,11 +274,7 @@ def _classic(
                 if "stream" not in line:
                     note(str(line.get("status") or ""))
                     continue
-                # As it was printed: a word, or half of a secret, at a time.
-                *whole, part = f"{part}{line['stream']}".split("\n")
-                if len(part) > _LONGEST_LINE:
-                    whole, part = [*whole, part], ""
-                note("\n".join(whole))
+                printed.take(line["stream"])
     except docker.errors.APIError as error:
         # What is wrong with a Dockerfile is a 400.
         kind = _Failed if error.status_code == _WRONG else _Unexplained
@@ -291,7 +282,7 @@ def _classic(
     except BROKEN as error:
         raise EngineLost(f"the Docker Engine went away during a build: {error}") from error
     finally:
-        note(part)
+        printed.end()
 
 
 def _buildx(
@@ -310,25 +301,16 @@ def _buildx(
         (directory / "definition.json").write_text(
             json.dumps(_definition(recipe, tag, context.name)), "utf-8"
         )
-        process = subprocess.Popen(
+        status = note_output(
             ["docker", "buildx", "bake", "--load", "--progress=plain", "--file", "definition.json", _TARGET],
-            cwd=directory,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env={**environment_without_keys(), "DOCKER_HOST": engine.host},
-            # The command is a chain of processes, and all of them have to end with it.
-            start_new_session=True,
+            directory,
+            {**environment_without_keys(), "DOCKER_HOST": engine.host},
+            deadline,
+            note,
+            check,
         )
-        with process:
-            try:
-                _note_output(process, deadline, note, check)
-            finally:
-                # The first of them may be gone while the others work on; without any of them there is no group.
-                with contextlib.suppress(OSError):
-                    os.killpg(process.pid, signal.SIGKILL)
-        if process.returncode != 0:
-            raise _Failed(f"docker buildx exited with status {process.returncode}")
+        if status != 0:
+            raise _Failed(f"docker buildx exited with status {status}")
 
 
 def _definition(recipe: Recipe, tag: str, context: str) -> dict[str, object]:
@@ -347,23 +329,42 @@ def _definition(recipe: Recipe, tag: str, context: str) -> dict[str, object]:
     return {"target": {_TARGET: target}}
 
 
-def _note_output(process: subprocess.Popen[bytes], deadline: float, note: Note, check: Check) -> None:
-    """Take what a builder prints, line by line, until it has ended, or raise `TimeoutError` at the deadline."""
-    if process.stdout is None:
-        raise AssertionError("unreachable")
-    pipe, rest = process.stdout.fileno(), b""
-    is_open = True
-    while is_open or process.poll() is None:
-        check()
-        if time.monotonic() >= deadline:
-            raise TimeoutError
-        if not is_open:
-            time.sleep(LOOK / 10)
-        elif select.select([pipe], [], [], LOOK)[0]:
-            is_open = bool(data := os.read(pipe, _CHUNK))
-            *lines, rest = (rest + data).split(b"\n")
-            for line in [*lines, *([rest] if rest and not is_open else ())]:
-                note(line.decode("utf-8", "replace") + "\n")
+def note_output(
+    argv: Sequence[str],
+    directory: Path,
+    env: Mapping[str, str],
+    deadline: float,
+    note: Note,
+    check: Check,
+) -> int | None:
+    """Run a builder, note what it prints, and return its exit status; a `TimeoutError` at the deadline."""
+    decoder, printed = codecs.getincrementaldecoder("utf-8")("replace"), _Lines(note)
+    command = LocalCommand.start(argv, directory, env, lambda data: printed.take(decoder.decode(data)))
+    try:
+        result = command.run_checked(deadline, check)
+    finally:
+        printed.end()
+    if result.timed_out:
+        raise TimeoutError
+    return result.exit_status
+
+
+class _Lines:
+    """Notes whole lines of what is printed a word, or half of a secret, at a time."""
+
+    def __init__(self, note: Note) -> None:
+        self._note = note
+        self._part = ""
+
+    def take(self, text: str) -> None:
+        *whole, self._part = f"{self._part}{text}".split("\n")
+        if len(self._part) > _LONGEST_LINE:
+            whole, self._part = [*whole, self._part], ""
+        if whole:
+            self._note("\n".join(whole))
+
+    def end(self) -> None:
+        self._note(self._part)
 
 
 @functools.cache

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ...model.endpoint import PROXY_VARIABLES
 from ...model.errors import (
+    ContainerEnded,
     ContainerLost,
     ContainerStartFailed,
     DiskFull,
@@ -521,6 +522,8 @@ class DockerSandbox(EngineContainer):
         volumes = [str(one["Destination"]) for one in about["Mounts"] if one.get("Type") == "volume"]
         if is_below(self.workdir, volumes):
             raise EngineError(f"its workdir {self.workdir} is in a volume, which is not kept with it")
+        if volumes:
+            self._notes.append(f"not kept with it: what is in volumes ({', '.join(sorted(volumes))})")
         self._put_program()
         listing = b"" if self._first is None else list_all(self)
         in_use = bool(self.running())
@@ -569,8 +572,14 @@ class DockerSandbox(EngineContainer):
         """The limit (`storage`) that was exceeded, as measured now; then all processes are killed."""
         most = self._spec.environment.storage
         if self._limit is None and most is not None:
-            with self._calling():
-                over = self._services.storage.is_over(self.id, most, self._put_program)
+            try:
+                self._put_program()
+                with self._calling():
+                    over = self._services.storage.is_over(self.id, most)
+            except ContainerEnded:
+                # It is started anew before it is graded; until then nothing runs in it that could measure.
+                with self._calling():
+                    over = self._services.storage.size(self.id) > most
             if over:
                 self._over_storage()
         return self._limit

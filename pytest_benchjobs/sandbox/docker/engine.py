@@ -128,12 +128,7 @@ class Engine:
             return None
 
     def post(self, path: str, body: Mapping[str, Any], timeout: float, **query: str) -> Any:
-        """Return the answer to a POST, read as JSON. For calls with a timeout of their own. Seconds.
-
-        Raises:
-            InfrastructureError: it refuses.
-            library.ERRORS: it is gone. Call inside `guard`.
-        """
+        """Return the answer to a POST, read as JSON. For calls with a timeout (seconds) of their own, in `guard`."""
         client = self.client
         url = f"{client.base_url}/v{client.api_version}{path}"
         answer = client.post(url, params=query, json=dict(body), timeout=timeout)
@@ -225,10 +220,8 @@ class Engine:
         from . import library
 
         try:
-            if scheme == "unix":
-                client, self._tls = library.connect(self, self._socket_path, self._api_version, _CALL_TIMEOUT)
-            else:
-                client, self._tls = library.connect(self, None, "auto", _CALL_TIMEOUT)
+            path, version = (self._socket_path, self._api_version) if scheme == "unix" else (None, "auto")
+            client, self._tls = library.connect(self, path, version, _CALL_TIMEOUT)
         except (*library.ERRORS, OSError) as error:
             raise self.unavailable() from error
         return client

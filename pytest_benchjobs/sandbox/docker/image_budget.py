@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import enum
-import functools
 import threading
 import time
 from collections import Counter
@@ -25,7 +24,6 @@ from .image_record import RUNNING, Brought, Record, RecordFile
 
 if TYPE_CHECKING:
     from .images import Images, Slot
-    from .registry import RegistrySizes
 
 Check = Callable[[], object]
 _REFUSED_SECONDS = 10.0
@@ -47,14 +45,9 @@ class NoRoomNow(Exception):
 
 
 class ImageBudget:
-    """Images of one job on one engine, as one of its processes sees them. Thread-safe.
+    """Images of one job on one engine, as one of its processes, `owner`, sees them. Thread-safe.
 
-    Args:
-        engine: It has them.
-        images: It finds, pulls and builds them, within this budget from now on.
-        owner: This process.
-        job: Id of the job.
-        config: Its image map, its build arguments, and the bytes its images may take.
+    `images` finds, pulls and builds them, within this budget from now on. `config` has the bytes they may take.
     """
 
     def __init__(self, engine: Engine, images: Images, owner: Owner, job: str, config: JobConfig) -> None:
@@ -122,11 +115,8 @@ class ImageBudget:
     def bringing(self, name: str, urgency: Urgency, check: Check, base: int | None = None) -> Iterator[None]:
         """Make room for an image, and keep it until the end of the context; inside, the image is brought.
 
-        `base` is how many bytes it is built on; None: it is pulled.
-
-        Raises:
-            NoRoomNow: there is none.
-            ImageTooLarge: it alone takes more than the limit.
+        `base` is how many bytes it is built on; None: it is pulled. `NoRoomNow`: there is none; `ImageTooLarge`: it
+        alone takes more than the limit.
         """
         if self.limit is None:
             yield
@@ -149,11 +139,7 @@ class ImageBudget:
                 record.process(self._owner, self._job).bringing.pop(name, None)
 
     def record(self, name: str, found: Mapping[str, Any], urgency: Urgency) -> None:
-        """Write down that the job has brought an image. Inside `bringing`.
-
-        Raises:
-            ImageTooLarge: it alone takes more than the limit, and is removed.
-        """
+        """Write down that the job has brought an image, inside `bringing`; `ImageTooLarge`: it was removed again."""
         image, size = str(found["Id"]), int(found.get("Size") or 0)
         with self._file.opened() as record:
             brought = Brought(name=name, bytes=size, job=self._job, used=time.time())
@@ -171,17 +157,11 @@ class ImageBudget:
             # It may be larger than it looked.
             self._make_room(record, 0, urgency, stays=image)
 
-    @functools.cached_property
-    def _registry_sizes(self) -> RegistrySizes:
-        from .registry import RegistrySizes
-
-        return RegistrySizes(self._engine)
-
     def _guess(self, name: str, base: int | None) -> int:
         """Return the bytes to expect of an image, which are no more than the limit."""
         record, limit = self._file.read(), self.limit or 0
         least = expected = record.sizes.get(name)
-        if least is None and base is None and (told := self._registry_sizes.of(name)) is not None:
+        if least is None and base is None and (told := self._images.sizes.of(name)) is not None:
             least, expected = told.stored, told.unpacked
         if least is not None and least > limit:
             raise self._too_large(name, least)

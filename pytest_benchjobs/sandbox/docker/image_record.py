@@ -107,11 +107,7 @@ class Record(Model, frozen=False):
 
 
 class RecordFile:
-    """The record for one engine. Thread-safe, and safe among processes.
-
-    Args:
-        host: Address of the engine.
-    """
+    """The record for the engine at `host`. Thread-safe, and safe among processes."""
 
     def __init__(self, host: str) -> None:
         name = hashlib.sha256(host.encode()).hexdigest()[:16]
@@ -122,11 +118,7 @@ class RecordFile:
         """Threads of this process wait here, each for its turn; processes look now and then."""
 
     def make_place(self) -> None:
-        """Make the directory.
-
-        Raises:
-            OSError: it cannot be made.
-        """
+        """Make the directory; an `OSError`, if it cannot be made."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
 
     def read(self) -> Record:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...model.errors import ImageBuildFailed, ImageMissing, ImageTooLarge, InfrastructureError
+from ...model.image import ImageSize
 from ...model.result import ImageRecord
 from ...model.scenario import Environment
 from ...system.keeping import one_of, taken
@@ -24,11 +26,13 @@ if TYPE_CHECKING:
     from .build import Recipe
     from .image_budget import ImageBudget
     from .pulling import Check, Registries
+    from .registry import RegistrySizes
 
 _AT_ONCE = 4
 """Images that are pulled or built at a time, by all processes of this machine: more only share disk and line."""
 HOLES = "holes"
 """Label of images of which files are packed."""
+_NOTHING_NAMED = "the scenario names neither an image nor a Dockerfile"
 _REMEMBERED = 60.0
 _NO_ROOM_SECONDS = 0.5
 _SHARE = 10.0
@@ -45,8 +49,6 @@ class ResolvedImage:
     user: str
     entrypoint: tuple[str, ...]
     env: Mapping[str, str]
-    driver: str = ""
-    """Storage driver of its layers, as the engine calls it."""
     note: str | None = None
     """On how it was built, for the first trial that has it."""
     holes: bool = False
@@ -126,14 +128,8 @@ class Images:
         """The image of an environment: the named one if it is here or can be pulled, else built from its Dockerfile.
 
         `build_args` are added to the environment's own, and win. `check` is called several times a second; what it
-        raises breaks off whatever goes on, and comes out here.
-
-        Raises:
-            ImageMissing: neither here nor to be pulled.
-            ImageBuildFailed: the Dockerfile does not build, or not in time.
-            ImageTooLarge: it alone takes more room than the job has.
-            DiskFull: the engine has no room for it.
-            NoRoomNow: the job has none at the moment, and no trial waits for it.
+        raises breaks off whatever goes on, and comes out here. It is an `ImageMissing`, `ImageBuildFailed`,
+        `ImageTooLarge` or `DiskFull` if there can be none, and `NoRoomNow` where no trial waits for it.
         """
         wanted = _Wanted(environment, image_map, build_args, check, urgency)
         slot = self.slot(environment, image_map, build_args)
@@ -160,8 +156,7 @@ class Images:
     ) -> str | None:
         """The `key` of the image that `resolve` would give, as far as it can be told from what is here.
 
-        Raises:
-            ImageBuildFailed: the Dockerfile or its context cannot be read.
+        It is an `ImageBuildFailed` if the Dockerfile or its context cannot be read.
         """
         wanted = _Wanted(environment, image_map, build_args)
         # One at a time, so that what all trials share is looked at once; nobody pulls or builds meanwhile.
@@ -175,6 +170,41 @@ class Images:
                     known = address(environment, known)
                 self._identified[key] = known
             return known
+
+    @functools.cached_property
+    def sizes(self) -> RegistrySizes:
+        """What registries say of the sizes of images."""
+        from .registry import RegistrySizes
+
+        return RegistrySizes(self._engine)
+
+    def weigh(
+        self,
+        environment: Environment,
+        image_map: Mapping[str, str],
+        build_args: Mapping[str, str],
+        *,
+        ask: bool,
+    ) -> ImageSize:
+        """Return the size of the image that `resolve` would give, as remembered where it is not here.
+
+        `ask`: registries, too. Errors are those of `identify`; it is an `ImageMissing` if there is no image to name.
+        """
+        name = named_image(environment, image_map)
+        if name is None and environment.dockerfile is None and environment.snapshot is None:
+            raise ImageMissing(_NOTHING_NAMED)
+        shown = name or environment.image_shown
+        # A layer that ends the history of repositories is small, and made of an image that has to be here.
+        whole = environment.model_copy(update={"git_history": None})
+        key = self.identify(whole, image_map, build_args)
+        if key is not None and (found := self._local(key)) is not None:
+            return ImageSize(image=shown, state="here", bytes=int(found.get("Size") or 0))
+        record = self.sizes.record
+        if name is None:
+            return ImageSize(image=shown, state="build", bytes=None if key is None else record.sizes.get(key))
+        told = self.sizes.of(name) if ask else record.told.get(name)
+        download = None if told is None else told.stored
+        return ImageSize(image=shown, state="pull", bytes=record.sizes.get(name), download=download)
 
     def forget(self, image: str) -> None:
         """The image with this id is gone: look again next time."""
@@ -274,7 +304,7 @@ class Images:
                 )
                 return resolved(found, record)
         if dockerfile is None:
-            raise ImageMissing("the scenario names neither an image nor a Dockerfile")
+            raise ImageMissing(_NOTHING_NAMED)
         recipe = self._recipe(wanted, dockerfile)
         bases = {base: self._pulled(base, wanted) for base in recipe.bases}
         tag = recipe.tag({base: str(found["Id"]) for base, found in bases.items()})
@@ -395,7 +425,6 @@ def resolved(found: Mapping[str, Any], record: ImageRecord) -> ResolvedImage:
         user=config.get("User") or "",
         entrypoint=tuple(config.get("Entrypoint") or ()),
         env={name: value for name, _, value in variables},
-        driver=str((found.get("GraphDriver") or {}).get("Name", "")),
         holes=bool((config.get("Labels") or {}).get(f"{LABEL}{HOLES}")),
     )
 

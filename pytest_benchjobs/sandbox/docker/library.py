@@ -52,11 +52,7 @@ ERRORS = (*BROKEN, docker.errors.DockerException)
 
 
 class Client(docker.APIClient):
-    """A client each of whose calls is made until it is known what came of it.
-
-    Args:
-        engine: Whose client it is.
-    """
+    """A client of `engine`, each of whose calls is made until it is known what came of it."""
 
     def __init__(self, engine: Asks, **options: Any) -> None:
         self._engine = engine
@@ -115,22 +111,13 @@ class Client(docker.APIClient):
         return None
 
     def ask(self, path: str, timeout: float) -> tuple[int, bytes]:
-        """Return status and body of a GET that is made once.
-
-        Raises:
-            OSError: nobody answers.
-        """
+        """Return status and body of a GET that is made once; an `OSError`, if nobody answers."""
         request = self.prepare_request(requests.Request("GET", f"{self.base_url}{path}"))
         answer = self.once(request, timeout=timeout)
         return answer.status_code, _content(answer)
 
     def once(self, request: requests.PreparedRequest, **kwargs: Any) -> requests.Response:
-        """Send a request a single time.
-
-        Raises:
-            TimeoutError: there was no answer in time.
-            ConnectionError: the connection broke.
-        """
+        """Send a request once; a `TimeoutError` or `ConnectionError`, if there was no answer in time, or a cut one."""
         try:
             return super().send(request, **kwargs)
         except requests.Timeout as error:
@@ -191,10 +178,8 @@ def connect(
 ) -> tuple[Client, ssl.SSLContext | None]:
     """A client of the engine that the environment names, and how its connections are encrypted. Seconds.
 
-    `path` is that of its unix socket, if it has one; `version` that of its interface, or `auto`.
-
-    Raises:
-        ERRORS, OSError: it does not answer, or its certificates cannot be read.
+    `path` is that of its unix socket, if it has one; `version` that of its interface, or `auto`. It is one of `ERRORS`
+    or an `OSError` if it does not answer, or its certificates cannot be read.
     """
     options = docker.utils.kwargs_from_env()
     client = Client(engine, **options, version=version, timeout=timeout)

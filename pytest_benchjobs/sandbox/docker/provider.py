@@ -29,7 +29,6 @@ from .sweep import sweep
 if TYPE_CHECKING:
     from .compose.services import TrialServices
     from .container import DockerSandbox
-    from .registry import RegistrySizes
 
 # The engine starts 7-8 containers a second whatever is asked of it; more than this at once only makes each slower.
 _STARTS_AT_ONCE = 8
@@ -45,7 +44,6 @@ class DockerProvider:
         """This process; its name is on everything that is made."""
         self.engine = self.services.engine
         self.images = self.services.images
-        self._sizes: RegistrySizes | None = None
         self._sees_files = True
         """False once the engine was found not to see files of this machine."""
 
@@ -87,12 +85,7 @@ class DockerProvider:
         ask: bool,
     ) -> ImageSize:
         """Return the size of the image these would give, as far as it is known or, with `ask`, can be found out."""
-        from .registry import RegistrySizes
-        from .weighing import weigh
-
-        if self._sizes is None:
-            self._sizes = RegistrySizes(self.engine)
-        return weigh(self.engine, self.images, self._sizes, environment, image_map, build_args, ask=ask)
+        return self.images.weigh(environment, image_map, build_args, ask=ask)
 
     def supply(self, job: str, config: JobConfig) -> ImageBudget:
         """Return what brings the images of a job ahead of its trials, and keeps them within its budget."""
@@ -263,9 +256,7 @@ def _undone_by(undo: Callable[[], object]) -> Iterator[None]:
 
 def _mountable(spec: SandboxSpec, engine: Engine, *, sees_files: bool) -> SandboxSpec:
     """Return the specification with mounts that the engine can make: what an engine elsewhere may get is copied."""
-    for mount in spec.mounts:
-        if not mount.source.exists():
-            raise AgentSetupFailed(f"{mount.source} does not exist; agents need it as {mount.target}")
+    spec.check_mounts()
     if not spec.mounts or (engine.local and (sees_files or not _may_be_copied(spec))):
         return spec
     if not _may_be_copied(spec):

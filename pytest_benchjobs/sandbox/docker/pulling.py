@@ -57,9 +57,7 @@ class Unreachable(Refused):
 class Registries:
     """Pulls images, with patience for registries that do not answer. Thread-safe.
 
-    Args:
-        engine: It pulls.
-        turn: Waits for a turn to pull, which is given back while a registry is left alone; told what to call meanwhile.
+    `turn` waits for a turn to pull, which is given back while a registry is left alone; told what to call meanwhile.
     """
 
     def __init__(self, engine: Engine, turn: Callable[[Check], AbstractContextManager[None]]) -> None:
@@ -74,10 +72,8 @@ class Registries:
     def pull(self, name: str, check: Check, *, patient: bool = True) -> None:
         """Pull an image, and wait for it. `patient`: also for a registry that has not answered so far.
 
-        Raises:
-            Unreachable: the registry stays out of reach.
-            Refused: it does not have the image, or does not give it.
-            DiskFull: there is no room for it.
+        It is `Unreachable` if the registry stays so, `Refused` if it does not give the image, `DiskFull` if there is
+        no room for it.
         """
         registry = canonical(name).partition("/")[0]
         for tried in itertools.count():
@@ -129,11 +125,8 @@ def hear(
 ) -> Generator[dict[str, Any], None, None]:
     """Yield what the engine says while it works on `call`. Whoever stops listening hangs up, and it gives up.
 
-    `first` is how many seconds there may be until the first line, `silent` until each further one.
-
-    Raises:
-        TimeoutError: it did not end by `deadline`, or said nothing for too long.
-        Exception: the engine refuses, or the connection broke.
+    `first` is how many seconds there may be until the first line, `silent` until each further one; after that, or at
+    `deadline`, it is a `TimeoutError`. Whatever `call` raises comes out here.
     """
     news: queue.SimpleQueue[dict[str, Any] | BaseException | None] = queue.SimpleQueue()
     with engine.apart() as client:

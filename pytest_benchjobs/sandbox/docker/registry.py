@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from ...system.http import Downgrade, capped, opener, retry_after
+from ...system.http import Downgrade, opener, retry_after
 from .dockerfile import canonical
 from .engine import Engine
 from .image_record import Record, RecordFile, Sizes
@@ -50,8 +50,7 @@ class NoAnswer(Exception):
 class RegistrySizes:
     """Asks registries for sizes of images, once for each image, and remembers what they say. Thread-safe.
 
-    Args:
-        engine: Its machine is that of the images.
+    The machine of `engine` is that of the images.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -93,12 +92,9 @@ class RegistrySizes:
 
 
 def sizes_of(image: str, machine: str) -> Sizes | None:
-    """Return how large an image is; None: its registry does not say.
+    """Return how large an image is; None: its registry does not say. `NoAnswer`: it is out of reach.
 
     `machine` is the engine's word for its architecture, such as `amd64`. Some registries count it as a pull.
-
-    Raises:
-        NoAnswer: nobody answers, or wants to be asked.
     """
     try:
         host, repository, reference = _parts(image)
@@ -180,15 +176,18 @@ def _manifest(url: str, headers: dict[str, str]) -> dict[str, Any]:
 
 
 def _token(challenge: str) -> str:
-    asked = dict(_CHALLENGE.findall(challenge))
-    realm = asked.pop("realm")
+    parameters = dict(_CHALLENGE.findall(challenge))
+    realm = parameters.pop("realm")
     if not realm.startswith("https://"):
         raise ValueError("a token is taken over https alone")
-    answer = json.loads(_call(f"{realm}?{urllib.parse.urlencode(asked)}", {}))
+    answer = json.loads(_call(f"{realm}?{urllib.parse.urlencode(parameters)}", {}))
     return str(answer.get("token") or answer["access_token"])
 
 
 def _call(url: str, headers: Mapping[str, str], method: str = "GET") -> bytes:
     request = urllib.request.Request(url, headers=dict(headers), method=method)  # noqa: S310  http or https
     with opener().open(request, timeout=_TIMEOUT) as answer:
-        return b"".join(capped(answer, _MOST_BYTES))
+        body: bytes = answer.read(_MOST_BYTES + 1)
+    if len(body) > _MOST_BYTES:
+        raise ValueError("the answer is too long")
+    return body

@@ -64,22 +64,14 @@ class StorageGuard:
         if self._thread is not None:
             self._thread.join(timeout=2)
 
-    def is_over(self, container: str, limit: int, prepare: Callable[[], None]) -> bool:
-        """Measure a container now, and return True if it has written more than `limit` bytes.
+    def is_over(self, container: str, limit: int) -> bool:
+        """Measure a container now, and return True if it has written more than `limit` bytes."""
+        exact = blocks(self._engine, container)
+        return (self.size(container) if exact is None else exact) > limit
 
-        `prepare` is called before our program is.
-        """
-        size, created = self._sizes(container)
-        if size <= limit:
-            return False
-        prepare()
-        exact = blocks(self._engine, container, created)
-        return (size if exact is None else exact) > limit
-
-    def _sizes(self, container: str) -> tuple[int, str]:
-        """Return the sizes of all files that a container has written, holes and all, and when it was created."""
-        about = self._engine.get(f"/containers/{container}/json", size=True) or {}
-        return int(about.get("SizeRw") or 0), str(about.get("Created"))
+    def size(self, container: str) -> int:
+        """Return the sizes of all files that a container has written, holes and all."""
+        return int((self._engine.get(f"/containers/{container}/json", size=True) or {}).get("SizeRw") or 0)
 
     def _watch(self) -> None:
         pause = _POLL
@@ -98,11 +90,11 @@ class StorageGuard:
             pause = max(_POLL, _POLL_SHARE * (time.monotonic() - started))
 
     def _is_surely_over(self, container: str, limit: int) -> bool:
-        size, created = self._sizes(container)
-        if size <= limit:
+        # Measuring disturbs what runs: what a file took beyond its size is found out at the end.
+        if self.size(container) <= limit:
             return False
         with contextlib.suppress(BenchError, *ERRORS, OSError):
-            if (exact := blocks(self._engine, container, created)) is not None:
+            if (exact := blocks(self._engine, container)) is not None:
                 return exact > limit
         self._in_vain[container] += 1
         return self._in_vain[container] > _MOST_IN_VAIN
@@ -113,8 +105,9 @@ def nanoseconds(time: str) -> int:
     return int(datetime.datetime.fromisoformat(time).timestamp() * 1e6) * 1000
 
 
-def blocks(engine: Engine, container: str, created: str) -> int | None:
-    """Return the bytes that files take on the disk which were changed since; None: they cannot be measured."""
+def blocks(engine: Engine, container: str) -> int | None:
+    """Return the bytes on the disk of files that changed since its creation; None: they cannot be measured."""
+    created = str((engine.get(f"/containers/{container}/json") or {}).get("Created"))
     status, output = run_program(
         ServiceContainer(engine, container, "/"), "measure", str(nanoseconds(created)), timeout=_PATIENCE
     )

@@ -37,10 +37,8 @@ def score_bigcodebench(context: ScoringContext) -> Graded:
     """`bigcodebench`: 1 if all tests of a row pass, else 0. A missing or unreadable solution gives 0.
 
     Tests that were out of time on an overloaded machine run once more, alone on it as far as this scorer is concerned.
-
-    Raises:
-        ScorerCrashed: a parameter is wrong, the scenario has no answer, or the container cannot run the tests.
-        ScoreInvalid: the runner printed no verdict.
+    ScorerCrashed: a parameter is wrong, the scenario has no answer, or the container cannot run the tests.
+    ScoreInvalid: the runner printed no verdict.
     """
     params = {key: text_of(context.spec, key) for key in ("code_prompt", "test", "entry_point")}
     found = _solution(context)

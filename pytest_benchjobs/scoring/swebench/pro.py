@@ -87,23 +87,20 @@ def _run_tests(context: ScoringContext) -> tuple[bool, str]:
 
 def _printed(context: ScoringContext) -> list[File]:
     """Return what the tests printed, as files for the parser; the agent's code may have written anything there."""
-    files = []
-    for name in ("stdout.log", "stderr.log"):
-        try:
-            content = context.sandbox.read(f"{_WORKSPACE}/{name}", limit=OUTPUT_LIMIT)
-        except ValueError as error:
-            raise ScoreInvalid(f"scorer {context.spec.name!r}: {error}") from None
-        files.append(File(f"{_WORKSPACE}/{name}", content=content or b""))
-    return files
+    paths = [f"{_WORKSPACE}/{name}" for name in ("stdout.log", "stderr.log")]
+    return [File(path, content=_read(context, path) or b"") for path in paths]
+
+
+def _read(context: ScoringContext, path: str) -> bytes | None:
+    try:
+        return context.sandbox.read(path, limit=OUTPUT_LIMIT)
+    except ValueError as error:
+        raise ScoreInvalid(f"scorer {context.spec.name!r}: {error}") from None
 
 
 def _passed(context: ScoringContext) -> AbstractSet[str]:
     """Return the tests that passed, according to the parser's output."""
-    name = context.spec.name
-    try:
-        written = context.sandbox.read(_OUTPUT, limit=OUTPUT_LIMIT)
-    except ValueError as error:
-        raise ScoreInvalid(f"scorer {name!r}: {error}") from None
+    name, written = context.spec.name, _read(context, _OUTPUT)
     if written is None:
         last = end_of(context.printed[-1].strip(), 300) or "nothing"
         raise ScoreMissing(f"scorer {name!r}: the parser of the instance wrote no result; it printed: {last}")

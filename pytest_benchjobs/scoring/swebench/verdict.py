@@ -135,12 +135,5 @@ def _hint(log: str) -> str | None:
 
 def with_exit_status(script: str) -> str:
     """The script, extended to print the exit status of its tests, as the official harness extends it."""
-    lines: list[str] = []
-    done = False
-    for line in script.split("\n"):
-        if END in line and not done:
-            lines += ["SWEBENCH_TEST_EXIT_CODE=$?", line, f'echo "{EXIT_STATUS}: $SWEBENCH_TEST_EXIT_CODE"']
-            done = True
-        else:
-            lines.append(line)
-    return "\n".join(lines)
+    extended = rf'SWEBENCH_TEST_EXIT_CODE=$?\n\g<0>\necho "{EXIT_STATUS}: $SWEBENCH_TEST_EXIT_CODE"'
+    return re.sub(f"^.*{END}.*$", extended, script, count=1, flags=re.MULTILINE)

@@ -78,11 +78,7 @@ def _stays(link: Path, top: Path | None) -> bool:
 
 
 def _make(directory: Path, target: Path) -> None:
-    """Create a directory below `target`, or `target` itself.
-
-    Raises:
-        InputError: a link is in its way.
-    """
+    """Create a directory below `target`, or `target` itself."""
     target.mkdir(parents=True, exist_ok=True)
     for part in [*reversed(directory.relative_to(target).parents[:-1]), directory.relative_to(target)]:
         made = target / part

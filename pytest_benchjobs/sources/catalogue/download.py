@@ -8,7 +8,7 @@ import http.client
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +31,6 @@ _OF_THE_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES,
 _CUT = (OSError, http.client.HTTPException)
 
 
-class _Refused(Exception):
-    """The server refuses, and would refuse again."""
-
-
 class _NotNow(Exception):
     """The server asks to retry later, perhaps after a number of seconds."""
 
@@ -48,9 +44,7 @@ def download(
 ) -> None:
     """Make sure that the file of an address is at `target`, where a part of it may be already.
 
-    Raises:
-        InfrastructureError: it cannot be fetched, or differs from the entry's checksum.
-        OSError: it cannot be written.
+    It is an `InfrastructureError` if it cannot be fetched, or differs from the entry's checksum.
     """
     resumed = target.exists()
     if not (resumed and origin.sha256 is not None and digest(target) == origin.sha256):
@@ -84,8 +78,6 @@ def _patiently(
         wait = None
         try:
             _fetch_rest(origin, target, on_progress)
-        except _Refused as error:
-            raise InfrastructureError(f"{origin.url}: {error}") from None
         except _NotNow as error:
             why, wait = str(error), error.wait
         except _CUT as error:
@@ -107,7 +99,7 @@ def _patiently(
 
 def _fetch_rest(origin: FileOrigin, target: Path, on_progress: Progress) -> None:
     have = _size(target)
-    tag = _read(_tag_of(target))
+    tag = _tag_of(target).read_text("utf-8") if _tag_of(target).exists() else None
     if have and tag is None and origin.sha256 is None:
         _forget(target)  # without a tag, the next part may be of another file
         have = 0
@@ -116,11 +108,14 @@ def _fetch_rest(origin: FileOrigin, target: Path, on_progress: Progress) -> None
         headers["Range"] = f"bytes={have}-"
         if tag is not None:
             headers["If-Range"] = tag
-    with _answer(urllib.request.Request(origin.url or "", headers=headers)) as answer:  # noqa: S310
+    with _answer(origin, headers) as answer:
+        part, _, total = answer.headers.get("Content-Range", "").partition("/")
         if answer.status == 416:
-            _past_the_end(origin, target, answer.headers.get("Content-Range", ""), have)
+            if total != str(have):
+                _forget(target)
+                raise _NotNow(f"{origin.name} is shorter on the server than the part downloaded", 0.0)
             return
-        goes_on = answer.status == 206 and _start(answer.headers.get("Content-Range", "")) == have
+        goes_on = answer.status == 206 and part.removeprefix("bytes").strip().startswith(f"{have}-")
         if answer.status == 206 and not goes_on:
             _forget(target)
             raise _NotNow("the server sent another part than requested", 0.0)
@@ -141,7 +136,9 @@ def _write(origin: FileOrigin, target: Path, answer: Any, have: int, on_progress
             file.write(chunk)
             have += len(chunk)
             if origin.bytes is not None and have > origin.bytes:
-                raise _Refused(f"it is larger than the {origin.bytes} bytes its entry says")
+                raise InfrastructureError(
+                    f"{origin.url}: it is larger than the {origin.bytes} bytes its entry says"
+                )
             if time.monotonic() - said >= _PROGRESS_SECONDS:
                 said = time.monotonic()
                 of = f" of {size(total)}" if total else ""
@@ -150,18 +147,10 @@ def _write(origin: FileOrigin, target: Path, answer: Any, have: int, on_progress
         raise _NotNow(f"the connection was cut after {have} of {total} bytes")
 
 
-def _past_the_end(origin: FileOrigin, target: Path, said: str, have: int) -> None:
-    """Handle a part that has the whole length: it is complete, or of another file."""
-    total = said.rpartition("/")[2]
-    if total.isdecimal() and int(total) == have:
-        return
-    _forget(target)
-    raise _NotNow(f"{origin.name} is shorter on the server than the part downloaded", 0.0)
-
-
 @contextlib.contextmanager
-def _answer(request: urllib.request.Request) -> Iterator[Any]:
-    """Answer of the server, with a status below 300, or 416."""
+def _answer(origin: FileOrigin, headers: Mapping[str, str]) -> Iterator[Any]:
+    """Answer of the server, with a status below 300, or 416: the part that is here is complete, or of another file."""
+    request = urllib.request.Request(origin.url or "", headers=dict(headers))  # noqa: S310
     try:
         with opener().open(request, timeout=_TIMEOUT) as answer:
             yield answer
@@ -172,16 +161,10 @@ def _answer(request: urllib.request.Request) -> Iterator[Any]:
                 return
             message = f"the server answers {error.code} {error.reason}"
             if error.code not in _AGAIN:
-                raise _Refused(message) from None
+                raise InfrastructureError(f"{origin.url}: {message}") from None
             raise _NotNow(message, retry_after(error.headers.get("Retry-After"))) from None
     except Downgrade as error:
-        raise _Refused(str(error)) from None
-
-
-def _start(said: str) -> int | None:
-    """First byte of a range such as `bytes 5-9/10`."""
-    first = said.removeprefix("bytes").strip().partition("-")[0]
-    return int(first) if first.isdecimal() else None
+        raise InfrastructureError(f"{origin.url}: {error}") from None
 
 
 def _size(path: Path) -> int:
@@ -191,10 +174,6 @@ def _size(path: Path) -> int:
 def _tag_of(target: Path) -> Path:
     """File with the ETag of the partial file."""
     return target.with_name(f"{target.name}.etag")
-
-
-def _read(path: Path) -> str | None:
-    return path.read_text("utf-8") if path.exists() else None
 
 
 def _forget(target: Path) -> None:

@@ -87,11 +87,7 @@ def _take_directory(entry: Entry, given: Path, target: Path, follow: Follow, *, 
 
 
 def _own(path: Path, top: Path, *, unpacked: bool) -> Path:
-    """Return a path of the given files, unless it is an untrusted link.
-
-    Raises:
-        InputError: it is one.
-    """
+    """Return a path of the given files, unless it is an untrusted link."""
     if unpacked and (path.is_symlink() or not is_within(path, top)):
         raise InputError("is a link, so it is not copied", path=path)
     return path

@@ -62,7 +62,7 @@ class ARC(RowSource):
                 for number, pair in enumerate(row["train"])
             )
         )
-        asked = [f"{head}{_TEST.format(number='', input=test)}\nYour response:" for test in tests]
+        prompts = [f"{head}{_TEST.format(number='', input=test)}\nYour response:" for test in tests]
         numbered = "".join(_TEST.format(number=f" {at}", input=test) for at, test in enumerate(tests, 1))
         return Scenario(
             id=ref.id,
@@ -76,7 +76,7 @@ class ARC(RowSource):
                 file="output.json",
                 instruction=_INSTRUCTION.format(count=len(tests)),
                 reference=json.dumps([{"attempt_1": grid} for grid in expected]),
-                questions=tuple(question for question in asked for _ in range(TRIES)),
+                questions=tuple(question for question in prompts for _ in range(TRIES)),
             ),
             scorers=(
                 ScorerSpec(

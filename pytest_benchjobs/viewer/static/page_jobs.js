@@ -42,6 +42,7 @@ const RUNS = [
   { key: "delta", title: "Delta", number: true, sort: true, cell: (run) => change(run.delta) },
   { key: "started_at", title: "Started", sort: true, cell: (run) => time(run.started_at) },
   { key: "seconds", title: "Time", number: true, sort: true, cell: (run) => duration(run.seconds) },
+  { key: "median_seconds", title: "Median", number: true, sort: true, cell: (run) => duration(run.median_seconds) },
 ];
 
 const FIRST = 20;

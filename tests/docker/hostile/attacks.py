@@ -66,6 +66,7 @@ CARRIED: dict[str, str] = {
     "plugin in capitals": _plugin("evil-1.DIST-INFO"),
     "plugin of an egg": _plugin("evil.egg-info", "PKG-INFO"),
     "paths of Python": f'echo "import os; {PAYLOAD}" | tee x.pth python311._pth > python3._pth',
+    "paths of Python by other bytes": f'echo "import os; {PAYLOAD}" > "$(printf \'x\\377\\ny.pth\')"',
     "environment of Python": "printf 'home = /app\\n' > pyvenv.cfg; "
     + _python("lib/python3.11/site-packages/sitecustomize.py"),
     "module of node": f"mkdir -p /node_modules/acorn; {NODE}/node_modules/acorn/index.js",
@@ -204,6 +205,9 @@ IN_IMAGE: dict[str, Attack] = {
     "pytest itself": Attack(f'echo "{PAYLOAD}" >> {APT}/_pytest/main.py', (f"{APT}/_pytest/main.py",)),
     "library is a link": Attack(
         f'mv {LIB} /opt/moved; ln -s /opt/moved {LIB}; echo "{PAYLOAD}" >> /opt/moved/pathlib.py', (LIB,)
+    ),
+    "name of other bytes": Attack(
+        f'echo "import os; {PAYLOAD}" > "$(printf \'{APT}/x\\377\\ny.pth\')"', (f"{APT}/x\\xff\ny.pth",)
     ),
     "python": Attack(_program("/usr/bin/python3"), ("/usr/bin/python3",)),
     "shells": Attack(_program("/usr/bin/bash"), ("/usr/bin/bash",)),

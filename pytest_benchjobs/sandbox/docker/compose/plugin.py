@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import os
 import re
 import shutil
-import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from ....model.errors import EnvironmentFailed
 from ....model.scenario import MAIN
 from ....sources.compose import OWN_IMAGE
 from ....system.cutting import end_of
+from ...host_command import LocalCommand
 
 _NAME = "docker-compose"
 _PLACES = (
@@ -31,7 +31,6 @@ _OLDEST = (2, 20)
 _OF_ENGINE = ("DOCKER_HOST", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "DOCKER_API_VERSION", "DOCKER_CONFIG")
 _BASE = json.dumps({"services": {MAIN: {"image": OWN_IMAGE}}})
 """What files add to: one need not give `main` an image."""
-_LOOK = 0.2
 _VERSION_TIMEOUT, _READING_TIMEOUT = 30.0, 60.0
 _HOW = (
     "Install it: the package docker-compose-plugin of Docker, or docker-compose of Debian and Ubuntu, "
@@ -136,30 +135,20 @@ class Plugin:
         env: Mapping[str, str],
         timeout: float,
         check: Callable[[], object],
-        given: str | None,
+        given: str,
     ) -> tuple[int | None, str, str]:
-        until = time.monotonic() + timeout
-        with subprocess.Popen(
-            (self._path, *arguments),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            env=dict(env),
-            cwd="/",
-            # Ctrl-C is for us, which end it.
-            start_new_session=True,
-        ) as process:
-            try:
-                while time.monotonic() <= until:
-                    with contextlib.suppress(subprocess.TimeoutExpired):
-                        output, errors = process.communicate(given, timeout=_LOOK)
-                        return process.returncode, output, errors
-                    given = None
-                    check()
+        output = bytearray()
+        with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as errors:
+            stdin.write(given.encode())
+            stdin.seek(0)
+            words = (self._path, *arguments)
+            command = LocalCommand.start(words, Path("/"), env, output.extend, stdin=stdin, stderr=errors)
+            result = command.run_checked(time.monotonic() + timeout, check)
+            if result.timed_out:
                 return None, "", f"it was still running after {timeout:g} s"
-            finally:
-                if process.poll() is None:
-                    with contextlib.suppress(ProcessLookupError):
-                        os.killpg(process.pid, signal.SIGKILL)
+            errors.seek(0)
+            return (
+                result.exit_status,
+                output.decode("utf-8", "replace"),
+                errors.read().decode("utf-8", "replace"),
+            )

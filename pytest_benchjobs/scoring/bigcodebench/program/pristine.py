@@ -47,7 +47,7 @@ class Pristine:
         """Names that differ now; additions to a module or to the builtins do not matter."""
         names = [
             f"{getattr(place, '__name__', place)}.{name}"
-            for place, name in self._differing()
+            for place, _, name in self._differing()
             if name not in _VOLATILE
         ]
         return names if sys.gettrace() is self._trace else [*names, "sys.settrace"]
@@ -56,8 +56,7 @@ class Pristine:
         """Restore everything."""
         sys.settrace(self._trace)
         sys.modules.update(self._modules)
-        for place, name in self._differing():
-            kept = self._kept_of(place)
+        for place, kept, name in self._differing():
             with contextlib.suppress(AttributeError, TypeError):
                 if name in kept:
                     setattr(place, name, kept[name])
@@ -68,16 +67,13 @@ class Pristine:
         """Return True for a class or module that it watches."""
         return any(place is thing for place, _ in self._kept)
 
-    def _differing(self) -> list[tuple[Any, str]]:
+    def _differing(self) -> list[tuple[Any, dict[str, Any], str]]:
         return [
-            (place, name)
+            (place, kept, name)
             for place, kept in self._kept
             for name in {*kept, *(vars(place) if isinstance(place, type) else ())}
             if vars(place).get(name, _GONE) is not kept.get(name, _GONE)
         ]
-
-    def _kept_of(self, wanted: Any) -> dict[str, Any]:
-        return next(kept for place, kept in self._kept if place is wanted)
 
 
 class Result(unittest.TestResult):

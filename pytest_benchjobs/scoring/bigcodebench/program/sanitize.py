@@ -8,6 +8,7 @@ import, define nor assign, and definitions that the tested function does not nee
 from __future__ import annotations
 
 import ast
+import bisect
 import io
 import keyword
 import tokenize
@@ -21,10 +22,7 @@ def sanitize(reply: str, entry_point: str) -> str:
 
 
 def longest_program(text: str) -> str:
-    """Return the consecutive lines, at least two, that are a valid program with the most non-blank lines.
-
-    Of several the first; if there are none, the first line alone.
-    """
+    """Return the first of the longest valid programs of two lines or more, blank ones not counted; else line one."""
     lines = text.split("\n")
     for first, last in _spans(lines):
         if _is_valid("\n".join(lines[first : last + 1])):
@@ -42,22 +40,10 @@ def _spans(lines: list[str]) -> Iterator[tuple[int, int]]:
         for first in starts:
             if before[-1] - before[first] < wanted:
                 break
-            last = max(_position(before, before[first] + wanted), first + 1)
+            last = max(bisect.bisect_left(before, before[first] + wanted) - 1, first + 1)
             while last < len(lines) and before[last + 1] - before[first] == wanted:
                 yield first, last
                 last += 1
-
-
-def _position(before: list[int], count: int) -> int:
-    """The first line up to which `count` lines are not blank."""
-    low, high = 0, len(before) - 1
-    while low < high:
-        middle = (low + high) // 2
-        if before[middle] < count:
-            low = middle + 1
-        else:
-            high = middle
-    return low - 1
 
 
 def _begins_indented(lines: list[str], first: int) -> bool:

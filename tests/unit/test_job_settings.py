@@ -11,7 +11,7 @@ import pytest
 
 from pytest_benchjobs.gateway.client import Gateway, SpendingLimits
 from pytest_benchjobs.job import models
-from pytest_benchjobs.job.wanted import Said, Wanted, wanted
+from pytest_benchjobs.job.job_settings import JobSettings, Said, settings_from
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.plugin import options
@@ -32,7 +32,7 @@ PRICES = {
 }
 
 
-def requested(directory: Path, *words: str, ini: Mapping[str, str] = {}) -> Wanted:
+def requested(directory: Path, *words: str, ini: Mapping[str, str] = {}) -> JobSettings:
     """Return the job that options ask for, without pytest."""
     line = split(words).settings
     values = {
@@ -42,7 +42,7 @@ def requested(directory: Path, *words: str, ini: Mapping[str, str] = {}) -> Want
     }
     layer = Layer(values, origin=lambda key: BY_NAME[key].flag)
     place = "pytest.ini: bench_{}".format
-    return wanted(Said([layer], line, {**_INI, **ini}, place, directory, directory))
+    return settings_from(Said([layer], line, {**_INI, **ini}, place, directory, directory))
 
 
 @pytest.mark.parametrize(
@@ -71,6 +71,8 @@ def requested(directory: Path, *words: str, ini: Mapping[str, str] = {}) -> Want
         ("--bench-silent-timeout=nan", "--bench-silent-timeout: a finite number is expected, not nan"),
         ("--bench-attempt-policy=most", "--bench-attempt-policy: 'most' is not a policy; *"),
         ("--bench-attempt-policy=rate:x", "--bench-attempt-policy: 'rate:x' is not a policy; write each, any, all or *"),
+        ("--bench-export=out.xyz", "--bench-export: out.xyz is not .csv, .jsonl, * by its name"),
+        ("--bench-html=.", "--bench-html: . is a directory"),
         ("--bench-keep=sometimes", "--bench-keep: 'sometimes' is not one of never, failed, always*"),
         ("--bench-on-quota=sleep", "--bench-on-quota: 'sleep' is not one of fail, wait, pause*"),
         ("--bench-ci=travis", "--bench-ci: 'travis' is not a known CI system; known are: auto, off, github, *"),
@@ -258,7 +260,7 @@ def test_the_last_word_is_that_of_the_strongest_place(pytester: pytest.Pytester,
 def test_settings_of_a_benchmark_are_under_one_of_its_names(tmp_path: Path) -> None:
     said = '{"per_benchmark": {"replay": {"attempts": 2}, "eliza_replay": {}}}'
     layers = extra_layer(said, tmp_path)
-    asked = wanted(Said([layers], {}, _INI, str, tmp_path, tmp_path))
+    asked = settings_from(Said([layers], {}, _INI, str, tmp_path, tmp_path))
     assert asked.naming("replay-scoring", ["replay"]).of("replay-scoring").job.attempts == 2
     message = "^per_benchmark: eliza_replay and replay are one benchmark; give its settings under one name$"
     with pytest.raises(InputError, match=message):

@@ -7,9 +7,9 @@ import datetime
 import fnmatch
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
 
@@ -24,6 +24,7 @@ from ..settings.gates import KEYS as GATE_KEYS
 from ..settings.gates import gate_config
 from ..settings.layers import Layer, Merged, merge
 from ..settings.matrix import Matrix
+from ..settings.setting import texts_of
 from ..settings.table import BY_NAME
 from ..sources import did_you_mean
 from ..store.text import clean
@@ -44,6 +45,16 @@ _CONTRADICTIONS = (
     ("plan", "rescore", "only trials to run can be planned"),
     ("record", "replay", "record the traffic, or replay recorded traffic"),
 )
+
+
+class Output(NamedTuple):
+    """A file that is written when the job has ended."""
+
+    option: str
+    """Setting that asks for it."""
+    path: Path
+    kind: str | None
+    """`markdown`, `metrics`, or a format of `viewer.export`; None: the one that its name suggests."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -88,7 +99,7 @@ class ForBenchmark:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Wanted:
+class JobSettings:
     """A requested job, and its output options."""
 
     job: JobConfig
@@ -106,10 +117,8 @@ class Wanted:
     show_incompatible: bool = False
     ci: str = "auto"
     """The CI system to write for; `auto`: the one this runs in."""
-    markdown: Path | None = None
-    export: Path | None = None
-    html: Path | None = None
-    metrics: Path | None = None
+    outputs: tuple[Output, ...] = ()
+    """Files to write when the job has ended."""
     explain_reuse: bool = False
     plan: bool = False
     from_job: FromJob | None = None
@@ -143,7 +152,7 @@ class Wanted:
 
     def naming(
         self, benchmark: str, others: Iterable[str], agent: str | None = None, *, alone: bool = False
-    ) -> Wanted:
+    ) -> JobSettings:
         """Return the same request in which settings for other names of a benchmark are settings for its own name.
 
         Args:
@@ -186,7 +195,7 @@ def matches(scenario: str, pattern: str) -> bool:
     return scenario == pattern or fnmatch.fnmatchcase(scenario, pattern)
 
 
-def wanted(said: Said) -> Wanted:
+def settings_from(said: Said) -> JobSettings:
     """Return the requested job.
 
     Raises:
@@ -206,8 +215,7 @@ def wanted(said: Said) -> Wanted:
     }
     job = _configuration(said, merged, usual, per_benchmark)
     _refuse_secrets(job, secrets, merged)
-    files = _paths(said, merged, ("markdown", "export", "html", "metrics"))
-    return Wanted(
+    return JobSettings(
         job=job,
         benchmarks=job.benchmarks,
         usual=usual,
@@ -218,10 +226,7 @@ def wanted(said: Said) -> Wanted:
         known=_known(said),
         show_incompatible=values.get("show_incompatible", False),
         ci=values.get("ci", "auto"),
-        markdown=files.get("markdown"),
-        export=files.get("export"),
-        html=files.get("html"),
-        metrics=files.get("metrics"),
+        outputs=tuple(_outputs(said, merged)),
         explain_reuse="explain_reuse" in said.line,
         plan="plan" in said.line,
         from_job=_from_job(jobs["from"]),
@@ -428,6 +433,21 @@ def _paths(said: Said, merged: Merged, names: Iterable[str]) -> dict[str, Path]:
     return found
 
 
+_ENDINGS = (".csv", ".jsonl", ".ndjson", ".json", ".html", ".htm", ".md", ".prom")
+
+
+def _outputs(said: Said, merged: Merged) -> Iterator[Output]:
+    for name in ("export", "markdown", "html", "metrics"):
+        for text in texts_of(merged.values.get(name, ())):
+            path = _path(said, name, text)
+            ending = path.suffix.lower()
+            if is_directory(path) or (name == "export" and ending not in _ENDINGS):
+                why = "a directory" if is_directory(path) else f"not {', '.join(_ENDINGS)} by its name"
+                raise InputError(f"{merged.origin(name)}: {text} is {why}")
+            by_name = {".md": "markdown", ".prom": "metrics"}.get(ending)
+            yield Output(name, path, by_name if name == "export" else name)
+
+
 def _path(said: Said, name: str, text: str) -> Path:
     """Return the path of a setting: relative to the working directory on the command line, else to the rootdir."""
     base = said.directory if name in said.line else said.root
@@ -465,9 +485,9 @@ def _look_at_baseline(spec: str, root: Path, blame: str) -> None:
     from ..analysis.baseline.resolve import parse_spec
 
     try:
-        asked = parse_spec(spec)
-        path = root / with_home(asked.value)
-        if asked.kind == "file" and exists(path):
+        parsed = parse_spec(spec)
+        path = root / with_home(parsed.value)
+        if parsed.kind == "file" and exists(path):
             side_of_file(spec, path, None)
     except InputError as error:
         raise InputError(f"{blame}: {error}") from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ..job.wanted import Wanted, wanted
+from ..job.job_settings import JobSettings, settings_from
 from ..model.environ import HOST
 from ..model.errors import InputError
 from .layers import env_files, said
@@ -12,17 +12,17 @@ from .options import usage_error
 from .state import state_of
 
 
-def asked(config: pytest.Config) -> Wanted:
+def settings_of(config: pytest.Config) -> JobSettings:
     """Return the job that options, files and the ini file request.
 
     Raises:
         pytest.UsageError: a setting is wrong; the message is mostly one line.
     """
     state = state_of(config)
-    if state.wanted is None:
+    if state.settings is None:
         config.add_cleanup(HOST.lay_below(env_files(config)))
         try:
-            state.wanted = wanted(said(config))
+            state.settings = settings_from(said(config))
         except InputError as error:
             raise usage_error(str(error)) from None
-    return state.wanted
+    return state.settings
