@@ -33,7 +33,7 @@ def test_runs_have_the_columns_and_sort_by_each(page: Page, address: str) -> Non
     heads = [head.inner_text().strip(" ▲▼") for head in page.page.query_selector_all('[role="columnheader"]')]
     assert heads == [
         "Run", "Job", "Benchmark", "Status", "Agent", "Provider", "Model", "Score", "Input tokens", "Output tokens",
-        "Total tokens", "Cached tokens", "Calls", "High score", "Delta", "Started", "Time",
+        "Total tokens", "Cached tokens", "Calls", "High score", "Delta", "Started", "Time", "Median",
     ]  # fmt: skip
     page.page.click('[role="columnheader"] >> text=Score')
     page.page.wait_for_selector('[aria-sort="descending"] >> text=Score')
