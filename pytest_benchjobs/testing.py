@@ -30,7 +30,7 @@ from .model.environ import host_environment
 from .model.errors import ImageMissing
 from .model.job import JobConfig, Owner
 from .model.result import ImageRecord
-from .model.scenario import Environment, Scenario
+from .model.scenario import Scenario
 from .sandbox.door import DOOR_FAILED, SOCKET, behind_door
 from .sandbox.host_command import LocalCommand, LocalDoor, send
 from .sandbox.memory import Unobserved
@@ -39,6 +39,7 @@ from .sandbox.protocol import (
     ExecResult,
     Fetched,
     File,
+    ImageRequest,
     Kept,
     SandboxSpec,
     Sink,
@@ -76,15 +77,10 @@ class FakeProvider:
         """None: it pretends to be everything."""
         return None
 
-    def identify(
-        self,
-        environment: Environment,
-        image_map: Mapping[str, str],
-        build_args: Mapping[str, str],  # noqa: ARG002  nothing is built
-    ) -> str | None:
+    def identify(self, request: ImageRequest) -> str | None:
         """The name of the image: there is nothing behind it."""
         self.check()
-        return _record(environment, image_map).key
+        return _record(request).key
 
     def start(self, spec: SandboxSpec, on_phase: Callable[[str], None]) -> FakeSandbox:
         """A new directory with the files of the trial."""
@@ -153,7 +149,7 @@ class FakeSandbox(Unobserved):
     def __post_init__(self) -> None:
         self.id = str(self.root)
         self.workdir = self.spec.environment.workdir or _WORKDIR
-        self.image = _record(self.spec.environment, self.spec.image_map)
+        self.image = _record(self.spec.image)
         given = [file.path for file in self.spec.files] + [mount.target for mount in self.spec.mounts]
         absolute = (PurePosixPath(path) for path in (self.workdir, *given) if path.startswith("/"))
         tops = {path.parts[1] for path in absolute if len(path.parts) > 1}
@@ -329,9 +325,9 @@ class FakeSandbox(Unobserved):
         return self._inside.sub(f"{self.root}/", text)
 
 
-def _record(environment: Environment, image_map: Mapping[str, str]) -> ImageRecord:
-    reference = environment.image or "Dockerfile"
-    return ImageRecord(reference=reference, id="fake", key=image_map.get(reference, reference))
+def _record(request: ImageRequest) -> ImageRecord:
+    reference = request.environment.image or "Dockerfile"
+    return ImageRecord(reference=reference, id="fake", key=request.image_map.get(reference, reference))
 
 
 def _kept_root() -> Path:

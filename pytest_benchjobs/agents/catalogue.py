@@ -31,7 +31,10 @@ def all_agents(directories: Iterable[Path]) -> dict[str, Agent]:
 def _described_in(directories: Iterable[Path]) -> Mapping[str, Agent]:
     found: dict[str, Agent] = {}
     files: dict[str, Path] = {}
-    for path in sorted({path.resolve() for directory in directories for path in _files(directory)}):
+    paths = (
+        path for directory in directories for suffix in SUFFIXES for path in directory.glob(f"*{suffix}")
+    )
+    for path in sorted({path.resolve() for path in paths if path.is_file()}):
         agent = DescribedAgent.of_file(path)
         if agent.name in RESERVED:
             raise InputError(f"{agent.name!r} is the name of a built-in agent; choose another", path=path)
@@ -41,10 +44,6 @@ def _described_in(directories: Iterable[Path]) -> Mapping[str, Agent]:
             )
         found[agent.name], files[agent.name] = agent, path
     return found
-
-
-def _files(directory: Path) -> Iterable[Path]:
-    return (path for suffix in SUFFIXES for path in directory.glob(f"*{suffix}") if path.is_file())
 
 
 def _installed() -> Mapping[str, Agent]:

@@ -146,9 +146,10 @@ class DescribedAgent:
                 raise AgentSetupFailed(f"{package} {why}; run: benchjobs agents fetch {self.name}{version}")
         own = self.snapshot()
         values = self._values(call, target, packages)
+        turn = None if call.conversation is None else len(call.conversation.exchanges) + 1
         settings = _merged(
             [
-                (description.in_turn(_turn(call)), values),
+                (description.in_turn(turn), values),
                 *(((case, values),) if target and (case := description.case_for(target.endpoint)) else ()),
                 *self._parameters(call.params, values),
                 *self._servers(call.scenario.environment.mcp_servers, values),
@@ -173,7 +174,9 @@ class DescribedAgent:
                 *self._authorities(),
             ),
             endpoints=() if target is None else (target.endpoint,),
-            models=() if target is None else self._models(target),
+            models=()
+            if target is None
+            else (target.model, *description.aliases.get(target.model, ()), *description.helper_models),
             skills=None if description.skills is None else str(filled(description.skills, values)),
             read=reader_of(
                 description.reads,
@@ -197,11 +200,6 @@ class DescribedAgent:
             return target  # that address gets only a key that was named for it
         variables = (*endpoint.key_variables, *description.key_variables)
         return ModelTarget(endpoint.model_copy(update={"key_variables": variables}), target.model)
-
-    def _models(self, target: ModelTarget) -> tuple[str, ...]:
-        """Names of the models it may call."""
-        description = self.description
-        return (target.model, *description.aliases.get(target.model, ()), *description.helper_models)
 
     def _values(
         self, call: AgentCall, target: ModelTarget | None, packages: tuple[Package, ...]
@@ -316,11 +314,6 @@ def _package(name: str, version: str | None, default: str, source: ProgramSource
         leave_out=source.leave_out,
         integrity=source.archives.get(here) if wanted == default else None,
     )
-
-
-def _turn(call: AgentCall) -> int | None:
-    """Number of the turn, counted from 1; None: the call is not one of a conversation."""
-    return None if call.conversation is None else len(call.conversation.exchanges) + 1
 
 
 def _merged(parts: list[tuple[CallSettings, Mapping[str, Any]]]) -> CallSettings:

@@ -300,11 +300,8 @@ def read_description(path: Path) -> Description:
     """
     document = read_document(path, keys="agents.md", limit=SETTINGS_BYTES)
     complaints = Complaints(document)
-    known = Description.model_fields
-    complaints.refuse_unknown(Description, document.data, (), " leave it out", _MEANT)
-    found = complaints.check(
-        Description, {key: value for key, value in document.data.items() if key in known}
-    )
+    complaints.unknown_keys(Description, document.data, otherwise=lambda _: " leave it out", meant=_MEANT)
+    found = complaints.check(Description, document.data)
     complaints.raise_errors()
     if found is None:  # an error was raised
         raise InputError("is no agent", path=path)

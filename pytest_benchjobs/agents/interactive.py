@@ -7,7 +7,6 @@ sandboxes requires; the driver's thread waits for the results. Scorers enter onl
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import dataclasses
 import enum
@@ -15,15 +14,15 @@ import json
 import queue
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, wait
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from ..model.agent import AgentSpec
 from ..model.ending import Ending
 from ..model.endpoint import GATEWAY_URL, Endpoint, Wire
 from ..model.environ import HOST
 from ..model.errors import AgentSetupFailed, NotLive
-from ..model.scenario import Scenario
 from ..store.text import clean, one_line
 from .protocol import AgentCall, AgentCommand, AgentReading, DrivenShell, TrialScore
 from .providers import ModelTarget, target_of
@@ -37,6 +36,8 @@ _LOGGED = 32_000
 """Most characters of a text in the log."""
 
 R = TypeVar("R")
+_Call = tuple[Callable[[DrivenShell], Any], Future[Any]]
+"""A call of the driver, on its way to the trial's thread, and its result."""
 
 
 class Stage(enum.Enum):
@@ -47,30 +48,6 @@ class Stage(enum.Enum):
     SCORING = "it is being scored"
     SCORED = "it has been scored"
     ENDED = "it has ended"
-
-
-class _Call(Generic[R]):
-    """A call of the driver, on its way to the trial's thread."""
-
-    def __init__(self, function: Callable[[DrivenShell], R]) -> None:
-        self._function = function
-        self._future: concurrent.futures.Future[R] = concurrent.futures.Future()
-
-    def run(self, shell: DrivenShell) -> None:
-        try:
-            self._future.set_result(self._function(shell))
-        except BaseException as error:
-            self._future.set_exception(error)
-
-    def refuse(self, why: str) -> None:
-        self._future.set_exception(NotLive(why))
-
-    def result(self) -> R:
-        while True:  # with a timeout, so that a signal is noticed
-            with contextlib.suppress(concurrent.futures.TimeoutError):
-                return self._future.result(timeout=_POLL)
-            if self._future.done():
-                return self._future.result()
 
 
 class Handover:
@@ -96,9 +73,8 @@ class Handover:
         """Why the work was ended by the trial; emptied once the driver knows, by asking for the score."""
         self._lock = threading.Lock()
         self._stage = Stage.STARTING
-        self._why = ""
         self._shell: DrivenShell | None = None
-        self._calls: queue.SimpleQueue[_Call[Any] | None] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
         self._steps = 0
         self._is_paused = False
         self._reply: str | None = None
@@ -120,8 +96,8 @@ class Handover:
         self.turn += 1
         self._event(shell, "begin", model=self.model)
         self._event(shell, "user", text=self.statement)
-        self._reply, self._answered = None, ""
-        self.cut = self._serve(shell, Stage.WORKING, Stage.SCORING)
+        self._reply, self._answered, self.cut = None, "", ""
+        self._serve(shell, Stage.WORKING, Stage.SCORING)
         if self._reply and self._reply != self._answered:
             self._answer(shell, self._reply, [])
         if self.gave_up is not None:
@@ -144,55 +120,57 @@ class Handover:
 
     def close(self) -> None:
         """Note that the trial has ended, however it did."""
-        self._leave(Stage.ENDED, "it has ended")
+        self.cut = ""
+        self._leave(Stage.ENDED)
 
-    def _serve(self, shell: DrivenShell, stage: Stage, after: Stage) -> str:
-        """Run calls in a stage; return why the trial ended it, if the driver did not."""
+    def _serve(self, shell: DrivenShell, stage: Stage, after: Stage) -> None:
+        """Run calls in a stage, until the driver or the trial ends it."""
         with self._lock:
-            self._stage, self._shell, self._why = stage, shell, ""
+            self._stage, self._shell = stage, shell
             if self._is_paused:
                 shell.pause()
-        why = ""
         try:
             while True:
                 if shell.stopped:
-                    why = "it was ended: its time is up, a limit was reached, or it was cancelled"
-                    return why
+                    self.cut = "it was ended: its time is up, a limit was reached, or it was cancelled"
+                    return
                 with contextlib.suppress(queue.Empty):
                     call = self._calls.get(timeout=_POLL)
                     if call is None:
-                        return why
-                    call.run(shell)
+                        return
+                    function, result = call
+                    try:
+                        result.set_result(function(shell))
+                    except BaseException as error:
+                        result.set_exception(error)
         finally:
-            self._leave(after, why)
+            self._leave(after)
 
-    def _leave(self, stage: Stage, why: str) -> None:
+    def _leave(self, stage: Stage) -> None:
         """Enter a stage in which no calls are run, and refuse those that wait."""
         with self._lock:
-            self._stage, self._shell, self._why = stage, None, why
+            self._stage, self._shell = stage, None
             with contextlib.suppress(queue.Empty):
                 while True:
                     if (call := self._calls.get_nowait()) is not None:
-                        call.refuse(self._refusal())
+                        call[1].set_exception(NotLive(self._refusal()))
 
     def _refusal(self) -> str:
-        return f"the trial is not at work: {self._why or self.cut or self._stage.value}"
+        return f"the trial is not at work: {self.cut or self._stage.value}"
 
     # The driver's side.
 
     def call(self, function: Callable[[DrivenShell], R], *, scored: bool = True) -> R:
-        """Run a function in the thread of the trial; `scored`: also after the work was scored.
-
-        Raises:
-            NotLive: the trial is not at work.
-        """
-        call = _Call(function)
+        """Run a function in the thread of the trial; `scored`: also after the work was scored. NotLive: not at work."""
+        result: Future[R] = Future()
         with self._lock:
             looks = scored and self._stage is Stage.SCORED and not self.cut
             if self._stage is not Stage.WORKING and not looks:
                 raise NotLive(self._refusal())
-            self._calls.put(call)
-        return call.result()
+            self._calls.put((function, result))
+        while not result.done():
+            wait([result], timeout=_POLL)  # so that a signal is noticed
+        return result.result()
 
     def end(self) -> None:
         """End the work, or the look at the scored sandbox."""
@@ -299,22 +277,15 @@ class InteractiveAgent:
     def endpoints(
         self, spec: AgentSpec, environ: Mapping[str, str], params: Mapping[str, Any]
     ) -> tuple[Endpoint, ...]:
-        """The endpoint of its model, if it has one.
-
-        Raises:
-            InputError: the provider of the model is unknown.
-        """
+        """The endpoint of its model, if it has one. InputError: the provider of the model is unknown."""
         target = _target(spec, environ, params)
         return () if target is None else (target.endpoint,)
 
     def prepare(self, call: AgentCall) -> AgentCommand:
-        """The handover to the driver, as a function that runs on this machine.
-
-        Raises:
-            InputError: the provider of the model is unknown.
-        """
+        """The handover to the driver, as a function that runs on this machine. InputError: as `endpoints`."""
         target = _target(call.spec, HOST, call.params)
-        handover = self._handover(call.scenario, call)
+        key = (call.scenario.benchmark, call.scenario.id, call.spec.label, call.attempt)
+        handover = self._expected.get(key) or _Undriven()
         handover.statement = call.scenario.problem_statement
         if target is not None:
             handover.model, handover.wire = target.model, target.endpoint.wire
@@ -328,10 +299,6 @@ class InteractiveAgent:
             patience=handover.patience,
             read=handover.read,
         )
-
-    def _handover(self, scenario: Scenario, call: AgentCall) -> Handover:
-        key = (scenario.benchmark, scenario.id, call.spec.label, call.attempt)
-        return self._expected.get(key) or _Undriven()
 
 
 class _Undriven(Handover):

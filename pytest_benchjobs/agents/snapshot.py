@@ -193,7 +193,7 @@ def _copy(entries: Iterable[_Entry], place: Path) -> None:
         for entry in entries:
             target = files / entry.name if entry.name else files
             if entry.name:
-                _have_directories(files, target.parent)
+                make_directories(files, target.parent)
             if entry.link is not None:
                 target.symlink_to(entry.link)
             else:
@@ -207,7 +207,8 @@ def _copy(entries: Iterable[_Entry], place: Path) -> None:
         raise
 
 
-def _have_directories(top: Path, directory: Path) -> None:
+def make_directories(top: Path, directory: Path) -> None:
+    """Make a directory and those above it up to `top`, which any user may read."""
     for path in (*reversed(directory.relative_to(top).parents), directory.relative_to(top)):
         if not (top / path).is_dir():
             (top / path).mkdir()

@@ -14,6 +14,7 @@ from typing import IO
 
 from ..model.errors import InputError
 from .packages import KeptFile, Package
+from .snapshot import make_directories
 
 _MAX_BYTES = 4 << 30
 _MAX_FILES = 100_000
@@ -102,12 +103,7 @@ def _kept(path: PurePosixPath, package: Package) -> PurePosixPath | None:
 
 def _write(target: Path, path: PurePosixPath, member: tarfile.TarInfo, content: IO[bytes]) -> KeptFile:
     place = target / path
-    for parent in reversed(place.relative_to(target).parents):
-        directory = target / parent
-        if not directory.is_dir():
-            directory.mkdir()
-            # For any umask: the agent is another user.
-            directory.chmod(0o755)
+    make_directories(target, place.parent)
     digest = hashlib.sha256()
     with place.open("xb") as file:
         while chunk := content.read(_CHUNK):

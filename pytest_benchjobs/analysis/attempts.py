@@ -15,7 +15,6 @@ def pass_at_k(n: int, c: int, k: int) -> float | None:
 
     Raises:
         ValueError: not 0 <= c <= n, or k < 1.
-
     """
     _check(n, c, k)
     return None if n < k else 1 - math.comb(n - c, k) / math.comb(n, k)
@@ -28,7 +27,6 @@ def pass_hat_k(n: int, c: int, k: int) -> float | None:
 
     Raises:
         ValueError: not 0 <= c <= n, or k < 1.
-
     """
     _check(n, c, k)
     return None if n < k else math.comb(c, k) / math.comb(n, k)

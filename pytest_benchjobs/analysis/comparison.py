@@ -42,7 +42,6 @@ def compare(
 
     Raises:
         ValueError: the level is not between 0.5 and 1.
-
     """
     pairing = pair(a, b)
     pairs = [one for one in pairing.pairs if not one.quarantined]

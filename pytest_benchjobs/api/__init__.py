@@ -17,9 +17,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .records import Job, Run, Trial
-from .rows import Rows
-from .store import Store
+from .stored import Job, Rows, Run, Store, Trial
 
 __all__ = ["Job", "Rows", "Run", "Store", "Trial", "open"]
 
@@ -27,7 +25,6 @@ __all__ = ["Job", "Rows", "Run", "Store", "Trial", "open"]
 def open(directory: Path | str = "reports") -> Store:  # noqa: A001  the name people will look for
     """Results in a directory: where `--bench-dir` points, `reports/` unless told otherwise.
 
-    Raises:
-        InputError: there are none, or a newer version of this package wrote them.
+    Raises InputError: there are none, or a newer version of this package wrote them.
     """
     return Store(Path(directory))

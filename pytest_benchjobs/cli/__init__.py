@@ -1,9 +1,10 @@
 """The `benchjobs` command: data on stdout, messages on stderr, one line for an error.
 
-Each command is in a module of its name; modules with an underscore are shared. `_commands.py` lists the commands and
-imports one when it is needed, so modules import what is heavy inside functions. `_run_options.py` makes the options of
-`run` from the table of settings, `_pytest_call.py` calls pytest, `_output.py` prints. The room may import all others
-but `plugin`. Start with `run.py`, or with `cancel.py` for a command without pytest.
+Each command is in a module of its name, or of a command like it; modules with an underscore are shared. `_commands.py`
+lists the commands and imports the module of one when it is needed, so that imports all it needs at its top.
+`_run_options.py` makes the options of `run` from the table of settings, `_pytest_call.py` calls pytest, `_output.py`
+prints. Each function may raise a `click.UsageError` or a `BenchError`, which `main` prints. The room may import all
+others but `plugin`. Start with `run.py`, or with `cancel.py` for a command without pytest.
 """
 
 from __future__ import annotations
@@ -55,11 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _refuse_empty(words: Sequence[str]) -> None:
-    """Refuse an argument that is empty, as by a variable that is not set. What follows `--` is for pytest.
-
-    Raises:
-        UsageError: there is one; the message has its option.
-    """
+    """Refuse an argument that is empty, as by a variable that is not set. What follows `--` is for pytest."""
     import click
 
     before = ""

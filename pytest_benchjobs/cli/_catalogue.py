@@ -6,36 +6,28 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import click
 
 from ..model.errors import InputError
+from ..report.documents import mirror
 from ..report.documents.catalogue import CatalogueEntryDocument, CatalogueItem
-from ..report.table import Cell, Column, render, width
+from ..report.table import Cell, Column, tabulate, width
 from ..report.units import counted, number
+from ..sources.catalogue.entry import Entry
 from ..sources.catalogue.installed import installed, opened
 from ..sources.catalogue.kept import State, recipe, state_of
 from ..sources.catalogue.lookup import Lookup, version_of
 from ..sources.catalogue.registry import read_registry
 from ..sources.catalogue.verdicts import read_verdicts
 from ..sources.finder import Finder, Named
+from ..sources.protocol import Source
 from ..store.project import benchmark_directories, named_benchmarks
 from ..store.text import one_line
 from ..system.units import size
 from ._output import say
 
-if TYPE_CHECKING:
-    from ..sources.catalogue.entry import Entry
-    from ..sources.protocol import Source
-
 
 def finder(registry: Path | None = None) -> Finder:
-    """Return what finds benchmarks here, with a registry file, and what is the user's own.
-
-    Raises:
-        InputError: a file is wrong.
-    """
+    """Return what finds benchmarks here, with a registry file, and what is the user's own."""
     listed: list[Entry] = []
     if registry is not None:
         listed, problems = read_registry(registry)
@@ -45,30 +37,20 @@ def finder(registry: Path | None = None) -> Finder:
 
 
 def entry_named(name: str, registry: Path | None) -> Entry:
-    """Return the entry of a name.
-
-    Raises:
-        InputError: a file is wrong, or there is no such benchmark.
-        ClickException: nothing has to be fetched for it.
-    """
+    """Return the entry of a name."""
     finder_here = finder(registry)
     if (entry := finder_here.entry(name)) is None:
         finder_here.find(name, Path.cwd())
-        raise click.ClickException(f"{name} is no entry of the catalogue: there is nothing to fetch")
+        raise InputError(f"{name} is no entry of the catalogue: there is nothing to fetch")
     return entry
 
 
 def entry_to_keep(name: str, registry: Path) -> Entry:
-    """Return the entry of a registry that is kept with what is fetched for it, so that it runs by name.
-
-    Raises:
-        InputError: a file is wrong, or there is no such version.
-        ClickException: there is none, or another benchmark has its name and version.
-    """
+    """Return the entry of a registry that is kept with what is fetched for it, so that it runs by name."""
     entry = entry_named(name, registry)
     other = next((one for one in Lookup(benchmark_directories()).listed if one.is_meant_by(str(entry))), None)
     if other is not None and recipe(other) != recipe(entry):
-        raise click.ClickException(
+        raise InputError(
             f"{entry} of {registry} has the name of another benchmark, which `--benchmark {entry}` runs: {other.title}"
         )
     return entry
@@ -100,23 +82,12 @@ def _brought(known: Finder, named: Named) -> Entry | Sequence[Source]:
 def item_of(entry: Entry, state: State) -> CatalogueItem:
     """Return the row of an entry in the list."""
     record = state.record
-    return CatalogueItem(
-        name=entry.name,
-        version=entry.version,
-        title=entry.title,
-        aliases=entry.aliases,
-        scenarios=entry.scenarios,
-        fetched=state.trouble is None,
-        here=None if record is None else record.scenarios,
-    )
+    here = None if record is None else record.scenarios
+    return mirror(CatalogueItem, entry, fetched=state.trouble is None, here=here)
 
 
 def of_sources(name: str, sources: Sequence[Source]) -> CatalogueItem:
-    """Return the row of a benchmark that an installed package brings.
-
-    Raises:
-        InputError: it is wrong.
-    """
+    """Return the row of a benchmark that an installed package brings."""
     versions = set(filter(None, map(version_of, sources)))
     count = sum(len(source.refs()) for source in sources)
     title = next((str(title) for source in sources if (title := getattr(source, "title", None))), name)
@@ -131,14 +102,10 @@ def document_of(entry: Entry) -> CatalogueEntryDocument:
     origins = [str(origin) for origin in entry.git]
     origins += [f"{file.url or 'your own file'}: {file.name}" for file in entry.files]
     origins += ["the package"] if entry.bundled is not None else []
-    return CatalogueEntryDocument(
+    return mirror(
+        CatalogueEntryDocument,
+        entry,
         benchmark=item_of(entry, state),
-        **entry.model_dump(
-            include={
-                *("homepage", "licence", "environment", "scoring", "attempts", "confidential", "gated"),
-                *("exceptions", "published", "parameters"),
-            }
-        ),
         origins=tuple(origins),
         directory=str(entry.directory if entry.bundled is None else entry.place),
         trouble=state.trouble,
@@ -152,31 +119,23 @@ def document_of(entry: Entry) -> CatalogueEntryDocument:
 
 def table(rows: tuple[CatalogueItem, ...]) -> Iterator[str]:
     """Lines of `list`."""
-    columns = [
-        Column("NAME"),
-        Column("VERSION", least=8),
-        Column("SCENARIOS", number=True),
-        Column("FETCHED"),
-        Column("TITLE", least=8),
-    ]
     words = {True: Cell("yes", "green"), False: Cell("no", "yellow"), None: Cell("-")}
-    lines: list[list[str | Cell]] = [
-        [
-            item.name,
-            item.version or "-",
-            "-" if item.scenarios is None else str(item.scenarios),
-            Cell(f"{item.here} of them", "yellow")
-            if item.fetched and _is_part(item)
-            else words[item.fetched],
-            item.title,
-        ]
-        for item in rows
+
+    def fetched(item: CatalogueItem) -> Cell:
+        is_part = item.here is not None and item.scenarios is not None and item.here != item.scenarios
+        return Cell(f"{item.here} of them", "yellow") if item.fetched and is_part else words[item.fetched]
+
+    shown = [
+        (Column("NAME"), lambda item: item.name),
+        (Column("VERSION", least=8), lambda item: item.version or "-"),
+        (
+            Column("SCENARIOS", number=True),
+            lambda item: "-" if item.scenarios is None else str(item.scenarios),
+        ),
+        (Column("FETCHED"), fetched),
+        (Column("TITLE", least=8), lambda item: item.title),
     ]
-    yield from render(columns, lines, width())
-
-
-def _is_part(item: CatalogueItem) -> bool:
-    return item.here is not None and item.scenarios is not None and item.here != item.scenarios
+    yield from tabulate(rows, width(), shown)
 
 
 def lines_of(document: CatalogueEntryDocument) -> Iterator[str]:

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..agents.builtin import RESERVED
-from ..agents.described import SUFFIXES
-from ..agents.given import starting_file
+from ..agents.described import SUFFIXES, DescribedAgent
+from ..agents.given import given_agents, starting_file
 from ..model.errors import InputError
 from ..settings.agents import read_agent
 
@@ -21,6 +21,20 @@ _IMAGES = {"python3": "python:3.12-slim", "node": "node:22-slim"}
 _PLAIN_IMAGE = "debian:bookworm-slim"
 _NEW = "my-agent"
 _USUAL = "github"
+_CI_FILES = {
+    "github": (".github/workflows/benchmark.yml", "", ""),
+    "gitlab": (
+        ".gitlab-ci.yml",
+        ".gitlab/benchmark.yml",
+        "add to .gitlab-ci.yml: include: [{local: .gitlab/benchmark.yml}]",
+    ),
+    "jenkins": (
+        "Jenkinsfile",
+        "benchmarks/Jenkinsfile",
+        "create a pipeline in Jenkins with the script path benchmarks/Jenkinsfile",
+    ),
+}
+"""CI system -> the file that it looks for; the one to write where that is taken, and how to have it used."""
 _GIT_SECONDS = 10.0
 
 
@@ -49,9 +63,8 @@ class Checkout:
 
     def lines(self) -> Iterator[str]:
         """Return lines that tell what was found."""
-        yield f"found  project {self.project}, main branch {self.branch}" + (
-            f", CI of {self.ci}" if self.ci and self.ci_seen else ""
-        )
+        system = f", CI of {self.ci}" if self.ci and self.ci_seen else ""
+        yield f"found  project {self.project}, main branch {self.branch}{system}"
         if self.ci and not self.ci_seen:
             yield f"no CI system found; writing a file for {self.ci}; --ci names another, or none"
         if self.agent_file is not None:
@@ -63,11 +76,7 @@ class Checkout:
 
 
 def look_at(root: Path, agent: str | None, ci: str) -> Checkout:
-    """Look at the checkout in a directory. `agent` is `NAME=./PATH`, if one was named; `ci` may be `auto` or `none`.
-
-    Raises:
-        InputError: the named agent is not there, or cannot be started.
-    """
+    """Look at the checkout in a directory. `agent` is `NAME=./PATH`, if one was named; `ci` may be `auto` or `none`."""
     project = _slug(_project(root))
     seen = _system(root) if ci == "auto" else None if ci == "none" else ci
     system = seen or (_USUAL if ci == "auto" else None)
@@ -78,11 +87,7 @@ def look_at(root: Path, agent: str | None, ci: str) -> Checkout:
     return Checkout(
         project=project,
         agent=name,
-        path=f"../{_NEW}"
-        if is_new
-        else None
-        if path is None
-        else os.path.relpath(root / path, root / "benchmarks"),
+        path=f"../{_NEW}" if is_new else path and os.path.relpath(root / path, root / "benchmarks"),
         argv=("{agent}/run.sh",) if is_new else argv,
         is_new=is_new,
         image=_image(argv, program),
@@ -108,8 +113,6 @@ def _agent(
         for path in below.glob(f"*{suffix}")
     ]
     for file in sorted(files):
-        from ..agents.described import DescribedAgent
-
         return DescribedAgent.of_file(file).name, None, (), file.relative_to(root).as_posix()
     below = [
         path for path in sorted(root.iterdir()) if path.is_dir() and _AGENT_DIRECTORY.fullmatch(path.name)
@@ -126,9 +129,6 @@ def _named(root: Path, written: str) -> tuple[str, str | None, tuple[str, ...], 
     spec = read_agent(written, Path.cwd())
     if spec.path is None or spec.model is not None:
         raise InputError(f"--agent: {written!r} is not of the form NAME=./PATH")
-    from ..agents.described import DescribedAgent
-    from ..agents.given import given_agents
-
     agent = given_agents([spec])[spec.name]
     assert isinstance(agent, DescribedAgent)  # noqa: S101  a path gives one
     return spec.name, os.path.relpath(spec.path, root), tuple(agent.description.argv), None
@@ -168,21 +168,10 @@ def _system(root: Path) -> str | None:
 
 def _ci_file(root: Path, system: str | None) -> tuple[str | None, str | None]:
     """Return the name of the CI file, and advice how to register it where the system does not find it by itself."""
-    if system == "github":
-        return ".github/workflows/benchmark.yml", None
-    if system == "gitlab":
-        if not (root / ".gitlab-ci.yml").exists():
-            return ".gitlab-ci.yml", None
-        name = ".gitlab/benchmark.yml"
-        return name, f"add to .gitlab-ci.yml: include: [{{local: {name}}}]"
-    if system == "jenkins":
-        if not (root / "Jenkinsfile").exists():
-            return "Jenkinsfile", None
-        return (
-            "benchmarks/Jenkinsfile",
-            "create a pipeline in Jenkins with the script path benchmarks/Jenkinsfile",
-        )
-    return None, None
+    if system is None:
+        return None, None
+    usual, other, advice = _CI_FILES[system]
+    return (other, advice) if advice and (root / usual).exists() else (usual, None)
 
 
 def _branch(root: Path) -> str:

@@ -1,4 +1,4 @@
-"""The commands, each in a module of its name, imported when it is needed: `--help` and completion stay quick."""
+"""The commands, whose modules are imported when they are needed: `--help` and completion stay quick."""
 
 from __future__ import annotations
 
@@ -55,6 +55,17 @@ _SECTIONS = {
         "db": "Rebuild the history from the job directories.",
     },
 }
+_ELSEWHERE = {
+    "clone": "rerun",
+    "rescore": "rerun",
+    "runs": "list",
+    "export-viewer-data": "export",
+    "view-comparison": "compare",
+    "db": "gc",
+    "recover": "gc",
+    "rm": "gc",
+}
+"""Commands in the module of another."""
 _COMMANDS = {name: about for commands in _SECTIONS.values() for name, about in commands.items()}
 
 
@@ -68,7 +79,7 @@ class _Lazy(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         name = cmd_name.replace("-", "_")
-        module = importlib.import_module(f".{name}", __package__)
+        module = importlib.import_module(f".{_ELSEWHERE.get(cmd_name, name)}", __package__)
         command: click.Command = getattr(module, "list_" if name == "list" else name)
         return command
 

@@ -13,7 +13,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -21,6 +20,8 @@ from ..job.detach import why_it_ended
 from ..model.environ import HOST, Variable
 from ..model.errors import InfrastructureError, InputError
 from ..model.job import JobRecord, JobStatus
+from ..report.documents import mirror
+from ..report.documents.jobs import DetachDocument
 from ..settings.env_file import read_env_file
 from ..settings.secret_store import find
 from ..store.bundle import JobBundle, new_job_id
@@ -29,10 +30,7 @@ from ..system.paths import with_home
 from ..trial.secrets import unmistakable
 from ._output import emit
 from ._pytest_call import Call
-
-if TYPE_CHECKING:
-    from ..report.documents.jobs import DetachDocument
-    from ._run_options import RunRequest
+from ._run_options import RunRequest
 
 _SECONDS = 30.0
 """Seconds until a job counts as started that has not said so. Most jobs begin within two, and errors show earlier."""
@@ -40,30 +38,17 @@ _POLL_SECONDS = 0.05
 
 
 def run_detached(request: RunRequest, output: str) -> int:
-    """Start a new job, and print its id.
-
-    Raises:
-        UsageError: an argument holds a secret.
-        InfrastructureError: the files of the job cannot be written.
-    """
+    """Start a new job, and print its id."""
     document = _start(request)
     if document.status == "failed":
-        raise click.ClickException(document.message or f"pytest ended at once; see {document.log}")
-    timeout = (
-        "7200s unless a scenario has its own"
-        if document.agent_timeout is None
-        else f"{document.agent_timeout:g}s"
-    )
+        raise InputError(document.message or f"pytest ended at once; see {document.log}")
+    own = document.agent_timeout
+    timeout = "7200s unless a scenario has its own" if own is None else f"{own:g}s"
     return _print(document, f"Benchmark job created: {document.job} (agent timeout = {timeout})", output)
 
 
 def resume_detached(call: Call, directory: Path, record: JobRecord, output: str) -> int:
-    """Start pytest for a job that is to be resumed, and print the job's id.
-
-    Raises:
-        InputError: pytest ended at once; the message is that of pytest.
-        InfrastructureError: nothing can be written to the job's directory.
-    """
+    """Start pytest for a job that is to be resumed, and print the job's id."""
     bundle = JobBundle.open(directory, record.id)
     log = bundle.layout.log
     try:
@@ -138,9 +123,6 @@ def _launch(request: RunRequest, job_id: str) -> None:
 
 
 def _document(bundle: JobBundle, record: JobRecord, agent_timeout: float | None, pid: int) -> DetachDocument:
-    from ..report.documents import mirror
-    from ..report.documents.jobs import DetachDocument
-
     return mirror(
         DetachDocument,
         record,

@@ -1,14 +1,15 @@
-"""Options of commands for the results directory: `--dir`, else that of the project around the current directory."""
+"""Paths that commands take: types, and the options for the results directory and for high scores."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..store.project import default_directory
+from ..store.layout import Layout
+from ..store.project import default_directory, ini_value
 
 
 class GivenPath(click.Path):
@@ -38,3 +39,28 @@ directory_option = click.option(
     show_default="bench_dir of the ini file, else reports/ of the project",
     help="Where jobs and the history are.",
 )
+
+
+if TYPE_CHECKING:
+    from ..model.comparison import HighScore
+
+high_scores_option = click.option(
+    "--high-scores",
+    type=FILE,
+    help="File with high scores of benchmarks.  [default: bench_high_scores_file of the ini file]",
+)
+
+
+def high_scores_of(given: Path | None, directory: Path) -> dict[str, HighScore]:
+    """Read the given file, else the one of the project that has the results in `directory`."""
+    from ..settings.high_scores import read_high_scores
+
+    if given is not None:
+        return read_high_scores(given)
+    for place in (Path.cwd(), *Path.cwd().parents):
+        named = ini_value(place, "bench_high_scores_file")
+        if named:
+            return read_high_scores(place / named)
+        if Layout(place / directory.name).jobs.is_dir():
+            break
+    return {}

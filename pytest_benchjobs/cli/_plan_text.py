@@ -1,21 +1,20 @@
-"""Text of a plan, for a terminal."""
+"""Text of plans and images, for a terminal."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
-from ..report.table import Column, tabulate, width
+from ..model.gate import GateConfig
+from ..model.image import ImageSize
+from ..report.documents.images import ImagesDocument, ImageTotal, to_count
+from ..report.documents.plan import PlanDocument, PlannedTrial
+from ..report.table import Column, section, tabulate, width
 from ..report.units import cost, counted, duration
 from ..store.text import one_line
-from ._images_text import WORDS, amount, image_name, totals_line
-
-if TYPE_CHECKING:
-    from ..model.gate import GateConfig
-    from ..report.documents.plan import PlanDocument, PlannedTrial
+from ..system.units import size
 
 _WHYS = 10
 _IMAGES = 20
@@ -62,14 +61,11 @@ def _groups(document: PlanDocument) -> Iterator[str]:
 def _reasons(document: PlanDocument) -> Iterator[str]:
     for reused, title in ((True, "reused because"), (False, "run because")):
         reasons = [reason for reason in document.reasons if reason.reused is reused]
-        if reasons:
-            yield ""
-            yield title
-        for reason in reasons[:_WHYS]:
-            yield f"  {reason.trials:>5}  {one_line(reason.why, 200)}"
+        lines = [f"{reason.trials:>5}  {one_line(reason.why, 200)}" for reason in reasons[:_WHYS]]
         if len(reasons) > _WHYS:
             rest = sum(reason.trials for reason in reasons[_WHYS:])
-            yield f"  {rest:>5}  for other reasons (-e names them)"
+            lines.append(f"{rest:>5}  for other reasons (-e names them)")
+        yield from section(title, lines)
     for title, whys in (
         ("would be skipped", [trial.incompatible for trial in document.selected if trial.incompatible]),
         (
@@ -77,11 +73,8 @@ def _reasons(document: PlanDocument) -> Iterator[str]:
             [trial.problem for trial in document.selected if trial.problem and not trial.reused],
         ),
     ):
-        if whys:
-            yield ""
-            yield title
-        for why, trials in Counter(whys).most_common(_WHYS):
-            yield f"  {trials:>5}  {one_line(why, 500)}"
+        counts = Counter(whys).most_common(_WHYS)
+        yield from section(title, (f"{trials:>5}  {one_line(why, 500)}" for why, trials in counts))
 
 
 def _images(document: PlanDocument, *, extended: bool) -> Iterator[str]:
@@ -132,15 +125,19 @@ def _configuration(document: PlanDocument) -> Iterator[str]:
     changed = document.config.model_dump(
         mode="json", exclude={"agents", "directory", "gate"}, exclude_defaults=True
     )
-    yield ""
-    yield "configuration, where it is not the default"
-    yield f"  agents: {one_line(', '.join(agent.label for agent in document.config.agents), 500)}"
-    yield f"  directory: {one_line(os.fspath(document.config.directory))}"
-    for name, value in changed.items():
-        shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        yield f"  {name}: {one_line(shown, 500)}"
+    settings = {
+        "agents": ", ".join(agent.label for agent in document.config.agents),
+        "directory": os.fspath(document.config.directory),
+        **changed,
+    }
     if gate := ", ".join(_gate(document.config.gate)):
-        yield f"  gate: {one_line(gate, 500)}"
+        settings["gate"] = gate
+    words = {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name, value in settings.items()
+    }
+    lines = (f"{name}: {one_line(word, 500)}" for name, word in words.items())
+    yield from section("configuration, where it is not the default", lines)
 
 
 def _gate(gate: GateConfig) -> Iterator[str]:
@@ -150,3 +147,58 @@ def _gate(gate: GateConfig) -> Iterator[str]:
     for rule in gate.rules:
         only = f"{rule.only}=" if rule.only else ""
         yield f"{rule.metric} {only}{rule.amount:g}" if rule.floor else rule.text
+
+
+WORDS = {"here": "here", "build": "to build", "pull": "to pull"}
+"""State of an image -> text."""
+_REASON = 1000
+
+
+def totals_line(totals: Sequence[ImageTotal]) -> str:
+    """`12 images: 3 here, 1.2 GB; 9 to pull, about 14 GB, 2 of unknown size`."""
+    parts = []
+    for total in totals:
+        part = f"{total.images} {WORDS[total.state]}"
+        if total.unknown < total.images:
+            part += f", {'' if total.state == 'here' else 'about '}{size(total.bytes)}"
+            part += f", {total.unknown} of unknown size" if total.unknown else ""
+        else:
+            part += ", of unknown size"
+        parts.append(part)
+    listed = f": {'; '.join(parts)}" if parts else ""
+    return f"{counted(sum(total.images for total in totals), 'image')}{listed}"
+
+
+def amount(image: ImageSize) -> str:
+    """Size of an image; `-` where it is unknown."""
+    return _shown(to_count(image))
+
+
+def image_name(image: str) -> str:
+    """Return the name of an image; the path of a Dockerfile relative to the current directory where it is below."""
+    path = os.path.relpath(image) if image.startswith("/") else image
+    return one_line(image if path.startswith("..") else path)
+
+
+def image_lines(document: ImagesDocument) -> Iterator[str]:
+    """Lines of `benchmarks images`."""
+    shown = [
+        (Column("IMAGE", least=20), lambda image: image_name(image.image)),
+        (Column("STATE"), lambda image: WORDS[image.state]),
+        (Column("ON DISK", number=True), lambda image: _shown(image.bytes)),
+        (Column("DOWNLOAD", number=True), lambda image: _shown(image.download)),
+        (Column("SCENARIOS", number=True), lambda image: str(image.scenarios)),
+    ]
+    if document.images:
+        yield from tabulate(document.images, width(), shown)
+    for image in document.images:
+        if image.error is not None:
+            yield one_line(f"wrong: {image_name(image.image)}: {image.error}", _REASON)
+    for why, scenarios in document.problems.items():
+        yield one_line(f"cannot run: {counted(scenarios, 'scenario')}: {why}", _REASON)
+    without = f", {document.without} without" if document.without else ""
+    yield f"{totals_line(document.totals)}, for {counted(document.scenarios, 'scenario')}{without}"
+
+
+def _shown(count: int | None) -> str:
+    return "-" if count is None else size(count)

@@ -8,7 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -16,18 +16,16 @@ from typing import IO, NamedTuple
 
 from ..model.errors import InputError
 from ..model.job import JobRecord
-from ..settings.call import Said, Written, split, words
-from ..settings.setting import texts_of
+from ..settings.call import Said, split
 from ..settings.table import BY_NAME
 from ..store.bundle import new_job_id
-from ..store.reproducibility import ini_variables
 from ..system.redact import looks_secret
 from ._output import emit
 
 _ENV = BY_NAME["env"]
 _REDACTED = "[redacted]"
-USAGE_ERROR = 4
-"""Exit status of pytest."""
+INTERRUPTED, USAGE_ERROR = 2, 4
+"""Exit statuses of pytest."""
 
 
 class Call(NamedTuple):
@@ -72,49 +70,6 @@ def said_of(record: JobRecord) -> Said:
     return Said(dict(invocation.settings), invocation.rest)
 
 
-def repeated_call(
-    record: JobRecord,
-    *more: str,
-    changes: Mapping[str, Written] | None = None,
-    without: Collection[str] = (),
-    env: Mapping[str, str] | None = None,
-    directory: Path | None = None,
-) -> Call:
-    """Return the call of an earlier job, with some settings changed or left out, and further arguments.
-
-    `env` has the values of its `--bench-env`, which are stored nowhere, and may have more. `directory` is where the
-    results are now, by default where they were then.
-
-    Raises:
-        InputError: the call is not known, its directory is gone, or values of `--bench-env` are missing.
-    """
-    invocation = record.invocation
-    if invocation is None:
-        raise InputError(
-            f"the pytest command of job {record.id} was not recorded; call pytest with --bench-resume {record.id}"
-        )
-    if not invocation.directory.is_dir():
-        raise InputError(f"job {record.id} was started in {invocation.directory}, which no longer exists")
-    said = said_of(record)
-    rest, needed = _without_values(said.rest)
-    needed += (text.partition("=")[0] for text in texts_of(said.settings.get("env", ())))
-    given = dict(env or {})
-    missing = [name for name in dict.fromkeys(needed) if name not in given]
-    if missing:
-        values = " ".join(f"{name}=..." for name in missing)
-        raise InputError(
-            f"values of --bench-env are not stored; give those of job {record.id} again: --env-vars {values}"
-        )
-    settings = {
-        name: written
-        for name, written in said.settings.items()
-        if name in BY_NAME and not BY_NAME[name].forgotten and name not in ("env", *without)
-    }
-    if directory is not None:
-        settings["dir"] = str(directory.absolute())
-    return Call((*words({**settings, **(changes or {})}, rest), *more), invocation.directory, given)
-
-
 def call_pytest(call: Call, *, stdout: IO[bytes] | int | None = None) -> int:
     """Make the call and wait for its end; return its exit status, 128 + N when signal N killed it.
 
@@ -145,22 +100,6 @@ def passing_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _without_values(words: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return arguments of pytest without the values of `-o bench_env=...`, and the names of those variables."""
-    kept: list[str] = []
-    overridden: list[str] = []
-    for word in words:
-        variables = ini_variables(kept[-1] if kept else "", word)
-        if variables is not None:
-            # The last `-o` overrides the ini file and any earlier `-o`.
-            overridden = [line.partition("=")[0].strip() for line in variables.lines]
-            word = variables.upto + "\n".join(
-                f"{name}=" for name in overridden
-            )  # given again beside the call
-        kept.append(word)
-    return kept, overridden
 
 
 def call_and_summarise(call: Call, directory: Path, job_id: str, output: str) -> int:

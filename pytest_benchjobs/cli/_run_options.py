@@ -184,44 +184,34 @@ def check_attempts_option(default: int) -> Callable[[_Command], _Command]:
     )
 
 
-def run_options(command: _Command) -> _Command:
-    """Add all options of a run, passed to the command as keyword arguments for `run_request`."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+def _adding(options: Iterable[Callable[[Any], Any]]) -> Callable[[_Command], _Command]:
+    """Return a decorator that adds options, passed to the command as keyword arguments."""
+
+    def add(command: _Command) -> _Command:
+        for option in reversed([*options]):
+            command = option(command)
+        return command
+
+    return add
 
 
-def setting_options(command: _Command) -> _Command:
-    """Everything that says how to run, each without a default, given to the command as keyword arguments."""
-    for setting in reversed(_CHANGEABLE):
-        command = _option(setting)(command)
-    return command
+run_options = _adding(_OPTIONS)
+"""Adds all options of a run, for `run_request`."""
+setting_options = _adding(map(_option, _CHANGEABLE))
+"""Adds everything that says how to run, each without a default, for `changed_settings`."""
+gate_options = _adding(map(_option, _AFTERWARDS))
+"""Adds the options that can be given anew for an ended job, for `gate_settings`."""
 
 
 def changed_settings(options: Mapping[str, Any]) -> dict[str, Written]:
-    """Return the settings of `setting_options` that were given, by name, as they are written.
-
-    Raises:
-        InputError: one of them is wrong.
-    """
+    """Return the settings of `setting_options` that were given, by name, as they are written."""
     written = _written(options, _CHANGEABLE)
     _parsed(written)
     return written
 
 
-def gate_options(command: _Command) -> _Command:
-    """Add the options that can be given anew for an ended job, passed to the command as keyword arguments."""
-    for setting in reversed(_AFTERWARDS):
-        command = _option(setting)(command)
-    return command
-
-
 def run_request(options: Mapping[str, Any]) -> RunRequest:
-    """Return the call of pytest for the options of `run_options`.
-
-    Raises:
-        click.UsageError, InputError: an option is wrong, or options contradict each other.
-    """
+    """Return the call of pytest for the options of `run_options`."""
     directory = results_directory(options)
     settings = {**_benchmarks(options), **_written(options, _SETTINGS), **_reuse(options)}
     values = _parsed(settings)
@@ -235,7 +225,9 @@ def run_request(options: Mapping[str, Any]) -> RunRequest:
         )
     env = values.get("env", {})
     settings.pop("env", None)
-    settings["dir"] = _short(directory)
+    # A command line has the path from the current directory where it is below.
+    shown = os.path.relpath(directory)
+    settings["dir"] = str(directory) if shown.startswith("..") else shown
     root = () if options["rootdir"] is None else (f"--rootdir={options['rootdir']}",)
     if options["temperature"] is not None:
         settings["params"] = (*texts_of(settings.get("params", ())), f"temperature={_temperature(options):g}")
@@ -244,19 +236,13 @@ def run_request(options: Mapping[str, Any]) -> RunRequest:
 
 
 def gate_settings(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of `gate_options`, for `gate_config`.
-
-    Raises:
-        InputError: one of them is wrong.
-    """
+    """Return the settings of `gate_options`, for `gate_config`. InputError: one of them is wrong."""
     return _parsed(_written(options, _AFTERWARDS))
 
 
 def without_gates(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options without those of gates."""
-    flags = {setting.name: False for setting in _AFTERWARDS if setting.kind == "flag"}
-    others = {setting.name: () if setting.many else None for setting in _AFTERWARDS}
-    return {**options, **others, **flags}
+    return {**options, **dict.fromkeys(setting.name for setting in _AFTERWARDS)}
 
 
 def flag_of(name: str) -> str:
@@ -340,9 +326,3 @@ def results_directory(options: Mapping[str, Any]) -> Path:
         return given.absolute()
     rootdir: Path | None = options["rootdir"]
     return default_directory() if rootdir is None else directory_of(rootdir.resolve())
-
-
-def _short(directory: Path) -> str:
-    """Return a path for a command line: relative to the current directory where it is below."""
-    shown = os.path.relpath(directory)
-    return str(directory) if shown.startswith("..") else shown

@@ -6,23 +6,28 @@ import os.path
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import click
 
 from ..model.environ import HOST
 from ..model.errors import InputError
+from ..report.documents import mirror
+from ..report.documents.scenarios import (
+    ScenarioDocument,
+    ScenarioItem,
+    ShownEnvironment,
+    ShownRequires,
+    ShownScorer,
+)
+from ..report.units import joined
 from ..sources import did_you_mean, open_source
-from ..sources.finder import FILES
+from ..sources.protocol import ScenarioRef, Source
 from ..store.project import benchmark_directories
 from ..store.text import clean, one_line
 from ..system.paths import exists
 from ..system.units import size
-
-if TYPE_CHECKING:
-    from ..model.scenario import Scenario
-    from ..report.documents.scenarios import ScenarioDocument, ScenarioItem
-    from ..sources.protocol import ScenarioRef, Source
+from ._catalogue import finder
 
 _LEFT = 200
 _STATEMENT = 20_000
@@ -41,11 +46,6 @@ class Named(NamedTuple):
     place: str
     scenario: str | None
 
-    @property
-    def is_file(self) -> bool:
-        """It cannot be a name."""
-        return "/" in self.place or self.place.endswith(FILES)
-
     @classmethod
     def read(cls, text: str) -> Named:
         """Read what was typed."""
@@ -59,11 +59,7 @@ def benchmarks_of(typed: Sequence[Named]) -> tuple[str, ...]:
 
 
 def scenarios_of(typed: Sequence[Named]) -> tuple[str, ...]:
-    """Return the ids of what was typed; none for whole benchmarks.
-
-    Raises:
-        UsageError: some are whole benchmarks and some are scenarios.
-    """
+    """Return the ids of what was typed; none for whole benchmarks."""
     ids = tuple(one.scenario for one in typed if one.scenario is not None)
     if ids and len(ids) < len(typed):
         raise click.UsageError("name scenarios (PATH::ID), or whole benchmarks, not both")
@@ -71,29 +67,21 @@ def scenarios_of(typed: Sequence[Named]) -> tuple[str, ...]:
 
 
 def places(whats: Sequence[str]) -> list[Named]:
-    """Read what was typed; nothing stands for the directories of benchmarks.
-
-    Raises:
-        ClickException: there are none.
-    """
+    """Read what was typed; nothing stands for the directories of benchmarks."""
     if whats:
         return [Named.read(text) for text in whats]
     root, *directories = benchmark_directories()
     own = [path for path in sorted(root.glob("*.bench.*")) if open_source(path) is not None]
     found = [os.path.relpath(path) for path in (*own, *filter(exists, directories))]
     if not found:
-        raise click.ClickException(
+        raise InputError(
             "there are no benchmarks here: name a PATH or a NAME, or write one with `benchjobs init`"
         )
     return [Named(text, None) for text in found]
 
 
 def found(named: Named) -> Iterator[Found]:
-    """Yield the scenarios that a text names.
-
-    Raises:
-        InputError: something in a file is wrong, or there is no such benchmark or scenario.
-    """
+    """Yield the scenarios that a text names."""
     ids: list[str] = []
     missing = named.scenario
     for source in sources(named.place):
@@ -108,42 +96,22 @@ def found(named: Named) -> Iterator[Found]:
 
 
 def sources(place: str) -> Sequence[Source]:
-    """Return the sources of a benchmark: a path, or a name.
-
-    Raises:
-        InputError: there is no such benchmark, it is not on this machine, or something in a file is wrong.
-    """
-    from ._catalogue import finder
-
+    """Return the sources of a benchmark: a path, or a name."""
     return finder().find(place, Path.cwd())[1]
 
 
 def item_of(one: Found) -> ScenarioItem:
     """Return the row of a scenario."""
-    from ..report.documents.scenarios import ScenarioItem
-
-    return ScenarioItem(
-        benchmark=one.source.benchmark,
-        scenario=one.ref.id,
-        tags=one.ref.tags,
-        scorers=one.ref.scorers,
-        archived=one.ref.archived,
-        file=os.path.relpath(one.source.path),
-        line=one.ref.line,
-    )
+    file = os.path.relpath(one.source.path)
+    return mirror(ScenarioItem, one.ref, benchmark=one.source.benchmark, scenario=one.ref.id, file=file)
 
 
 def document_of(one: Found) -> ScenarioDocument:
-    """Return all there is to know of a scenario, but its answers.
-
-    Raises:
-        InputError: it is wrong.
-    """
-    from ..report.documents import mirror
-    from ..report.documents.scenarios import ScenarioDocument, ShownEnvironment, ShownScorer
-
+    """Return all there is to know of a scenario, but its answers."""
     scenario = one.source.load(one.ref.id)
-    environment = scenario.environment
+    environment, requires = scenario.environment, scenario.requires
+    missing = [name for name in requires.env if name not in HOST]
+    commands = [name for name in requires.commands if shutil.which(name) is None]
     told = not scenario.confidential
     return mirror(
         ScenarioDocument,
@@ -165,19 +133,9 @@ def document_of(one: Found) -> ScenarioDocument:
             mirror(ShownScorer, spec, timeout=spec.timeout or scenario.scorer_timeout)
             for spec in scenario.scorers
         ),
-        requires=_requires(scenario),
+        requires=mirror(ShownRequires, requires, missing=(*missing, *commands)),
         artifacts=tuple(spec.source for spec in scenario.artifacts),
     )
-
-
-def _requires(scenario: Scenario) -> object:
-    from ..report.documents import mirror
-    from ..report.documents.scenarios import ShownRequires
-
-    requires = scenario.requires
-    missing = [name for name in requires.env if name not in HOST]
-    missing += [name for name in requires.commands if shutil.which(name) is None]
-    return mirror(ShownRequires, requires, missing=tuple(missing))
 
 
 def lines_of(document: ScenarioDocument) -> Iterator[str]:
@@ -208,34 +166,20 @@ def _rows(document: ScenarioDocument) -> Iterable[tuple[str, str]]:
     yield "dockerfile", environment.dockerfile or ""
     yield "snapshot", environment.snapshot or ""
     yield "workdir", environment.workdir or ""
-    yield (
-        "limits",
-        ", ".join(
-            filter(
-                None,
-                (
-                    f"{environment.cpus:g} CPUs" if environment.cpus else "",
-                    f"{size(environment.memory)} of memory" if environment.memory else "",
-                    f"{size(environment.storage)} of storage" if environment.storage else "",
-                    f"{environment.gpus} GPUs" if environment.gpus else "",
-                ),
-            )
-        ),
+    limits = joined(
+        f"{environment.cpus:g} CPUs" if environment.cpus else "",
+        f"{size(environment.memory)} of memory" if environment.memory else "",
+        f"{size(environment.storage)} of storage" if environment.storage else "",
+        f"{environment.gpus} GPUs" if environment.gpus else "",
     )
+    yield "limits", limits
     yield "network", ", ".join((environment.network, *environment.allowed_hosts))
     yield "files", ", ".join(document.files)
     yield "reference", "yes" if document.has_reference else "none: oracle cannot solve it"
     total = sum(scorer.weight for scorer in document.scorers)
-    yield (
-        "scorers",
-        ", ".join(
-            f"{scorer.name} ({scorer.type}{f', {scorer.weight / total:.0%}' if len(document.scorers) > 1 else ''})"
-            for scorer in document.scorers
-        ),
-    )
+    shares = [f", {one.weight / total:.0%}" if len(document.scorers) > 1 else "" for one in document.scorers]
+    scorers = zip(document.scorers, shares, strict=True)
+    yield "scorers", joined(*(f"{scorer.name} ({scorer.type}{share})" for scorer, share in scorers))
     yield "threshold", f"{document.threshold:g}" if document.threshold is not None else ""
-    yield (
-        "requires",
-        ", ".join((*requires.env, *requires.secrets, *requires.commands, *requires.capabilities)),
-    )
+    yield "requires", joined(*requires.env, *requires.secrets, *requires.commands, *requires.capabilities)
     yield "missing here", ", ".join(requires.missing)

@@ -5,23 +5,29 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from ..analysis.baseline.resolve import Resolved
+from ..analysis.comparison import compare
+from ..analysis.gate.job import Judged, judge_job
+from ..analysis.sides import side
+from ..model.comparison import Comparison
 from ..model.errors import InputError
 from ..model.exit_status import ExitStatus
 from ..model.gate import SIDE_A, GateConfig
+from ..report.comparison import comparison_lines
 from ..report.table import width
 from ..settings.gates import gate_config
+from ..store.checked import checked
+from ..store.comparisons import new_comparison_id
 from ..store.project import directory_argument
+from ..store.reader import HistoryReader
 from ._output import emit, output_option
 from ._pytest_call import USAGE_ERROR, call_new_job
 from ._run_options import VariadicCommand, flag_of, gate_settings, run_options, run_request, without_gates
-
-if TYPE_CHECKING:
-    from ..analysis.gate.job import Judged
-    from ..model.comparison import Comparison
+from .gate import judged_lines, keep_verdict
 
 _RAN = (0, 1, ExitStatus.REGRESSED, ExitStatus.INCONCLUSIVE, ExitStatus.INVALID)
 """Exit statuses of a job that ran to its end, with or without gates in an ini file."""
@@ -39,9 +45,6 @@ def ab(*, a: str, b: str, print_command: bool, output: str, **options: Any) -> i
     Everything is run, and nothing reused. Exit status: 0 ok, 10 when B is worse, 11 inconclusive under --policy strict,
     12 when it cannot be judged.
     """
-    from ..store.reader import HistoryReader
-    from .gate import keep_verdict
-
     if a.strip() == b.strip():
         raise click.UsageError(f"--a and --b are the same: {a.strip()}")
     config = _config(options)
@@ -85,13 +88,6 @@ def _config(options: Mapping[str, Any]) -> GateConfig:
 
 
 def _judged(history: Any, job: str, specs: Sequence[str], config: GateConfig) -> tuple[Comparison, Judged]:
-    from ..analysis.baseline.resolve import Resolved
-    from ..analysis.comparison import compare
-    from ..analysis.gate.job import judge_job
-    from ..analysis.sides import side
-    from ..store.checked import checked
-    from ..store.comparisons import new_comparison_id
-
     found = checked(history, job)
     record, rows = found.record, found.rows
     assert record is not None  # noqa: S101  it has just run
@@ -123,9 +119,6 @@ def _judged(history: Any, job: str, specs: Sequence[str], config: GateConfig) ->
 
 
 def _lines(comparison: Comparison, judged: Judged) -> Iterator[str]:
-    from ..report.comparison import comparison_lines
-    from .gate import judged_lines
-
     yield from comparison_lines(comparison, width())
     yield ""
     yield from judged_lines(judged)

@@ -6,21 +6,30 @@ import functools
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from ..agents.capabilities import capabilities_of
+from ..agents.catalogue import all_agents
+from ..agents.described import DescribedAgent
+from ..agents.fetch import fetch as fetch_package
+from ..agents.fetch import fetch_from
+from ..agents.given import given_agents
+from ..agents.packages import Package, changed, manifest_of, trouble
+from ..agents.protocol import Agent
+from ..agents.readiness import key_variables
+from ..agents.starting import start_fault
+from ..model.errors import AgentSetupFailed, InputError
+from ..report.documents import mirror
+from ..report.documents.machine import AgentDocument, AgentItem, AgentsDocument, PackageItem
 from ..report.table import Cell, Column, tabulate, width
+from ..settings.agents import read_agent
+from ..settings.secret_store import lookup
 from ..sources import did_you_mean
 from ..store.text import one_line
 from ..system.units import size
 from ._output import emit, output_option, say
-
-if TYPE_CHECKING:
-    from ..agents.described import DescribedAgent
-    from ..agents.packages import Package
-    from ..agents.protocol import Agent
-    from ..report.documents.machine import AgentDocument, AgentItem, PackageItem
 
 
 @click.group(invoke_without_command=True)
@@ -40,8 +49,6 @@ def agents(context: click.Context, output: str) -> None:
 @output_option
 def list_(output: str) -> None:
     """List agents: version, whether it is on this machine, whether a key is set."""
-    from ..report.documents.machine import AgentsDocument
-
     items = tuple(_item(agent) for agent in _known().values())
     emit(AgentsDocument(agents=items), lambda: _table(items), output)
 
@@ -57,10 +64,6 @@ def show(name: str, verify: bool, output: str) -> int:
 
     Exit status 1 when something fetched was changed.
     """
-    from ..agents.capabilities import capabilities_of
-    from ..agents.described import DescribedAgent
-    from ..report.documents.machine import AgentDocument
-
     agent, version = _named(name)
     said = capabilities_of(agent)
     more: dict[str, Any] = {}
@@ -81,20 +84,15 @@ def show(name: str, verify: bool, output: str) -> int:
 
 def _files_of(agent: DescribedAgent) -> dict[str, Any]:
     """Return the agent's files as sandboxes would see them."""
-    from ..agents.starting import start_fault
-    from ..model.errors import AgentSetupFailed, InputError
-
     if (fault := start_fault(agent)) is not None:
         raise InputError(fault)
     try:
         found = agent.snapshot()
     except AgentSetupFailed as error:
         raise InputError(str(error)) from None
-    return (
-        {}
-        if found is None
-        else {"files": str(found.files), "files_bytes": found.bytes, "files_sha256": found.digest}
-    )
+    if found is None:
+        return {}
+    return {"files": str(found.files), "files_bytes": found.bytes, "files_sha256": found.digest}
 
 
 @agents.command()
@@ -109,9 +107,6 @@ def _files_of(agent: DescribedAgent) -> dict[str, Any]:
 )
 def fetch(names: tuple[str, ...], archives: tuple[Path, ...]) -> None:
     """Fetch agents: once for this machine, checked. What is here already is not fetched again."""
-    from ..agents.fetch import fetch as fetch_package
-    from ..agents.fetch import fetch_from
-
     tell = functools.partial(say, err=True)
     wanted = [(name, *_described(name)) for name in names]
     if archives and len(wanted) > 1:
@@ -128,52 +123,34 @@ def fetch(names: tuple[str, ...], archives: tuple[Path, ...]) -> None:
                     tell(f"{package}: is here")
 
 
-def _given(text: str) -> Agent:
-    """Return the agent of `NAME=./PATH` or `NAME=command:SHELL`."""
-    from ..agents.given import given_agents
-    from ..settings.agents import read_agent
-
-    spec = read_agent(text, Path.cwd())
-    return given_agents([spec])[spec.name]
-
-
 def _known() -> dict[str, Agent]:
-    from ..agents.catalogue import all_agents
-
     return all_agents((Path.cwd(), Path("benchmarks")))
 
 
 def _named(text: str) -> tuple[Agent, str | None]:
-    if "=" in text.partition(":")[0]:
-        return _given(text), None
+    if "=" in text.partition(":")[0]:  # NAME=./PATH or NAME=command:SHELL
+        spec = read_agent(text, Path.cwd())
+        return given_agents([spec])[spec.name], None
     name, at, version = text.partition("@")
     known = _known()
     if name not in known:
         hint = did_you_mean(name, known).strip() or f"available: {', '.join(sorted(known))}"
-        raise click.ClickException(f"there is no agent {name!r} here; {hint}")
+        raise InputError(f"there is no agent {name!r} here; {hint}")
     if at and not version:
-        raise click.ClickException(f"no version after '@' in {text!r}")
+        raise InputError(f"no version after '@' in {text!r}")
     return known[name], version or None
 
 
 def _described(text: str) -> tuple[DescribedAgent, str | None]:
-    from ..agents.described import DescribedAgent
-
     agent, version = _named(text)
     if not isinstance(agent, DescribedAgent):
-        raise click.ClickException(f"{agent.name} needs no fetching")
+        raise InputError(f"{agent.name} needs no fetching")
     if version is not None and not agent.description.version:
-        raise click.ClickException(f"{agent.name} has no versions to choose from")
+        raise InputError(f"{agent.name} has no versions to choose from")
     return agent, version
 
 
 def _item(agent: Agent, version: str | None = None) -> AgentItem:
-    from ..agents.described import DescribedAgent
-    from ..agents.packages import trouble
-    from ..agents.readiness import key_variables
-    from ..report.documents.machine import AgentItem
-    from ..settings.secret_store import lookup
-
     if not isinstance(agent, DescribedAgent):
         about = (inspect.getdoc(agent) or "").partition("\n")[0].rstrip(".")
         return AgentItem(name=agent.name, needs_model=agent.needs_model, about=about)
@@ -191,10 +168,6 @@ def _item(agent: Agent, version: str | None = None) -> AgentItem:
 
 
 def _package(package: Package, verify: bool) -> PackageItem:
-    from ..agents.packages import changed, manifest_of, trouble
-    from ..report.documents import mirror
-    from ..report.documents.machine import PackageItem
-
     manifest = manifest_of(package)
     return mirror(
         PackageItem,

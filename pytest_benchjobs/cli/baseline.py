@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from ..analysis.baseline.candidates import why_unfit, with_earlier
+from ..analysis.baseline.file import as_side
+from ..analysis.baseline.resolve import checked_name, from_file, parse_spec, resolve
+from ..analysis.gate.outlook import outlook
+from ..analysis.sides import Side, side
 from ..model.baseline import DEFAULT_NAME, BaselineEntry, BaselineFile
+from ..model.errors import InputError
+from ..report.documents import mirror
+from ..report.documents.baselines import BaselineDocument, BaselinesDocument, baseline_document
 from ..report.table import Column, aligned, tabulate, width
 from ..report.units import counted, mean_text
+from ..store.baseline_file import baseline_json
+from ..store.baselines import set_baseline
 from ..store.files import write_atomically
+from ..store.history import History
 from ..store.layout import Layout
+from ..store.listing import JOBS
+from ..store.listing import each as each_row
+from ..store.reader import HistoryReader
+from ..store.reproducibility import person
+from ..store.results import find_job, has_results
 from ..store.text import clean, one_line
 from ._dead_jobs import death_of
 from ._directory import FILE, directory_option
 from ._output import emit, output_option, say
-
-if TYPE_CHECKING:
-    from ..analysis.sides import Side
-    from ..report.documents.baselines import BaselineDocument
-    from ..store.history import History
-    from ..store.reader import HistoryReader
 
 _MOST = 100
 _WORSE = ("regressed", "inconclusive", "invalid")
@@ -91,10 +101,6 @@ def accept(job: str, reason: str, name: str, pool: int, force: bool, directory: 
 @output_option
 def list_(directory: Path, output: str) -> None:
     """List the baselines."""
-    from ..report.documents.baselines import BaselinesDocument
-    from ..store.reader import HistoryReader
-    from ..store.results import has_results
-
     entries: tuple[BaselineEntry, ...] = ()
     if has_results(directory):
         with HistoryReader.of(directory) as history:
@@ -124,9 +130,6 @@ def show(name: str, extended: bool, directory: Path, output: str) -> None:
 @directory_option
 def delete(name: str, reason: str | None, directory: Path) -> None:
     """Delete the baseline NAME. Its jobs and its history stay."""
-    from ..analysis.baseline.resolve import checked_name
-    from ..store.baselines import set_baseline
-
     checked_name(name)
     with _history(directory) as history:
         set_baseline(history, _entry(name, (), reason))
@@ -149,18 +152,8 @@ def export(name: str, to: Path, directory: Path) -> None:
 
     The file has a line for each scenario and agent, sorted by name, and no logs.
     """
-    from ..analysis.baseline.file import as_side
-    from ..store.baseline_file import baseline_json
-
     document = _document(name, directory)
-    content = BaselineFile(
-        name=document.baseline,
-        jobs=document.jobs,
-        branch=document.branch,
-        commit=document.commit,
-        reason=document.reason,
-        scenarios=document.scenarios,
-    )
+    content = mirror(BaselineFile, document, name=document.baseline)
     write_atomically(to, baseline_json(content))
     for note in document.notes:
         say(note, err=True)
@@ -173,18 +166,12 @@ def export(name: str, to: Path, directory: Path) -> None:
 def _set(
     directory: Path, job: str, name: str, reason: str | None, *, pool: int, force: bool, moving: bool
 ) -> None:
-    from ..analysis.baseline.candidates import why_unfit, with_earlier
-    from ..analysis.baseline.resolve import checked_name
-    from ..analysis.sides import side
-    from ..store.baselines import set_baseline
-    from ..store.results import find_job
-
     checked_name(name)
     with _history(directory) as history:
         job_id = find_job(history, job) if force else _whole(history, job)
         problem = why_unfit(history, job_id)
         if problem is not None and not force:
-            raise click.ClickException(
+            raise InputError(
                 death_of(directory, job_id)
                 or f"job {job_id} would make a bad baseline: {problem}. Use --force to set it anyway"
             )
@@ -213,23 +200,17 @@ def _set(
 
 
 def _whole(history: HistoryReader, job: str) -> str:
-    """Return the id of a job; `last` is the last one that ran no selection of scenarios, as for --bench-baseline.
-
-    Raises:
-        ClickException: the job ran a selection: later gates would not compare the other scenarios.
-    """
-    from ..store.results import find_job
-
+    """Return the id of a job; `last` is the last one that ran no selection of scenarios, as for --bench-baseline."""
     job_id = find_job(history, job)
     row = history.job_row(job_id)
     if row is None or not row.selection:
         return job_id
-    whole = next((other.id for other in history.each_job() if not other.selection), None)
+    whole = next((other.id for other in each_row(history, JOBS) if not other.selection), None)
     if whole is not None and job.strip() == "last":
         say(f"job {job_id} was skipped: it ran only a selection of scenarios", err=True)
         return whole
     instead = "" if whole is None else f"; the last one that ran all is {whole}"
-    raise click.ClickException(
+    raise InputError(
         f"job {job_id} would make a bad baseline: it ran only a selection of scenarios, and the others would not be "
         f"compared{instead}. Use --force to set it anyway"
     )
@@ -237,27 +218,18 @@ def _whole(history: HistoryReader, job: str) -> str:
 
 def _foresee(found: Side) -> None:
     """Tell by which losses a gate against these results can turn red."""
-    from ..analysis.gate.outlook import outlook
-
     for line in outlook(found):
         say(f"note: {one_line(line, 500)}", err=True)
 
 
 def _history(directory: Path) -> History:
     """Open the history for writing. It is not created where there are no jobs."""
-    from ..store.history import History
-    from ..store.reader import HistoryReader
-
     if not Layout(directory).history.is_file():
         HistoryReader.of(directory)  # raises the error
     return History.of(directory)
 
 
 def _entry(name: str, jobs: tuple[str, ...], reason: str | None, git: object = None) -> BaselineEntry:
-    import datetime
-
-    from ..store.reproducibility import person
-
     known = git if isinstance(git, dict) else {}
 
     def text(value: object) -> str | None:
@@ -275,25 +247,17 @@ def _entry(name: str, jobs: tuple[str, ...], reason: str | None, git: object = N
 
 
 def _document(spec: str, directory: Path) -> BaselineDocument:
-    """Describe a baseline.
-
-    Raises:
-        ClickException: there is none.
-    """
-    from ..analysis.baseline.resolve import from_file, parse_spec, resolve
-    from ..report.documents.baselines import baseline_document
-    from ..store.reader import HistoryReader
-
+    """Describe a baseline."""
     parsed = parse_spec(spec)
     if parsed.kind == "file":  # a file needs no history
         found = from_file(spec, Path(parsed.value), None)
         if found.side is None:
-            raise click.ClickException(str(found.missing))
+            raise InputError(str(found.missing))
         return baseline_document(found.side, notes=found.notes)
     with HistoryReader.of(directory) as history:
         found = resolve(spec, history=history, directory=directory, root=Path.cwd(), job=None)
         if found.side is None:
-            raise click.ClickException(str(found.missing))
+            raise InputError(str(found.missing))
         past = history.baseline_past(parsed.value) if parsed.kind == "name" else []
         newest = history.job(found.side.jobs[0])
     return baseline_document(

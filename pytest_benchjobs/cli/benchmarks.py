@@ -7,12 +7,12 @@ import json
 import os.path
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from ..model.errors import InputError
 from ..model.known_failure import KnownMode
+from ..report.documents.benchmarks import BenchmarkItem, BenchmarksDocument, Gap
 from ..report.documents.catalogue import CatalogueDocument, CatalogueEntryDocument
 from ..sources import find_sources
 from ..sources.catalogue.fetching import fetch as fetch_entry
@@ -28,12 +28,11 @@ from ._catalogue import (
     of_sources,
     table,
 )
+from ._images import find_images
 from ._output import emit, output_option, say
+from ._plan_text import image_lines
 from ._run_options import VariadicCommand, scenarios_option
 from .check import check_command
-
-if TYPE_CHECKING:
-    from ..report.documents.benchmarks import BenchmarkItem, Gap
 
 
 class _FilesByDefault(click.Group):
@@ -152,9 +151,6 @@ def images(*, name: str, scenarios: tuple[str, ...], pull: bool, rest: tuple[str
     after `--` go to pytest, such as --bench-image-map or --bench-image-budget. Exit status 1 when something is wrong
     with an image; the others are pulled nevertheless.
     """
-    from ._images import find_images
-    from ._images_text import image_lines
-
     entry = finder().entry(name, Path.cwd())
     if entry is not None and trouble(entry) is not None:
         fetch_entry(entry, _say)
@@ -177,11 +173,9 @@ def files(paths: tuple[Path, ...], strict: bool, output: str) -> int:
     A gap is a file that cannot be read, an oddity in a file, or a scenario without a reference solution: it is not
     known whether it can be solved.
     """
-    from ..report.documents.benchmarks import BenchmarksDocument
-
     if not paths:
         if not Path("benchmarks").is_dir():
-            raise click.ClickException("there is no directory benchmarks/ here; name a PATH")
+            raise InputError("there is no directory benchmarks/ here; name a PATH")
         paths = (Path("benchmarks"),)
     items, gaps = _inventory(paths)
 
@@ -201,8 +195,6 @@ def files(paths: tuple[Path, ...], strict: bool, output: str) -> int:
 
 
 def _inventory(paths: Iterable[Path]) -> tuple[list[BenchmarkItem], list[Gap]]:
-    from ..report.documents.benchmarks import BenchmarkItem, Gap
-
     found: dict[str, BenchmarkItem] = {}
     gaps: list[Gap] = []
     for source in (source for path in paths for source in find_sources(path)):

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from ..analysis.calibration import Calibration
+from ..analysis.calibration import calibrate as calibrated
 from ..model.errors import InputError
+from ..report.documents import mirror
+from ..report.documents.benchmarks import BenchmarkCalibration, CalibrationDocument
 from ..report.table import Cell, Column, tabulate, width
 from ..report.units import some
+from ..store.listing import RUNS, each
+from ..store.reader import HistoryReader
+from ..store.rows import PairRow
 from ._directory import directory_option
 from ._output import emit, output_option
-
-if TYPE_CHECKING:
-    from ..analysis.calibration import Calibration
-    from ..store.reader import HistoryReader
-    from ..store.rows import PairRow
 
 _SUSPICIOUS = 1
 _SHOWN = 10
@@ -37,11 +38,6 @@ def calibrate(benchmarks: tuple[str, ...], fail_on_suspicious: bool, directory: 
 
     The latest run of each agent counts. Nothing is run.
     """
-    from ..analysis.calibration import calibrate as calibrated
-    from ..report.documents import mirror
-    from ..report.documents.benchmarks import BenchmarkCalibration, CalibrationDocument
-    from ..store.reader import HistoryReader
-
     with HistoryReader.of(directory) as history:
         found = calibrated(_latest(history, benchmarks))
     document = CalibrationDocument(benchmarks=tuple(mirror(BenchmarkCalibration, one) for one in found))
@@ -50,13 +46,9 @@ def calibrate(benchmarks: tuple[str, ...], fail_on_suspicious: bool, directory: 
 
 
 def _latest(history: HistoryReader, wanted: tuple[str, ...]) -> dict[str, list[PairRow]]:
-    """Return the trials of the latest run of each agent, for each benchmark with a graded trial.
-
-    Raises:
-        InputError: a named benchmark has no run.
-    """
+    """Return the trials of the latest run of each agent, for each benchmark with a graded trial."""
     latest: dict[tuple[str, str], str] = {}
-    for run in history.each_run():
+    for run in each(history, RUNS, sort="id", descending=False):
         if run.passed + run.failed and (not wanted or run.benchmark in wanted):
             latest[run.benchmark, run.agent] = run.job
     found: dict[str, list[PairRow]] = {}
@@ -65,7 +57,7 @@ def _latest(history: HistoryReader, wanted: tuple[str, ...]) -> dict[str, list[P
             if latest.get((row.benchmark, row.agent)) == job:
                 found.setdefault(row.benchmark, []).append(row)
     if missing := [name for name in wanted if name not in found]:
-        there = sorted({run.benchmark for run in history.each_run()})
+        there = history.distinct("benchmark", 5000)
         raise InputError(
             f"there are no results of {', '.join(missing)} in {history.directory}; there are results of "
             f"{', '.join(there) or 'nothing'}"

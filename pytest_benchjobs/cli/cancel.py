@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from ..job.cancel import cancel as cancel_job
+from ..job.cancel import finish
+from ..model.errors import InputError
+from ..report.documents import mirror
+from ..report.documents.jobs import CancelDocument
+from ..store.reader import HistoryReader
+from ..store.results import find_bundle
 from ..store.text import one_line
 from ._directory import directory_option
 from ._output import emit, output_option
-
-if TYPE_CHECKING:
-    from ..report.documents.jobs import CancelDocument
 
 
 @click.command()
@@ -35,13 +38,6 @@ def cancel(job: str, no_wait: bool, timeout: float, directory: Path, output: str
     Running trials are stopped and count as not run; `benchjobs resume` runs them. Exit status 1 when the job is still
     running after the timeout.
     """
-    from ..job.cancel import cancel as cancel_job
-    from ..job.cancel import finish
-    from ..report.documents import mirror
-    from ..report.documents.jobs import CancelDocument
-    from ..store.reader import HistoryReader
-    from ..store.results import find_bundle
-
     with HistoryReader.of(directory) as history:
         bundle = find_bundle(history, job)
     before = bundle.read()
@@ -53,7 +49,7 @@ def cancel(job: str, no_wait: bool, timeout: float, directory: Path, output: str
             after = cancel_job(directory, bundle, 0.0 if no_wait else timeout)
         except OSError as error:
             message = f"{bundle.root}: nothing can be written there: {error.strerror}"
-            raise click.ClickException(message) from None
+            raise InputError(message) from None
     document = mirror(CancelDocument, after, job=after.id, changed=not before.status.ended)
     emit(document, lambda: _cancel_lines(document), output)
     if after.status.ended or no_wait:
@@ -69,10 +65,8 @@ def cancel(job: str, no_wait: bool, timeout: float, directory: Path, output: str
 def _cancel_lines(document: CancelDocument) -> Iterator[str]:
     totals = document.totals
     name = f" ({one_line(document.name, 60)})" if document.name else ""
-    if not document.changed:
-        yield f"job {document.job}{name} had already ended: {document.status.value}"
-    else:
-        yield f"job {document.job}{name}: {document.status.value}"
+    already = "" if document.changed else " had already ended"
+    yield f"job {document.job}{name}{already}: {document.status.value}"
     planned = "" if document.planned is None else f" of {document.planned}"
     counts = (
         (totals.passed, "passed"),

@@ -2,42 +2,45 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from ..analysis.soundness import NOP, Problem, advice, problems, verdict
+from ..analysis.trials import grouped
 from ..job.job_settings import matches
 from ..model.errors import InputError
 from ..model.result import TrialResult
+from ..report.documents import mirror
+from ..report.documents.benchmarks import CheckDocument, CheckedScenario, CheckProblem
+from ..report.documents.plan import PlannedTrial
+from ..report.excerpts import excerpts
 from ..report.units import counted
 from ..settings.call import Written, words
 from ..sources import did_you_mean
+from ..sources.catalogue.entry import Entry
 from ..sources.catalogue.fetching import fetch
 from ..sources.catalogue.kept import trouble
 from ..sources.catalogue.verdicts import keep_verdicts
-from ..sources.finder import NoSuchBenchmark
+from ..sources.finder import NoSuchBenchmark, is_path
 from ..store.bundle import JobBundle, new_job_id
 from ..store.layout import TrialLayout
 from ..store.text import one_line
+from ..trial.ending import some
+from ..trial.leaks import leaks_in
 from ._catalogue import finder
 from ._output import emit, output_option, say
 from ._pytest_call import Call, call_pytest
 from ._run_options import VariadicCommand, check_attempts_option, check_directory_option, scenarios_option
 from ._scenarios import Named, benchmarks_of, places, scenarios_of, sources
-
-if TYPE_CHECKING:
-    from ..analysis.soundness import Problem
-    from ..report.documents.benchmarks import CheckDocument, CheckedScenario
-    from ..report.documents.plan import PlannedTrial
-    from ..sources.catalogue.entry import Entry
+from .plan import planned
 
 _INTERRUPTED, _INTERNAL, _USAGE_ERROR = 2, 3, 4
 _MESSAGE = 300
@@ -113,15 +116,21 @@ def _check(
     typed = places((*whats, *(name.strip() for text in named for name in text.split(",") if name.strip())))
     scenarios = (*scenarios, *scenarios_of(typed))
     entries = _fetched_entries(typed)
-    wrong, count = _mistakes(typed, scenarios, only=schema_only) if schema_only or reads_first else ([], 1)
-    if not wrong and not count:
-        raise click.ClickException("there are no scenarios here")
-    if wrong or schema_only:
-        for line in wrong:
-            say(line, err=True)
-        sound = f"{counted(count, 'scenario')}: no mistake in what is written"
-        say(f"{counted(len(wrong), 'mistake')}; nothing was run" if wrong else sound, err=output != "text")
-        return 1 if wrong else 0
+    if schema_only or reads_first:
+        wrong, count = _mistakes(typed, scenarios, only=schema_only)
+        if not wrong and not count:
+            raise InputError("there are no scenarios here")
+        if wrong or schema_only:
+            for line in wrong:
+                say(line, err=True)
+            sound = f"{counted(count, 'scenario')}: no mistake in what is written"
+            say(
+                f"{counted(len(wrong), 'mistake')}; nothing was run" if wrong else sound, err=output != "text"
+            )
+            return 1 if wrong else 0
+    if (other := next((entry for entry in entries if entry.agent is not None), None)) is not None:
+        why = f"{other.name} runs only {other.agent}"
+        raise InputError(f"{why}, so there is nothing that oracle and nop could check")
     broken = {(entry.name, name): why for entry in entries for name, why in entry.exceptions.items()}
     if exceptions == "skip":
         rest = (*rest, *_without(broken, scenarios))
@@ -152,14 +161,10 @@ def _fetched_entries(typed: Sequence[Named]) -> list[Entry]:
 
 
 def _without(broken: Mapping[tuple[str, str], str], scenarios: Sequence[str]) -> Iterator[str]:
-    """Yield options of pytest that leave out the scenarios known to be broken, after naming them.
-
-    Raises:
-        ClickException: nothing else is to be checked.
-    """
+    """Yield options of pytest that leave out the scenarios known to be broken, after naming them."""
     ids = {scenario for _, scenario in broken}
     if scenarios and ids.issuperset(scenarios):
-        raise click.ClickException("nothing is left to check; see --exceptions include")
+        raise InputError("nothing is left to check; see --exceptions include")
     for (benchmark, scenario), why in broken.items():
         if not scenarios or any(matches(scenario, pattern) for pattern in scenarios):
             say(f"left out: {scenario}: {why}", err=True)
@@ -171,6 +176,10 @@ def _mistakes(typed: Sequence[Named], scenarios: Sequence[str], *, only: bool) -
 
     A conftest.py may know more names than we do; with `only`, nothing else will read them.
     """
+
+    def is_chosen(name: str) -> bool:
+        return not scenarios or any(matches(name, pattern) for pattern in scenarios)
+
     wrong: list[str] = []
     seen: list[str] = []
     unknown = 0
@@ -178,7 +187,7 @@ def _mistakes(typed: Sequence[Named], scenarios: Sequence[str], *, only: bool) -
         try:
             named = sources(one.place)
         except NoSuchBenchmark as error:
-            wrong += [str(error)] if only or one.is_file else []
+            wrong += [str(error)] if only or is_path(one.place) else []
             unknown += 1
             continue
         except InputError as error:
@@ -189,16 +198,15 @@ def _mistakes(typed: Sequence[Named], scenarios: Sequence[str], *, only: bool) -
                 refs = source.refs()
                 seen += (ref.id for ref in refs)
                 for ref in refs:
-                    if not scenarios or any(matches(ref.id, pattern) for pattern in scenarios):
+                    if is_chosen(ref.id):
                         source.load(ref.id)
             except InputError as error:
                 wrong += map(str, error.errors)
-    chosen = [name for name in seen if not scenarios or any(matches(name, one) for one in scenarios)]
     if not wrong and not unknown:
         for missing in [one for one in scenarios if not any(matches(name, one) for name in seen)]:
             hint = did_you_mean(missing, seen).strip() or f"available: {', '.join(seen[:10])}"
             wrong.append(f"there is no scenario {missing!r}; {hint}")
-    return list(dict.fromkeys(wrong)), len(chosen) + unknown
+    return list(dict.fromkeys(wrong)), sum(map(is_chosen, seen)) + unknown
 
 
 def check_all(
@@ -208,18 +216,13 @@ def check_all(
     directory: Path | None,
     rest: Sequence[str],
 ) -> CheckDocument:
-    """Run `oracle` and `nop` over benchmarks, and judge the results.
-
-    Raises:
-        InputError: there is nothing to check, or something is wrong with the call.
-    """
-    _refuse_without_agents(benchmarks)
+    """Run `oracle` and `nop` over benchmarks, and judge the results."""
     place = (
         directory.absolute() if directory is not None else Path(tempfile.mkdtemp(prefix="benchjobs-check-"))
     )
     document = None
     try:
-        document = _checked(_call(benchmarks, scenarios, attempts, place, rest), place, attempts)
+        document = _checked(benchmarks, scenarios, attempts, place, rest)
         if directory is None and document.ok:
             document = document.model_copy(update={"directory": None})
     finally:
@@ -228,22 +231,9 @@ def check_all(
     return document
 
 
-def _refuse_without_agents(benchmarks: Iterable[str]) -> None:
-    """Refuse benchmarks that run neither `oracle` nor `nop`."""
-    known = finder()
-    for name in benchmarks:
-        found = None
-        with contextlib.suppress(InputError):  # the run reports it
-            found = known.entry(name, Path.cwd())
-        if found is not None and found.agent is not None:
-            raise InputError(
-                f"{found.name} runs only {found.agent}, so there is nothing that oracle and nop could check"
-            )
-
-
-def _call(
+def _checked(
     benchmarks: Sequence[str], scenarios: Sequence[str], attempts: int, place: Path, rest: Sequence[str]
-) -> Call:
+) -> CheckDocument:
     settings: dict[str, Written] = {
         "benchmarks": tuple(benchmarks),
         "scenarios": tuple(scenarios),
@@ -260,14 +250,7 @@ def _call(
         "name": "check",
     }
     # The agents of interactive tests are neither.
-    return Call((*words(settings), "-m", "not bench_scenario", *rest), Path.cwd())
-
-
-def _checked(call: Call, place: Path, attempts: int) -> CheckDocument:
-    """Make the call, and judge the results."""
-    from ..report.documents.benchmarks import CheckDocument
-    from .plan import planned
-
+    call = Call((*words(settings), "-m", "not bench_scenario", *rest), Path.cwd())
     _, trials = planned(call)
     if not trials:
         raise InputError("there is nothing to check: no scenario was found")
@@ -291,13 +274,7 @@ def _checked(call: Call, place: Path, attempts: int) -> CheckDocument:
 def _verdicts(
     trials: Sequence[PlannedTrial], results: Sequence[TrialResult], attempts: int, root: Path
 ) -> Iterator[CheckedScenario]:
-    from ..analysis.soundness import advice, problems, verdict
-    from ..report.documents import mirror
-    from ..report.documents.benchmarks import CheckedScenario, CheckProblem
-
-    ended: dict[tuple[str, str], list[TrialResult]] = {}
-    for result in results:
-        ended.setdefault((result.benchmark, result.scenario), []).append(result)
+    ended = grouped(results, lambda result: (result.benchmark, result.scenario))
     for about in {(trial.benchmark, trial.scenario): trial for trial in trials}.values():
         of_scenario = ended.get((about.benchmark, about.scenario), [])
         found = problems(
@@ -329,46 +306,38 @@ def _verdicts(
 
 def _leaks(results: Sequence[TrialResult], root: Path) -> tuple[str, ...]:
     """Return the places where the trials of `nop` have found the reference."""
-    from ..analysis.soundness import NOP
-    from ..trial.leaks import leaks_in
-
     logs = (TrialLayout(root / one.path).agent_log for one in results if one.agent.name == NOP and one.path)
     return tuple(dict.fromkeys(leak for log in logs for leak in leaks_in(log)))
 
 
 def _offline(results: Sequence[TrialResult], root: Path) -> dict[str, str]:
     """Return the trials whose scorers complain that there is no network: path -> the line."""
-    from ..report.excerpts import excerpts
-
-    found = {}
+    found: dict[str, str] = {}
     for result in results:
-        lines = (line for one in excerpts(result, root, lines=50, size=8192) for line in one.lines)
-        line = next((line for line in lines if _NO_NETWORK.search(line)), None)
-        if line is not None:
-            found[result.path] = one_line(line, 200)
+        for line in (line for one in excerpts(result, root, lines=50, size=8192) for line in one.lines):
+            if _NO_NETWORK.search(line):
+                found.setdefault(result.path, one_line(line, 200))
     return found
 
 
 def _logs(found: Sequence[Problem], results: Sequence[TrialResult], root: Path) -> dict[int, tuple[str, ...]]:
     """Last lines of the logs behind the first problem of each agent, by its number."""
-    from ..report.excerpts import excerpts
-
     by_path = {result.path: result for result in results}
-    logs: dict[int, tuple[str, ...]] = {}
-    agents: set[str] = set()
+    first: dict[str, int] = {}
     for number, problem in enumerate(found):
-        if problem.path is None or problem.agent in agents or problem.path not in by_path:
-            continue
-        agents.add(problem.agent)
-        shown = excerpts(by_path[problem.path], root, lines=_LOG_LINES, size=_LOG_SIZE)
-        logs[number] = tuple(line for one in shown for line in one.text.split("\n"))
-    return logs
+        if problem.path in by_path:
+            first.setdefault(problem.agent, number)
+    shown = {
+        number: excerpts(by_path[str(found[number].path)], root, lines=_LOG_LINES, size=_LOG_SIZE)
+        for number in first.values()
+    }
+    return {
+        number: tuple(line for one in logs for line in one.text.split("\n")) for number, logs in shown.items()
+    }
 
 
 def check_lines(document: CheckDocument) -> Iterator[str]:
     """Lines of `check`."""
-    from ..trial.ending import some
-
     width = max(len(scenario.verdict.value) for scenario in document.scenarios)
     for scenario in document.scenarios:
         yield f"{scenario.verdict.value:{width}}  {one_line(f'{scenario.benchmark}::{scenario.scenario}', 200)}"
@@ -378,11 +347,9 @@ def check_lines(document: CheckDocument) -> Iterator[str]:
             yield line if problem.files is None else f"{line}; see {one_line(problem.files)}"
             yield from (f"    {line}" for line in problem.logs)
     # Scenarios of a benchmark are often alike: print each advice once.
-    advised: dict[str, list[str]] = {}
-    for one in document.scenarios:
-        if one.advice is not None:
-            advised.setdefault(one.advice, []).append(f"{one.benchmark}::{one.scenario}")
-    yield from (f"advice for {some(names)}: {text}" for text, names in advised.items())
+    for text, advised in grouped(document.scenarios, lambda one: one.advice).items():
+        if text is not None:
+            yield f"advice for {some([f'{one.benchmark}::{one.scenario}' for one in advised])}: {text}"
     counts = Counter(scenario.verdict.value for scenario in document.scenarios)
     listed = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
     yield f"{counted(len(document.scenarios), 'scenario')}: {listed}"

@@ -7,24 +7,30 @@ import datetime
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
+from ..agents.providers import PROVIDERS
+from ..analysis.comparison import compare as compare_sides
+from ..analysis.comparison import compare_agents
+from ..analysis.stored_sides import agents_of, exactly, narrowed, stored_side, two_agents
+from ..job.changed import about_readings
+from ..model.comparison import Comparison
 from ..model.errors import InputError
+from ..report.comparison import comparison_lines
 from ..report.table import width
+from ..store.comparisons import find_comparison, new_comparison_id
 from ..store.files import write_atomically, writing
+from ..store.history import History
 from ..store.layout import Layout
+from ..store.reader import HistoryReader
+from ..store.results import find_job
 from ._dead_jobs import death_of
-from ._directory import DIRECTORY
-from ._high_scores import high_scores_of, high_scores_option
+from ._directory import DIRECTORY, directory_option, high_scores_of, high_scores_option
 from ._output import emit, output_option, say
 from ._pytest_call import call_new_job
 from ._run_options import RunRequest, VariadicCommand, results_directory, run_options, run_request
-
-if TYPE_CHECKING:
-    from ..model.comparison import Comparison
-    from ..store.reader import HistoryReader
 
 _TESTS_FAILED = 1
 _NOTHING_IN_COMMON = 1
@@ -83,10 +89,6 @@ def compare(
     of its agents are compared, and ranked if there are several. Exit status: 0 when there is a comparison, whichever
     side wins; 1 when they have nothing in common.
     """
-    from ..report.comparison import comparison_lines
-    from ..store.comparisons import new_comparison_id
-    from ..store.history import History
-
     specs = _specs(jobs, a, b)
     directory = results_directory(options)
     highs = high_scores_of(high_scores, directory)
@@ -137,10 +139,6 @@ def _specs(jobs: Sequence[str], a: str | None, b: str | None) -> list[str]:
 
 def _model(spec: str, directory: Path) -> _Model | None:
     """Return the model to run; None for a side that has results already."""
-    from ..agents.providers import PROVIDERS
-    from ..store.reader import HistoryReader
-    from ..store.results import find_job
-
     provider, colon, model = spec.partition(":")
     if not colon or provider not in PROVIDERS:
         return None
@@ -192,10 +190,6 @@ def _patterns(
     """Return patterns of labels. One job named twice is split into its two agents; of more there is no pattern."""
     if specs[0] != specs[1] or a_agent is not None or b_agent is not None:
         return a_agent, b_agent
-    from ..analysis.stored_sides import agents_of, exactly, two_agents
-    from ..store.reader import HistoryReader
-    from ..store.results import find_job
-
     with HistoryReader.of(directory) as history:
         job = find_job(history, specs[0])
         if len(agents_of(history, job)) > 2:
@@ -214,12 +208,6 @@ def _compared(
     **settings: Any,
 ) -> Comparison:
     """Compare two sides, each given by its spec, its name and a pattern of its agents, or the agents of one."""
-    from ..analysis.comparison import compare as compare_sides
-    from ..analysis.comparison import compare_agents
-    from ..analysis.stored_sides import narrowed, stored_side
-    from ..job.changed import about_readings
-    from ..store.reader import HistoryReader
-
     with HistoryReader.of(directory) as history:
         found = []
         notes: list[str] = []
@@ -235,8 +223,6 @@ def _compared(
 
 def _warn_of_death(history: HistoryReader, directory: Path, spec: str) -> None:
     """Print a line if the process of the job that `spec` names has died."""
-    from ..store.results import find_job
-
     with contextlib.suppress(InputError):
         if (death := death_of(directory, find_job(history, spec))) is not None:
             say(death, err=True)
@@ -248,3 +234,14 @@ def _write(comparison: Comparison, directory: Path) -> Path:
         directory.mkdir(parents=True, exist_ok=True)
         write_atomically(path, comparison.model_dump_json(indent=1).encode())
     return path
+
+
+@click.command("view-comparison")
+@click.argument("comparison", default="last")
+@directory_option
+@output_option
+def view_comparison(comparison: str, directory: Path, output: str) -> None:
+    """Show a stored COMPARISON: an id, the beginning of one, or last."""
+    with HistoryReader.of(directory) as history:
+        found = find_comparison(history, comparison)
+    emit(found, lambda: comparison_lines(found, width()), output)

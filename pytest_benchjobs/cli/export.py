@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import click
 
+from ..model.base import parse_size
+from ..report.captures import write_captures
+from ..report.training import LeftOut, training_rows
 from ..report.units import counted
 from ..store.files import write_atomically, writing
-from ._directory import DIRECTORY, FILE, directory_option
-from ._high_scores import high_scores_of, high_scores_option
+from ..store.reader import HistoryReader
+from ..store.results import find_job
+from ..system.units import size
+from ..viewer.export import Export, kind_of, write_directory
+from ..viewer.results import Results
+from ..viewer.seed import viewer_document
+from ._directory import DIRECTORY, FILE, directory_option, high_scores_of, high_scores_option
 from ._output import say
 
 
@@ -23,8 +30,6 @@ class _Size(click.ParamType):  # type: ignore[type-arg]
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Parse a size."""
-        from ..model.base import parse_size
-
         try:
             return parse_size(value)
         except ValueError as error:
@@ -75,71 +80,51 @@ def export(
     schema training` those of --format rl, which has the trials with a score, as --format captures does. A report is one
     file with all pages of `benchjobs serve`; it needs no network.
     """
-    from ..store.reader import HistoryReader
-    from ..store.results import find_job
-    from ..viewer.export import export_of, kind_of
-    from ..viewer.results import Results
-
     kind = kind or ("html" if out_dir is not None else kind_of(out or Path()))
-    if kind == "html" and out is not None and out_dir is not None:
-        raise click.UsageError("a report is one file, --out FILE, or many, --out-dir DIR: give one of them")
-    if kind == "html" and out is None and out_dir is None and sys.stdout.isatty():
-        raise click.UsageError(
-            "a report is for a file: --out FILE, or --out-dir DIR for many; or send stdout elsewhere"
-        )
-    if kind == "captures" and (out is not None or out_dir is None):
-        raise click.UsageError(
-            "--format captures writes a file for each trial: name a directory with --out-dir"
-        )
-    if kind not in ("html", "captures") and out_dir is not None:
-        raise click.UsageError("--out-dir is for --format html and captures")
+    if (problem := _problem(kind, out, out_dir)) is not None:
+        raise click.UsageError(problem)
     with HistoryReader.of(directory) as history:
         job_ids = list(dict.fromkeys(find_job(history, job) for job in jobs))
         results = Results(directory, high_scores_of(high_scores, directory))
         sizes = {"limit": max_size, "log_limit": log_size}
         if out_dir is None:
-            made = export_of(kind, results, history, job_ids, **sizes)
+            made = Export(kind, results, history, job_ids, **sizes)
             if out is not None and kind == "html":
                 made.write(out)
-                _say_report(out, job_ids, made.bytes)
+                say(f"Wrote {out}: {counted(len(job_ids), 'job')}, {size(made.size)}")
             else:
-                _write(made.parts, out)
-            _say_lacks(made.lacks)
+                _write(made.parts(), out)
+            lacks: Iterable[str] = made.lacks
         elif kind == "html":
-            from ..viewer.export import write_directory
-
-            written = write_directory(results, history, job_ids, out_dir, **sizes)
-            _say_report(out_dir, job_ids, written.bytes)
-            _say_lacks(written.cut)
+            number, lacks = write_directory(results, history, job_ids, out_dir, **sizes)
+            say(f"Wrote {out_dir}: {counted(len(job_ids), 'job')}, {size(number)}")
         else:
-            from ..report.training import LeftOut, training_rows
-
             left_out = LeftOut()
-            _write_captures(
-                (row for job_id in job_ids for row in training_rows(directory, history, job_id, left_out)),
-                out_dir,
-            )
-            _say_lacks(left_out.lines())
-
-
-def _say_report(place: Path, jobs: Sequence[str], number: int) -> None:
-    from ..system.units import size
-
-    say(f"Wrote {place}: {counted(len(jobs), 'job')}, {size(number)}")
-
-
-def _say_lacks(lines: Iterable[str]) -> None:
-    for line in lines:
+            attempts = (one for job in job_ids for one in training_rows(directory, history, job, left_out))
+            with writing(out_dir):
+                out_dir.mkdir(parents=True, exist_ok=True)
+            say(f"Wrote {out_dir}: {counted(write_captures(attempts, out_dir), 'captured run')}")
+            lacks = left_out.lines()
+    for line in lacks:
         say(line, err=True)
 
 
-def _write_captures(attempts: Iterable[Mapping[str, Any]], directory: Path) -> None:
-    from ..report.captures import write_captures
-
-    with writing(directory):
-        directory.mkdir(parents=True, exist_ok=True)
-    count = write_captures(attempts, directory)
-    say(f"Wrote {directory}: {counted(count, 'captured run')}")
+def _problem(kind: str, out: Path | None, out_dir: Path | None) -> str | None:
+    """Return what is wrong with the places that were given for an export."""
+    if kind == "captures":
+        missing = out is not None or out_dir is None
+        return (
+            "--format captures writes a file for each trial: name a directory with --out-dir"
+            if missing
+            else None
+        )
+    if kind != "html":
+        return None if out_dir is None else "--out-dir is for --format html and captures"
+    if out is not None and out_dir is not None:
+        return "a report is one file, --out FILE, or many, --out-dir DIR: give one of them"
+    if out is None and out_dir is None and sys.stdout.isatty():
+        return "a report is for a file: --out FILE, or --out-dir DIR for many; or send stdout elsewhere"
+    return None
 
 
 def _write(parts: Iterable[bytes], out: Path | None) -> None:
@@ -155,3 +140,21 @@ def _write(parts: Iterable[bytes], out: Path | None) -> None:
     else:
         target = out.resolve() if out.is_symlink() else out  # keep a link
         write_atomically(target, parts, durable=False)
+
+
+@click.command("export-viewer-data")
+@click.option("--out", type=FILE, help="File to write.  [default: viewer_data.json in the results directory]")
+@high_scores_option
+@directory_option
+def export_viewer_data(out: Path | None, high_scores: Path | None, directory: Path) -> None:
+    """Write viewer_data.json: the newest runs and jobs, with summaries, as other tools read them.
+
+    `benchjobs serve` has the same at /api/viewer-data.
+    """
+    with HistoryReader.of(directory) as history:
+        document = viewer_document(Results(directory, high_scores_of(high_scores, directory)), history)
+    target = out or directory / "viewer_data.json"
+    write_atomically(
+        target, (document.model_dump_json(indent=1) + "\n").encode("utf-8", "replace"), durable=False
+    )
+    say(f"Wrote {target}: {len(document.runs)} runs of {len(document.run_groups)} jobs")

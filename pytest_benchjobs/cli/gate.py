@@ -7,31 +7,39 @@ import functools
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from ..analysis.baseline.resolve import Resolved, resolve, with_anchor
+from ..analysis.gate.job import Judged, judge_job
+from ..analysis.publish import with_publishing
+from ..job.changed import with_changed_parts
+from ..job.judge import keep
+from ..model.comparison import Comparison
 from ..model.errors import BenchError, InputError
 from ..model.exit_status import ExitStatus
 from ..model.gate import GateConfig, GateReport
 from ..model.job import JobRecord
+from ..report.ci import Host, Places, comment, metrics_text, publish
+from ..report.gate_text import gate_lines, gate_markdown
+from ..report.table import paint
+from ..report.write import junit_of, summary_of
 from ..settings.gates import gate_config
 from ..store.bundle import JobBundle
+from ..store.checked import Checked, checked
 from ..store.files import write_atomically
+from ..store.gates import kept_gates
+from ..store.history import History
+from ..store.index import rebuild
 from ..store.layout import Layout
 from ..store.project import directory_argument
+from ..store.reader import HistoryReader
+from ..store.results import find_job
 from ._dead_jobs import death_of
 from ._directory import FILE, directory_option
 from ._output import emit, output_option, say
 from ._run_options import flag_of, gate_options, gate_settings
-
-if TYPE_CHECKING:
-    from ..analysis.baseline.resolve import Resolved
-    from ..analysis.gate.job import Judged
-    from ..model.comparison import Comparison
-    from ..store.checked import Checked
-    from ..store.reader import HistoryReader
-
 
 _HELP = f"""Judge JOB: an id, the beginning of one, a name, or last, which is the default.
 
@@ -74,20 +82,12 @@ def gate(
     *,
     job: str,
     profile: str | None,
-    markdown: Path | None,
-    junit: Path | None,
-    metrics: Path | None,
     ci: str,
     directory: Path,
     output: str,
     **options: Any,
 ) -> int:
     """Judge an ended job; see `_HELP`."""
-    from ..store.checked import checked
-    from ..store.index import rebuild
-    from ..store.reader import HistoryReader
-    from ..store.results import find_job
-
     if not Layout(directory).history.exists() and Layout(directory).jobs.is_dir():
         rebuild(directory)  # files alone, as CI keeps them
     with HistoryReader.of(directory) as history:
@@ -95,7 +95,7 @@ def gate(
         record = found.record
         assert record is not None  # noqa: S101  it was found
         if not record.status.ended and (death := death_of(directory, record.id)) is not None:
-            raise click.ClickException(death)
+            raise InputError(death)
         values = gate_settings(options)
         config = gate_config(values, flag_of, record.config.gate)
         baseline = _baseline(config, history, directory, record, here="baseline" in values)
@@ -108,14 +108,12 @@ def gate(
     report = judged.report
     keep_verdict(report, directory)
     emit(report, lambda: judged_lines(judged), output)
-    _tell(record, judged, directory, ci, markdown=markdown, junit=junit, metrics=metrics)
+    _tell(record, judged, directory, ci, **{kind: options[kind] for kind in ("markdown", "junit", "metrics")})
     return judged.status
 
 
 def _after(report: GateReport, directory: Path) -> GateReport:
     """Add a note to the report where an earlier verdict differs: a CI page may show both."""
-    from ..store.gates import kept_gates
-
     try:
         earlier = kept_gates(JobBundle(directory, report.job).root)
     except InputError:
@@ -132,8 +130,6 @@ def _baseline(
     """Return the baseline of the job. A path given here is relative to here, else to where the job ran."""
     if config.baseline is None:
         return None
-    from ..analysis.baseline.resolve import resolve, with_anchor
-
     root = Path.cwd()
     if not here and record.invocation is not None and record.invocation.rootdir.is_dir():
         root = record.invocation.rootdir
@@ -149,9 +145,6 @@ def _judged(
     directory: Path,
     profile: str | None,
 ) -> Judged:
-    from ..analysis.gate.job import judge_job
-    from ..job.changed import with_changed_parts
-
     at = datetime.datetime.now(datetime.UTC)
     judged = judge_job(
         record,
@@ -166,22 +159,15 @@ def _judged(
     judged = judged._replace(report=with_changed_parts(judged.report, directory))
     if profile is None:
         return judged
-    from ..analysis.publish import with_publishing
-
     bundle = JobBundle(directory, record.id)
     if not bundle.root.is_dir():
-        raise click.ClickException(
-            f"job {record.id} was merged without its files, which --profile publish needs"
-        )
+        raise InputError(f"job {record.id} was merged without its files, which --profile publish needs")
     results = bundle.outlines(record.config)
     return with_publishing(judged, record, results, at.date())
 
 
 def keep_verdict(report: GateReport, directory: Path, comparison: Comparison | None = None) -> None:
     """Store a verdict and its comparison. A failure to write is a warning: the verdict stands."""
-    from ..job.judge import keep
-    from ..store.history import History
-
     try:
         with History.of(directory) as history:
             if comparison is not None:
@@ -202,10 +188,6 @@ def _tell(
     metrics: Path | None,
 ) -> None:
     """Write for people and the CI system. Commands for the CI system go to stderr, which it reads as well."""
-    from ..report.ci import Host, Places, comment, metrics_text, publish
-    from ..report.gate_text import gate_markdown
-    from ..report.write import junit_of, summary_of
-
     host = Host.find(ci, os.environ)
     if host is None and markdown is None and junit is None and metrics is None:
         return
@@ -234,8 +216,5 @@ def _tell(
 
 def judged_lines(judged: Judged) -> Iterator[str]:
     """Return a verdict as lines of text."""
-    from ..report.gate_text import gate_lines
-    from ..report.table import paint
-
     yield from (paint(text, colour) for text, colour in gate_lines(judged.report))
     yield f"exit status {judged.status}"

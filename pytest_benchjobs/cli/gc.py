@@ -1,27 +1,34 @@
-"""`gc`: remove left-overs in the engine and on disk."""
+"""`gc`, `recover`, `rm` and `db`: remove left-overs and jobs, close dead jobs, and rebuild the history."""
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from ..model.errors import EngineUnavailable, InputError
+from ..job.recover import Kind
+from ..job.recover import recover as recover_all
+from ..job.remove import hindrance, remove
+from ..model.errors import EngineUnavailable, InfrastructureError, InputError
+from ..model.job import JobRecord
+from ..model.owner import current_owner
+from ..report.documents import mirror
+from ..report.documents.jobs import RecoverDocument, RecoveredJob, RemovedDocument, RemovedJob
 from ..report.units import counted
+from ..sandbox.protocol import KEPT, Kept
 from ..sandbox.providers import keeper
+from ..store.bundle import JobBundle
+from ..store.history import History
+from ..store.index import rebuild as rebuild_history
 from ..store.layout import Layout
+from ..store.liveness import STALE_SECONDS, is_dead
+from ..store.results import find_job, has_results
 from ..system.units import size
 from ._directory import directory_option
-from ._output import say
-from .recover import recover_jobs
-
-if TYPE_CHECKING:
-    from ..model.job import JobRecord
-    from ..sandbox.protocol import Kept
+from ._output import emit, output_option, say
 
 _DAY = 86_400.0
 _DETACHED_LOGS = "pytest*.log"
@@ -43,8 +50,6 @@ def gc(all_kept: bool, older_than: float | None, directory: Path) -> None:
     uses it; unfinished trials of dead jobs; kept file systems of deleted jobs, with --kept those of all jobs in DIR.
     Running jobs are not touched. Finished trials are kept and indexed.
     """
-    from ..store.liveness import STALE_SECONDS
-
     _in_engine(lambda kept: _unneeded(kept, directory, all_kept=all_kept, older_than=older_than))
     if not Layout(directory).jobs.is_dir():
         say(f"no jobs in {directory}", err=True)
@@ -60,8 +65,6 @@ def gc(all_kept: bool, older_than: float | None, directory: Path) -> None:
 
 def _in_engine(unneeded: Callable[[list[Kept]], list[Kept]]) -> None:
     """Remove containers, networks and images; report where no engine answers."""
-    from ..model.owner import current_owner
-
     provider = keeper(current_owner())
     try:
         provider.check()
@@ -116,15 +119,117 @@ def _remove_logs(directory: Path, days: float) -> int:
 
 
 def _records(directory: Path) -> Iterator[JobRecord]:
-    from ..store.bundle import JobBundle
-
     for bundle in JobBundle.all(directory):
         with contextlib.suppress(InputError):
             yield bundle.read()
 
 
 def _lives(directory: Path, record: JobRecord) -> bool:
-    from ..store.bundle import JobBundle
-    from ..store.liveness import is_dead
-
     return not (record.status.ended or is_dead(JobBundle(directory, record.id).root, record))
+
+
+@click.command()
+@click.option(
+    "--stale-seconds",
+    type=click.FloatRange(min=0),
+    default=300.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Jobs of other machines count as dead after so long without a heartbeat.",
+)
+@directory_option
+@output_option
+def recover(stale_seconds: float, directory: Path, output: str) -> None:
+    """Close jobs whose process died. Each start of a job does it too.
+
+    A process of this machine is known to live or not, whatever the age of its heartbeat. Finished trials are kept and
+    indexed; `benchjobs resume` runs the rest.
+    """
+    document = recover_jobs(directory, stale_seconds)
+
+    def lines() -> Iterator[str]:
+        yield from (job.message for job in (*document.recovered, *document.repaired))
+        yield f"recovered {counted(len(document.recovered), 'job')}"
+
+    emit(document, lines, output)
+    for problem in document.problems:
+        say(problem, err=True)
+
+
+def recover_jobs(directory: Path, stale_seconds: float) -> RecoverDocument:
+    """Close jobs whose process died, and write their reports."""
+    if not Layout(directory).jobs.is_dir():
+        return RecoverDocument(recovered=(), repaired=(), problems=())
+    with History.of(directory) as history:
+        done = recover_all(directory, history, stale_seconds)
+
+    def of(*kinds: Kind) -> tuple[RecoveredJob, ...]:
+        return tuple(RecoveredJob(job=one.job, message=one.message) for one in done if one.kind in kinds)
+
+    return RecoverDocument(
+        recovered=of(Kind.CLOSED),
+        repaired=of(Kind.FINISHED, Kind.FORGOTTEN),
+        problems=tuple(one.message for one in done if one.kind is Kind.FAILED),
+    )
+
+
+@click.command()
+@click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
+@click.option("--force", is_flag=True, help="Also remove jobs that a baseline or other jobs need.")
+@directory_option
+@output_option
+def rm(jobs: tuple[str, ...], force: bool, directory: Path, output: str) -> None:
+    """Remove each JOB (an id, the beginning of one, a name, or last) with its results, logs and kept file systems.
+
+    A running job is never removed, and only with --force one that a baseline is made of, or whose results other jobs
+    have reused. Nothing is removed unless all jobs can be.
+    """
+    if not has_results(directory):
+        raise InputError(f"there are no results in {directory}")
+    with History.of(directory) as history:
+        ids = list(dict.fromkeys(find_job(history, text) for text in jobs))
+        for job_id in ids if not force else ():
+            if (why := hindrance(history, job_id, ids)) is not None:
+                raise InputError(f"job {job_id} is needed: {why}. --force removes it all the same")
+        removed = [remove(directory, history, job_id) for job_id in ids]
+    document = RemovedDocument(
+        jobs=tuple(mirror(RemovedJob, one) for one in removed),
+        kept=_forget(reference for one in removed for reference in one.kept),
+    )
+    lines = [f"removed job {one.job}: {counted(one.trials, 'trial')}, {size(one.bytes)}" for one in removed]
+    if document.kept:
+        lines.append(f"removed {counted(document.kept, 'kept file system')}")
+    emit(document, lambda: lines, output)
+
+
+def _forget(references: Iterable[str]) -> int:
+    """Remove kept file systems from the engine; return how many. Report where no engine answers."""
+    wanted = [one for one in references if one.startswith(KEPT)]
+    if not wanted:
+        return 0
+    provider = keeper(current_owner())
+    try:
+        provider.check()
+        return sum(provider.forget_kept(one) for one in wanted)
+    except InfrastructureError as error:
+        say(f"kept file systems are still there, `benchjobs gc` removes them: {error}", err=True)
+        return 0
+    finally:
+        provider.close()
+
+
+@click.group(no_args_is_help=False)
+def db() -> None:
+    """Look after the history, which is an index of the job bundles."""
+
+
+@db.command()
+@directory_option
+def rebuild(directory: Path) -> None:
+    """Rebuild the history from the bundles. Running jobs lose nothing."""
+    if not Layout(directory).jobs.is_dir():
+        raise InputError(f"there are no jobs in {directory}; choose another --dir")
+    jobs, trials, warnings = rebuild_history(directory)
+    for warning in warnings:
+        say(f"warning: {warning}", err=True)
+    click.echo(f"indexed {counted(jobs, 'job')} with {counted(trials, 'trial')}")

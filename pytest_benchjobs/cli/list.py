@@ -1,25 +1,30 @@
-"""`list`: list jobs. Exit status 0 whatever their results are."""
+"""`list` and `runs`: list jobs, or their runs. Exit status 0 whatever the results are."""
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
-from collections.abc import Iterator
+import difflib
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
-from ..report.table import Cell, Column, tabulate, width
-from ..report.units import ago, counted, mean_text
+from ..model.errors import InputError
+from ..model.job import JobStatus
+from ..report.documents.jobs import JobItem, ListDocument, RunItem, RunsDocument
+from ..report.table import Cell, Column, count_cell, tabulate, width
+from ..report.units import ago, cost, counted, duration, mean_text
+from ..store.listing import JOBS, RUNS, Wanted, count_jobs
+from ..store.listing import page as read
+from ..store.reader import HistoryReader
+from ..store.results import find_job, has_results, refuse_without_jobs
+from ..store.rows import JobRow
+from ..store.text import one_line
 from ._dead_jobs import dead_jobs, warn_of_dead
 from ._directory import directory_option
-from ._job_tables import errors_cell, parse_statuses, read_page, status_cell
-from ._output import emit, output_option
-
-if TYPE_CHECKING:
-    from ..report.documents.jobs import JobItem, ListDocument
-    from ..store.reader import HistoryReader
-    from ..store.rows import JobRow
+from ._output import emit, output_option, say
 
 _NAME = 60
 """Characters shown of a job's name; JSON and YAML have the whole name."""
@@ -52,8 +57,6 @@ def list_(
     output: str,
 ) -> None:
     """List jobs, the oldest first."""
-    from ..report.documents.jobs import JobItem, ListDocument
-
     statuses = parse_statuses(status)
     now = datetime.datetime.now(datetime.UTC)
     since = None if everything or days > _EVER_DAYS else now - datetime.timedelta(days=days)
@@ -61,10 +64,10 @@ def list_(
 
     def page(history: HistoryReader) -> list[JobRow]:
         nonlocal left_out
-        left_out = 0 if selections else history.earlier_selections(since=since, statuses=statuses)
-        return history.job_page(
-            since=since, statuses=statuses, selections=selections, limit=-1 if limit is None else limit
-        )
+        every = Wanted(since=since, statuses=tuple(statuses))
+        wanted = dataclasses.replace(every, selections=selections)
+        left_out = 0 if selections else count_jobs(history, every) - count_jobs(history, wanted)
+        return read(history, JOBS, wanted, limit=limit).rows
 
     rows = read_page(directory, page)
     jobs = tuple(JobItem.model_validate(row, from_attributes=True) for row in reversed(rows))
@@ -92,7 +95,7 @@ def _job_lines(document: ListDocument, now: datetime.datetime) -> Iterator[str]:
         (Column("AGENT", least=12, most=_NAME), lambda job: _several(job.agents)),
         (
             Column("DONE", number=True),
-            lambda job: f"{job.trials}/{'?' if job.planned is None else job.planned}",
+            lambda job: f"{job.ended}/{'?' if job.planned is None else job.planned}",
         ),
         (Column("REUSED", number=True, spare=True, rare=True), lambda job: str(job.reused)),
         (Column("ERRORS", number=True), errors_cell),
@@ -120,3 +123,168 @@ def _score(job: JobItem) -> str | Cell:
         return Cell(f"{mean_text(job.mean_score)}{scored}", "green" if job.mean_score >= 0.5 else None)
     shown = [job.scores.get(agent) for agent in job.agents[:_SHOWN]]
     return " / ".join("N/A" if score is None else mean_text(score) for score in shown)
+
+
+_STATUS_COLOURS = {
+    "completed": "green",
+    "running": "blue",
+    "failed": "red",
+    "cancelled": "yellow",
+    "timeout": "yellow",
+    "budget": "yellow",
+    "paused": "yellow",
+}
+
+
+def read_page(directory: Path, page: Callable[[HistoryReader], list[Any]]) -> list[Any]:
+    """Return rows of the history; where there are no results, none, and a message on stderr."""
+    if not has_results(directory):
+        say(f"there are no results in {directory}", err=True)
+        return []
+    with HistoryReader.of(directory) as history:
+        rows = page(history)
+        if not rows:
+            refuse_without_jobs(history)
+        return rows
+
+
+def parse_statuses(given: tuple[str, ...]) -> list[str]:
+    """Return the statuses of `--status`, whose values may be lists with commas."""
+    found = []
+    for word in ",".join(given).split(",") if given else ():
+        name = word.strip().lower()
+        name = "cancelled" if name == "canceled" else name
+        if name not in set(JobStatus):
+            raise InputError(
+                f"invalid status {word.strip()!r}{did_you_mean(name, JobStatus)}; valid are {', '.join(JobStatus)}"
+            )
+        found.append(name)
+    return found
+
+
+def status_cell(item: JobItem | RunItem) -> Cell:
+    """Return the status in its colour."""
+    return Cell("died", "red") if item.dead else Cell(item.status, _STATUS_COLOURS.get(item.status))
+
+
+def errors_cell(item: JobItem | RunItem) -> Cell:
+    """Return the number of errors, in red where there are any."""
+    return count_cell(item.error, "red")
+
+
+def did_you_mean(word: str, known: Any) -> str:
+    """Return ` (did you mean NAME?)`, or nothing when no known name is like the word."""
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f" (did you mean {close[0]}?)" if close else ""
+
+
+_SORT_ALIASES = {
+    "run": "id",
+    "run_id": "id",
+    "score": "mean_score",
+    "cost": "cost_usd",
+    "time": "seconds",
+    "median": "median_seconds",
+    "started": "started_at",
+    "finished": "finished_at",
+    "errors": "error",
+    "version": "benchmark_version",
+}
+
+
+@click.command()
+@click.argument("of", default=None, required=False, metavar="[JOB]")
+@click.option(
+    "--sort",
+    default="agent",
+    show_default=True,
+    metavar="COLUMN",
+    help="Column to sort by: agent, score, cost, ...",
+)
+@click.option("--desc", is_flag=True, help="Sort in descending order.")
+@click.option("--limit", type=click.IntRange(min=1), default=200, show_default=True, help="At most N runs.")
+@click.option("--job", help="The same as JOB.")
+@click.option("--benchmark", help="Runs of this benchmark.")
+@click.option("--agent", help="Runs of this agent, as it is listed.")
+@click.option("--status", multiple=True, metavar="A,B", help="Runs with one of these statuses.")
+@directory_option
+@output_option
+def runs(
+    of: str | None,
+    sort: str,
+    desc: bool,
+    limit: int,
+    job: str | None,
+    benchmark: str | None,
+    agent: str | None,
+    status: tuple[str, ...],
+    directory: Path,
+    output: str,
+) -> None:
+    """List runs: one benchmark and one agent in one job.
+
+    Of every job, or of JOB: an id, the beginning of one, a name, or last.
+    """
+    if of is not None and job is not None:
+        raise click.UsageError("JOB and --job cannot both be given")
+    job = of or job
+    column, statuses = _sort_column(sort), parse_statuses(status)
+
+    def page(history: HistoryReader) -> list[Any]:
+        wanted = Wanted(
+            jobs=() if job is None else (find_job(history, job),),
+            benchmarks=() if benchmark is None else (benchmark,),
+            agents=() if agent is None else (agent,),
+            statuses=tuple(statuses),
+        )
+        return read(history, RUNS, wanted, sort=column, descending=desc, limit=limit + 1).rows
+
+    rows = read_page(directory, page)
+    items = tuple(RunItem.model_validate(row, from_attributes=True) for row in rows[:limit])
+    dead = dead_jobs(directory, ((run.job, run.status) for run in items))
+    items = tuple(run.model_copy(update={"dead": run.job in dead}) for run in items)
+    emit(RunsDocument(runs=items), lambda: _run_lines(items), output)
+    warn_of_dead(dict.fromkeys(run.job for run in items if run.dead))
+    if not items and agent is not None:
+        labels = sorted(set(read_page(directory, lambda history: history.distinct("agent", 1000))))
+        there = f"; there are {', '.join(labels[:10])}" if labels else ""
+        click.echo(one_line(f"no runs of agent {agent!r}{did_you_mean(agent, labels)}{there}"), err=True)
+    if len(rows) > limit:
+        click.echo(f"there are more than {limit} runs; --limit shows more", err=True)
+
+
+def _sort_column(name: str) -> str:
+    wanted = name.lower().removesuffix(",run_id").removesuffix(",id")  # the id is the second key anyway
+    column = _SORT_ALIASES.get(wanted, wanted)
+    columns = [field.serialization_alias or name for name, field in RunItem.model_fields.items()]
+    if column not in columns:
+        known = [*columns, *(alias for alias in _SORT_ALIASES if alias not in columns)]
+        raise InputError(
+            f"there is no column {name!r}{did_you_mean(name, known)}; there are {', '.join(known)}"
+        )
+    return column
+
+
+def _run_lines(items: tuple[RunItem, ...]) -> Iterator[str]:
+    if not items:
+        yield "No benchmark runs found"
+        return
+    score = Column("SCORE", number=True)
+    shown = [
+        (Column("RUN"), lambda run: run.id),
+        (Column("BENCHMARK", least=8), lambda run: run.benchmark),
+        (Column("AGENT", least=12), lambda run: run.agent),
+        (Column("STATUS"), status_cell),
+        (Column("PASSED", number=True), lambda run: f"{run.passed}/{run.ended}"),
+        (Column("ERRORS", number=True, spare=True), errors_cell),
+        (score, lambda run: "N/A" if run.mean_score is None else mean_text(run.mean_score)),
+        (Column("REUSED", number=True, spare=True, rare=True), lambda run: str(run.reused)),
+        (Column("COST", number=True, spare=True), lambda run: cost(run.cost_usd)),
+        (Column("TIME", number=True, spare=True), lambda run: duration(run.seconds)),
+        (
+            Column("MEDIAN", number=True, spare=True),
+            lambda run: "-" if run.median_seconds is None else duration(run.median_seconds),
+        ),
+    ]
+    yield from tabulate(items, width(), shown)
+    yield counted(len(items), "run")

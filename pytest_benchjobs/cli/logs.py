@@ -6,25 +6,27 @@ import contextlib
 import difflib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from ..model.errors import BenchError, InputError
+from ..model.job import JobConfig
+from ..model.result import TrialResult
+from ..report.documents import mirror
+from ..report.documents.jobs import CopiedTrial, LogsDocument, Reason, ScorerLog, TrialLog
 from ..report.table import marks
 from ..report.units import counted
-from ..store.copying import Copied, Staging, copy_file, copy_tree, directory_name, inside
+from ..store.bundle import JobBundle
+from ..store.copying import Copied, copy_file, copy_tree, directory_name, inside, staged
 from ..store.layout import AGENT_FILES, RESULT
+from ..store.reader import HistoryReader
+from ..store.results import origins
+from ..store.rows import TrialRow
 from ..store.text import one_line
+from ..store.trial_ids import job_or_trials
+from ..store.trials import read_result
 from ._directory import DIRECTORY, directory_option
 from ._output import FORMATS, emit, say
-
-if TYPE_CHECKING:
-    from ..model.job import JobConfig
-    from ..model.result import TrialResult
-    from ..report.documents.jobs import CopiedTrial, TrialLog
-    from ..store.reader import HistoryReader
-    from ..store.rows import TrialRow
 
 _USUAL = Path("logs")
 RESULTS = "results.json"
@@ -68,11 +70,9 @@ def logs(
     if len(places) + (target is not None) > 1:
         raise click.UsageError("only one directory can be copied to")
     target = target or next(iter(places), None)
-    from ..report.documents.jobs import LogsDocument
-    from ..store.reader import HistoryReader
-
     with HistoryReader.of(directory) as history:
-        job_id, named = _named(history, job)
+        job_id, trials = job_or_trials(history, job)
+        named = {row.node_id for row in trials}
         rows = history.trials(job_id)
         record = history.job(job_id)
         chosen = _chosen(history, job_id, rows, run, scenario)
@@ -114,18 +114,6 @@ def _keep_out_of_commits(directory: Path) -> None:
         (directory / ".gitignore").write_text(
             "# Logs of benchmark jobs. Delete this file to commit them.\n*\n"
         )
-
-
-def _named(history: HistoryReader, text: str) -> tuple[str, frozenset[str]]:
-    """Return the job that a text names, or the job of the trials that it names with their node ids.
-
-    Raises:
-        InputError: it names neither.
-    """
-    from ..store.trial_ids import job_or_trials
-
-    job_id, rows = job_or_trials(history, text)
-    return job_id, frozenset(row.node_id for row in rows)
 
 
 def _chosen(
@@ -181,20 +169,14 @@ def _free(name: str, taken: set[str]) -> str:
 
 def _copy(directory: Path, row: TrialRow, target: Path, place: Path) -> tuple[CopiedTrial, list[str]]:
     """Copy one trial; also return what was left out on purpose. Problems are in the returned row."""
-    from ..report.documents.jobs import CopiedTrial
-
     copied = Copied()
     try:
-        staging = Staging(target / place, RESULTS)
-        try:
-            result = _files(directory, row, staging.path, copied)
+        with staged(target / place, RESULTS) as staging:
+            result = _files(directory, row, staging, copied)
             content = _log(row, result).model_dump_json(indent=1, by_alias=True)
-            (staging.path / RESULTS).write_text(content + "\n", "utf-8")
+            (staging / RESULTS).write_text(content + "\n", "utf-8")
             copied.files += 1
             copied.bytes += len(content.encode()) + 1
-            staging.commit()
-        finally:
-            staging.discard()
     except (BenchError, OSError) as error:
         copied.problems.append(str(error))
     one = CopiedTrial(
@@ -215,10 +197,6 @@ def _files(directory: Path, row: TrialRow, target: Path, copied: Copied) -> Tria
     A reused result is only a result.json: its files are in the job that ran it. A rescored one has the scorers' files;
     the agent's are in the job that ran the agent.
     """
-    from ..store.bundle import JobBundle
-    from ..store.results import origins
-    from ..store.trials import read_result
-
     if not row.path:
         return None  # no files: its job could not write
     place = inside(JobBundle.open(directory, row.job).root, row.path)
@@ -248,9 +226,6 @@ def _files(directory: Path, row: TrialRow, target: Path, copied: Copied) -> Tria
 
 
 def _log(row: TrialRow, result: TrialResult | None) -> TrialLog:
-    from ..report.documents import mirror
-    from ..report.documents.jobs import Reason, ScorerLog, TrialLog
-
     return mirror(
         TrialLog,
         row,

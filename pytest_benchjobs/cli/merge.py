@@ -6,21 +6,25 @@ import dataclasses
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from ..job.merge import Merge
 from ..model.errors import InputError
+from ..report.ci import Host
+from ..report.documents import mirror
+from ..report.documents.jobs import MergedJob, MergedJUnit, MergeDocument
+from ..report.junit_merge import merge_junit
 from ..report.units import counted
+from ..store.bundle import JobBundle
 from ..store.files import write_atomically
+from ..store.history import History
+from ..store.imports import take_in
+from ..store.incoming import MergeResult
 from ..store.layout import JobLayout, Layout
 from ..store.text import one_line
 from ._directory import FILE, directory_option
 from ._output import emit, output_option, say
-
-if TYPE_CHECKING:
-    from ..report.documents.jobs import MergedJUnit, MergeDocument
-    from ..store.incoming import MergeResult
 
 _SQLITE = b"SQLite format 3\0"
 
@@ -56,17 +60,12 @@ def merge(
     SOURCE is a results directory, the directory of one job, a history.sqlite without jobs beside it, or, with --junit,
     a JUnit file. New trials of a job that is already here are added to it. Exit status 1 when any job was refused.
     """
-    from ..report.documents import mirror
-    from ..report.documents.jobs import MergedJob, MergeDocument
-
     found = _sorted_out(sources, directory)
     if found.junit and junit is None:
-        raise click.ClickException(
-            f"{found.junit[0]} is a JUnit file; give the output file with --junit OUT.xml"
-        )
+        raise InputError(f"{found.junit[0]} is a JUnit file; give the output file with --junit OUT.xml")
     if as_job is not None and (found.histories or not found.bundles):
         named = found.histories or list(sources)
-        raise click.ClickException(f"--as-job needs job directories; there are none in {named[0]}")
+        raise InputError(f"--as-job needs job directories; there are none in {named[0]}")
     jobs: list[MergeResult] = []
     problems: list[str] = []
     if found.bundles or found.histories:
@@ -75,7 +74,10 @@ def merge(
     if junit is not None:
         layout = Layout(directory)
         reports = [layout.job(job.job).junit for job in jobs if job.action != "refused"]
-        written = _merge_junit([*found.junit, *(path for path in reports if path.is_file())], junit)
+        paths = [*found.junit, *(path for path in reports if path.is_file())]
+        content, cases = merge_junit(paths)
+        write_atomically(junit, content)
+        written = MergedJUnit(path=str(junit), files=len(paths), cases=cases)
     document = MergeDocument(
         directory=str(directory) if found.bundles or found.histories else None,
         jobs=tuple(mirror(MergedJob, job, message=job.message or None) for job in jobs),
@@ -92,13 +94,13 @@ def _sorted_out(sources: tuple[Path, ...], directory: Path) -> _Sources:
     found = _Sources()
     for source in sources:
         if source.resolve() in (directory.resolve(), Layout(directory).history.resolve()):
-            raise click.ClickException(f"{source} is the directory to merge into; choose another --dir")
+            raise InputError(f"{source} is the directory to merge into; choose another --dir")
         if source.is_dir():
             _sort_directory(source, found)
         elif source.suffix.lower() == ".xml":
             found.junit.append(source)
         elif not _is_sqlite(source):
-            raise click.ClickException(
+            raise InputError(
                 f"{source} is neither a directory with jobs, nor a history, nor a JUnit file (*.xml)"
             )
         elif Layout(source.parent).jobs.is_dir():
@@ -109,8 +111,6 @@ def _sorted_out(sources: tuple[Path, ...], directory: Path) -> _Sources:
 
 
 def _sort_directory(source: Path, found: _Sources) -> None:
-    from ..store.bundle import JobBundle
-
     if JobLayout(source).record.is_file():
         found.bundles.append(source)
         return
@@ -120,7 +120,7 @@ def _sort_directory(source: Path, found: _Sources) -> None:
     if history.is_file():
         (found.indexes if bundles else found.histories).append(history)
     elif not bundles:
-        raise click.ClickException(
+        raise InputError(
             f"there are no jobs in {source}; a results directory has jobs/, the directory of a job has job.json"
         )
 
@@ -134,12 +134,6 @@ def _is_sqlite(path: Path) -> bool:
 
 
 def _merge_jobs(found: _Sources, as_job: str | None, directory: Path) -> tuple[list[MergeResult], list[str]]:
-    from ..job.merge import Merge
-    from ..report.ci import Host
-    from ..store.history import History
-    from ..store.imports import take_in
-    from ..store.incoming import MergeResult
-
     with History.of(directory) as history:
         merging = Merge(directory, history, Host.find("auto", os.environ))  # shards of a pipeline
         if as_job is not None:
@@ -159,15 +153,6 @@ def _merge_jobs(found: _Sources, as_job: str | None, directory: Path) -> tuple[l
             except InputError as error:
                 jobs.append(MergeResult(str(source), None, "refused", 0, str(error)))
         return jobs, merging.problems
-
-
-def _merge_junit(paths: list[Path], out: Path) -> MergedJUnit:
-    from ..report.documents.jobs import MergedJUnit
-    from ..report.junit_merge import merge_junit
-
-    content, cases = merge_junit(paths)
-    write_atomically(out, content)
-    return MergedJUnit(path=str(out), files=len(paths), cases=cases)
 
 
 def _lines(document: MergeDocument) -> Iterator[str]:

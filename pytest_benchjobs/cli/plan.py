@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from ..analysis.forecast import Earlier, forecast
-from ..job.detach import why_it_ended
-from ..model.errors import InputError
+from ..job.planning import Look
+from ..job.ticket import Ticket
 from ..model.job import JobConfig
+from ..report.documents import mirror
+from ..report.documents.images import totals
+from ..report.documents.plan import (
+    PlanDocument,
+    PlannedCost,
+    PlannedImage,
+    PlannedRun,
+    PlannedTime,
+    PlannedTrial,
+    Reason,
+)
+from ..store.bundle import stored_config
 from ..store.layout import Layout
-from ..system.temporary import temporary_directory
+from ..store.reader import HistoryReader
+from ._dry_run import dry_run
 from ._output import emit, output_option
+from ._plan_text import plan_lines
 from ._pytest_call import Call
 from ._run_options import VariadicCommand, run_options, run_request
 
-if TYPE_CHECKING:
-    from ..report.documents.plan import PlanDocument, PlannedRun, PlannedTrial
-
-_OUT = "BENCHJOBS_PLAN_OUT"
-"""Environment variable that `plugin.planning` reads."""
-_NOTHING_SELECTED = 5
 _REAL = ("passed", "failed")
 
 
@@ -40,8 +46,6 @@ def plan(*, extended: bool, print_command: bool, output: str, **options: Any) ->
 
     Nothing is started, pulled, built or written. Time and cost are estimated from the last run of the same trials.
     """
-    from ._plan_text import plan_lines
-
     request = run_request(options)
     if print_command:
         click.echo(request.call.shown())
@@ -52,45 +56,20 @@ def plan(*, extended: bool, print_command: bool, output: str, **options: Any) ->
     return 0
 
 
-def planning(call: Call) -> list[str]:
-    """Return the command that plans the call instead of running it."""
-    # No workers, even if an ini file asks for them.
-    alone = () if any("no:xdist" in argument for argument in call.arguments) else ("-n0",)
-    return [*call.command, "--bench-plan", *alone]
+def planned(call: Call) -> tuple[JobConfig, list[PlannedTrial]]:
+    """Return the configuration and the trials of a call. InputError: pytest ended with an error."""
+    jobs: list[JobConfig] = []
+    trials: list[PlannedTrial] = []
+
+    def take(look: Look, tickets: Sequence[Ticket]) -> None:
+        jobs.append(stored_config(look.job))
+        trials.extend(map(look.plan, tickets))
+
+    dry_run(call, take)
+    return jobs[0], trials
 
 
-def planned(call: Call) -> tuple[Any, tuple[PlannedTrial, ...]]:
-    """Let pytest collect and decide; return the configuration and the trials.
-
-    Raises:
-        InputError: pytest ended with an error.
-    """
-    from ..report.documents.plan import PlannedTrial
-
-    with temporary_directory("plan") as place:
-        out, log = place / "plan.jsonl", place / "pytest.log"
-        with log.open("wb") as file:
-            status = subprocess.run(
-                planning(call),
-                cwd=call.directory,
-                env={**call.environment, _OUT: str(out)},
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                check=False,
-            ).returncode
-        if not out.exists() or status not in (0, _NOTHING_SELECTED):
-            raise InputError(why_it_ended(log, status))
-        first, *rest = out.read_text("utf-8").splitlines()
-    config = JobConfig.model_validate(json.loads(first)["config"])
-    return config, tuple(PlannedTrial.model_validate_json(line) for line in rest)
-
-
-def _document(config: Any, trials: Sequence[PlannedTrial], directory: Path) -> PlanDocument:
-    from ..report.documents import mirror
-    from ..report.documents.images import totals
-    from ..report.documents.plan import PlanDocument, PlannedCost, PlannedImage, PlannedTime, Reason
-
+def _document(config: JobConfig, trials: Sequence[PlannedTrial], directory: Path) -> PlanDocument:
     earlier = _earlier(trials, directory)
     running = _running(trials)
     whole = forecast(
@@ -119,8 +98,6 @@ def _document(config: Any, trials: Sequence[PlannedTrial], directory: Path) -> P
 
 def _groups(trials: Sequence[PlannedTrial], earlier: Mapping[str, Earlier]) -> Iterator[PlannedRun]:
     """Yield the plan of each benchmark with each agent."""
-    from ..report.documents.plan import PlannedRun
-
     for benchmark, agent in dict.fromkeys((trial.benchmark, trial.agent) for trial in trials):
         mine = [trial for trial in trials if (trial.benchmark, trial.agent) == (benchmark, agent)]
         part = forecast([], [earlier[trial.node_id] for trial in _running(mine)], 1, None)
@@ -150,8 +127,6 @@ def _running(trials: Iterable[PlannedTrial]) -> list[PlannedTrial]:
 
 def _earlier(trials: Sequence[PlannedTrial], directory: Path) -> dict[str, Earlier]:
     """Return time and cost of each trial's last run, by node id."""
-    from ..store.reader import HistoryReader
-
     found = {trial.node_id: Earlier() for trial in trials}
     if not Layout(directory).history.is_file():
         return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -13,12 +13,14 @@ from ..model.job import JobRecord, JobStatus
 from ..model.result import Outcome
 from ..report.units import counted
 from ..settings.call import Written
+from ..store.listing import JOBS, page
+from ..store.reader import HistoryReader
+from ..store.results import LAST, find_job
+from ..store.rows import as_text
+from ._detach import resume_detached
 from ._earlier_job import EarlierJob, call_again, call_options, find_earlier
 from ._pytest_call import call_and_summarise, said_of
 from ._run_options import VariadicCommand
-
-if TYPE_CHECKING:
-    from ..store.reader import HistoryReader
 
 _STOPS_AT_FAILURES = re.compile(r"-[a-zA-Z]*x[a-zA-Z]*$|--exitfirst$|--maxfail\b")
 
@@ -47,8 +49,6 @@ def resume(*, job: str, directory: Path, rest: tuple[str, ...], **how: Any) -> i
         click.echo(call.shown())
         return 0
     if how["detach"]:
-        from ._detach import resume_detached
-
         return resume_detached(call, directory, record, how["output"])
     return call_and_summarise(call, directory, record.id, how["output"])
 
@@ -68,8 +68,6 @@ def _is_finished(job: EarlierJob) -> bool:
 
 def _its_trials(job: EarlierJob) -> dict[str, Written]:
     """Return settings that name the trials of another job, if the job was a rerun of those."""
-    from ..store.reader import HistoryReader
-
     which = said_of(job.record).settings.get("from")
     if not isinstance(which, str):
         return {}
@@ -82,9 +80,7 @@ def _its_trials(job: EarlierJob) -> dict[str, Written]:
 
 def _as_of(history: HistoryReader, text: str, record: JobRecord) -> str:
     """Return the id of the job that `text` named when the job of `record` began: `last` has changed since."""
-    from ..store.results import LAST, find_job
-
-    older = [job for job in history.job_page() if (job.created_at, job.id) < (record.created_at, record.id)]
+    older = page(history, JOBS, after=(as_text(record.created_at), record.id)).rows
     last = LAST.match(text)
     if last is not None and int(last[1] or 0) < len(older):
         return older[int(last[1] or 0)].id

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from ..store.bundle import new_job_id
+from ._detach import run_detached
 from ._output import output_option
 from ._pytest_call import call_and_summarise, with_id
 from ._run_options import VariadicCommand, run_options, run_request
@@ -29,8 +30,6 @@ def run(*, detach: bool, print_command: bool, output: str, **options: Any) -> in
         click.echo(request.call.shown())
         return 0
     if detach:
-        from ._detach import run_detached
-
         return run_detached(request, output)
     job_id = new_job_id()
     call = request.call if output == "text" else with_id(request.call, job_id)

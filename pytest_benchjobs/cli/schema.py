@@ -7,6 +7,9 @@ import json
 
 import click
 
+from ..model.errors import InputError
+from ..report.documents import DOCUMENTS, schema_of
+
 _WRITTEN = {
     "manifest": ("..sources", "benchmark_schema"),
     "settings": ("..settings.written", "settings_schema"),
@@ -24,11 +27,9 @@ def schema(name: str) -> None:
     NAME is manifest, settings (profiles and job files), description (*.agent.yaml), known (bench-known.toml),
     result, job, or the name of a command with `-o json`; that of export describes a line of JSON.
     """
-    from ..report.documents import DOCUMENTS, schema_of
-
     if name not in _WRITTEN and name not in DOCUMENTS:
         names = ", ".join((*_WRITTEN, *DOCUMENTS))
-        raise click.ClickException(f"there is no schema {name!r}; there are {names}")
+        raise InputError(f"there is no schema {name!r}; there are {names}")
     if name in _WRITTEN:
         module, function = _WRITTEN[name]
         found = getattr(importlib.import_module(module, __package__), function)()

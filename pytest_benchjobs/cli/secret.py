@@ -7,6 +7,10 @@ from collections.abc import Iterator
 
 import click
 
+from ..model.errors import InputError
+from ..report.documents import mirror
+from ..report.documents.machine import SecretItem, SecretsDocument
+from ..settings.secret_store import MAX_LENGTH, SecretStore, check_name
 from ..system.redact import Redactor
 from ._output import emit, output_option
 
@@ -28,8 +32,6 @@ def set_(name: str, value: tuple[str, ...]) -> None:
 
     A line break at the end is not part of the value.
     """
-    from ..settings.secret_store import SecretStore, check_name
-
     if value or "=" in name:
         raise click.UsageError(
             "do not give the value as an argument, which everyone on this machine can see; leave it out to be asked "
@@ -53,10 +55,6 @@ def list_(output: str) -> None:
 
     The same value has the same fingerprint, on this machine only; a fingerprint tells nothing else.
     """
-    from ..report.documents import mirror
-    from ..report.documents.machine import SecretItem, SecretsDocument
-    from ..settings.secret_store import SecretStore
-
     store = SecretStore()
     items = tuple(
         mirror(SecretItem, secret, kept="keyring" if secret.in_keyring else "file") for secret in store.kept()
@@ -77,21 +75,15 @@ def list_(output: str) -> None:
 @click.argument("name")
 def delete(name: str) -> None:
     """Delete the secret NAME."""
-    from ..settings.secret_store import SecretStore
-
     if not SecretStore().delete(name):
-        raise click.ClickException(
-            f"no secret {name!r} is kept; `benchjobs secret list` shows those that are"
-        )
+        raise InputError(f"no secret {name!r} is kept; `benchjobs secret list` shows those that are")
     click.echo(f"deleted secret {name}")
 
 
 def _read() -> str:
-    from ..settings.secret_store import MAX_LENGTH
-
     raw = sys.stdin.buffer.read(4 * MAX_LENGTH + 1)
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:
-        raise click.ClickException("what is on standard input is not UTF-8 text") from None
+        raise InputError("what is on standard input is not UTF-8 text") from None
     return text.removesuffix("\n").removesuffix("\r")

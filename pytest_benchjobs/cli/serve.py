@@ -16,8 +16,8 @@ import click
 
 from ..model.errors import InputError
 from ..store.layout import Layout
-from ._directory import directory_option
-from ._high_scores import high_scores_of, high_scores_option
+from ..viewer import app
+from ._directory import directory_option, high_scores_of, high_scores_option
 from ._output import say
 
 if TYPE_CHECKING:
@@ -65,8 +65,6 @@ def serve(
 
     Only this machine can reach it, unless --host says otherwise; then each browser needs the token in the printed URL.
     """
-    from ..viewer import app
-
     try:
         import uvicorn
 
@@ -124,19 +122,13 @@ def serve(
 
 def _names(host: str) -> tuple[str, ...]:
     """Return the names that a browser may call this address by."""
-    return (
-        (socket.gethostname(), socket.getfqdn())
-        if host in _ANYWHERE
-        else (f"[{host}]" if ":" in host else host,)
-    )
+    if host in _ANYWHERE:
+        return socket.gethostname(), socket.getfqdn()
+    return (f"[{host}]" if ":" in host else host,)
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Listen at an address.
-
-    Raises:
-        InputError: it is taken, or not one of this machine.
-    """
+    """Listen at an address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

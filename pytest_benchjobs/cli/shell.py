@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from ..model.errors import InputError
+from ..model.errors import InfrastructureError, InputError
+from ..model.owner import current_owner
+from ..sandbox.docker.provider import DockerProvider
+from ..sandbox.docker.terminal import ended_by_signals, interact, is_interactive
+from ..sandbox.protocol import KEPT, SandboxSpec
 from ..sandbox.providers import keeper
 from ..sandbox.shell import by_shell
 from ..settings.parse import parse
 from ..settings.table import BY_NAME
+from ..store.reader import HistoryReader
+from ..store.rows import TrialRow
 from ..store.text import one_line
+from ..store.trial_ids import job_or_trials
 from ._directory import directory_option
-from ._kept import GONE, gone, keeping_again
-
-if TYPE_CHECKING:
-    from ..sandbox.docker.provider import DockerProvider
-    from ..store.rows import TrialRow
 
 _SHOWN = 5
 # An abandoned shell ends by itself.
@@ -62,9 +64,6 @@ def shell(
     """
     env = parse(BY_NAME["env"], given, "--env")
     row = _kept_trial(directory, what, scenario, agent, attempt)
-    from ..model.owner import current_owner
-    from ..sandbox.docker.terminal import ended_by_signals
-
     provider = keeper(current_owner())
     try:
         with ended_by_signals():
@@ -82,15 +81,12 @@ def _visit(
     network: str,
 ) -> int:
     """Run the command in a new container; return its exit status."""
-    from ..sandbox.docker.terminal import is_interactive
-    from ..sandbox.protocol import SandboxSpec
-
     if row.kept is None:
         raise AssertionError("unreachable")
     environment = provider.kept_environment(row.kept).model_copy(update={"network": network})
     interactive = is_interactive()
-    if provider.encrypted and not interactive and not command:
-        raise click.ClickException(
+    if provider.engine.encrypted and not interactive and not command:
+        raise InputError(
             "commands on standard input cannot be passed to an engine behind TLS; give one after --"
         )
     if interactive and not command:
@@ -105,8 +101,9 @@ def _visit(
     terminal = {"TERM": os.environ["TERM"]} if interactive and os.environ.get("TERM") else {}
     sandbox = provider.start(spec, lambda _phase: None)
     try:
-        return provider.interact(
-            sandbox,
+        return interact(
+            provider.engine,
+            sandbox.id,
             command or ("/bin/sh", "-c", by_shell()),
             user=user or environment.user,
             env={**terminal, **env},
@@ -121,13 +118,7 @@ def _visit(
 def _kept_trial(
     directory: Path, what: str, scenario: str | None, agent: str | None, attempt: int | None
 ) -> TrialRow:
-    """Return the only kept trial that fits.
-
-    Raises:
-        InputError: none fits, none of those was kept, or several were.
-    """
-    from ..store.reader import HistoryReader
-    from ..store.trial_ids import job_or_trials
+    """Return the only kept trial that fits."""
 
     def fits(row: TrialRow) -> bool:
         return (
@@ -146,8 +137,6 @@ def _kept_trial(
 
 
 def _only_kept(found: Sequence[TrialRow]) -> TrialRow:
-    from ..sandbox.protocol import KEPT
-
     kept = [row for row in found if row.kept is not None]
     if len(kept) > 1:  # for a single trial, the engine's own error is clearer
         missing = gone(row.kept for row in kept)
@@ -170,3 +159,26 @@ def _only_kept(found: Sequence[TrialRow]) -> TrialRow:
     raise InputError(
         f"{len(kept)} trials of job {kept[0].job} were kept; choose one with --scenario, --agent and --attempt: {names}"
     )
+
+
+GONE = "removed by `benchjobs gc --kept` or by hand, or on another machine"
+
+
+def keeping_again(what: str) -> str:
+    """Return the advice to run a job or a trial again, with its file system kept."""
+    return f"run it again: benchjobs rerun {shlex.quote(what)} --keep always"
+
+
+def gone(references: Iterable[str | None]) -> set[str]:
+    """Return the references that the engine no longer has; none where no engine answers."""
+    wanted = {one for one in references if one is not None and one.startswith(KEPT)}
+    if not wanted:
+        return wanted
+    provider = keeper(current_owner())
+    try:
+        provider.check()
+        return wanted - {one.reference for one in provider.kept()}
+    except InfrastructureError:
+        return set()
+    finally:
+        provider.close()

@@ -10,20 +10,24 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from ..job.follow import Following, Landed
 from ..model.exit_status import ExitStatus
+from ..model.job import JobRecord, JobStatus
+from ..report.documents.watch import watch_document
+from ..report.overview import summary_document
+from ..report.table import width
 from ..store.project import directory_argument
+from ..store.reader import HistoryReader
+from ..store.results import find_bundle
 from ..store.text import one_line, plain
 from ._directory import directory_option
 from ._output import output_option, say
-
-if TYPE_CHECKING:
-    from ..job.follow import Following, Landed
-    from ..model.job import JobRecord
-    from ._watch_view import View
+from ._screen import full_screen, is_possible
+from ._watch_view import View, agents, ended, picture, progress
+from .summary import summary_lines
 
 _LOOK_SECONDS = 0.25
 _INTERVAL = 30.0
@@ -59,10 +63,6 @@ def watch(job: str, directory: Path, output: str, interval: float, fail_on_unsol
     Exit status 0: the job completed, whatever its scores; 1: it failed, was cancelled, timed out or died; 75: it is
     paused until the quota of a provider is back; 130: you stopped watching, and the job continues.
     """
-    from ..job.follow import Following
-    from ..store.reader import HistoryReader
-    from ..store.results import find_bundle
-
     with HistoryReader.of(directory) as history:
         following = Following(directory, find_bundle(history, job).id)
     for stream in (sys.stdout, sys.stderr):
@@ -88,12 +88,10 @@ def watch(job: str, directory: Path, output: str, interval: float, fail_on_unsol
 
 def _as_text(following: Following, interval: float) -> bool:
     """Watch until the job has ended; return false when the user quits earlier."""
-    from . import _screen as screen
-
     landed = following.look()
     if following.over:
         return True
-    if screen.is_possible():
+    if is_possible():
         return _on_screen(following)
     _as_lines(following, interval, landed)
     click.echo()
@@ -101,9 +99,6 @@ def _as_text(following: Following, interval: float) -> bool:
 
 
 def _on_screen(following: Following) -> bool:
-    from ._screen import full_screen
-    from ._watch_view import picture
-
     choice = _Choice()
     with full_screen() as screen:
         while not following.over or choice.is_open:
@@ -143,14 +138,12 @@ class _Choice:
 
 
 def _as_lines(following: Following, interval: float, landed: list[Landed]) -> None:
-    from . import _watch_view as picture
-
     for due in _looks(following, interval, landed):
         for event, number in landed:
-            say(picture.ended(event, number, following.live.all.planned))
+            say(ended(event, number, following.live.all.planned))
         landed.clear()
         if due and not following.over:
-            say(picture.progress(_view(following)))
+            say(progress(_view(following)))
 
 
 def _looks(following: Following, interval: float, landed: list[Landed]) -> Iterator[bool]:
@@ -168,8 +161,6 @@ def _looks(following: Following, interval: float, landed: list[Landed]) -> Itera
 
 
 def _print_document(following: Following, output: str) -> None:
-    from ..report.documents.watch import watch_document
-
     document = watch_document(
         following.record,
         following.live,
@@ -189,18 +180,11 @@ def _print_document(following: Following, output: str) -> None:
 
 def _print_results(directory: Path, following: Following) -> None:
     """Print the results, and a command that shows more."""
-    from ..report.table import width
-    from . import _watch_view as picture
-
     record = following.record
     if following.died:
-        for line in picture.agents(following.live, width()):
+        for line in agents(following.live, width()):
             say(line)
         return
-    from ..report.overview import summary_document
-    from ..store.reader import HistoryReader
-    from ._summary_text import summary_lines
-
     with HistoryReader.of(directory) as history:
         document = summary_document(directory, history, record.id)
     for line in summary_lines(document, width(), config=False):
@@ -211,8 +195,6 @@ def _print_results(directory: Path, following: Following) -> None:
 
 def _status(directory: Path, following: Following, fail_on_unsolved: bool) -> int:
     """Return the exit status, and print on stderr why it is not 0."""
-    from ..model.job import JobStatus
-
     record = following.record
     if following.died:
         owner = record.owner
@@ -233,8 +215,6 @@ def _status(directory: Path, following: Following, fail_on_unsolved: bool) -> in
 
 
 def _view(following: Following, choice: _Choice | None = None) -> View:
-    from ._watch_view import View
-
     view = View(
         following.record,
         following.live,

@@ -1,12 +1,25 @@
-"""Failures of calls: the ending each means for an agent, whether a retry helps, and the message."""
+"""Failures of calls: the ending each means for an agent, whether a retry helps, and the message.
+
+Hard quotas, of credit, a usage limit or a cap of a day, and when each is back:
+
+    Anthropic API        400 or 402, "credit balance is too low"; "usage limits ... regain access on DATE at TIME UTC"
+    Claude subscription  429 with `anthropic-ratelimit-unified-status: rejected` and its `-reset`, in seconds
+    OpenAI               429 `insufficient_quota`, billing codes; of ChatGPT plans `usage_limit_reached`, `resets_at`
+    Gemini               429 with a `PerDay` violation; back at midnight in California
+    OpenRouter           402; 429 "free-models-per-day" with `X-RateLimit-Reset` in milliseconds within the error
+    Groq and others      429 "tokens per day (TPD)", "try again in 9m38.016s"; 402
+
+A rate limit is none: it is over in seconds or minutes, and the gateway retries meanwhile.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import json
-import math
 import re
 import socket
+import zoneinfo
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -16,7 +29,6 @@ from ..model.ending import Ending
 from ..store.text import one_line
 from ..system.cutting import beginning_of
 from ..system.http import retry_after
-from .hard_quota import back_at, is_quota
 from .wires import tables
 
 _MESSAGE_LENGTH = 300
@@ -26,8 +38,34 @@ _PASSING = (408, 409, 425, 429)
 """Statuses below 500 after which a retry may succeed."""
 _ANSWERS = ("choices", "content", "output", "candidates")
 _STATUSES = {Ending.RATE_LIMITED: 429, Ending.QUOTA: 402, Ending.REFUSED: 400}
-_DATA = re.compile(rb"^data: ?(.*?)\r?$", re.MULTILINE)
-_EVENT_END = re.compile(rb"\n\r?\n|\r\r")
+
+
+_QUOTA_CODES = frozenset(
+    {
+        *("insufficient_quota", "billing_hard_limit_reached", "billing_error", "billing_not_active"),
+        *("usage_limit_reached", "usage_not_included"),
+    }
+)
+"""Types and codes of errors that mean a hard quota."""
+# Errors may quote what the agent sent: only the beginning of a message is the endpoint's own.
+_BEGINNINGS = (
+    "your credit balance is too low",
+    "you have reached your specified api usage limits",
+    "rate limit exceeded: free-models-per-day",
+)
+_OF_A_DAY = re.compile(
+    r"^rate limit reached for .{0,300} on (?:tokens|requests) per day \((?:TPD|RPD)\)", re.IGNORECASE
+)
+_SHORT = 60.0
+"""Seconds. A cap of a day that slides is a rate limit if a call may be repeated so soon."""
+_ACCESS = re.compile(r"regain access on (\d{4})-(\d\d)-(\d\d)(?: at (\d\d):(\d\d))? ?(?:UTC)?", re.IGNORECASE)
+_AGAIN = re.compile(r"try again in ((?:\d+d ?)?(?:\d+h ?)?(?:\d+m ?)?(?:\d+(?:\.\d+)?s)?)", re.IGNORECASE)
+_PARTS = re.compile(r"(\d+(?:\.\d+)?)([dhms])", re.IGNORECASE)
+_UNITS = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
+_CALIFORNIA = "America/Los_Angeles"
+_FARTHEST = 32 * 86_400.0
+_MILLISECONDS = 1e11
+"""A larger time is in milliseconds: in seconds it would be in the year 5138."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -56,8 +94,8 @@ def of_response(status: int, headers: Mapping[str, str], body: bytes, now: float
     if status < 400:
         return Failure(Ending.ENDPOINT_DOWN, f"{message} (a redirection; give the address it leads to)")
     again = status in _PASSING or status >= 500
-    if is_quota(status, headers, error, set(_words(error))):
-        back = back_at(headers, error, now, _wait(headers, error, now))
+    if _is_quota(status, headers, error, set(_words(error))):
+        back = _back_at(headers, error, now, _wait(headers, error, now))
         return Failure(Ending.QUOTA, message, back_at=back)
     ending = _ending(status, error, text)
     return Failure(ending, message, again, _wait(headers, error, now) if again else None)
@@ -68,8 +106,8 @@ def of_event(error: Mapping[str, Any], now: float) -> Failure:
     words = set(_words(error))
     message = one_line(_message(error) or str(dict(error)), _MESSAGE_LENGTH)
     status = _told_status(error)
-    if is_quota(status or 200, {}, error, words):
-        return Failure(Ending.QUOTA, message, back_at=back_at({}, error, now))
+    if _is_quota(status or 200, {}, error, words):
+        return Failure(Ending.QUOTA, message, back_at=_back_at({}, error, now))
     if any("rate_limit" in word or word == "RESOURCE_EXHAUSTED" for word in words):
         return Failure(Ending.RATE_LIMITED, message, again=True)
     if any("invalid_request" in word or word in ("INVALID_ARGUMENT", "invalid_prompt") for word in words):
@@ -89,12 +127,6 @@ def of_content(content: bytes, now: float) -> tuple[int, Failure] | None:
     failure = of_event(error, now)
     failure = dataclasses.replace(failure, message=f"200, but {failure.message}")
     return _told_status(error) or _STATUSES.get(failure.ending, 502), failure
-
-
-def first_event(stream: bytes) -> bytes:
-    """Data of the first event of a stream, if it is whole."""
-    end = _EVENT_END.search(stream)
-    return b"" if end is None else b"\n".join(_DATA.findall(stream[: end.start()]))
 
 
 def of_rubbish(status: int, what: str) -> Failure:
@@ -153,14 +185,6 @@ def _wait(headers: Mapping[str, str], error: Mapping[str, Any], now: float) -> f
     return None if seconds is None else min(max(seconds, 0.0), _LONGEST_WAIT)
 
 
-def _number(text: str | None) -> float | None:
-    try:
-        number = float(text or "")
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
-
-
 def _error(body: bytes) -> Mapping[str, Any]:
     """The error in an answer's JSON, in the format of any wire; empty if there is none."""
     answer = _parsed(body)
@@ -187,7 +211,7 @@ def _told_status(error: Mapping[str, Any]) -> int | None:
 
 def _message(error: Mapping[str, Any]) -> str:
     message = error.get("message")
-    return message if isinstance(message, str) else ""
+    return beginning_of(message, 4000) if isinstance(message, str) else ""
 
 
 def _words(error: Mapping[str, Any]) -> Iterator[str]:
@@ -197,3 +221,119 @@ def _words(error: Mapping[str, Any]) -> Iterator[str]:
     for detail in tables(error, "details"):
         if isinstance(word := detail.get("reason"), str):
             yield word
+
+
+# Hard quotas
+
+
+def _is_quota(status: int, headers: Mapping[str, str], error: Mapping[str, Any], words: set[str]) -> bool:
+    """Return True if an answer says that a hard quota is used up.
+
+    `headers` have lower-case names; `words` are the types and codes of the error.
+    """
+    message = _message(error)
+    if (
+        status == 402
+        or words & _QUOTA_CODES
+        or message.lower().startswith(_BEGINNINGS)
+        or _day_is_over(error)
+    ):
+        return True
+    if status != 429:
+        return False
+    if headers.get("anthropic-ratelimit-unified-status", "").strip().lower() == "rejected":
+        return True
+    return _OF_A_DAY.match(message) is not None and (_again(message) or _FARTHEST) > _SHORT
+
+
+def _back_at(
+    headers: Mapping[str, str], error: Mapping[str, Any], now: float, wait: float | None = None
+) -> float | None:
+    """Return the time when a used-up quota is back, in seconds since the epoch; None: the endpoint does not say.
+
+    `wait` are the seconds of its `Retry-After`.
+    """
+    inner = _table(_table(error, "metadata"), "headers")
+    told: list[object] = [
+        headers.get("anthropic-ratelimit-unified-reset"),
+        error.get("resets_at"),
+        _after(now, error.get("resets_in_seconds")),
+        next((value for name, value in inner.items() if name.lower() == "x-ratelimit-reset"), None),
+        _access(_message(error)),
+        _after(now, _again(_message(error))),
+        _midnight(now) if _day_is_over(error) else None,
+        _after(now, wait),
+    ]
+    times = (_time(one) for one in told)
+    return next((time for time in times if time is not None and now < time <= now + _FARTHEST), None)
+
+
+def _day_is_over(error: Mapping[str, Any]) -> bool:
+    """Return True if a daily quota is used up, as one wire reports it; its quotas per minute look much the same."""
+    return any(
+        "PerDay" in str(violation.get("quotaId", ""))
+        for detail in tables(error, "details")
+        for violation in tables(detail, "violations")
+    )
+
+
+def _table(said: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = said.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _time(told: object) -> float | None:
+    """Return a time in seconds since the epoch, from seconds, milliseconds or an ISO time."""
+    if isinstance(told, str) and "T" in told:
+        try:
+            time = datetime.datetime.fromisoformat(told)
+        except ValueError:
+            return None
+        return (time if time.tzinfo else time.replace(tzinfo=datetime.UTC)).timestamp()
+    number = _number(told)
+    return number / 1000 if number is not None and number > _MILLISECONDS else number
+
+
+def _after(now: float, seconds: object) -> float | None:
+    number = _number(seconds)
+    return None if number is None or number <= 0 else now + number
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if abs(number) < 1e15 else None
+
+
+def _access(message: str) -> float | None:
+    found = _ACCESS.search(message)
+    if found is None:
+        return None
+    year, month, day, hour, minute = (int(part or 0) for part in found.groups())
+    try:
+        return datetime.datetime(year, month, day, hour, minute, tzinfo=datetime.UTC).timestamp()
+    except ValueError:
+        return None
+
+
+def _again(message: str) -> float | None:
+    """Return the seconds of "try again in 1h9m38.016s"."""
+    found = _AGAIN.search(message)
+    if found is None:
+        return None
+    parts = _PARTS.findall(found[1])
+    return sum(float(number) * _UNITS[unit.lower()] for number, unit in parts) if parts else None
+
+
+def _midnight(now: float) -> float | None:
+    """Return the next midnight in California, where Google's days begin; None: this machine knows no time zones."""
+    try:
+        zone = zoneinfo.ZoneInfo(_CALIFORNIA)
+    except (zoneinfo.ZoneInfoNotFoundError, OSError):
+        return None
+    today = datetime.datetime.fromtimestamp(now, zone).date()
+    return datetime.datetime.combine(today + datetime.timedelta(days=1), datetime.time(), zone).timestamp()

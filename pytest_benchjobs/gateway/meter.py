@@ -55,6 +55,52 @@ class Reading:
         return tokens_of(kind, self.raw)
 
 
+# A CR at the end of what has come may be half of a line end.
+_LINE_END = rb"(?:\n|\r(?:\n|(?!\n|\Z)))"
+_EVENT_END = re.compile(_LINE_END + _LINE_END)
+
+
+class Events:
+    """Splitter of a stream into events, each with the empty line after it. One that is too long comes in pieces."""
+
+    def __init__(self) -> None:
+        self.held = bytearray()
+        """The beginning of an event."""
+        self._seen = 0
+        """Length of the part of it in which no event ends."""
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Events that are whole now."""
+        self.held += data
+        events, start = [], 0
+        for match in _EVENT_END.finditer(self.held, self._seen):
+            events.append(bytes(self.held[start : match.end()]))
+            start = match.end()
+        del self.held[:start]
+        if len(self.held) > LONGEST_ANSWER:
+            events.append(self.rest())
+        self._seen = max(len(self.held) - 3, 0)
+        return events
+
+    def rest(self) -> bytes:
+        """What is held, at the end of the stream."""
+        rest, self.held = bytes(self.held), bytearray()
+        return rest
+
+
+def _data(event: bytes) -> list[bytes]:
+    """Lines of data of an event; none of one that is too long."""
+    lines = event.splitlines() if len(event) <= LONGEST_ANSWER else []
+    lines = [line.removeprefix(codecs.BOM_UTF8) for line in lines]
+    return [line[5:].strip() for line in lines if line.startswith(b"data:")]
+
+
+def first_event(stream: bytes) -> bytes:
+    """Data of the first event of a stream, if it is whole."""
+    event = next(iter(Events().feed(stream + b" ")), b"")  # a CR at its end ends a line, whatever follows
+    return b"\n".join(_data(event))
+
+
 class Meter:
     """Reader of the bytes of one answer, however they are split."""
 
@@ -62,83 +108,40 @@ class Meter:
         self._kind = kind
         self._streamed = streamed
         self._telling = _FORMS[kind].telling
-        self._held = bytearray()
-        """The beginning of a line, or of an answer in one piece."""
-        self._data: list[bytes] = []
-        """Lines of data of an event that has not ended."""
-        self._size = 0
-        self._skipping = False
-        self._after_return = False
+        self._events = Events()
+        self._whole = bytearray()
+        """An answer in one piece, so far; more than is read of it, where it is too long."""
         self.reading = Reading(choices=choices)
 
     def feed(self, data: bytes) -> None:
         """Read more of the answer."""
         if not self._streamed:
-            if len(self._held) + len(data) <= LONGEST_ANSWER:
-                self._held += data
-            else:
-                self._skipping = True
-            return
-        nothing_open = not (self._held or self._skipping or self._data)
-        if nothing_open and data.endswith((b"\n\n", b"\r\n\r\n")) and not self._worth_parsing(data):
-            return
-        *whole, last = self._in_lines(data)
-        for line in whole:
-            if not self._skipping:
-                self._held += line
-                self._line(bytes(self._held))
-            self._held.clear()
-            self._skipping = False
-        if not self._skipping:
-            self._held += last
-        if len(self._held) > LONGEST_ANSWER:
-            self._held.clear()
-            self._skipping = True
+            if len(self._whole) <= LONGEST_ANSWER:
+                self._whole += data
+        elif self._events.held or not data.endswith((b"\n\n", b"\r\n\r\n")) or self._worth_parsing(data):
+            for event in self._events.feed(data):
+                self._lines(event)
 
     def finish(self) -> Reading:
         """Note the end of the answer."""
-        held, self._held = bytes(self._held), bytearray()
         if self._streamed:
-            self._line(held)
-            self._line(b"")
-        elif held and not self._skipping:
-            answer = _parsed(held)
+            self._lines(self._events.rest())
+        elif 0 < len(self._whole) <= LONGEST_ANSWER:
+            answer = _parsed(bytes(self._whole))
+            self._whole.clear()
             for event in answer if isinstance(answer, list) else [answer]:
                 self._event(event)
                 self.reading.hollow |= isinstance(event, dict) and _hollow(self._kind, event)
             self.reading.finished = answer is not None
         return self.reading
 
-    def _in_lines(self, data: bytes) -> list[bytes]:
-        """Lines, the last of which has not ended. They end with LF, CRLF or CR, as in any event stream."""
-        if self._after_return and data.startswith(b"\n"):
-            data = data[1:]
-        if b"\r" in data:
-            self._after_return = data.endswith(b"\r")
-            data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        elif data:
-            self._after_return = False
-        return data.split(b"\n")
-
-    def _line(self, line: bytes) -> None:
-        line = line.removeprefix(codecs.BOM_UTF8)
-        if not line:
-            self._end_event()
-        elif line.startswith(b"data:"):
-            # Some servers leave out the empty line after an event.
-            if len(self._data) == 1 and self._read(self._data[0]):
-                self._forget_event()
-            self._data.append(line[5:].strip())
-            self._size += len(self._data[-1])
-            if self._size > LONGEST_ANSWER:
-                self._forget_event()
-
-    def _forget_event(self) -> None:
-        self._data, self._size = [], 0
-
-    def _end_event(self) -> None:
-        data = self._data
-        self._forget_event()
+    def _lines(self, event: bytes) -> None:
+        """Read the data of an event, or of several: some servers leave out the empty line after each."""
+        data: list[bytes] = []
+        for line in _data(event):
+            if len(data) == 1 and self._read(data[0]):
+                data.clear()
+            data.append(line)
         if not self._read(b"\n".join(data)):
             for line in data if len(data) > 1 else ():
                 self._read(line)
@@ -344,41 +347,24 @@ _FORMS = {
 }
 
 
-# A CR at the end of what has come may be half of a line end.
-_EVENT_END = re.compile(rb"(?>\r\n|\n|\r(?!\Z)){2}")
-
-
 class UsageRemover:
     """Filter that removes the usage event from a chat stream whose client did not ask for it; others pass unchanged."""
 
     def __init__(self) -> None:
-        self._held = bytearray()
-        self._seen = 0
-        """Length of the part of `_held` in which no event ends."""
+        self._events = Events()
 
     def feed(self, data: bytes) -> bytes:
         """Bytes for the client, of these and of those held back."""
-        self._held += data
-        passed, start = bytearray(), 0
-        for match in _EVENT_END.finditer(self._held, self._seen):
-            event, start = bytes(self._held[start : match.end()]), match.end()
-            if not _only_usage(event):
-                passed += event
-        del self._held[:start]
-        if len(self._held) > LONGEST_ANSWER:  # not the gateway's event: it is passed on in pieces
-            passed += self._held
-            self._held.clear()
-        self._seen = max(len(self._held) - 3, 0)
-        return bytes(passed)
+        return b"".join(event for event in self._events.feed(data) if not _only_usage(event))
 
     def finish(self) -> bytes:
         """Remaining bytes, at the end of the stream."""
-        rest, self._held = bytes(self._held), bytearray()
+        rest = self._events.rest()
         return b"" if _only_usage(rest) else rest
 
 
 def _only_usage(event: bytes) -> bool:
     if b'"usage"' not in event:
         return False
-    chunk = _parsed(b"\n".join(line[5:] for line in event.splitlines() if line.startswith(b"data:")))
+    chunk = _parsed(b"\n".join(_data(event)))
     return isinstance(chunk, dict) and chunk.get("choices") == [] and isinstance(chunk.get("usage"), dict)

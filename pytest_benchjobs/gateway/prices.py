@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import fnmatch
 import functools
 from importlib import resources
@@ -54,6 +53,15 @@ class WrittenPrice(Written):
     web_searches: _Amount | None = None
     """Of a thousand."""
 
+    @functools.cached_property
+    def price(self) -> Price:
+        """The amounts, all for a million."""
+        amounts = self.model_dump(include=set(_AMOUNTS), exclude_none=True)
+        apart = self.model_dump(include=set(_APART), exclude_none=True)
+        if SEARCHES in apart:
+            apart[SEARCHES] *= 1000
+        return Price(**amounts, apart=apart)
+
 
 class WrittenPrices(Written):
     """A price table."""
@@ -63,20 +71,10 @@ class WrittenPrices(Written):
     model: list[WrittenPrice] = []
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Entry:
-    names: tuple[str, ...]
-    providers: tuple[str, ...]
-    """Empty: any provider."""
-    up_to: int | None
-    """The most input tokens of a call for which it holds."""
-    price: Price
-
-
 class Prices:
     """Tables of prices. The first entry that matches a call counts; `public_prices` is for models without an entry."""
 
-    def __init__(self, entries: tuple[_Entry, ...]) -> None:
+    def __init__(self, entries: tuple[WrittenPrice, ...]) -> None:
         self._entries = entries
         self._find = functools.lru_cache(maxsize=1024)(self._search)
 
@@ -125,7 +123,7 @@ class Prices:
                     raise Unpriced(f"{problem} of {name}") from None
         raise Unpriced(f"no price for a call of {name} with so many tokens")
 
-    def _search(self, provider: str, model: str, rate: str | None) -> tuple[_Entry, ...]:
+    def _search(self, provider: str, model: str, rate: str | None) -> tuple[WrittenPrice, ...]:
         name = at_rate(model, rate)
         return tuple(
             entry
@@ -152,23 +150,4 @@ def load_prices(path: Path | None = None) -> Prices:
 
 
 def _prices(document: Document) -> Prices:
-    table = Complaints(document).whole(WrittenPrices)
-    return Prices(
-        tuple(
-            _Entry(
-                tuple(entry.names),
-                tuple(entry.providers),
-                entry.up_to,
-                _price(entry),
-            )
-            for entry in table.model
-        )
-    )
-
-
-def _price(entry: WrittenPrice) -> Price:
-    amounts = entry.model_dump(include=set(_AMOUNTS), exclude_none=True)
-    apart = entry.model_dump(include=set(_APART), exclude_none=True)
-    if SEARCHES in apart:
-        apart[SEARCHES] *= 1000
-    return Price(**amounts, apart=apart)
+    return Prices(tuple(Complaints(document).whole(WrittenPrices).model))

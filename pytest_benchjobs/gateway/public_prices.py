@@ -1,20 +1,17 @@
 """Prices of public providers, from the table in the package genai-prices, which is never fetched.
 
 Its import takes some tenths of a second and 6 MB, so it waits for the first call of a provider that may have a price.
-The package takes as long for one cost as the gateway takes for a whole call before passing it on, so it is asked once
-for the prices of each model.
 """
 
 from __future__ import annotations
 
 import datetime
 import functools
-import math
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .tiers import at_rate
-from .tokens import LIKE_TEXT, MILLION, SEARCHES, NoSuchPrice, Price, Tokens, Unpriced, in_words
+from .tokens import LIKE_TEXT, SEARCHES, NoSuchPrice, Tokens, Unpriced, in_words
 
 if TYPE_CHECKING:
     from genai_prices.data_snapshot import DataSnapshot
@@ -22,8 +19,6 @@ if TYPE_CHECKING:
 
 _OWN_SERVERS = frozenset({"openai-compatible", "vllm"})
 """Providers whose models are named like those of others, and whose cost is that of their machines."""
-_Ranges = tuple[tuple[float, Price], ...]
-"""(most input tokens of a call, prices) pairs, the lowest first."""
 
 
 def warm_up(provider: str) -> None:
@@ -42,20 +37,25 @@ def cost(provider: str, model: str, tokens: Tokens, rate: str | None = None) -> 
     for name, count in tokens.apart.items():
         if count and name not in LIKE_TEXT and vars(prices).get(_price_key(name)) is None:
             raise Unpriced(f"no price for {in_words(name)} of {model}")
-    sent, written = tokens.input or 0, tokens.cache_write or 0
-    plain = rate is None and not tokens.apart
-    if plain and 0 < sent >= (tokens.cached or 0) + written and written >= (tokens.cache_write_1h or 0):
-        for most, price in _ranges(prices):
-            if sent <= most:
-                return price.cost(tokens)
+    from genai_prices import Usage
+
+    used = {
+        "input_tokens": tokens.input,
+        "output_tokens": tokens.output,
+        "cache_read_tokens": tokens.cached,
+        "cache_write_tokens": tokens.cache_write,
+        "cache_write_1h_tokens": tokens.cache_write_1h,
+        "output_reasoning_tokens": tokens.reasoning,
+        **{_usage_key(name): count for name, count in tokens.apart.items()},
+    }
     try:
-        return _worked_out(prices, tokens)
+        return float(prices.calc_price(Usage(**used))["total_price"])
     except ValueError as problem:  # such as more tokens from a cache than were sent
         raise Unpriced(f"no price for these counts of {model}: {problem}") from None
 
 
 def _prices(provider: str, model: str, rate: str | None) -> ModelPrice:
-    """Prices of a model, which last as long as this process at the standard rate."""
+    """Prices of a model at a rate."""
     unheard = f"no price for {at_rate(model, rate) or 'a model without a name'}"
     if not model or provider in _OWN_SERVERS or provider not in _providers():
         raise NoSuchPrice(unheard)
@@ -73,66 +73,6 @@ def _prices(provider: str, model: str, rate: str | None) -> ModelPrice:
         if in_force and variant.when in ({"service_tier": rate}, {"speed": rate}):
             return found.get_prices(now, variant.when)
     raise NoSuchPrice(unheard)
-
-
-_RANGES: dict[int, _Ranges] = {}
-"""By identity of the prices in the table, which lasts as long as this process."""
-
-
-def _ranges(prices: ModelPrice) -> _Ranges:
-    """Price ranges of a model; none if the package computes its cost in another way."""
-    if (ranges := _RANGES.get(id(prices))) is None:
-        starts = {tier.start for price in vars(prices).values() for tier in getattr(price, "tiers", ())}
-        try:
-            bounds = [*sorted(starts - {0}), math.inf]
-            ranges = tuple((bound, _price(prices, bound)) for bound in bounds)
-        except ValueError:
-            ranges = ()
-        _RANGES[id(prices)] = ranges
-    return ranges
-
-
-def _price(prices: ModelPrice, sent: float) -> Price:
-    """Prices of a call with so many input tokens.
-
-    Raises:
-        ValueError: the cost of a call is not the sum over its tokens.
-    """
-    count = 1 << 40 if sent == math.inf else int(sent)
-
-    def for_million(**counts: Any) -> float:
-        return _worked_out(prices, Tokens(input=count, **counts)) / count * MILLION
-
-    given = for_million()
-    price = Price(
-        input=given,
-        output=for_million(output=count) - given,
-        cached=for_million(cached=count),
-        cache_write=for_million(cache_write=count),
-        cache_write_1h=for_million(cache_write=count, cache_write_1h=count),
-    )
-    half = count // 2
-    mixed = Tokens(count, half, half // 2, half, half // 2, half)
-    nothing, cost = (_worked_out(prices, tokens) for tokens in (Tokens(), mixed))
-    if nothing or not math.isclose(price.cost(mixed), cost):
-        raise ValueError("something else is charged for")
-    return price
-
-
-def _worked_out(prices: ModelPrice, tokens: Tokens) -> float:
-    """USD of a call as the package computes it."""
-    from genai_prices import Usage
-
-    used = {
-        "input_tokens": tokens.input,
-        "output_tokens": tokens.output,
-        "cache_read_tokens": tokens.cached,
-        "cache_write_tokens": tokens.cache_write,
-        "cache_write_1h_tokens": tokens.cache_write_1h,
-        "output_reasoning_tokens": tokens.reasoning,
-        **{_usage_key(name): count for name, count in tokens.apart.items()},
-    }
-    return float(prices.calc_price(Usage(**used))["total_price"])
 
 
 def _usage_key(medium: str) -> str:

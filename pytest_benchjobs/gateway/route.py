@@ -1,10 +1,11 @@
-"""Route of one trial through the gateway: its sockets and their lifetime."""
+"""Route of one trial through the gateway: its sockets and their lifetime, and which requests are calls of models."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
+import shlex
 import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -23,17 +24,20 @@ from .allowed import Allowed
 from .bodies import LARGEST_REQUEST
 from .client import SpendingLimits, Upstream
 from .connections import Connections
+from .exchange import NO_RETRY, Exchange, error
 from .failures import Failure
 from .job import Job
-from .passing import Passing
 from .provider_tools import ProviderTools
 from .public_prices import warm_up
 from .record import Recording, Replay
+from .wires import Call, TooLarge, Unsendable, recognise, wire_of
 
 _CONNECTIONS = 32
 _FULL_PAUSE = 0.02
 _BACKLOG = 64
 _SHUTDOWN = 2.0
+_LARGE = 1 << 20
+_LARGE_AT_ONCE = 4
 
 
 Say = Callable[[Mapping[str, Any]], None]
@@ -70,6 +74,7 @@ class ServedRoute:
     """
 
     def __init__(self, job: Job, request: Mapping[str, Any], doors: Doors, say: Say) -> None:
+        self._job = job
         self._say = say
         self._doors = doors
         self._state = TrialState(
@@ -79,24 +84,25 @@ class ServedRoute:
             request["carried"],
             lambda seconds, since: say({"held": [seconds, since]}),
         )
-        targets: dict[Wire, Upstream] = {}
+        self._targets: dict[Wire, Upstream] = {}
         for one in request["upstreams"]:
             endpoint = Endpoint(**one["endpoint"])
             warm_up(endpoint.provider)
-            targets.setdefault(endpoint.wire, Upstream(endpoint, (one["key"] or "").strip() or None))
-        keys = {one.endpoint.provider: one.key for one in targets.values() if one.key}
+            self._targets.setdefault(endpoint.wire, Upstream(endpoint, (one["key"] or "").strip() or None))
+        keys = {one.endpoint.provider: one.key for one in self._targets.values() if one.key}
         keys = {name: key for name, key in keys.items() if not is_placeholder(key)}
         trial = request["trial"]
         secrets = {**job.secrets, **request["secrets"], **keys}
         know_secrets(secrets.values())
-        recording = None if job.record is None else Recording(job.record, trial, secrets)
-        replay = None if job.replay is None else Replay(job.replay, trial, secrets)
-        allowed = Allowed(request["models"])
+        self._recording = None if job.record is None else Recording(job.record, trial, secrets)
+        self._replay = None if job.replay is None else Replay(job.replay, trial, secrets)
+        self._allowed = Allowed(request["models"])
+        self._tools = ProviderTools(request["provider_tools"])
         self._connections = Connections()
-        tools = ProviderTools(request["provider_tools"])
-        self._passing = Passing(
-            job, self._state, self._connections, targets, allowed, tools, recording, replay
-        )
+        self._parsing = asyncio.Lock()
+        """One body at a time, so that those of other trials have their turns."""
+        # A request is held in memory until it is answered, for retries.
+        self._large = asyncio.Semaphore(_LARGE_AT_ONCE)
         self._server = web.Server(
             self._handle,
             request_factory=_request,
@@ -147,7 +153,7 @@ class ServedRoute:
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
-            return await self._passing.handle(request)
+            return await self._answer(request)
         except (ConnectionError, asyncio.CancelledError, web.RequestPayloadError):
             raise
         except Exception as error:
@@ -155,6 +161,42 @@ class ServedRoute:
             why = one_line(f"a call failed within the gateway: {type(error).__name__}: {error}", 300)
             self._state.failed(Failure(Ending.GATEWAY, why), for_good=False)
             raise
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer one request."""
+        call = recognise(request.method, request.raw_path)
+        target = None if call is None else self._targets.get(call.wire)
+        if call is None or target is None or "Upgrade" in request.headers:
+            return _nothing_here(request, call)
+        if request.headers.get("Expect", "").lower() == "100-continue":
+            await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        async with self._large if _may_be_large(request) else contextlib.nullcontext():
+            try:
+                body = await request.read()
+                encoding = request.headers.get("Content-Encoding", "").strip().lower()
+                async with self._parsing:
+                    outgoing = await self._job.bodies.outgoing(
+                        call, body, encoding, self._allowed, self._tools
+                    )
+                others = [model for model in outgoing.models if not self._allowed.permits(model)]
+            except (web.HTTPRequestEntityTooLarge, TooLarge):
+                return error(call.wire, 413, f"the request is larger than {LARGEST_REQUEST >> 20} MiB")
+            except Unsendable as problem:
+                return self._refused(call, 400, f"request refused: {problem}")
+            if others and call.metered:
+                self._state.refused(others[0])
+                name = one_line(others[0], 200)
+                allow = f"to allow it, give --bench-allow-model {shlex.quote(name)}"
+                return self._refused(call, 403, f"this trial may not call the model {name}; {allow}")
+            self._state.took_out(outgoing.taken_out)
+            exchange = Exchange(self._job, self._state, self._connections, target, call, outgoing, request)
+            return await exchange.run(self._recording, self._replay)
+
+    def _refused(self, call: Call, status: int, message: str) -> web.Response:
+        """Refuse a call before it reaches an endpoint. The agent is the cause."""
+        if call.metered:
+            self._state.failed(Failure(Ending.REFUSED, message))
+        return error(call.wire, status, message, NO_RETRY)
 
     async def close(self) -> Mapping[str, Any]:
         """End running calls, and return the report."""
@@ -179,3 +221,22 @@ def _listen(path: Path, mode: int) -> socket.socket:
 def _request(message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
     loop = asyncio.get_running_loop()
     return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=LARGEST_REQUEST)
+
+
+def _nothing_here(request: web.BaseRequest, call: Call | None) -> web.Response:
+    if call is None or "Upgrade" in request.headers:
+        what = one_line(f"{request.method} {request.path}", 200)
+        message = f"{what} is not a model call; the gateway serves nothing else"
+    else:
+        message = f"this trial has no {call.wire} endpoint"
+    answer = error(wire_of(request.raw_path), 404, message)
+    # No part of an unread body may be taken for another request.
+    answer.force_close()
+    return answer
+
+
+def _may_be_large(request: web.BaseRequest) -> bool:
+    if not request.can_read_body:
+        return False
+    length = request.content_length
+    return length is None or length > _LARGE or "Content-Encoding" in request.headers

@@ -10,7 +10,7 @@ import itertools
 import random
 import time
 import urllib.request
-from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from typing import TypeVar
 
 import aiohttp
@@ -24,7 +24,7 @@ from .connections import AT_WORK, BrokenOff, Connections, Response
 from .failures import Failure
 from .holding import Holding
 from .job import Job
-from .meter import LONGEST_ANSWER, flaw, is_foreign, repaired
+from .meter import LONGEST_ANSWER, first_event, flaw, is_foreign, repaired
 from .rates import Rate
 from .scrub import Scrubber
 from .wires import Call, credentials
@@ -47,7 +47,11 @@ _DROPPED = frozenset(
 )
 
 
-_Begun = TypeVar("_Begun")
+_Awaited = TypeVar("_Awaited")
+
+
+_Read = Callable[[], Awaitable[bytes]]
+"""Function: the next piece of an answer; empty at its end."""
 
 
 class Cut(Exception):
@@ -66,8 +70,6 @@ class Pulse:
         self._begun = self._alive = self._lively = self._left = self._window = time.monotonic()
         self._waiting = False
         self._fresh = self._recent = 0
-        self._content: aiohttp.StreamReader | None = None
-        self._timer: asyncio.TimerHandle | None = None
 
     def beat(self, size: int) -> None:
         """Count bytes that came at the end of the last wait."""
@@ -85,16 +87,20 @@ class Pulse:
         """Seconds of waiting since the last sign of life, or since the request."""
         return (time.monotonic() if self._waiting else self._left) - self._lively
 
-    async def limit(self, beginning: Awaitable[_Begun]) -> _Begun:
-        """Wait for the beginning of the answer, and give up when that takes too long.
+    async def limit(self, waiting: Awaitable[_Awaited]) -> _Awaited:
+        """Wait for the beginning of the answer, or for its next piece, and give up when that takes too long.
 
         Raises:
             TimeoutError: it took too long; the message says how long.
         """
-        self._wait()
+        # While the agent does not take what came, the endpoint is not waited for.
+        passed = time.monotonic() - self._left
+        self._alive += passed
+        self._lively += passed
+        self._waiting = True
         try:
             async with asyncio.timeout(max(self._rest(), 0.0)) as timeout:
-                return await beginning
+                return await waiting
         except TimeoutError:
             if not timeout.expired():
                 raise
@@ -102,49 +108,11 @@ class Pulse:
         finally:
             self._waiting, self._left = False, time.monotonic()
 
-    def watch(self, content: aiohttp.StreamReader) -> None:
-        """Make `content` what `read` reads, with one timer for all of it, until `stop`."""
-        self._content = content
-
-    async def read(self) -> bytes:
-        """Next piece of an answer; empty at its end.
-
-        Raises:
-            TimeoutError: it took too long; the message says how long.
-        """
-        assert self._content is not None  # noqa: S101
-        self._wait()
-        if self._timer is None:
-            self._look()
-        try:
-            chunk = await self._content.readany()
-        finally:
-            self._waiting, self._left = False, time.monotonic()
+    async def read(self, content: aiohttp.StreamReader) -> bytes:
+        """Next piece of an answer; empty at its end. Raises TimeoutError as `limit` does."""
+        chunk = await self.limit(content.readany())
         self.beat(len(chunk))
         return chunk
-
-    def stop(self) -> None:
-        """Stop the timer: nothing more is waited for."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = None
-
-    def _wait(self) -> None:
-        # While the agent does not take what came, the endpoint is not waited for.
-        passed = time.monotonic() - self._left
-        self._alive += passed
-        self._lively += passed
-        self._waiting = True
-
-    def _look(self) -> None:
-        """Give up waiting if it has taken too long, or look again at the time when it would have."""
-        self._timer = None
-        if not self._waiting or self._content is None:
-            return
-        if (rest := self._rest()) > 0:
-            self._timer = asyncio.get_running_loop().call_later(rest, self._look)
-        else:
-            self._content.set_exception(self._too_long())
 
     def _rest(self) -> float:
         return min(self._alive + self._silence, self._begun + self._longest) - time.monotonic()
@@ -168,7 +136,6 @@ class Answer:
     """Though its status is good, no model can have made it, so nobody charges for it."""
     length: int | None = None
     response: Response | None = None
-    pulse: Pulse | None = None
 
     @property
     def streamed(self) -> bool:
@@ -182,8 +149,6 @@ class Answer:
 
     def close(self) -> None:
         """Close it: the rest of the answer is not needed."""
-        if self.pulse is not None:
-            self.pulse.stop()
         if self.response is not None:
             self.response.close()
 
@@ -295,8 +260,8 @@ class Asking:
                 )
             )
             self.sent = response.status < 300
-            pulse.watch(response.content)
-            answer = await (self._refusal if response.status >= 300 else self._begun)(response, pulse)
+            read = functools.partial(pulse.read, response.content)
+            answer = await (self._refusal if response.status >= 300 else self._begun)(response, read)
             if answer.failure is not None and response.status < 300:
                 self.discarded += [] if answer.foreign else [self.took()]
         except (*_BROKEN, ValueError) as error:
@@ -304,10 +269,8 @@ class Asking:
             self.unanswered += self.sent and worked
             answer = Answer(502, {}, pieces(), failures.of_connection(error))
         finally:
-            if answer is None or answer.failure is not None:
-                pulse.stop()
-                if response is not None:
-                    response.close()
+            if response is not None and (answer is None or answer.failure is not None):
+                response.close()
         if answer.failure is not None:
             self._pulse, self.sent = None, False
         return answer
@@ -315,28 +278,28 @@ class Asking:
     def _note_sent(self, sent: bool) -> None:
         self.sent, self._sent_at = sent, time.monotonic()
 
-    async def _begun(self, response: Response, pulse: Pulse) -> Answer:
+    async def _begun(self, response: Response, read: _Read) -> Answer:
         """An answer for the agent. Nothing has been sent to the agent before it, so a retry is still possible.
 
         A stream counts as an answer from its first byte; an answer in one piece must be complete and valid.
         """
         headers = self._incoming(response)
         encoded = response.headers.get("Content-Encoding", "identity") != "identity"
-        first = await pulse.read()
-        while first and _may_be_events(first) and (more := await pulse.read()):
+        first = await read()
+        while first and _may_be_events(first) and (more := await read()):
             first += more
-        chunks = _chunks(first, self._target, pulse)
-        answer = Answer(response.status, headers, chunks, response=response, pulse=pulse)
+        chunks = _chunks(first, self._target, read)
+        answer = Answer(response.status, headers, chunks, response=response)
         if not self._call.metered:
             answer.length = None if encoded else response.content_length
             return answer
         if not answer.streamed and first.lstrip().startswith(_EVENTS):
             headers["content-type"] = _EVENT_STREAM
         if answer.streamed and first:
-            return _unless_error(answer, failures.first_event(first), self._target.scrubber)
+            return _unless_error(answer, first_event(first), self._target.scrubber)
         whole = bytearray(first)
         try:
-            while first and len(whole) <= LONGEST_ANSWER and (more := await pulse.read()):
+            while first and len(whole) <= LONGEST_ANSWER and (more := await read()):
                 whole += more
         except _BROKEN as error:
             answer.chunks = pieces(
@@ -352,9 +315,9 @@ class Asking:
         answer.chunks, answer.length = pieces(content), len(content)
         return answer if answer.failure is not None else _unless_error(answer, content, self._target.scrubber)
 
-    async def _refusal(self, response: Response, pulse: Pulse) -> Answer:
+    async def _refusal(self, response: Response, read: _Read) -> Answer:
         content = bytearray()
-        while len(content) < _ERROR_LENGTH + margin() and (chunk := await pulse.read()):
+        while len(content) < _ERROR_LENGTH + margin() and (chunk := await read()):
             content += chunk
         body = self._target.scrubber.error(bytes(content))[:_ERROR_LENGTH]
         headers = self._incoming(response)
@@ -413,14 +376,14 @@ async def pieces(*chunks: bytes, cut: str | None = None) -> AsyncIterator[bytes]
         raise Cut(cut)
 
 
-async def _chunks(first: bytes, target: Upstream, pulse: Pulse) -> AsyncIterator[bytes]:
+async def _chunks(first: bytes, target: Upstream, read: _Read) -> AsyncIterator[bytes]:
     chunk, held = first, b""
     while chunk:
         certain, held = target.scrubber.split(held + chunk)
         if certain:
             yield certain
         try:
-            chunk = await pulse.read()
+            chunk = await read()
         except _BROKEN as error:
             raise Cut(str(error) or type(error).__name__) from None
     if held:

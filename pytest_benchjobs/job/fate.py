@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ..agents.capabilities import incompatibility
 from ..model.result import INCOMPATIBLE, Failure, Outcome
 from ..sandbox.memory import NO_IMAGE
+from ..sandbox.protocol import ImageRequest
 from ..store.text import clean
 from ..trial.answering import is_question
 from ..trial.prepare import Prepared, Services, prepare
@@ -158,7 +159,7 @@ class Fates:
         if self.is_question(trial):
             return NO_IMAGE.key
         provider = self.services.provider
-        return provider.identify(trial.scenario.environment, self.job.image_map, self.job.build_args)
+        return provider.identify(ImageRequest.of(trial.scenario.environment, self.job))
 
     def is_question(self, trial: Trial) -> bool:
         """Return True if a trial needs no container."""

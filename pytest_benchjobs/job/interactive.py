@@ -18,18 +18,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from ..agents.interactive import Handover, InteractiveAgent, Stage
 from ..agents.protocol import DrivenShell, TrialScore
-from ..model.agent import AgentSpec
 from ..model.errors import BenchError, InputError, NotLive
-from ..model.result import Outcome, Trial, TrialResult
+from ..model.result import Outcome, TrialResult
 from ..store.text import clean, one_line
+from .ticket import SourceTicket
 
 if TYPE_CHECKING:
     from ..gateway.local import LocalAddress
-    from ..model.known_failure import Known
-    from ..sources.protocol import Source
     from ..trial.flight import Flight
     from .running import RunningJob
-    from .ticket import Provided
 
 COMMAND_SECONDS = 600.0
 """Default timeout of a command."""
@@ -67,60 +64,12 @@ class Executed(NamedTuple):
         return self.exit_status == 0
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class DrivenTicket:
-    """Ticket of a trial that is driven from outside."""
+@dataclasses.dataclass(eq=False)
+class DrivenTicket(SourceTicket):
+    """Ticket of a trial that is driven from outside; its driver is run each time."""
 
-    node_id: str
-    source: Source
-    scenario: str
-    agent: AgentSpec
-    attempt: int = 1
-    known: Known | None = None
     unwanted_because: str | None = None
-    provided: Provided | None = None
-    """Variables and files of fixtures."""
-
-    @property
-    def benchmark(self) -> str:
-        """Name of the benchmark."""
-        return self.source.benchmark
-
-    @property
-    def confidential(self) -> bool:
-        """True if all scenarios of its source are confidential."""
-        return bool(getattr(self.source, "confidential", False))
-
-    @property
-    def shares_verdict(self) -> bool:
-        """False: each attempt is a test of its own."""
-        return False
-
-    @property
-    def is_fresh(self) -> bool:
-        """False: nothing is added while the job runs."""
-        return False
-
-    @property
-    def is_driven(self) -> bool:
-        """True: its driver is run each time."""
-        return True
-
-    @property
-    def will(self) -> Mapping[str, Any]:
-        """Data from which its result is made if the process dies."""
-        return {"item": self.node_id, "first": self.attempt, "attempts": 1}
-
-    def trial(self) -> Trial:
-        """Read the scenario."""
-        scenario = self.source.load(self.scenario)
-        return Trial(
-            node_id=self.node_id,
-            scenario=scenario if self.provided is None else self.provided.added(scenario),
-            agent=self.agent,
-            attempt=self.attempt,
-            known=self.known,
-        )
+    is_driven = True
 
     def unwanted(self) -> str | None:
         """Return why it is not to run."""
@@ -155,9 +104,7 @@ class LiveSandbox:
     ) -> Executed:
         """Run a shell command in the sandbox, as the agent's user in the workdir.
 
-        Raises:
-            NotLive: the trial is not at work.
-            InfrastructureError: the engine failed.
+        NotLive: the trial is not at work. InfrastructureError: the engine failed.
         """
         how = {"user": user, "env": env, "workdir": workdir}
         return Executed(*self._call(lambda shell: self._handover.run(shell, command, timeout, **how)))
@@ -165,10 +112,7 @@ class LiveSandbox:
     def read_file(self, path: str, limit: int = READ_LIMIT) -> bytes:
         """Return the content of a file; a relative path starts at the workdir.
 
-        Raises:
-            FileNotFoundError: there is no such file.
-            ValueError: it has more than `limit` bytes.
-            NotLive: the trial is not at work.
+        FileNotFoundError: there is none. ValueError: it has more than `limit` bytes. NotLive: the trial is not at work.
         """
         content = self._call(lambda shell: shell.read(path, limit))
         if content is None:
@@ -178,9 +122,7 @@ class LiveSandbox:
     def write_file(self, path: str, content: str | bytes, mode: int | None = None) -> None:
         """Write a file, owned by root; a relative path starts at the workdir.
 
-        Raises:
-            NotLive: the trial is not at work.
-            InfrastructureError: the engine cannot write it.
+        NotLive: the trial is not at work. InfrastructureError: the engine cannot write it.
         """
         raw = content.encode("utf-8", "replace") if isinstance(content, str) else content
         self._call(lambda shell: self._handover.write(shell, path, raw, mode))
@@ -188,11 +130,8 @@ class LiveSandbox:
     def snapshot(self, name: str) -> str:
         """Keep the file system as it is now; returns a reference, which the notes of the result have, too.
 
-        Nothing should be running in the sandbox. `benchjobs gc` removes what is kept.
-
-        Raises:
-            ValueError: it is not a name of letters, digits, `_` and `-`.
-            NotLive: the trial is not at work; a scored sandbox has scorers in it.
+        Nothing should be running in the sandbox. `benchjobs gc` removes what is kept. ValueError: the name has others
+        than letters, digits, `_` and `-`. NotLive: the trial is not at work; a scored sandbox has scorers in it.
         """
         if not _SNAPSHOT.fullmatch(name):
             raise ValueError(
@@ -296,9 +235,7 @@ class InteractiveTrial(LiveSandbox):
     def base_url(self) -> str:
         """Base URL of the model's endpoint, through the gateway of this trial, for HTTP clients in this process.
 
-        Raises:
-            InputError: the trial has no model.
-            NotLive: the trial is not at work.
+        InputError: the trial has no model. NotLive: it is not at work.
         """
         wire = self._handover.wire
         if wire is None:
@@ -323,14 +260,8 @@ class InteractiveTrial(LiveSandbox):
     def chat(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> dict[str, Any]:
         """Call the model by Chat Completions; returns the message of its answer.
 
-        Args:
-            messages: The conversation.
-            options: Further keys of the request, such as `tools` and `temperature`.
-
-        Raises:
-            ConnectionError: the endpoint answered with an error, or not at all.
-            InputError: the trial has no model.
-            NotLive: the trial is not at work.
+        `options` are further keys of the request, such as `tools` and `temperature`. ConnectionError: the endpoint
+        answered with an error, or not at all. InputError: the trial has no model. NotLive: it is not at work.
         """
 
         def answer(shell: DrivenShell) -> tuple[int, Any]:
@@ -357,8 +288,7 @@ class InteractiveTrial(LiveSandbox):
     def reply(self, text: str) -> None:
         """Give the agent's reply of this turn, where the scenario is a conversation; the last one counts.
 
-        Raises:
-            NotLive: the trial is not at work.
+        NotLive: the trial is not at work.
         """
         self._call(lambda shell: self._handover.reply(shell, text), scored=False)
 
@@ -385,10 +315,7 @@ class InteractiveTrial(LiveSandbox):
         """End the work of the agent, and have it scored; the same again when called again.
 
         All processes of the agent are ended, as after any agent. The sandbox lives on for a look, until `complete`.
-
-        Raises:
-            TrialFailed: it could not be scored.
-            NotLive: the trial was cancelled.
+        TrialFailed: it could not be scored. NotLive: the trial was cancelled.
         """
         with self._lock:
             self.was_scored = True

@@ -22,10 +22,11 @@ from ..model.known_failure import KNOWN_FILE
 from ..settings.agents import takes_model, with_defaults
 from ..settings.gates import KEYS as GATE_KEYS
 from ..settings.gates import gate_config
-from ..settings.layers import Layer, Merged, merge
+from ..settings.layers import Layer, merge
 from ..settings.matrix import Matrix
 from ..settings.setting import texts_of
 from ..settings.table import BY_NAME
+from ..settings.values import EXPORTS, export_kind
 from ..sources import did_you_mean
 from ..store.text import clean
 from ..system.paths import exists, is_directory, is_file, with_home
@@ -53,8 +54,8 @@ class Output(NamedTuple):
     option: str
     """Setting that asks for it."""
     path: Path
-    kind: str | None
-    """`markdown`, `metrics`, or a format of `viewer.export`; None: the one that its name suggests."""
+    kind: str
+    """A format of `EXPORTS`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -240,7 +241,7 @@ def settings_from(said: Said) -> JobSettings:
 
 
 def _of_benchmark(
-    merged: Merged, matrix: Matrix, agents: Iterable[AgentSpec], changes: Mapping[str, Any]
+    merged: Layer, matrix: Matrix, agents: Iterable[AgentSpec], changes: Mapping[str, Any]
 ) -> Overrides:
     """Return the overrides for one benchmark. Its own provider or model makes its own agents."""
     own = {key: value for key, value in changes.items() if key not in ("provider", "model")}
@@ -250,7 +251,7 @@ def _of_benchmark(
 
 
 def _configuration(
-    said: Said, merged: Merged, usual: Iterable[AgentSpec], per_benchmark: Mapping[str, Overrides]
+    said: Said, merged: Layer, usual: Iterable[AgentSpec], per_benchmark: Mapping[str, Overrides]
 ) -> JobConfig:
     values = merged.values
     special = [agent for changes in per_benchmark.values() for agent in changes.agents or ()]
@@ -301,7 +302,7 @@ def _reuse(said: Said, values: Mapping[str, Any]) -> dict[str, bool]:
     return {**rerun, "reuse": bool(values.get("reuse")) or any(rerun.values())}
 
 
-def _secrets(merged: Merged) -> dict[str, Variable]:
+def _secrets(merged: Layer) -> dict[str, Variable]:
     """Return variable of agents -> value and source."""
     sources: Mapping[str, str] = merged.values.get("secrets", {})
     if not sources:
@@ -322,7 +323,7 @@ def _secrets(merged: Merged) -> dict[str, Variable]:
     return {variable: found for variable, found in looked_up.items() if found is not None}
 
 
-def _refuse_secrets(job: JobConfig, secrets: Mapping[str, str], merged: Merged) -> None:
+def _refuse_secrets(job: JobConfig, secrets: Mapping[str, str], merged: Layer) -> None:
     """Refuse secrets in the stored parts of a job. `_agents` has refused those in agents and parameters."""
     hidden = unmistakable(secrets)
     if not hidden:
@@ -338,7 +339,7 @@ def _refuse_secrets(job: JobConfig, secrets: Mapping[str, str], merged: Merged) 
                 )
 
 
-def _agents(merged: Merged, secrets: Mapping[str, str]) -> tuple[AgentSpec, ...]:
+def _agents(merged: Layer, secrets: Mapping[str, str]) -> tuple[AgentSpec, ...]:
     """Return the given agents, without the defaults."""
     blame = merged.origin("agents")
     agents = tuple(merged.values.get("agents") or (AgentSpec(name="oracle"),))
@@ -373,9 +374,9 @@ def _refuse_twice(blame: str, agents: Iterable[AgentSpec]) -> None:
             raise InputError(f"{blame}: {label} is given twice; for repeats use --bench-attempts")
 
 
-def _matrix(merged: Merged, agents: tuple[AgentSpec, ...]) -> Matrix:
+def _matrix(merged: Layer, agents: tuple[AgentSpec, ...]) -> Matrix:
     matrix = Matrix(merged.values.get("parameters", {}), merged.values.get("exclude", ()))
-    blame = merged.origin("parameters" if "parameters" in merged.origins else "exclude")
+    blame = merged.origin("parameters" if "parameters" in merged.values else "exclude")
     try:
         matrix.check(agents)
     except InputError as error:
@@ -387,7 +388,7 @@ def _matrix(merged: Merged, agents: tuple[AgentSpec, ...]) -> Matrix:
 
 
 def _cells(
-    merged: Merged, matrix: Matrix, agents: Iterable[AgentSpec], changes: Mapping[str, Any]
+    merged: Layer, matrix: Matrix, agents: Iterable[AgentSpec], changes: Mapping[str, Any]
 ) -> tuple[AgentSpec, ...]:
     """Return the agents with defaults, in every combination of parameters."""
     provider, model = (changes.get(key, merged.values.get(key)) for key in ("provider", "model"))
@@ -413,7 +414,7 @@ def _from_job(text: str | None) -> FromJob | None:
     return FromJob(job, tuple(Outcome(word) for word in words))
 
 
-def _paths(said: Said, merged: Merged, names: Iterable[str]) -> dict[str, Path]:
+def _paths(said: Said, merged: Layer, names: Iterable[str]) -> dict[str, Path]:
     """Return the settings that are files and directories."""
     found = {}
     for name in names:
@@ -433,19 +434,15 @@ def _paths(said: Said, merged: Merged, names: Iterable[str]) -> dict[str, Path]:
     return found
 
 
-_ENDINGS = (".csv", ".jsonl", ".ndjson", ".json", ".html", ".htm", ".md", ".prom")
-
-
-def _outputs(said: Said, merged: Merged) -> Iterator[Output]:
+def _outputs(said: Said, merged: Layer) -> Iterator[Output]:
     for name in ("export", "markdown", "html", "metrics"):
         for text in texts_of(merged.values.get(name, ())):
             path = _path(said, name, text)
-            ending = path.suffix.lower()
-            if is_directory(path) or (name == "export" and ending not in _ENDINGS):
-                why = "a directory" if is_directory(path) else f"not {', '.join(_ENDINGS)} by its name"
+            kind = export_kind(path.name) if name == "export" else name
+            if kind is None or is_directory(path):
+                why = "a directory" if is_directory(path) else f"not {', '.join(EXPORTS)} by its name"
                 raise InputError(f"{merged.origin(name)}: {text} is {why}")
-            by_name = {".md": "markdown", ".prom": "metrics"}.get(ending)
-            yield Output(name, path, by_name if name == "export" else name)
+            yield Output(name, path, kind)
 
 
 def _path(said: Said, name: str, text: str) -> Path:
@@ -457,7 +454,7 @@ def _path(said: Said, name: str, text: str) -> Path:
 _BASELINES = ("baseline", "anchor")
 
 
-def _gate(said: Said, merged: Merged) -> GateConfig:
+def _gate(said: Said, merged: Layer) -> GateConfig:
     """Return the gates. A baseline's path is relative to the working directory, in files to the rootdir."""
     values = {key: merged.values[key] for key in GATE_KEYS if key in merged.values}
     for name in _BASELINES:

@@ -21,6 +21,7 @@ from ..store.files import remove_tree, write_error, writing
 from ..store.history import History
 from ..store.incoming import Action, FoundTrial, IncomingJob, MergeResult, ended_at, read_job, read_model
 from ..store.layout import RESULT, JobLayout, Layout, hidden
+from ..store.listing import JOBS, each
 from ..store.liveness import hold, is_dead
 from ..store.rows import as_text
 from ..store.text import one_line
@@ -317,7 +318,7 @@ def _lost_shards(records: Sequence[JobRecord]) -> str:
 def _parts(history: History) -> dict[str, str]:
     """Return the ids of merged parts -> id of the job made of them."""
     found = {}
-    for row in history.each_job():
+    for row in each(history, JOBS):
         record = history.job(row.id) if row.parent is not None else None
         if record is not None:
             found.update(dict.fromkeys(record.config.metadata.get(PARTS, "").split(), row.id))

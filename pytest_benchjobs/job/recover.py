@@ -20,6 +20,7 @@ from ..store.files import remove_tree, writing
 from ..store.history import History
 from ..store.index import index_job
 from ..store.layout import Layout
+from ..store.listing import JOBS, Wanted, each
 from ..store.liveness import STALE_SECONDS, hold, is_dead, last_beat
 from ..store.text import clean
 from ..system.paths import is_file
@@ -196,7 +197,8 @@ def _noting(problems: list[str]) -> Noting:
 
 def _forget_gone(directory: Path, history: History) -> Iterator[Recovered]:
     """Delete running jobs from the history whose bundle was removed."""
-    for job in history.job_page(statuses=[status.value for status in JobStatus if not status.ended]):
+    unended = tuple(status.value for status in JobStatus if not status.ended)
+    for job in each(history, JOBS, Wanted(statuses=unended)):
         if not JobBundle(directory, job.id).root.exists():
             history.forget(job.id)
             message = f"job {job.id} was removed while it ran; it was deleted from the history"

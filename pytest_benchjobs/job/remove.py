@@ -72,7 +72,7 @@ def remove(directory: Path, history: History, job_id: str) -> Removed:
     for left in root.parent.glob(f".old-*-{job_id}"):
         remove_tree(left)  # left by a removal that was killed
     history.forget(job_id)
-    return Removed(job_id, 0 if row is None else row.trials, size, tuple(sorted(kept)))
+    return Removed(job_id, 0 if row is None else row.ended, size, tuple(sorted(kept)))
 
 
 def _refuse_running(directory: Path, job_id: str) -> None:

@@ -219,14 +219,15 @@ class RunningJob(Generic[T]):
         return JobStatus.CANCELLED, stopped or f"{missing} trials did not run"
 
     def _keep_up(self) -> None:
-        """Write queued results. Called in the heartbeat thread."""
-        if self.recorder is not None:
-            self.recorder.catch_up()
-        decisions = self._decisions()
-        if decisions != self._kept:
-            self._kept = decisions
-            with contextlib.suppress(BenchError):  # written or reported at the end instead
-                self.bundle.write(self.bundle.read().model_copy(update={"decisions": decisions}))
+        """Write queued results. Called in the heartbeat thread; if an error ended it, nobody would hear `cancel`."""
+        with self.problems.noting("record of the running job"):
+            if self.recorder is not None:
+                self.recorder.catch_up()
+            decisions = self._decisions()
+            if decisions != self._kept:
+                self._kept = decisions
+                with contextlib.suppress(BenchError):  # written or reported at the end instead
+                    self.bundle.write(self.bundle.read().model_copy(update={"decisions": decisions}))
 
     def _decisions(self, stopped: str | None = None) -> Decisions:
         """Return the job's decisions so far."""

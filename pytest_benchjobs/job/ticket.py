@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from ..model.agent import AgentSpec
     from ..model.known_failure import Known
     from ..model.result import Trial
     from ..model.scenario import Scenario
+    from ..sources.protocol import Source
 
 
 class Provided(NamedTuple):
@@ -83,3 +85,48 @@ class Ticket(Protocol):
 
     def unwanted(self) -> str | None:
         """Return why the trial is not to run, if a mark of the test runner says so."""
+
+
+@dataclasses.dataclass(eq=False)
+class SourceTicket:
+    """Ticket of a trial of a scenario that its source can load."""
+
+    node_id: str
+    source: Source
+    scenario: str
+    agent: AgentSpec
+    attempt: int = 1
+    known: Known | None = None
+    provided: Provided | None = None
+    """Variables and files of fixtures, while they are set up."""
+    shares_verdict: bool = False
+    is_fresh: bool = False
+    is_driven: ClassVar[bool] = False
+
+    @property
+    def benchmark(self) -> str:
+        """Name of the benchmark."""
+        return self.source.benchmark
+
+    @property
+    def confidential(self) -> bool:
+        """True if all scenarios of its source are confidential."""
+        return bool(getattr(self.source, "confidential", False))
+
+    @property
+    def will(self) -> Mapping[str, Any]:
+        """Data from which its result is made if the process dies."""
+        return {"item": self.node_id, "first": self.attempt, "attempts": 1}
+
+    def trial(self) -> Trial:
+        """Read the scenario. InputError: it has changed since it was collected, and is invalid now."""
+        from ..model.result import Trial
+
+        scenario = self.source.load(self.scenario)
+        return Trial(
+            node_id=self.node_id,
+            scenario=scenario if self.provided is None else self.provided.added(scenario),
+            agent=self.agent,
+            attempt=self.attempt,
+            known=self.known,
+        )

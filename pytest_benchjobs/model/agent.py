@@ -46,7 +46,6 @@ class AgentSpec(Model):
 
         Raises:
             InputError: empty, no name before the colon, an impossible name, or nothing after the colon.
-
         """
         text = text.strip()
         if not text:

@@ -55,7 +55,6 @@ def parse_size(value: object) -> int:
 
     Raises:
         ValueError: not a size, or not positive.
-
     """
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError("a size such as 512M or 2G is expected")

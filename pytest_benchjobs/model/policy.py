@@ -58,7 +58,6 @@ def parse_policy(value: Any) -> Any:
 
     Raises:
         ValueError: anything else.
-
     """
     if not isinstance(value, str):
         return value

@@ -251,12 +251,12 @@ def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Col
     odd = _is_odd(path.name)
     if not task and (not odd or (path / "__init__.py").is_file()):
         return None
-    from .collect import OddDirectory, task_directory
+    from .collect import OddDirectory, TaskDirectory, is_task
 
-    found = task_directory(path, parent) if task else None
-    if found is not None:
+    if task and is_task(path):
         _activate(parent.config)
-    return found or (OddDirectory.from_parent(parent, path=path) if odd else None)
+        return TaskDirectory.from_parent(parent, path=path)
+    return OddDirectory.from_parent(parent, path=path) if odd else None
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,4 +1,7 @@
-"""Benchmarks that `--bench` names: found as everywhere, with what hooks and conftest.py files of pytest add."""
+"""Benchmarks that `--bench` names: found as everywhere, with what hooks and conftest.py files of pytest add.
+
+Functions raise pytest.UsageError: for what is not there, cannot be read or fetched, or is wrong in the ini file.
+"""
 
 from __future__ import annotations
 
@@ -30,22 +33,14 @@ _SHOWN = 3
 
 
 def resolve(config: pytest.Config, benchmarks: Sequence[str]) -> None:
-    """Find the named benchmarks, once in a session; fetch those that are not here.
-
-    Raises:
-        pytest.UsageError: there is no such benchmark, or it cannot be read.
-    """
+    """Find the named benchmarks, once in a session; fetch those that are not here."""
     state = state_of(config)
     if not state.named:
         state.named = [find(config, text) for text in benchmarks]
 
 
 def fetch_named(config: pytest.Config, benchmarks: Sequence[str]) -> None:
-    """Fetch named benchmarks that are not here, before an xdist worker looks for them. Other errors are reported later.
-
-    Raises:
-        pytest.UsageError: it cannot be fetched, or a line of the ini file is wrong.
-    """
+    """Fetch named benchmarks that are not here, before an xdist worker looks. Other errors are reported later."""
     from ..sources.catalogue.kept import trouble
 
     state = state_of(config)
@@ -68,11 +63,7 @@ def fetch_named(config: pytest.Config, benchmarks: Sequence[str]) -> None:
 
 
 def find(config: pytest.Config, text: str) -> tuple[str | None, list[Source]]:
-    """Resolve `text` to (name, sources) of a registered benchmark, or (None, sources) of a path.
-
-    Raises:
-        pytest.UsageError: there is no such benchmark, or it cannot be read.
-    """
+    """Resolve `text` to (name, sources) of a registered benchmark, or (None, sources) of a path."""
     from ..sources.finder import NoSuchBenchmark
 
     if not text.strip():
@@ -95,11 +86,7 @@ def find(config: pytest.Config, text: str) -> tuple[str | None, list[Source]]:
 
 
 def is_known(config: pytest.Config, name: str) -> bool:
-    """Return whether a benchmark has this name, without opening it.
-
-    Raises:
-        pytest.UsageError: a line of the ini file is wrong.
-    """
+    """Return whether a benchmark has this name, without opening it. UsageError: a line of the ini file is wrong."""
     try:
         return finder_of(config).is_known(name)
     except InputError:
@@ -107,11 +94,7 @@ def is_known(config: pytest.Config, name: str) -> bool:
 
 
 def finder_of(config: pytest.Config) -> Finder:
-    """Return what finds benchmarks in this session.
-
-    Raises:
-        pytest.UsageError: a line of the ini file, or what a hook returns, is wrong.
-    """
+    """Return what finds benchmarks in this session."""
     from ..sources.finder import Finder
 
     root = config.rootpath
@@ -165,11 +148,7 @@ def _is_benchmark(value: object) -> bool:
 
 
 def name_of(config: pytest.Config, task: Path) -> str | None:
-    """Return the benchmark name that a hook or the ini file gave a task directory, or its parent.
-
-    Raises:
-        pytest.UsageError: a line of the ini file is invalid.
-    """
+    """Return the benchmark name that a hook or the ini file gave a task directory, or its parent."""
     state = state_of(config)
     if state.benchmark_names is None:
         state.benchmark_names = {

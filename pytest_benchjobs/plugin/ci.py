@@ -49,15 +49,15 @@ def write_files(config: pytest.Config, job: Job) -> None:
             job.problems.lines.append(f"{flag(option)}: {error}")
 
 
-def _export(record: JobRecord, path: Path, kind: str | None) -> None:
-    """Write the job in a format, or in the one that the name of the file suggests."""
+def _export(record: JobRecord, path: Path, kind: str) -> None:
+    """Write the job in a format."""
     from ..store.reader import HistoryReader
-    from ..viewer.export import export_of, kind_of
+    from ..viewer.export import Export
     from ..viewer.results import Results
 
     directory = record.config.directory
     with HistoryReader.of(directory) as history:
-        export_of(kind or kind_of(path), Results(directory), history, [record.id]).write(path)
+        Export(kind, Results(directory), history, [record.id]).write(path)
 
 
 def _write(path: Path, text: str) -> None:

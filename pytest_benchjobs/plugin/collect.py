@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,25 +14,40 @@ from typing import TYPE_CHECKING, Any, Self
 import pytest
 
 from ..job.job_settings import JobSettings, matches
+from ..model.environ import HOST
 from ..model.errors import InputError
 from ..model.escape import address, escaped
+from ..model.scenario import Requires
 from ..sources import did_you_mean, open_source
 from ..store.text import clean, harmless
 from ..system.garbage import gc_paused
 from . import known as known_failures
 from . import selection
 from .filters import Filters
-from .items import BenchWarning, TrialItem
+from .items import BenchWarning, TrialItem, own_limits, unwanted
 from .job_settings import settings_of
 from .mistakes import in_words, shown
 from .options import usage_error
+from .private import load_conftests, take_fixtures
 from .registry import add_scorers
-from .requirements import missing
 from .state import is_worker, state_of
-from .tags import tags
 
 if TYPE_CHECKING:
     from ..sources.protocol import ScenarioRef, Source, Unsupported
+
+_TAG = re.compile(r"^[A-Za-z0-9][\w.+-]*$")
+# Markers with a meaning for pytest or a common plugin, which tags must not trigger.
+_BEHAVIOUR = frozenset((
+    "parametrize", "usefixtures", "skip", "skipif", "xfail", "filterwarnings", "tryfirst", "trylast",
+    "hookwrapper", "timeout", "flaky", "rerun_except", "only_on", "xdist_group", "asyncio", "anyio", "trio",
+    "twisted", "django_db", "benchmark", "order", "run", "dependency", "depends", "forked", "repeat",
+    "incremental", "pytestmark", "bench_trial", "bench_known", "and", "or", "not", "True", "False", "None",
+))  # fmt: skip
+_SHOWN = 10
+_REMEDY = (
+    "Set variables in the environment, pass secrets with --bench-secret, install programs; or leave these scenarios "
+    "out with -k or --bench-scenario"
+)
 
 
 class BenchmarkCollector:
@@ -41,7 +58,9 @@ class BenchmarkCollector:
         if state_of(self.config).problem is not None:
             return []  # reported already
         if not self.own_markers:
-            _mark(self)
+            # Those of all trials: a user's mark on a trial overrides them.
+            for mark in (pytest.mark.bench_trial, *own_limits(self.config)):
+                self.add_marker(mark)
         try:
             settings = settings_of(self.config)
             _check_agents(self.config, settings)
@@ -84,21 +103,15 @@ class BenchFile(FileCollector):
 
     @gc_paused()
     def collect(self) -> Iterable[TrialItem]:
-        """Return the trials of the file."""
-        source = open_source(self.path)
-        return self.trials([source] if source else [])
-
-
-class TaskDirectory(FileCollector):
-    """A Harbor task directory."""
-
-    @gc_paused()
-    def collect(self) -> Iterable[TrialItem]:
-        """Return the trials of the directory; pytest collects nothing else in it."""
+        """Return its trials."""
         from .catalogue import name_of
 
-        source = open_source(self.path, name_of(self.config, self.path))
+        source = open_source(self.path, name_of(self.config, self.path) if self.path.is_dir() else None)
         return self.trials([source] if source else [])
+
+
+class TaskDirectory(BenchFile):
+    """A Harbor task directory; pytest collects nothing else in it."""
 
 
 class NamedBenchmark(BenchmarkCollector, pytest.Collector):
@@ -130,22 +143,13 @@ def _from_root(config: pytest.Config, path: Path) -> str:
     return Path(os.path.relpath(path, config.rootpath)).as_posix()
 
 
-def task_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Return a collector for a Harbor task directory; None if its `task.toml` is another tool's."""
-    return TaskDirectory.from_parent(parent, path=path) if is_task(path) else None
-
-
 def is_task(path: Path) -> bool:
     """Return whether a directory is a Harbor task, and not another tool's with a `task.toml`."""
     return open_source(path) is not None
 
 
 def refuse_to_start_inside_a_task(config: pytest.Config) -> None:
-    """Refuse a rootdir inside a task, where pytest would collect the task's tests as ordinary ones.
-
-    Raises:
-        pytest.UsageError: rootdir is among the tests or the solution of a task.
-    """
+    """Refuse a rootdir inside a task, where pytest would collect the task's tests as ordinary ones."""
     below = config.rootpath
     for parent in below.parents:
         inside = below.name in ("tests", "solution") and (parent / "task.toml").is_file()
@@ -158,11 +162,7 @@ def refuse_to_start_inside_a_task(config: pytest.Config) -> None:
 
 
 def prepare(session: pytest.Session) -> bool:
-    """Find benchmarks named by `--bench`, a job file or a profile. Without path arguments, nothing else is collected.
-
-    Raises:
-        pytest.UsageError: an unknown benchmark, or one that cannot be read.
-    """
+    """Find benchmarks named by `--bench`, a job file or a profile; without paths, nothing else is collected."""
     from .catalogue import resolve
 
     config = session.config
@@ -170,26 +170,48 @@ def prepare(session: pytest.Session) -> bool:
     if not benchmarks:
         return False
     resolve(config, benchmarks)
+    root = config.rootpath
+    # Where pytest is given the path, these conftest.py files count, too: a trial is the same, whatever named it.
+    places = {source.path.parent for _, sources in state_of(config).named for source in sources}
+    if load_conftests(config, sorted(place for place in places if place.is_relative_to(root))):
+        state_of(config).agents = state_of(config).scorers = None  # they may have more
     if config.args_source is not pytest.Config.ArgsSource.ARGS:
         config.args = []
     return True
 
 
 def named_collectors(session: pytest.Session) -> list[pytest.Collector]:
-    """Return a collector for each benchmark that `--bench` names."""
-    collectors: dict[str, pytest.Collector] = {}
+    """Return a collector for each benchmark that `--bench` names, in the directory where pytest would have it."""
+    collectors: dict[tuple[str, Path], pytest.Collector] = {}
+    directories: dict[Path, pytest.Collector] = {}
     for name, sources in state_of(session.config).named:
-        if name is not None:
-            collector = NamedBenchmark.from_parent(session, name=name, nodeid=name)
-            collector.sources = sources
-            collectors.setdefault(name, collector)
-            continue
         for source in sources:
-            path = Path(source.path)
-            node_id = node_path(session.config, path)
-            kind = _kind_of(path)
-            collectors.setdefault(node_id, kind.from_parent(session, path=path, name=node_id, nodeid=node_id))
+            place = source.path.parent
+            node_id = node_path(session.config, source.path) if name is None else name
+            if (node_id, place) in collectors:
+                continue
+            parent = _directory(session, place, directories)
+            collector: pytest.Collector
+            if name is None:
+                kind = _kind_of(source.path)
+                collector = kind.from_parent(parent, path=source.path, name=node_id, nodeid=node_id)
+            else:
+                collector = of_name = NamedBenchmark.from_parent(parent, name=name, nodeid=name)
+                of_name.sources = [one for one in sources if one.path.parent == place]
+            collectors[node_id, place] = collector
     return list(collectors.values())
+
+
+def _directory(session: pytest.Session, path: Path, made: dict[Path, pytest.Collector]) -> pytest.Collector:
+    """Return the node of a directory below the rootdir, whose fixtures count in it; of others the session."""
+    if not path.is_relative_to(session.config.rootpath):
+        return session
+    if path not in made:
+        parent = session if path == session.config.rootpath else _directory(session, path.parent, made)
+        hook = session.gethookproxy(path.parent)
+        made[path] = hook.pytest_collect_directory(path=path, parent=parent) or parent
+        take_fixtures(session, made[path])
+    return made[path]
 
 
 def _kind_of(path: Path) -> type[FileCollector]:
@@ -242,7 +264,7 @@ def check(session: pytest.Session) -> None:
         or _not_collected(session.config)
         or known_failures.apply(session)
         or problem(session)
-        or missing(session)
+        or _missing(session)
     )
     if found is None and not session.testsfailed:
         found = _nothing_fits(session.config)
@@ -252,7 +274,10 @@ def check(session: pytest.Session) -> None:
     if not is_worker(session.config):
         raise usage_error(found)
     session.items.clear()
-    _tell_controller(session.config, found)
+    # The xdist controller ends the run with a usage error.
+    report = pytest.CollectReport(nodeid="", outcome="failed", longrepr=found, result=[])
+    vars(report)["bench_usage"] = found
+    session.config.hook.pytest_collectreport(report=report)
 
 
 def _not_collected(config: pytest.Config) -> str | None:
@@ -268,11 +293,41 @@ def _not_collected(config: pytest.Config) -> str | None:
     return "\n".join(lines)
 
 
-def _tell_controller(config: pytest.Config, problem: str) -> None:
-    """Make the xdist controller end the run with a usage error."""
-    report = pytest.CollectReport(nodeid="", outcome="failed", longrepr=problem, result=[])
-    vars(report)["bench_usage"] = problem
-    config.hook.pytest_collectreport(report=report)
+def _missing(session: pytest.Session) -> str | None:
+    """Return a message about requirements that are not met; None: all are, or nothing is to run."""
+    config = session.config
+    if config.option.collectonly or config.option.setuponly or settings_of(config).plan:
+        return None
+    lacking: dict[tuple[int, str], str] = {}
+    for item in session.items:
+        if not isinstance(item, TrialItem) or item.ref.requires is None:
+            continue
+        key = (id(item.source), item.ref.id)
+        if (
+            key not in lacking
+            and (what := ", ".join(_lacking(item.ref.requires, config)))
+            and not unwanted(item)
+        ):
+            place = f"{shown(config, Path(item.source.path))}:{item.ref.line or 1}"
+            lacking[key] = f"{place}: {item.ref.id!r} requires {what}"
+    if not lacking:
+        return None
+    lines = [*lacking.values()][:_SHOWN]
+    more = [f"... and {len(lacking) - _SHOWN} more"] if len(lacking) > _SHOWN else []
+    return "\n".join(
+        (
+            "nothing was run, since something is missing that scenarios require:",
+            *lines,
+            *more,
+            _REMEDY,
+        )
+    )
+
+
+def _lacking(requires: Requires, config: pytest.Config) -> Iterator[str]:
+    yield from (f"the variable {name}" for name in requires.env if name not in HOST)
+    yield from (f"the secret {name}" for name in requires.secrets if name not in settings_of(config).secrets)
+    yield from (f"the program {name}" for name in requires.commands if shutil.which(name) is None)
 
 
 def _nothing_fits(config: pytest.Config) -> str | None:
@@ -319,7 +374,7 @@ def _items(
                 )
             where[ref.id] = source
             _check_scorers(config, source, ref)
-            marks, words = tags(config, ref.tags)
+            marks, words = _tags(config, ref.tags)
             entries = settings.known.about(source.benchmark, ref.id) if settings.known else ()
             for agent, label in zip(here.agents, here.labels, strict=True):
                 for attempt in numbers:
@@ -352,16 +407,23 @@ def _refs(source: Source, settings: JobSettings) -> tuple[list[ScenarioRef], Uns
         return [error.ref], error
 
 
-def _mark(collector: pytest.Collector) -> None:
-    """Put the marks of all trials on their collector, so that a user's mark on a trial overrides them."""
-    collector.add_marker(pytest.mark.bench_trial)
-    plugins = collector.config.pluginmanager
-    # A trial has its own timeouts and retries; those of plugins would cut a report short or run a trial again at
-    # full cost.
-    if plugins.has_plugin("timeout"):
-        collector.add_marker(pytest.mark.timeout(0))
-    if plugins.has_plugin("rerunfailures"):
-        collector.add_marker(pytest.mark.flaky(reruns=0))
+def _tags(config: pytest.Config, of_scenario: Sequence[str]) -> tuple[list[pytest.MarkDecorator], list[str]]:
+    """Return tags as marks where possible, else as words for `-k`."""
+    known = state_of(config).tags
+    marks, words = [], []
+    for tag in of_scenario:
+        if tag not in known:
+            fit = _TAG.match(tag) is not None and tag not in _BEHAVIOUR
+            if fit:
+                # Register it first, for --strict-markers.
+                config.addinivalue_line("markers", f"{tag}: tag of a scenario")
+            known[tag] = getattr(pytest.mark, tag) if fit else None
+        mark = known[tag]
+        if mark is None:
+            words.append(clean(tag))
+        else:
+            marks.append(mark)
+    return marks, words
 
 
 def _check_agents(config: pytest.Config, settings: JobSettings) -> None:

@@ -17,8 +17,8 @@ from .state import interrupts_of, state_of
 
 if TYPE_CHECKING:
     from ..model.result import Failure, Trial, TrialResult
-    from .quotas import QuotaLines
     from .state import Job
+    from .terminal import QuotaLines
 
 _CONTROLLER = "benchjobs-controller"
 
@@ -69,45 +69,33 @@ class Controller:
             return
         from . import hooks
         from . import terminal as reporting
-        from .quotas import QuotaLines
         from .session import begin_job
+        from .work import Work
 
         hold(self.meeting)  # held until this process ends
         word = json.loads((self.meeting / "collected.json").read_text("utf-8"))
         hooks.activate(self.config)
         state = state_of(self.config)
         state.left_out = dict.fromkeys((benchmark, label) for benchmark, label in word["left_out"])
-        state.notes, state.partial, state.narrowed = word["notes"], word["partial"], word["narrowed"]
-        state.benchmarks = frozenset(word["benchmarks"])
+        state.notes, state.narrowed = word["notes"], word["narrowed"]
         if word["driven"]:
             from ..model.agent import AgentSpec
             from .interactive import register
 
             specs = [AgentSpec.model_validate(one) for one in word["driven"]]
             register(self.config, specs, {}, others=word["others"])
-        self.job = begin_job(
-            self.config,
-            word["trials"],
-            frozenset(word["chosen"]),
-            sandboxes=word["sandboxes"],
-            models_for_scorers=word["models_for_scorers"],
-        )
-        self.lines = QuotaLines(self.config, self.job)
+        work = Work(**word["work"])
+        self.job = begin_job(self.config, work)
+        self.lines = reporting.QuotaLines(self.config, self.job)
         problem = self.job.trials.engine_problem
         answer = {
             "job": self.job.bundle.id,
             "engine_problem": problem.model_dump_json() if problem else None,
             "gateway": self.job.gateway_address,
-            "sandboxes": word["sandboxes"],
+            "sandboxes": work.sandboxes,
         }
         write(self.meeting / "job.json", json.dumps(answer))
-        reporting.announce_counts(
-            self.config,
-            self.job,
-            trials=sum(word["trials"].values()),
-            scenarios=word["scenarios"],
-            agents=word["agents"],
-        )
+        reporting.announce(self.config, self.job, work)
         self._take_over(node.config.getoption("dist"), ordinary=word["ordinary"])
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

@@ -93,7 +93,7 @@ def _drive(item: pytest.Item, ticket: DrivenTicket) -> Iterator[InteractiveTrial
         del item.stash[_MADE]
     if config.option.setuponly:
         pytest.skip("no trial is started by --setup-only")
-    job = cast("RunningJob[Any]", state_of(config).job or begin_job(config, {}))
+    job = cast("RunningJob[Any]", state_of(config).job or begin_job(config))
     agent = cast("InteractiveAgent", agents_of(config)[ticket.agent.name])
     patience = _PATIENCE if config.option.usepdb or config.option.trace else 0.0
     trial = InteractiveTrial(job, ticket, agent, patience)

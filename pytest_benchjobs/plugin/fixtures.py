@@ -20,15 +20,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from _pytest.fixtures import FixtureLookupError, FuncFixtureInfo, TopRequest
-from _pytest.runner import SetupState
-from _pytest.scope import Scope
-from _pytest.tmpdir import tmppath_result_key
 
 from ..model.errors import FixtureFailed
 from ..model.result import Failure
 from ..store.text import clean
-from .items import TrialItem
+from .frames import own_frames
+from .items import TrialItem, unwanted
+from .private import (
+    FixtureLookupError,
+    FuncFixtureInfo,
+    Scope,
+    SetupState,
+    TopRequest,
+    setup_state,
+    tmppath_result_key,
+)
 from .provided import GIVING, Providing
 
 if TYPE_CHECKING:
@@ -128,12 +134,12 @@ class Fixtures:
         """Set up the fixtures of a trial before it flies; return why it cannot, if one failed."""
         item = ticket.item
         needs = self.needs(item)
-        if needs is None or item.unwanted() is not None:
+        if needs is None or unwanted(item) is not None:
             return None
         try:
             with self._in_turn(item, "setup"):
                 values = _filled(item, needs.info)
-            item.provided = self._providing.of(values)
+            ticket.provided = self._providing.of(values)
         except pytest.skip.Exception as skip:
             return Hindrance(Failure(class_="marked", message=clean(str(skip.msg), 2000)), skips=True)
         except (Exception, pytest.fail.Exception) as error:
@@ -145,7 +151,7 @@ class Fixtures:
         item = self.last = ticket.item
         if self.needs(item) is None:
             return
-        item.provided = None
+        ticket.provided = None
         # As expected by `tmp_path`, which keeps the directories of failed tests.
         item.stash.setdefault(tmppath_result_key, {})["call"] = passed
         ended = []
@@ -157,11 +163,15 @@ class Fixtures:
         with self._in_turn(item, "teardown"):
             errors = [error for node in ended for error in self._holder.finish(node)]
         if errors:
-            item.teardown_error = errors[0] if len(errors) == 1 else _group(errors)
+            item.teardown_error = (
+                errors[0]
+                if len(errors) == 1
+                else BaseExceptionGroup("errors while tearing down fixtures", errors)
+            )
 
     def close(self) -> list[str]:
         """Tear down the remaining fixtures, when no trial is in flight; return a line for each error."""
-        with self._swapped():
+        with setup_state(self._session, self._holder):
             errors = [error for node in self._holder.nodes() for error in self._holder.finish(node)]
         self._providing.close()
         return [clean(f"{type(error).__name__}: {error}", 500) for error in errors]
@@ -170,17 +180,9 @@ class Fixtures:
     def _in_turn(self, item: TrialItem, when: str) -> Iterator[None]:
         """Capture the output of fixtures as a section of an item's report."""
         capture = item.config.pluginmanager.get_plugin("capturemanager") if self._captures else None
-        with self._swapped(), capture.item_capture(when, item) if capture else contextlib.nullcontext():
+        here = setup_state(self._session, self._holder)
+        with here, capture.item_capture(when, item) if capture else contextlib.nullcontext():
             yield
-
-    @contextlib.contextmanager
-    def _swapped(self) -> Iterator[None]:
-        """Make pytest pass finalizers to this module."""
-        before, self._session._setupstate = self._session._setupstate, self._holder
-        try:
-            yield
-        finally:
-            self._session._setupstate = before
 
 
 class _Holder(SetupState):
@@ -264,21 +266,14 @@ def _filled(item: Any, info: FuncFixtureInfo) -> Mapping[str, object]:
 def _failure(error: BaseException) -> Failure:
     """Convert a failed fixture into a failure for the result."""
     name = type(error).__name__
-    frames = traceback.extract_tb(error.__traceback__)
-    own = next((place for place in range(len(frames)) if "_pytest" not in frames[place].filename
-                and "pluggy" not in frames[place].filename and frames[place].filename != __file__), None)  # fmt: skip
-    listed = [] if own is None else traceback.format_list(frames[own:])
     said = str(error) if name == "Failed" else f"{name}: {error}"
     if isinstance(error, FixtureLookupError):
         said = error.msg or f"fixture {error.argname!r} not found"
-    detail = "".join([*listed, *traceback.format_exception_only(error)])
+    frames = traceback.format_tb(own_frames(error.__traceback__))
+    detail = "".join([*frames, *traceback.format_exception_only(error)])
     return Failure(
         class_=FixtureFailed.code,
         message=clean(f"a fixture failed: {said}", 2000),
         phase="setup",
         detail=clean(detail, _LIMIT),
     )
-
-
-def _group(errors: list[BaseException]) -> BaseException:
-    return BaseExceptionGroup("errors while tearing down fixtures", errors)

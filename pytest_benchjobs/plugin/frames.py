@@ -20,16 +20,17 @@ def without_foreign(error: BaseException) -> None:
         if one is None or id(one) in seen:
             continue
         seen.add(id(one))
-        one.__traceback__ = _own(one.__traceback__, last=isinstance(one, BaseExceptionGroup))
+        frames = one.__traceback__
+        while isinstance(one, BaseExceptionGroup) and frames is not None and frames.tb_next is not None:
+            frames = frames.tb_next
+        # Without a frame of the project: the whole, or the last frame of what holds others.
+        one.__traceback__ = own_frames(one.__traceback__) or frames
         left += [one.__cause__, one.__context__]
         left += one.exceptions if isinstance(one, BaseExceptionGroup) else ()
 
 
-def _own(frames: TracebackType | None, *, last: bool) -> TracebackType | None:
-    """Return the part from the first frame of the project on. If there is none, the whole, or its last frame."""
-    own = frames
-    while own is not None and own.tb_frame.f_code.co_filename.startswith(_FOREIGN):
-        if last and own.tb_next is None:
-            return own
-        own = own.tb_next
-    return own or frames
+def own_frames(frames: TracebackType | None) -> TracebackType | None:
+    """Return the part from the first frame of the project on; None: it has none."""
+    while frames is not None and frames.tb_frame.f_code.co_filename.startswith(_FOREIGN):
+        frames = frames.tb_next
+    return frames

@@ -13,8 +13,6 @@ from ..store.text import harmless
 from .state import state_of
 
 if TYPE_CHECKING:
-    from _pytest.terminal import TerminalReporter
-
     from .state import Job
 
 _FIRST = frozenset(
@@ -73,7 +71,7 @@ def _exit_status(job: Job, session: pytest.Session) -> int:
     return status or (0 if job.is_whole else pytest.ExitCode.INTERRUPTED)
 
 
-def summarise(job: Job, terminal: TerminalReporter) -> None:
+def summarise(job: Job, terminal: pytest.TerminalReporter) -> None:
     """Print the section of the terminal summary about gates, of which pytest's own last line knows nothing."""
     if not job.gate.judges or (job.judged is not None and job.judged.shown is None):
         return

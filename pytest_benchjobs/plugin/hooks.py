@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import gc
-import os
 import sys
 from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,9 +13,6 @@ from . import collect, gate, interactive, selection
 from .items import TrialItem
 from .job_settings import settings_of
 from .state import is_worker, state_of
-
-if TYPE_CHECKING:
-    from _pytest.terminal import TerminalReporter
 
 _NAME = "benchjobs-trials"
 
@@ -80,9 +75,9 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     ):
         return None
     if settings_of(session.config).plan:
-        from . import images, planning
+        from .planning import plan
 
-        return images.list_images(session) if images.OUT in os.environ else planning.plan(session)
+        return plan(session)
     with gc_rarely():
         if is_worker(session.config):
             from .worker import run_worker
@@ -130,7 +125,7 @@ def _finish(session: pytest.Session) -> None:
         state_of(config).session = session
 
 
-def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Print the summary: results of the agents, problems, and the directory of the results."""
     job = state_of(config).job
     if job is not None:

@@ -10,7 +10,6 @@ import dataclasses
 import hashlib
 import inspect
 import json
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,13 +20,12 @@ from ..agents.interactive import InteractiveAgent
 from ..job.interactive import DrivenTicket
 from ..model.agent import AgentSpec
 from ..model.errors import InputError
-from ..model.known_failure import Known, KnownMode
 from ..settings.sampling import in_shard
 from ..sources import find_sources, open_source
-from ..store.text import one_line
 from ..system.paths import exists, is_file
-from .items import Unsolved
+from .items import own_limits
 from .job_settings import settings_of
+from .known import expect
 from .mistakes import in_words
 from .options import usage_error
 from .python_files import benchmarks_in, module_at
@@ -35,6 +33,7 @@ from .registry import add_scorers, agents_of
 from .state import state_of
 
 if TYPE_CHECKING:
+    from ..model.known_failure import Known
     from ..sources.protocol import ScenarioRef, Source
 
 MARK = "bench_scenario"
@@ -193,17 +192,7 @@ def _known(item: pytest.Item, case: Case, agent: AgentSpec) -> Known | None:
     failures = settings_of(item.config).known
     entries = () if failures is None else failures.about(case.source.benchmark, case.ref.id)
     entry = next((entry for entry in entries if entry.fits(agent)), None)
-    if entry is None:
-        return None
-    known = entry.known
-    reason = one_line(known.text, 2000)
-    if known.mode is KnownMode.SKIP:
-        item.add_marker(pytest.mark.skip(reason=reason))
-    elif item.config.option.runxfail:
-        return None
-    else:
-        item.add_marker(pytest.mark.xfail(reason=reason, raises=Unsolved, strict=known.strict))
-    return known
+    return None if entry is None else expect(item, entry.known)
 
 
 def driven(items: Iterable[pytest.Item]) -> list[DrivenTicket]:
@@ -211,23 +200,13 @@ def driven(items: Iterable[pytest.Item]) -> list[DrivenTicket]:
     return [ticket_of(item) for item in items if case_of(item) is not None]
 
 
-def by_agent(tickets: Iterable[DrivenTicket]) -> Counter[str]:
-    """Count trials by label of the agent."""
-    return Counter(ticket.agent.label for ticket in tickets)
-
-
 def prepare(session: pytest.Session, *, others: bool) -> None:
-    """Register the agents of the selected interactive tests; `others`: there are other trials.
-
-    Raises:
-        pytest.UsageError: two tests would be the same trial, or the name of an agent is taken.
-    """
+    """Register the agents of the selected interactive tests; `others`: there are other trials."""
     tests = [item for item in session.items if (case_of(item)) is not None]
     if not tests:
         return
     seen: dict[tuple[str, str, str, int], pytest.Item] = {}
     codes: dict[str, set[str]] = {}
-    plugins = session.config.pluginmanager
     for item in tests:
         ticket, case = ticket_of(item), case_of(item)
         assert case is not None  # noqa: S101  chosen by it
@@ -238,11 +217,9 @@ def prepare(session: pytest.Session, *, others: bool) -> None:
                 f"another name, with @pytest.mark.{MARK}(..., agent=NAME)"
             )
         codes.setdefault(ticket.agent.name, set()).add(case.code)
-        # As for other trials: plugins would cut the test short, or run it again at full cost.
-        if plugins.has_plugin("timeout") and item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(0))
-        if plugins.has_plugin("rerunfailures") and item.get_closest_marker("flaky") is None:
-            item.add_marker(pytest.mark.flaky(reruns=0))
+        for mark in own_limits(session.config):
+            if item.get_closest_marker(mark.name) is None:
+                item.add_marker(mark)
     specs = list({(spec := ticket_of(item).agent).label: spec for item in tests}.values())
     register(session.config, specs, codes, others=others)
 
@@ -254,11 +231,7 @@ def register(
     *,
     others: bool,
 ) -> None:
-    """Make the agents of interactive tests known to the session and its job.
-
-    Raises:
-        pytest.UsageError: the name of one is taken.
-    """
+    """Make the agents of interactive tests known to the session and its job. UsageError: the name of one is taken."""
     agents = agents_of(config)
     for name in {spec.name: None for spec in specs}:
         if name in agents and not isinstance(agents[name], InteractiveAgent):

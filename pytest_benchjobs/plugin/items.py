@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from _pytest.outcomes import Failed  # `pytest.fail.Exception`, for type checkers
-from _pytest.skipping import evaluate_skip_marks, evaluate_xfail_marks
+
+from ..job.ticket import SourceTicket
+from .private import Failed, evaluate_skip_marks, evaluate_xfail_marks
 
 if TYPE_CHECKING:
-    from ..job.ticket import Provided
     from ..model.agent import AgentSpec
     from ..model.known_failure import Known
     from ..model.policy import Policy
-    from ..model.result import Trial, TrialResult
-    from ..model.scenario import Scenario
+    from ..model.result import TrialResult
     from ..sources.protocol import ScenarioRef, Source
 
 
@@ -37,78 +37,52 @@ class TrialError(Failed):
     """Error: the trial could not be run or graded, and the agent is not the cause."""
 
 
-class ItemTicket(NamedTuple):
+def own_limits(config: pytest.Config) -> Iterator[pytest.MarkDecorator]:
+    """Yield marks against the plugins that would cut a trial short, or run it again at full cost.
+
+    A trial has its own timeouts and retries.
+    """
+    if config.pluginmanager.has_plugin("timeout"):
+        yield pytest.mark.timeout(0)
+    if config.pluginmanager.has_plugin("rerunfailures"):
+        yield pytest.mark.flaky(reruns=0)
+
+
+def unwanted(item: pytest.Item) -> str | None:
+    """Return why an item is not to run, by a mark: `skip`, `skipif`, or `xfail(run=False)`."""
+    try:
+        skipped = evaluate_skip_marks(item)
+        if skipped is not None:
+            return skipped.reason
+        xfailed = None if item.config.option.runxfail else evaluate_xfail_marks(item)
+    except Failed as error:
+        return f"its marker is invalid: {error}"  # pytest reports it too
+    return None if xfailed is None or xfailed.run else f"marked not to run: {xfailed.reason}"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ItemTicket(SourceTicket):
     """Ticket of one trial of an item."""
 
     item: TrialItem
-    attempt: int
-
-    @property
-    def node_id(self) -> str:
-        """Id of the trial."""
-        return self.item.trial_id(self.attempt)
-
-    @property
-    def benchmark(self) -> str:
-        """Name of the benchmark."""
-        return self.item.source.benchmark
-
-    @property
-    def scenario(self) -> str:
-        """Id of the scenario."""
-        return self.item.ref.id
-
-    @property
-    def agent(self) -> AgentSpec:
-        """Agent under test."""
-        return self.item.agent
-
-    @property
-    def known(self) -> Known | None:
-        """Known-failure entry of the trial, if there is one."""
-        return self.item.known
-
-    @property
-    def confidential(self) -> bool:
-        """True if all scenarios of its source are confidential."""
-        return bool(getattr(self.item.source, "confidential", False))
-
-    @property
-    def shares_verdict(self) -> bool:
-        """True if several attempts share one verdict."""
-        return self.item.attempts > 1
-
-    @property
-    def is_fresh(self) -> bool:
-        """True for a fresh attempt, added while the session ran."""
-        return self.item.fresh
-
-    @property
-    def is_driven(self) -> bool:
-        """False: an agent works by itself."""
-        return False
 
     @property
     def will(self) -> Mapping[str, Any]:
-        """Data from which its result is made if the process dies."""
+        """Data from which the result of its item is made if the process dies."""
         return {"item": self.item.nodeid, "first": self.item.attempt, "attempts": self.item.attempts}
-
-    def trial(self) -> Trial:
-        """Read the scenario."""
-        return self.item.trial(self.attempt)
 
     def unwanted(self) -> str | None:
         """Return why the trial is not to run, if a mark says so."""
-        return self.item.unwanted()
+        return unwanted(self.item)
 
     def another(self, attempts: int, number: int) -> ItemTicket:
-        """Return a fresh attempt, besides `attempts` others, of the same scenario and agent."""
+        """Return a fresh attempt, besides `attempts` others, which pytest does not report."""
         item = self.item
         base = item.name.removesuffix("]")
         if attempts > 1:
             base = base.removesuffix(f"-{item.attempt}")
         assert item.parent is not None  # noqa: S101  its collector
-        made = FreshTrial.from_parent(
+        made = TrialItem.from_parent(
             item.parent,
             source=item.source,
             ref=item.ref,
@@ -118,7 +92,9 @@ class ItemTicket(NamedTuple):
         )
         made.known = item.known
         made.own_markers += (mark for mark in item.own_markers if mark.name == "usefixtures")
-        return ItemTicket(made, number)
+        (ticket,) = made.tickets()
+        ticket.is_fresh = True
+        return ticket
 
 
 class TrialItem(pytest.Item):
@@ -128,10 +104,6 @@ class TrialItem(pytest.Item):
     """
 
     __slots__ = ("agent", "attempt", "attempts", "known", "landed", "properties", "ref", "result", "source")
-    fresh = False
-    """True for a fresh attempt, made while the session ran to confirm that a scenario became worse."""
-    provided: Provided | None = None
-    """Variables and files of fixtures, while they are set up."""
     teardown_error: BaseException | None = None
     """Error of a fixture's teardown after the trial."""
 
@@ -177,43 +149,19 @@ class TrialItem(pytest.Item):
 
     def tickets(self) -> list[ItemTicket]:
         """Return the tickets of its trials."""
-        return [ItemTicket(self, self.attempt + number) for number in range(self.attempts)]
-
-    def trial_id(self, attempt: int) -> str:
-        """Return the node id of one of its attempts."""
-        return self.nodeid if self.attempts == 1 else f"{self.nodeid[:-1]}-{attempt}]"
-
-    def trial(self, attempt: int) -> Trial:
-        """Return the trial of one of its attempts. Reads the scenario.
-
-        Raises:
-            InputError: the scenario has changed since it was collected, and is invalid now.
-        """
-        from ..model.result import Trial
-
-        return Trial(
-            node_id=self.trial_id(attempt),
-            scenario=self._scenario(),
-            agent=self.agent,
-            attempt=attempt,
-            known=self.known,
-        )
-
-    def _scenario(self) -> Scenario:
-        """Read the scenario, and add variables and files of fixtures."""
-        scenario = self.source.load(self.ref.id)
-        return scenario if self.provided is None else self.provided.added(scenario)
-
-    def unwanted(self) -> str | None:
-        """Return why it is not to run, by a mark: `skip`, `skipif`, or `xfail(run=False)`."""
-        try:
-            skipped = evaluate_skip_marks(self)
-            if skipped is not None:
-                return skipped.reason
-            xfailed = None if self.config.option.runxfail else evaluate_xfail_marks(self)
-        except Failed as error:
-            return f"its marker is invalid: {error}"  # pytest reports it too
-        return None if xfailed is None or xfailed.run else f"marked not to run: {xfailed.reason}"
+        return [
+            ItemTicket(
+                item=self,
+                node_id=self.nodeid if self.attempts == 1 else f"{self.nodeid[:-1]}-{attempt}]",
+                source=self.source,
+                scenario=self.ref.id,
+                agent=self.agent,
+                attempt=attempt,
+                known=self.known,
+                shares_verdict=self.attempts > 1,
+            )
+            for attempt in range(self.attempt, self.attempt + self.attempts)
+        ]
 
     def land(self, result: TrialResult, policy: Policy) -> bool:
         """Take the result of an attempt; return whether it was the last one, so that there is a verdict."""
@@ -281,9 +229,3 @@ def _shown_path(path: Path) -> Path:
     from ..model.escape import escaped
 
     return Path(escaped(str(path)))
-
-
-class FreshTrial(TrialItem):
-    """Ticket of a fresh attempt at a scenario, which pytest does not report."""
-
-    fresh = True

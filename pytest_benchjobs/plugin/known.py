@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,30 +11,46 @@ import pytest
 
 from ..job.job_settings import JobSettings
 from ..model.errors import InputError
-from ..model.known_failure import KnownMode
+from ..model.known_failure import Known, KnownMode
 from ..model.result import TrialResult
 from ..sources import did_you_mean, open_source
 from ..store.text import clean, one_line
 from .items import TrialItem, Unsolved
 from .job_settings import settings_of
-from .known_markers import MARK, KnownMarkers
 from .state import state_of
 
 if TYPE_CHECKING:
-    from _pytest.terminal import TerminalReporter
-
     from ..settings.known import Entry
 
+MARK = "bench_known"
 _REASON_LIMIT = 2000
 _SHOWN = 20
 _LIKE = 5000
 
 
-def _markers(config: pytest.Config) -> KnownMarkers:
+def _marker(config: pytest.Config, entry: Entry) -> pytest.MarkDecorator:
+    """Return the marker of an entry."""
     state = state_of(config)
-    if state.known_markers is None:
-        state.known_markers = KnownMarkers()
-    return state.known_markers
+    if id(entry) not in state.entry_markers:
+        fields = entry.known.model_dump(include={"reason", "issue", "strict"})
+        made: pytest.MarkDecorator = getattr(pytest.mark, MARK)(
+            **fields, until=str(entry.known.until), mode=entry.known.mode.value
+        )
+        state.entry_markers[id(entry)] = made
+        state.known_marks[id(made.mark)] = (made.mark, entry.known)
+    return state.entry_markers[id(entry)]
+
+
+def _content(config: pytest.Config, mark: pytest.Mark) -> Known:
+    """Return the content of a marker; parsed once, as it may be on many items. InputError: it is wrong."""
+    marks = state_of(config).known_marks
+    if id(mark) not in marks:
+        from ..settings.known import read_marker
+
+        if mark.args:
+            raise InputError("it takes keywords only: reason=..., until=..., issue=..., mode=..., strict=...")
+        marks[id(mark)] = (mark, read_marker(mark.kwargs, datetime.date.today()))
+    return marks[id(mark)][1]
 
 
 def selector(settings: JobSettings, benchmark: str) -> Callable[[str], bool]:
@@ -53,17 +70,31 @@ def mark(item: TrialItem, entries: Iterable[Entry]) -> None:
     """Put the marker of the first entry that matches an item's agent on it."""
     for entry in entries:
         if entry.fits(item.agent):
-            item.add_marker(_markers(item.config).of(entry))
+            item.add_marker(_marker(item.config, entry))
             return
 
 
-def apply(session: pytest.Session) -> str | None:
-    """Put `xfail` and `skip` marks on trials with the marker `bench_known`; return a problem of a marker.
+def expect(item: pytest.Item, known: Known) -> Known | None:
+    """Put pytest's mark for a known failure on an item; return None if `--runxfail` ignores it.
 
-    An `xfail` expects only `Unsolved`, so an infrastructure error stays one. The closest marker wins, and of those on
-    the item itself the last one: those that conftest.py files add come after those of the file.
+    An `xfail` expects only `Unsolved`, so an infrastructure error stays one.
     """
-    marks = _markers(session.config)
+    reason = one_line(known.text, _REASON_LIMIT)
+    if known.mode is KnownMode.SKIP:
+        item.add_marker(pytest.mark.skip(reason=reason))
+    elif item.config.option.runxfail:
+        return None
+    else:
+        item.add_marker(pytest.mark.xfail(reason=reason, raises=Unsolved, strict=known.strict))
+    return known
+
+
+def apply(session: pytest.Session) -> str | None:
+    """Expect the failure of trials with the marker `bench_known`; return a problem of a marker.
+
+    The closest marker wins, and of those on the item itself the last one: those that conftest.py files add come after
+    those of the file.
+    """
     inherited: dict[int, pytest.Mark | None] = {}
     ignored = 0
     for item in session.items:
@@ -79,19 +110,10 @@ def apply(session: pytest.Session) -> str | None:
         if found is None:
             continue
         try:
-            known = marks.read(found)
+            item.known = expect(item, _content(session.config, found))
         except InputError as error:
             return clean(f"marker {MARK} of {item.nodeid}: {error}")
-        reason = one_line(known.text, _REASON_LIMIT)
-        if known.mode is KnownMode.SKIP:
-            item.add_marker(pytest.mark.skip(reason=reason))
-        elif session.config.option.runxfail:
-            # Ignore the mark in pytest, results and gates.
-            ignored += 1
-            continue
-        else:
-            item.add_marker(pytest.mark.xfail(reason=reason, raises=Unsolved, strict=known.strict))
-        item.known = known
+        ignored += item.known is None
     if ignored:
         _note(session.config, f"known failures: {ignored} treated as ordinary tests (--runxfail)")
     return None
@@ -116,7 +138,9 @@ def note_unmatched(session: pytest.Session) -> None:
         _note(session.config, f"... and {len(unmatched) - _SHOWN} more entries that match no scenario")
 
 
-def summarise(terminal: TerminalReporter, config: pytest.Config, verdicts: Iterable[TrialResult]) -> None:
+def summarise(
+    terminal: pytest.TerminalReporter, config: pytest.Config, verdicts: Iterable[TrialResult]
+) -> None:
     """Print the results of known failures, and problems of their list."""
     from ..analysis.known_failures import tally_known
     from ..report.known_failures import known_line

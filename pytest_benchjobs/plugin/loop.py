@@ -19,30 +19,22 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from _pytest.runner import SetupState
 
-from ..agents.answering import can_answer
 from ..job.rounds import Rounds
 from ..job.trials import ending_flight, next_landed
-from ..model.errors import BenchError
-from ..model.policy import Policy
 from ..model.result import Outcome, TrialResult
-from ..scoring.needs import asks_model, grades_answers
 from ..store.text import clean, harmless
 from ..trial.flight import Flight
 from . import interactive
 from . import terminal as reporting
 from .fixtures import Fixtures
 from .items import ItemTicket, TrialItem
-from .job_settings import settings_of
-from .quotas import QuotaLines
-from .registry import agents_of, scorers_of
+from .private import SetupState, setup_state
 from .session import begin_job, submit
 from .state import interrupts_of, state_of
+from .work import work_of
 
 if TYPE_CHECKING:
-    from ..job.interactive import DrivenTicket
-    from ..model.agent import AgentSpec
     from .state import Job
 
 _CLEANUP_SECONDS = 120.0
@@ -55,20 +47,13 @@ def run(session: pytest.Session) -> bool:
         raise session.Interrupted(f"{session.testsfailed} error{many} during collection")
     ordinary = [item for item in session.items if not isinstance(item, TrialItem)]
     trials = [item for item in session.items if isinstance(item, TrialItem)]
-    tests = interactive.driven(ordinary)
-    state_of(session.config).benchmarks = benchmarks([*trials, *tests])
+    work = work_of(session.config, trials, interactive.driven(ordinary))
     interrupts = interrupts_of(session.config)
     interrupts.take()
     try:
-        job = begin_job(
-            session.config,
-            by_agent(trials, tests),
-            chosen(session.config, trials, tests),
-            sandboxes=bool(tests) or need_sandboxes(session.config, trials),
-            models_for_scorers=need_models(session.config, trials, tests),
-        )
+        job = begin_job(session.config, work)
         try:
-            reporting.announce(session.config, job, trials, tests)
+            reporting.announce(session.config, job, work)
             tickets = [ticket for item in trials for ticket in item.tickets()]
             fixtures = Fixtures(session, tickets)
             _announce_alone(session.config, fixtures, tickets)
@@ -97,59 +82,6 @@ def _announce_alone(config: pytest.Config, fixtures: Fixtures, tickets: Iterable
         )
 
 
-def by_agent(trials: Iterable[TrialItem], tests: Iterable[DrivenTicket]) -> dict[str, int]:
-    """Count trials by label of the agent; `tests` are interactive ones."""
-    counts = interactive.by_agent(tests)
-    for item in trials:
-        counts[item.agent.label] += item.attempts
-    return dict(counts)
-
-
-def need_sandboxes(config: pytest.Config, trials: Iterable[TrialItem]) -> bool:
-    """Return whether any trial needs a sandbox, as far as known before scenarios are read."""
-    agents, scorers = agents_of(config), scorers_of(config)
-
-    def answers(source: str, agent: AgentSpec) -> bool:
-        params = {**settings_of(config).job.of(source).params, **agent.params}
-        return can_answer(agents.get(agent.name), params)
-
-    kinds = {
-        (item.ref.scorers, item.ref.needs_container, item.source.benchmark, item.agent.label): item
-        for item in trials
-    }
-    return not all(
-        item.ref.scorers
-        and not item.ref.needs_container
-        and grades_answers(item.ref.scorers, scorers)
-        and answers(item.source.benchmark, item.agent)
-        for item in kinds.values()
-    )
-
-
-def need_models(config: pytest.Config, trials: Iterable[TrialItem], tests: Iterable[DrivenTicket]) -> bool:
-    """Return whether a scorer of any trial asks a model, as far as known before scenarios are read."""
-    kinds = {kind for item in trials for kind in item.ref.scorers}
-    for test in tests:
-        with contextlib.suppress(BenchError):  # its trial reports it
-            kinds |= {scorer.type for scorer in test.source.load(test.scenario).scorers}
-    return bool(kinds) and asks_model(kinds, scorers_of(config))
-
-
-def benchmarks(trials: Iterable[TrialItem | DrivenTicket]) -> frozenset[str]:
-    """Return the names of the trials' benchmarks."""
-    return frozenset(item.source.benchmark for item in trials)
-
-
-def chosen(
-    config: pytest.Config, trials: Iterable[TrialItem], tests: Iterable[DrivenTicket]
-) -> frozenset[str]:
-    """Return the node ids of the selected trials; only for a resumed job, which may have others."""
-    if settings_of(config).resume is None:
-        return frozenset()
-    ids = [item.trial_id(ticket.attempt) for item in trials for ticket in item.tickets()]
-    return frozenset([*ids, *(ticket.node_id for ticket in tests)])
-
-
 def _fly(session: pytest.Session, job: Job, tickets: list[ItemTicket], fixtures: Fixtures) -> None:
     config, policy = session.config, job.config.attempt_policy
     rounds: Rounds[ItemTicket] = Rounds(
@@ -163,10 +95,13 @@ def _fly(session: pytest.Session, job: Job, tickets: list[ItemTicket], fixtures:
     )
 
     def report(landed: tuple[ItemTicket, TrialResult]) -> None:
+        item = landed[0].item
         rounds.saw(landed[1])
-        _report(session, landed, policy)
+        if item.land(landed[1], policy):
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+            stop_if_asked(session)
 
-    meanwhile = QuotaLines(config, job)
+    meanwhile = reporting.QuotaLines(config, job)
     if rounds.confirms:
         fixtures.keep_open()
     with ending_flight(job.trials, _CLEANUP_SECONDS) as flight:
@@ -203,7 +138,10 @@ def _fly_batch(
             alone.append(ticket)
             continue
         submit(job, flight, ticket, fixtures)
-        waiting += 1 - _report_landed(flight, landed)
+        waiting += 1
+        while one := flight.next(timeout=0):
+            landed(one)
+            waiting -= 1
     for _ in range(waiting):
         landed(next_landed(flight, meanwhile))
     for ticket in alone:
@@ -236,12 +174,8 @@ def apart(session: pytest.Session, fixtures: Fixtures) -> Iterator[None]:
     if not fixtures.any:
         yield
         return
-    inside: Any = session
-    before, inside._setupstate = inside._setupstate, SetupState()
-    try:
+    with setup_state(session, SetupState()):
         yield
-    finally:
-        inside._setupstate = before
 
 
 def _report_teardown(session: pytest.Session, last: pytest.Item | None, why: str) -> None:
@@ -259,24 +193,6 @@ def _report_teardown(session: pytest.Session, last: pytest.Item | None, why: str
         when="teardown",
     )
     session.config.hook.pytest_runtest_logreport(report=report)
-
-
-def _report_landed(
-    flight: Flight[ItemTicket], report: Callable[[tuple[ItemTicket, TrialResult]], None]
-) -> int:
-    """Report landed trials; return their number."""
-    count = 0
-    while landed := flight.next(timeout=0):
-        report(landed)
-        count += 1
-    return count
-
-
-def _report(session: pytest.Session, landed: tuple[ItemTicket, TrialResult], policy: Policy) -> None:
-    (item, _attempt), result = landed
-    if item.land(result, policy):
-        item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
-        stop_if_asked(session)
 
 
 def stop_if_asked(session: pytest.Session) -> None:

@@ -12,14 +12,14 @@ import os
 import shlex
 import sys
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ..settings.setting import Setting, check_given
-from ..settings.table import BY_FLAG, BY_NAME, BY_OPTION, EVERY, SETTINGS
+from ..settings.table import BY_FLAG, BY_NAME, BY_OPTION, EVERY, GROUPS, SETTINGS
 
 _ALONE = "benchmarks to run when --bench is not given"
 ALL_HELP = "--bench-help"
@@ -30,6 +30,14 @@ INI_ALONE: dict[str, tuple[str, Any, Any]] = {
     "bench_high_scores_file": ("file with high scores of benchmarks, for `benchjobs compare`", None, None),
 }
 """Ini keys without an option: meaning, type and default."""
+_INTRODUCTION = """\
+Options for agent benchmarks. Details are in `docs/options.md`. `benchjobs run` has the same options without
+`bench-` in their names.
+"""
+_KEYS = """\
+Ini keys: every option that makes sense for more than one run has an ini key of the same name, with underscores. A list
+has one value per line. These keys have no option:
+"""
 
 
 def add(parser: pytest.Parser) -> None:
@@ -56,9 +64,7 @@ def show_help(config: pytest.Config) -> bool:
     Returns whether the help was printed, so that nothing else is to be done.
     """
     if config.getoption(_HELP):
-        from .help import lines
-
-        sys.stdout.write("".join(f"{line}\n" for line in lines()))
+        sys.stdout.write("".join(f"{line}\n" for line in _help_lines()))
         return True
     # Our seventy keys would bury those of pytest. If pytest stores them differently, all are shown.
     keys = getattr(getattr(config, "_parser", None), "_inidict", None)
@@ -67,6 +73,30 @@ def show_help(config: pytest.Config) -> bool:
         for key in {setting.option for setting in SETTINGS} - usual:
             keys.pop(key, None)
     return False
+
+
+def _help_lines() -> Iterator[str]:
+    """Return the page of `pytest --bench-help`: every option in its group, and every ini key."""
+    import shutil
+    import textwrap
+
+    parser = argparse.ArgumentParser(usage="pytest --bench NAME [options]", description=None, add_help=False)
+    for title, settings in GROUPS:
+        group = parser.add_argument_group(title)
+        for setting in settings:
+            if setting.on_line:
+                group.add_argument(setting.flag, **how(setting))
+    width = min(shutil.get_terminal_size().columns, 120)
+    yield from textwrap.wrap(_INTRODUCTION, width)
+    yield ""
+    yield from parser.format_help().splitlines()
+    yield ""
+    yield from textwrap.wrap(_KEYS, width)
+    for key, (about, _, _) in INI_ALONE.items():
+        yield f"  {key}: {about}"
+    yield ""
+    keys = ", ".join(setting.option for setting in SETTINGS if setting.has_ini)
+    yield from textwrap.wrap(f"All others: {keys}", width, break_on_hyphens=False)
 
 
 def how(setting: Setting) -> dict[str, Any]:
@@ -86,11 +116,7 @@ def how(setting: Setting) -> dict[str, Any]:
 
 
 def refuse_misspelt(parser: pytest.Parser, args: Sequence[str]) -> None:
-    """Refuse an unknown option that looks like one of ours, and one of ours with `--` for a value.
-
-    Raises:
-        pytest.UsageError: there is one; the message suggests a similar option.
-    """
+    """Refuse an unknown option that looks like one of ours, and one of ours with `--` for a value."""
     ours = [arg for arg in itertools.takewhile("--".__ne__, args) if arg.startswith("--bench")]
     for name in (arg.removesuffix("=--") for arg in ours if arg.endswith("=--")):
         # Python 3.11 takes it for no value at all, or for the value of the option alone.
@@ -120,7 +146,7 @@ def refuse_moved_rootdir(config: pytest.Config) -> None:
     values = [
         (flag, value)
         for flag, value in itertools.pairwise(args)
-        if flag in BY_FLAG and BY_FLAG[flag].kind != "flag" and _exists(value)
+        if flag in BY_FLAG and BY_FLAG[flag].kind != "flag" and os.path.exists(value)  # noqa: PTH110  False for what can be no path
     ]
     if not values or hasattr(config, "workerinput"):
         return
@@ -141,7 +167,7 @@ def refuse_moved_rootdir(config: pytest.Config) -> None:
 
 def _determined(config: pytest.Config, values: Sequence[str]) -> tuple[Path, Path | None]:
     """Return rootdir and ini file, as pytest determines them if it takes values for paths of tests."""
-    from _pytest.config.findpaths import determine_setup
+    from .private import determine_setup
 
     overrides = (
         {"override_ini": None} if "override_ini" in inspect.signature(determine_setup).parameters else {}
@@ -156,19 +182,8 @@ def _determined(config: pytest.Config, values: Sequence[str]) -> tuple[Path, Pat
     return rootdir, inipath
 
 
-def _exists(path: str) -> bool:
-    try:
-        return Path(path).exists()
-    except (OSError, ValueError):
-        return False
-
-
 def refuse_misspelt_keys(config: pytest.Config) -> None:
-    """Refuse an unknown ini key that begins as ours do. Keys of other plugins are known to pytest.
-
-    Raises:
-        pytest.UsageError: there is one; the message has the key or option that is meant.
-    """
+    """Refuse an unknown ini key that begins as ours do. Keys of other plugins are known to pytest."""
     odd = [key for key in _written(config) if key.lower().startswith(("bench_", "bench-"))]
     known = [*(setting.option for setting in SETTINGS if setting.has_ini), *INI_ALONE] if odd else []
     if config.option.help:
@@ -206,11 +221,7 @@ def given(config: pytest.Config) -> bool:
 
 
 def on_line(config: pytest.Config, name: str) -> Any:
-    """Return what the command line gives for a setting; None: nothing.
-
-    Raises:
-        pytest.UsageError: it is empty.
-    """
+    """Return what the command line gives for a setting; None: nothing. UsageError: it is empty."""
     setting = BY_NAME[name]
     written = config.getoption(setting.option)
     if written is not None:
@@ -219,11 +230,7 @@ def on_line(config: pytest.Config, name: str) -> Any:
 
 
 def ini(config: pytest.Config, key: str) -> Any:
-    """Return an ini value; None, False or no texts if there is none.
-
-    Raises:
-        pytest.UsageError: it has the wrong type, or is empty.
-    """
+    """Return an ini value; None, False or no texts if there is none. UsageError: it has the wrong type, or is empty."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # pytest's, of a list in place of a text, which is an error below

@@ -1,94 +1,45 @@
 """Pasted ids of trials among pytest's arguments: the files and benchmarks that they name.
 
 pytest itself accepts no `::` after a directory, in a name, or after anything but a path. Agents and attempts of ids are
-handled in `implied`.
+settings, see `job_settings`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 import pytest
 
 from ..sources import open_source
+from ..sources.finder import is_path
+from ..sources.manifest import SUFFIXES
 from ..system.paths import exists, is_directory
 from .catalogue import find, is_known
 from .collect import is_task, node_path
 from .job_settings import settings_of
 from .state import state_of
 
-_MANIFESTS = (".bench.yaml", ".bench.yml", ".bench.toml")
+if TYPE_CHECKING:
+    from ..sources.protocol import Source
+
+    _Found = tuple[str, tuple[str | None, list[Source]]]
+    """Beginning of the ids of a benchmark's trials; its name, if it has one, and its sources."""
+
 _ESCAPES = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|([nrt]))")
 _CONTROLS = {"n": "\n", "r": "\r", "t": "\t"}
 
 
-class _Place(NamedTuple):
-    """The first part of an id, before a `::`, and the rest."""
-
-    text: str
-    name: str
-
-
-def _splits(argument: str) -> Iterator[_Place]:
-    """Yield ways to split an id, the longest place first. A label has no `::`."""
-    parts = argument.split("::")
-    for split in range(len(parts) - 1, 0, -1):
-        yield _Place("::".join(parts[:split]), "::".join(parts[split:]))
-
-
 def take_node_ids(config: pytest.Config) -> bool:
-    """Remove ids that pytest cannot look up from its arguments; return whether one names a benchmark.
-
-    Raises:
-        pytest.UsageError: the benchmark cannot be read.
-    """
-    arguments: list[str] = []
-    state = state_of(config)
-    before = len(state.named)
-    for argument in config.args:
-        kept = _kept(config, argument) if "::" in argument else argument
-        if kept is not None and kept not in arguments:
-            arguments.append(kept)
+    """Remove ids that pytest cannot look up from its arguments; return whether one names a benchmark."""
+    before = len(state_of(config).named)
+    kept = [_kept(config, argument) if "::" in argument else argument for argument in config.args]
+    arguments = list(dict.fromkeys(argument for argument in kept if argument is not None))
     if arguments != config.args:
         settings_of(config)  # before the ids are removed from the arguments
         config.args = arguments
-    return len(state.named) > before
-
-
-def _kept(config: pytest.Config, argument: str) -> str | None:
-    """Return the argument that remains for pytest; None for none."""
-    state = state_of(config)
-    here = config.invocation_params.dir
-    named = {name for name, _ in state.named if name is not None}
-    for place in _splits(argument):
-        if place.text in named:
-            state.chosen.setdefault(place.text, set()).add(place.name)
-            return None
-    first = _Place(*argument.split("::", 1))
-    if exists(here / first.text):
-        path = here / first.text
-        task = is_directory(path) and is_task(path)
-        if task or (path.name.endswith(_MANIFESTS) and "::" in first.name):
-            state.chosen.setdefault(node_path(config, path), set()).add(first.name)
-            return first.text
-        return argument
-    for place in _splits(argument):
-        if (shown := _path(here, place.text)) is not None:
-            source = open_source(shown)
-            if source is not None:
-                state.named.append((None, [source]))
-                state.chosen.setdefault(node_path(config, shown), set()).add(place.name)
-                return None
-    for place in _splits(argument):
-        if _is_benchmark(config, place.text):
-            name, sources = find(config, place.text)
-            state.named.append((name, sources))
-            state.chosen.setdefault(name or place.text, set()).add(place.name)
-            return None
-    return argument
+    return len(state_of(config).named) > before
 
 
 def benchmarks_of(config: pytest.Config) -> list[str]:
@@ -97,22 +48,62 @@ def benchmarks_of(config: pytest.Config) -> list[str]:
     for argument in config.args:
         if "::" not in argument or exists(config.invocation_params.dir / argument.partition("::")[0]):
             continue
-        found += [place.text for place in _splits(argument) if _is_benchmark(config, place.text)][:1]
+        found += [place for place, _ in _splits(argument) if _is_name(config, place)][:1]
     return found
 
 
-def _is_benchmark(config: pytest.Config, name: str) -> bool:
-    return not name.endswith((".py", *_MANIFESTS)) and "/" not in name and is_known(config, name)
+def _splits(argument: str) -> Iterator[tuple[str, str]]:
+    """Yield ways to split an id into a place and a name, the longest place first. A label has no `::`."""
+    parts = argument.split("::")
+    for split in range(len(parts) - 1, 0, -1):
+        yield "::".join(parts[:split]), "::".join(parts[split:])
 
 
-def _path(here: Path, text: str) -> Path | None:
-    """Return the file or directory that a text names, raw or escaped; see `model.escape`."""
+def _kept(config: pytest.Config, argument: str) -> str | None:
+    """Choose the trials that an id names; return the argument that remains for pytest, None for none."""
+    state = state_of(config)
+    splits = list(_splits(argument))
+    named = {name for name, _ in state.named if name is not None}
+    for place, name in splits:
+        if place in named:
+            state.chosen.setdefault(place, set()).add(name)
+            return None
+    place, name = splits[-1]
+    path = config.invocation_params.dir / place
+    if exists(path):
+        if (is_directory(path) and is_task(path)) or (path.name.endswith(SUFFIXES) and "::" in name):
+            state.chosen.setdefault(node_path(config, path), set()).add(name)
+            return place
+        return argument
+    for look in (_at_path, _by_name):
+        for place, name in splits:
+            if (found := look(config, place)) is not None:
+                beginning, sources = found
+                state.named.append(sources)
+                state.chosen.setdefault(beginning, set()).add(name)
+                return None
+    return argument
+
+
+def _at_path(config: pytest.Config, text: str) -> _Found | None:
+    """Return the source at the path that a text names, raw or escaped; see `model.escape`."""
 
     def meant(found: re.Match[str]) -> str:
         return _CONTROLS.get(found[3] or "") or chr(int(found[1] or found[2], 16))
 
-    for name in (text, _ESCAPES.sub(meant, text)):
-        path = here / name
-        if exists(path):
-            return path
+    for name in dict.fromkeys((text, _ESCAPES.sub(meant, text))):
+        path = config.invocation_params.dir / name
+        if exists(path) and (source := open_source(path)) is not None:
+            return node_path(config, path), (None, [source])
     return None
+
+
+def _by_name(config: pytest.Config, text: str) -> _Found | None:
+    if not _is_name(config, text):
+        return None
+    name, sources = find(config, text)
+    return name or text, (name, sources)
+
+
+def _is_name(config: pytest.Config, text: str) -> bool:
+    return not is_path(text) and is_known(config, text)

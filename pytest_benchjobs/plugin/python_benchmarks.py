@@ -65,11 +65,7 @@ def item_of(collector: pytest.Collector, name: str, value: object) -> PythonBenc
 
 
 def _refuse_namesakes(collector: PythonBenchmark) -> None:
-    """Refuse a second benchmark of a file with the name of another: their results could not be told apart.
-
-    Raises:
-        CollectError: there is another.
-    """
+    """Refuse a second benchmark of a file with the name of another: their results could not be told apart."""
     parent: Any = collector.parent
     module = parent.obj if isinstance(parent, pytest.Module) else module_at(collector.config, parent.path)
     for name, other in benchmarks_in(module):

@@ -52,12 +52,8 @@ def conftests(config: pytest.Config) -> Iterator[ModuleType]:
 
 
 def module_at(config: pytest.Config, path: Path) -> ModuleType:
-    """Return the module of a Python file, imported as pytest imports a test module.
-
-    Raises:
-        InputError: it cannot be imported.
-    """
-    from _pytest.pathlib import import_path
+    """Return the module of a Python file, as pytest imports a test module. InputError: it cannot be imported."""
+    from .private import import_path
 
     loaded = conftest_of(config, path)
     if loaded is not None:

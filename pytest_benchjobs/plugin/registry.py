@@ -1,4 +1,7 @@
-"""Registry of a pytest session: its agents, scorers and sandboxes, built in and from plugins."""
+"""Registry of a pytest session: its agents, scorers and sandboxes, built in and from plugins.
+
+Functions raise pytest.UsageError: for a name that is unknown or taken, and for what a file or a hook has wrong.
+"""
 
 from __future__ import annotations
 
@@ -48,11 +51,7 @@ def agents_of(config: pytest.Config) -> dict[str, Agent]:
 
 
 def scorers_of(config: pytest.Config) -> dict[str, Scorer]:
-    """Return every type of scorer by name.
-
-    Raises:
-        pytest.UsageError: a hook returned an invalid value, an installed one cannot be loaded, or a name is taken.
-    """
+    """Return every type of scorer by name."""
     state = state_of(config)
     if state.scorers is None:
         from ..scoring.builtin import builtin_scorers
@@ -69,11 +68,7 @@ def scorers_of(config: pytest.Config) -> dict[str, Scorer]:
 
 
 def add_scorers(config: pytest.Config, sources: Sequence[Source]) -> None:
-    """Make functions that benchmarks in Python have as scorers known.
-
-    Raises:
-        InputError: another scorer has the name of one.
-    """
+    """Make functions that benchmarks in Python have as scorers known. InputError: a name is taken."""
     for source in sources:
         for name, function in getattr(source, "scorers", {}).items():
             if scorers_of(config).setdefault(name, function) is not function:
@@ -86,11 +81,7 @@ def add_scorers(config: pytest.Config, sources: Sequence[Source]) -> None:
 
 
 def sandbox_of(config: pytest.Config, name: str) -> Callable[[Owner], SandboxProvider]:
-    """Return the factory of the sandbox provider that `--bench-sandbox` names.
-
-    Raises:
-        pytest.UsageError: it is unknown, or a hook returned an invalid value.
-    """
+    """Return the factory of the sandbox provider that `--bench-sandbox` names."""
     from ..sandbox.providers import builtin_providers
     from ..sources import did_you_mean
 
@@ -104,23 +95,14 @@ def sandbox_of(config: pytest.Config, name: str) -> Callable[[Owner], SandboxPro
 
 
 def provider_of(config: pytest.Config, name: str) -> SandboxProvider:
-    """Make the sandbox provider that `--bench-sandbox` names.
-
-    Raises:
-        pytest.UsageError: it is unknown.
-        InfrastructureError: the engine does not answer.
-    """
+    """Make the sandbox provider that `--bench-sandbox` names. InfrastructureError: the engine does not answer."""
     from ..model.owner import current_owner
 
     return sandbox_of(config, name)(current_owner())
 
 
 def named(hook: str, added: object, fits: Callable[[object], bool], what: str) -> Mapping[str, Any]:
-    """Validate a mapping of names that a hook returned; empty for None.
-
-    Raises:
-        pytest.UsageError: it is not a mapping of names to `what`.
-    """
+    """Validate a mapping of names to `what` that a hook returned; empty for None."""
     if added is None:
         return {}
     if not isinstance(added, Mapping):

@@ -64,7 +64,10 @@ def _dress(item: TrialItem, report: pytest.TestReport) -> None:
             elif report.longrepr is not None and not (hasattr(report, "wasxfail") or _is_surprise(report)):
                 report.longrepr = harmless(explained(item.config, result, item.landed))
             item.properties = properties(result)
-            _remember(item)
+            job = state_of(item.config).job
+            if job is not None and not is_worker(item.config):
+                for landed in item.landed:
+                    job.record(landed)
         if tells or report.when == "teardown":
             report.user_properties = [*report.user_properties, *item.properties]
         if report.when == "teardown":
@@ -130,14 +133,6 @@ def reports_of(
                 vars(report)["wasxfail"] = one_line(result.known.text, 2000)
         reports.append(report)
     return reports
-
-
-def _remember(item: TrialItem) -> None:
-    if not is_worker(item.config):
-        job = state_of(item.config).job
-        assert job is not None  # noqa: S101  a result is there, so a job has begun
-        for result in item.landed:
-            job.record(result)
 
 
 def _is_surprise(report: pytest.TestReport) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,9 +19,6 @@ from .items import TrialItem
 from .job_settings import settings_of
 from .state import state_of
 
-if TYPE_CHECKING:
-    from _pytest.terminal import TerminalReporter
-
 
 def select(config: pytest.Config, items: list[pytest.Item]) -> str | None:
     """Deselect items; return a problem of the selection, if there is one."""
@@ -35,15 +31,17 @@ def select(config: pytest.Config, items: list[pytest.Item]) -> str | None:
     deselected += more
     kept, more = _drawn(settings, kept)
     deselected += more
-    kept, elsewhere = _of_shard(settings, kept)
+    elsewhere: list[pytest.Item] = []
+    if shard := settings.job.shard:
+        kept, elsewhere = _parted(kept, lambda item: in_shard(item.source.benchmark, item.ref.id, shard))
     if deselected or elsewhere:
         state_of(config).has_unselected = True
     if deselected:
         config.hook.pytest_deselected(items=deselected)
     if elsewhere:
-        state_of(config).is_sharding = True
+        narrowed = state_of(config).narrowed
         config.hook.pytest_deselected(items=elsewhere)
-        state_of(config).is_sharding = False
+        state_of(config).narrowed = narrowed  # other shards have those
     items[:] = kept
     return None
 
@@ -122,7 +120,7 @@ def _from_job(settings: JobSettings, items: list[pytest.Item]) -> _Split:
         wanted &= settings.trials
     kept, rest = _parted(
         items,
-        lambda item: any(item.trial_id(ticket.attempt) in wanted for ticket in item.tickets()),
+        lambda item: any(ticket.node_id in wanted for ticket in item.tickets()),
     )
     if wanted and not any(isinstance(item, TrialItem) for item in kept):
         raise InputError(
@@ -151,14 +149,6 @@ def _drawn(settings: JobSettings, items: list[pytest.Item]) -> _Split:
     return _parted(items, lambda item: item.ref.id in wanted[item.source.benchmark])
 
 
-def _of_shard(settings: JobSettings, items: list[pytest.Item]) -> _Split:
-    """Select the trials of our shard."""
-    shard = settings.job.shard
-    if shard is None:
-        return items, []
-    return _parted(items, lambda item: in_shard(item.source.benchmark, item.ref.id, shard))
-
-
 def _parted(items: Iterable[pytest.Item], wanted: Callable[[TrialItem], bool]) -> _Split:
     """Split items into selected and deselected ones; ordinary tests stay selected."""
     kept: list[pytest.Item] = []
@@ -172,15 +162,13 @@ def note_deselected(items: Sequence[pytest.Item]) -> None:
     """Note that trials were deselected, by any plugin. Archived scenarios do not count as part of a benchmark."""
     for item in items:
         if case_of(item) is not None or (isinstance(item, TrialItem) and not item.ref.archived):
-            state = state_of(item.config)
-            state.partial = True
-            state.narrowed = state.narrowed or not state.is_sharding
+            state_of(item.config).narrowed = True
             return
 
 
 def is_partial(config: pytest.Config) -> bool:
     """Return whether fewer than all scenarios of the benchmarks are to run."""
-    return state_of(config).partial or bool(settings_of(config).job.shard) or is_narrowed(config)
+    return bool(settings_of(config).job.shard) or is_narrowed(config)
 
 
 def is_narrowed(config: pytest.Config) -> bool:
@@ -287,7 +275,7 @@ def all_left_out(config: pytest.Config) -> str | None:
 
 
 def tell_left_out(
-    terminal: TerminalReporter, config: pytest.Config, results: Iterable[TrialResult] = ()
+    terminal: pytest.TerminalReporter, config: pytest.Config, results: Iterable[TrialResult] = ()
 ) -> None:
     """Print trials excluded by the matrix or by capabilities: counts, or all with `--bench-show-incompatible`."""
     from ..model.result import INCOMPATIBLE

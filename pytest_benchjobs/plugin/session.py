@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,13 +17,13 @@ from ..model.result import Failure, Outcome
 from ..store.bundle import JobBundle
 from . import reports
 from .items import ItemTicket, TrialItem
-from .job_settings import settings_of
-from .layers import call_arguments
+from .job_settings import call_arguments, settings_of
 from .options import usage_error
 from .progress import show
 from .registry import agents_of, provider_of, sandbox_of, scorers_of
 from .selection import is_named, is_narrowed, is_partial
 from .state import interrupts_of, state_of
+from .work import Work
 
 if TYPE_CHECKING:
     from ..trial.flight import Flight
@@ -32,28 +31,17 @@ if TYPE_CHECKING:
     from .state import Job
 
 
-def begin_job(
-    config: pytest.Config,
-    planned: Mapping[str, int],
-    chosen: Collection[str] = (),
-    *,
-    sandboxes: bool = True,
-    models_for_scorers: bool = False,
-) -> Job:
+def begin_job(config: pytest.Config, work: Work | None = None) -> Job:
     """Begin or resume a job: close dead jobs, make a bundle, check that the engine answers.
 
-    Args:
-        config: Config of the session.
-        planned: Number of trials by label of the agent.
-        chosen: Node ids of the trials, for a resumed job.
-        sandboxes: True if a trial is known to need a sandbox. Else the engine is not contacted until one does.
-        models_for_scorers: True if a scorer asks a model.
+    Without `work`, trials come one by one.
 
     Raises:
         pytest.UsageError: there is no such sandbox or job; the results directory cannot be written, or belongs to a
             newer version; another process runs the job.
     """
     settings = settings_of(config)
+    work = work or Work()
     try:
         rounds.check(settings.job, settings.job.gate, distributed=_is_distributed(config))
         supplies = supplies_of(config)
@@ -64,9 +52,9 @@ def begin_job(
             )
         with interrupts_of(config).held():
             sandbox_of(config, settings.job.sandbox)  # fails before the directory of the job is made
-            begun = begin(_request(config, planned, chosen))
+            begun = begin(_request(config, work))
             job = _enter(config, begun.bundle, supplies, begun)
-        job.start(planned, sandboxes=sandboxes, models_for_scorers=models_for_scorers)
+        job.start(work.planned, sandboxes=work.sandboxes, models_for_scorers=work.models_for_scorers)
     except BenchError as error:
         raise usage_error(str(error)) from None
     return job
@@ -97,7 +85,7 @@ def run_now(item: TrialItem) -> None:
     """Run all trials of an item at once, for another plugin's loop; begin a job if there is none."""
     from .fixtures import Fixtures
 
-    job = state_of(item.config).job or begin_job(item.config, {})
+    job = state_of(item.config).job or begin_job(item.config)
     tickets = item.tickets()
     fixtures = Fixtures(item.session, tickets, captures=False)
     flight = job.trials.flight()
@@ -153,19 +141,19 @@ def supplies_of(config: pytest.Config) -> Supplies:
     )
 
 
-def _request(config: pytest.Config, planned: Mapping[str, int], chosen: Collection[str]) -> Request:
+def _request(config: pytest.Config, work: Work) -> Request:
     return Request(
         settings=settings_of(config),
-        planned=planned,
+        planned=work.planned,
         arguments=tuple(call_arguments(config)),
         directory=Path(config.invocation_params.dir),
         root=config.rootpath,
-        benchmarks=state_of(config).benchmarks,
+        benchmarks=work.benchmarks,
         partial=is_partial(config),
         narrowed=is_narrowed(config),
         named=is_named(config),
         distributed=_is_distributed(config),
-        chosen=chosen,
+        chosen=frozenset(work.chosen),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from ..agents.protocol import Agent
     from ..job.job_settings import JobSettings
     from ..job.running import RunningJob
+    from ..model.known_failure import Known
     from ..scoring.protocol import Scorer
     from ..sources.protocol import Source
     from .filters import Filters
     from .interrupts import Interrupts
     from .items import ItemTicket
-    from .known_markers import KnownMarkers
 
     Job = RunningJob[ItemTicket]
 
@@ -41,7 +41,10 @@ class State:
     filters: Filters | None = None
     tags: dict[str, pytest.MarkDecorator | None] = dataclasses.field(default_factory=dict)
     """Tag of a scenario -> its mark; None: it cannot be a mark."""
-    known_markers: KnownMarkers | None = None
+    entry_markers: dict[int, pytest.MarkDecorator] = dataclasses.field(default_factory=dict)
+    """`id()` of an entry of known failures -> its marker `bench_known`."""
+    known_marks: dict[int, tuple[pytest.Mark, Known]] = dataclasses.field(default_factory=dict)
+    """`id()` of a mark `bench_known` -> the mark, so that the id stays unique, and its content."""
     notes: list[str] = dataclasses.field(default_factory=list)
     """Lines for the terminal summary about known failures: unmatched entries, ignored marks."""
     problem: str | None = None
@@ -51,16 +54,10 @@ class State:
     """Node id of a task directory or a benchmark -> names of the trials selected by their node ids."""
     left_out: dict[tuple[str, str], None] = dataclasses.field(default_factory=dict)
     """Benchmark and agent of every excluded cell of the matrix."""
-    partial: bool = False
-    """True if trials were deselected."""
     narrowed: bool = False
     """True if trials were deselected by anything but sharding."""
-    is_sharding: bool = False
-    """True while trials of other shards are deselected."""
     has_unselected: bool = False
     """True if trials were left out by anything but node ids."""
-    benchmarks: Collection[str] = ()
-    """Names of the benchmarks with trials to run."""
     planned: int = 0
     """Number of trials to run."""
     explained: int = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -11,47 +12,42 @@ import pytest
 from ..agents.parameters import unread
 from ..analysis.known_failures import waived
 from ..analysis.verdict import verdicts
+from ..job.quotas import describe as describe_quota
+from ..job.quotas import waiting
 from ..model.errors import InputError
 from ..model.escape import escaped
-from ..report.console import describe, render_table
+from ..model.quota import OnQuota
+from ..report.console import describe, failure_text, render_table
+from ..report.excerpts import Evidence
 from ..report.rescored import NOT_KEPT, rescored_line
 from ..report.summary import by_agent, by_turn
 from ..report.units import counted, some
+from ..settings.table import BY_NAME
+from ..store.outline import whole
 from ..store.text import clean, harmless, one_line
 from . import known
 from .items import TrialItem
 from .job_settings import settings_of
 from .registry import agents_of
+from .reports import shown_root
 from .state import state_of
-from .unsolved import explain
 
 if TYPE_CHECKING:
-    from _pytest.terminal import TerminalReporter
-
-    from ..job.interactive import DrivenTicket
+    from ..model.quota import Quota
     from ..model.result import TrialResult
     from .state import Job
+    from .work import Work
 
 _SHOWN = 20
+_EXPLAINED, _EXPLAINED_VERBOSE, _EXPLAINED_ALL = 10, 50, 1000
+"""Most trials explained: by default, with `-v`, and with `-vv` or `-rA`."""
+_LINES_SHORT = 5
+"""Last lines of each log with `--tb=short`."""
 
 
-def announce(
-    config: pytest.Config, job: Job, items: Sequence[TrialItem], tests: Sequence[DrivenTicket]
-) -> None:
-    """Print one line before the first trial; `tests` are interactive ones."""
-    scenarios = {(id(item.source), item.ref.id) for item in items}
-    announce_counts(
-        config,
-        job,
-        trials=sum(item.attempts for item in items) + len(tests),
-        scenarios=len(scenarios | {(id(ticket.source), ticket.scenario) for ticket in tests}),
-        agents=len({one.agent.label for one in items} | {one.agent.label for one in tests}),
-    )
-
-
-def announce_counts(config: pytest.Config, job: Job, *, trials: int, scenarios: int, agents: int) -> None:
-    """Print the line of `announce`, from counts."""
-    state_of(config).planned = trials
+def announce(config: pytest.Config, job: Job, work: Work) -> None:
+    """Print one line before the first trial, and what is odd about the parameters and secrets of the job."""
+    trials = state_of(config).planned = sum(work.planned.values())
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     if terminal is None or config.option.verbose < 0:
         return
@@ -59,7 +55,8 @@ def announce_counts(config: pytest.Config, job: Job, *, trials: int, scenarios: 
     policy = f", policy {job.config.attempt_policy}" if job.config.attempt_policy.aggregates else ""
     terminal.ensure_newline()
     terminal.write_line(
-        f"bench: {counted(trials, 'trial')} ({counted(scenarios, 'scenario')} x {counted(agents, 'agent')}{attempts}"
+        f"bench: {counted(trials, 'trial')} ({counted(work.scenarios, 'scenario')} x "
+        f"{counted(len(work.planned), 'agent')}{attempts}"
         f"{policy}), {job.config.concurrency} at a time, "
         f"job {job.bundle.id}{' (resumed)' if job.resumed else ''}"
     )
@@ -94,6 +91,37 @@ def say(config: pytest.Config, line: str, *, least: int = 0) -> None:
         terminal.write_line(one_line(line, 500))
 
 
+class QuotaLines:
+    """Says once what trials do about a quota, and when it is back. Call it often: it looks at a file."""
+
+    def __init__(self, config: pytest.Config, job: Job) -> None:
+        self._config = config
+        self._quotas = job.trials.quotas
+        self._job = job.bundle.id
+        self._said: dict[str, Quota] = {}
+
+    def __call__(self) -> None:
+        """Print what has changed."""
+        used_up = self._quotas.used_up()
+        if used_up is self._said:
+            return
+        for name, quota in used_up.items():
+            if self._said.get(name) != quota:
+                # With -q, too: a job may stand still for hours.
+                say(self._config, f"bench: {self._about(quota)}", least=-1)
+        for name in self._said.keys() - used_up.keys():
+            say(self._config, f"bench: the quota of {self._said[name].provider} is back; its trials go on")
+        self._said = used_up
+
+    def _about(self, quota: Quota) -> str:
+        if self._quotas.on_quota is OnQuota.WAIT:
+            return waiting(quota)
+        return (
+            f"{describe_quota(quota)}; no further trial of it begins, and the job is paused when the others have "
+            f"ended: `benchjobs resume {self._job}`"
+        )
+
+
 def planned(session: pytest.Session) -> int:
     """Return the number of planned trials."""
     return state_of(session.config).planned or sum(
@@ -110,12 +138,12 @@ def why_stopped(session: pytest.Session, exitstatus: int) -> str | None:
     return "interrupted" if exitstatus == pytest.ExitCode.INTERRUPTED else None
 
 
-def summarise(job: Job, terminal: TerminalReporter) -> None:
+def summarise(job: Job, terminal: pytest.TerminalReporter) -> None:
     """Print the part of the terminal summary about trials."""
     requested, fresh = _apart(job)
     results = verdicts(requested, job.config)
     unsolved = [result for result in results if result.outcome == "failed" and not waived(result)]
-    explain(job, terminal, unsolved)
+    _explain(job, terminal, unsolved)
     terminal.section("benchmark", sep="=")
     if results:
         for line in render_table(by_agent(results), terminal._tw.fullwidth):
@@ -145,6 +173,56 @@ def summarise(job: Job, terminal: TerminalReporter) -> None:
         terminal.write_line(f"results: {escaped(str(job.bundle.root))}")
 
 
+def _explain(job: Job, terminal: pytest.TerminalReporter, unsolved: Sequence[TrialResult]) -> None:
+    """Print the section UNSOLVED, according to `--tb`, `-v`, `-q` and `-r`: why trials failed.
+
+    The time of pytest's own section FAILURES would grow with the square of the number of trials. This one is bounded.
+    """
+    config = terminal.config
+    style, most = config.option.tbstyle, _most(config)
+    # Not what a mark of pytest's own expected to fail.
+    reported = {report.bench["node_id"] for report in terminal.stats.get("unsolved", ())}
+    unsolved = [result for result in unsolved if clean(result.node_id) in reported]
+    if style == "no" or not most or not unsolved:
+        return
+    root = job.bundle.root
+    shown = shown_root(config, root)
+    evidence = Evidence(root, job.results, job.config)
+    terminal.write_sep("=", "UNSOLVED")
+    for result in unsolved[:most]:
+        if style == "line":
+            terminal.write_line(harmless(f"{clean(result.node_id)}: {describe(result)}"))
+            continue
+        terminal.write_sep("_", clean(result.node_id), red=True, bold=True)
+        last = evidence.of(result, lines=_LINES_SHORT) if style == "short" else evidence.of(result)
+        terminal.write_line(harmless(failure_text(whole(root, result), shown, last)))
+    left = len(unsolved) - most
+    if left > 0:
+        how = " -v explains more of them, -vv up to 1000." if most < _EXPLAINED_ALL else ""
+        terminal.write_line(f"... and {counted(left, 'more trial')} unsolved.{how}")
+    example = clean(unsolved[0].node_id)
+    terminal.write_line(
+        harmless(f"Everything about a trial: benchjobs show {shlex.quote(example)}{_where(config, job)}")
+    )
+
+
+def _most(config: pytest.Config) -> int:
+    """Return how many trials are explained."""
+    verbose = config.option.verbose
+    if verbose < -1:
+        return 0
+    if verbose > 1 or "a" in config.option.reportchars.lower():
+        return _EXPLAINED_ALL
+    return _EXPLAINED_VERBOSE if verbose == 1 else _EXPLAINED
+
+
+def _where(config: pytest.Config, job: Job) -> str:
+    """Return the option `--dir` for `benchjobs` commands, where they would look for results elsewhere."""
+    directory = job.config.directory
+    usual = config.rootpath / (config.getini(BY_NAME["dir"].option) or "reports")
+    return "" if directory.resolve() == usual.resolve() else f" --dir {shlex.quote(str(directory))}"
+
+
 def _apart(job: Job) -> tuple[list[TrialResult], list[TrialResult]]:
     """Return the attempts that pytest reports, and the fresh ones, which are selected for a loss and bias a mean."""
     requested: list[TrialResult] = []
@@ -172,7 +250,7 @@ def _graded_again(job: Job, config: pytest.Config) -> str | None:
         return None  # only a remark: the results are complete
 
 
-def _list_reused(job: Job, terminal: TerminalReporter) -> None:
+def _list_reused(job: Job, terminal: pytest.TerminalReporter) -> None:
     """Print the number of reused results, and with `--bench-explain-reuse` the reason for each trial."""
     jobs = Counter(result.reused.job for result in job.results if result.reused is not None)
     if jobs:
@@ -192,7 +270,7 @@ def _list_reused(job: Job, terminal: TerminalReporter) -> None:
         terminal.write_line(f"  {clean(line)}")
 
 
-def _list_changed(job: Job, terminal: TerminalReporter) -> None:
+def _list_changed(job: Job, terminal: pytest.TerminalReporter) -> None:
     """Print the number of results in a resumed job that a new job would not have."""
     if job.unselected:
         terminal.write_line(f"{counted(job.unselected, 'result')} of trials that are not selected now, kept")
@@ -208,7 +286,7 @@ def _list_changed(job: Job, terminal: TerminalReporter) -> None:
     _and_more(terminal, len(job.trials.fates.changed), _SHOWN // 2)
 
 
-def _list_unsolved(terminal: TerminalReporter, unsolved: Sequence[TrialResult]) -> None:
+def _list_unsolved(terminal: pytest.TerminalReporter, unsolved: Sequence[TrialResult]) -> None:
     if not unsolved or terminal.config.option.verbose < -1:
         return
     terminal.write_line("")
@@ -222,7 +300,7 @@ def _list_unsolved(terminal: TerminalReporter, unsolved: Sequence[TrialResult]) 
     _and_more(terminal, len(unsolved))
 
 
-def _list_errors(job: Job, terminal: TerminalReporter, errors: Sequence[TrialResult]) -> None:
+def _list_errors(job: Job, terminal: pytest.TerminalReporter, errors: Sequence[TrialResult]) -> None:
     if not errors:
         return
     terminal.write_line("")
@@ -244,6 +322,6 @@ def _list_errors(job: Job, terminal: TerminalReporter, errors: Sequence[TrialRes
     _and_more(terminal, len(errors), _SHOWN // 2)
 
 
-def _and_more(terminal: TerminalReporter, total: int, shown: int = _SHOWN) -> None:
+def _and_more(terminal: pytest.TerminalReporter, total: int, shown: int = _SHOWN) -> None:
     if total > shown:
         terminal.write_line(f"  ... and {total - shown} more")

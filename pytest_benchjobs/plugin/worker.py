@@ -17,20 +17,12 @@ from . import interactive
 from .distribution import INPUT, write
 from .fixtures import Fixtures
 from .items import ItemTicket, TrialItem
-from .loop import (
-    apart,
-    around,
-    benchmarks,
-    by_agent,
-    chosen,
-    need_models,
-    need_sandboxes,
-    quiet_trial_threads,
-)
+from .loop import apart, around, quiet_trial_threads
 from .options import usage_error
-from .selection import is_narrowed, is_partial
+from .selection import is_narrowed
 from .session import join_job, submit
 from .state import state_of
+from .work import work_of
 
 if TYPE_CHECKING:
     from ..model.result import Trial, TrialResult
@@ -50,21 +42,11 @@ def leave_word(session: pytest.Session) -> None:
         return
     state = state_of(session.config)
     word = {
-        "trials": by_agent(trials, tests),
+        "work": work_of(session.config, trials, tests)._asdict(),
         "driven": interactive.written(tests),
         "others": bool(trials),
-        "chosen": sorted(chosen(session.config, trials, tests)),
-        "sandboxes": bool(tests) or need_sandboxes(session.config, trials),
-        "models_for_scorers": need_models(session.config, trials, tests),
         "ordinary": len(session.items) - len(trials),
-        "scenarios": len(
-            {(id(item.source), item.ref.id) for item in trials}
-            | {(id(ticket.source), ticket.scenario) for ticket in tests}
-        ),
-        "agents": len({one.agent.label for one in trials} | {one.agent.label for one in tests}),
-        "partial": is_partial(session.config),
         "narrowed": is_narrowed(session.config),
-        "benchmarks": sorted(benchmarks([*trials, *tests])),
         "left_out": [*state.left_out],
         "notes": state.notes,
     }

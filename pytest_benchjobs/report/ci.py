@@ -14,14 +14,16 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from ..analysis.summary import Summary
 from ..analysis.verdict import verdicts
 from ..model.gate import Change, GatePolicy, GateReport, GateVerdict
 from ..model.job import JobRecord
 from ..model.result import Outcome, TrialResult
 from ..store.text import one_line
+from ..store.totals import totals
 from .gate_text import changed_line, shown_change, why, worst_first
 from .markdown_parts import fitted
-from .summary import AgentRow, by_agent, totals
+from .summary import by_agent
 from .units import mean_text
 
 STEP_SUMMARY_LIMIT = 1024 * 1024
@@ -35,7 +37,7 @@ COMMENT_LIMIT = 65_536
 NOTE_LIMIT = 1_000_000
 """Characters. GitLab refuses longer notes."""
 _UNFIT = re.compile(r"[^A-Za-z0-9_.]+")
-_FAMILIES: dict[str, Callable[[AgentRow], float | None]] = {
+_FAMILIES: dict[str, Callable[[Summary], float | None]] = {
     "bench_trials": lambda row: row.total,
     "bench_passed": lambda row: row.passed,
     "bench_failed": lambda row: row.failed,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ..model.comparison import ComparedMetric, ComparedRow, Comparison
@@ -56,8 +56,8 @@ class _Measured(NamedTuple):
     metric: ComparedMetric
 
 
-def _p_value(value: float | None) -> str:
-    return _or_dash(value, "{:.3f}".format)
+def _shown(value: float | None, form: str, unit: str = "") -> str:
+    return "-" if value is None else f"{unit}{value:{form}}"
 
 
 _BENCHMARK: Shown = (Column("benchmark", least=12), lambda row: row.benchmark)
@@ -68,10 +68,10 @@ _RANKS: Sequence[Shown] = (
 )
 _SPENT: Sequence[Shown] = (
     (Column("per attempt"), lambda row: row.benchmark),
-    (Column("cost A", number=True), lambda row: _or_dash(row.a_cost, "${:.4f}".format)),
-    (Column("cost B", number=True), lambda row: _or_dash(row.b_cost, "${:.4f}".format)),
-    (Column("tokens A", number=True), lambda row: _or_dash(row.a_tokens, "{:.0f}".format)),
-    (Column("tokens B", number=True), lambda row: _or_dash(row.b_tokens, "{:.0f}".format)),
+    (Column("cost A", number=True), lambda row: _shown(row.a_cost, ".4f", "$")),
+    (Column("cost B", number=True), lambda row: _shown(row.b_cost, ".4f", "$")),
+    (Column("tokens A", number=True), lambda row: _shown(row.a_tokens, ".0f")),
+    (Column("tokens B", number=True), lambda row: _shown(row.b_tokens, ".0f")),
     (Column("time A", number=True), lambda row: duration(row.a_seconds)),
     (Column("time B", number=True), lambda row: duration(row.b_seconds)),
     (Column("errors A", number=True), lambda row: str(row.a_errors)),
@@ -83,18 +83,18 @@ _METRIC: Shown = (Column("metric", least=10), lambda pair: pair.metric.name)
 def _scores(level: float) -> list[Shown]:
     """Make the columns of scores: both means, their difference, interval and p-values."""
     return [
-        (Column("A", number=True), lambda row: _number(row.a)),
-        (Column("B", number=True), lambda row: _number(row.b)),
-        (Column("delta (B-A)", number=True), lambda row: _signed(row.delta)),
+        (Column("A", number=True), lambda row: _shown(row.a, ".4f")),
+        (Column("B", number=True), lambda row: _shown(row.b, ".4f")),
+        (Column("delta (B-A)", number=True), lambda row: _shown(row.delta, "+z.4f")),
         (Column("winner"), lambda row: _winner(row.winner, significant=row.significant)),
         (Column("n", number=True), lambda row: str(row.scenarios)),
         (Column(f"{100 * level:g} % interval", number=True), _interval),
-        (Column("p", number=True), lambda row: _p_value(row.p_value)),
-        (Column("p worse", number=True), lambda row: _p_value(row.p_worse)),
-        (Column("detectable", number=True), lambda row: _number(row.detectable)),
-        (Column("high score", number=True, rare=True), lambda row: _number(row.high_score and row.high_score.score)),
-        (Column("A to it", number=True, rare=True), lambda row: _signed(row.a_to_high)),
-        (Column("B to it", number=True, rare=True), lambda row: _signed(row.b_to_high)),
+        (Column("p", number=True), lambda row: _shown(row.p_value, ".3f")),
+        (Column("p worse", number=True), lambda row: _shown(row.p_worse, ".3f")),
+        (Column("detectable", number=True), lambda row: _shown(row.detectable, ".4f")),
+        (Column("high score", number=True, rare=True), _high_score),
+        (Column("A to it", number=True, rare=True), lambda row: _shown(row.a_to_high, "+z.4f")),
+        (Column("B to it", number=True, rare=True), lambda row: _shown(row.b_to_high, "+z.4f")),
     ]  # fmt: skip
 
 
@@ -113,7 +113,7 @@ def _metrics(level: float) -> list[Shown]:
         (Column("better"), lambda pair: pair.metric.direction),
         (Column("winner"), winner),
         (Column("n", number=True), lambda pair: str(pair.metric.scenarios)),
-        (Column("p", number=True), lambda pair: _p_value(pair.metric.p_value)),
+        (Column("p", number=True), lambda pair: _shown(pair.metric.p_value, ".3f")),
     ]
 
 
@@ -150,6 +150,10 @@ def _agents(row: ComparedRow) -> str:
     return row.b_agent if row.a_agent == row.b_agent else f"{row.a_agent} | {row.b_agent}"
 
 
+def _high_score(row: ComparedRow) -> str:
+    return _shown(None if row.high_score is None else row.high_score.score, ".4f")
+
+
 def _interval(row: ComparedRow) -> str:
     return "-" if row.low is None or row.high is None else f"{row.low:+z.4f} .. {row.high:+z.4f}"
 
@@ -158,15 +162,3 @@ def _winner(side: str | None, *, significant: bool) -> str:
     if side is None:
         return "-"
     return side.upper() if significant else f"({side.upper()})"
-
-
-def _or_dash(value: float | None, shown: Callable[[float], str]) -> str:
-    return "-" if value is None else shown(value)
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
-
-
-def _signed(value: float | None) -> str:
-    return "-" if value is None else f"{value:+z.4f}"

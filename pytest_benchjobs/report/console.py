@@ -6,10 +6,10 @@ import functools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from ..analysis.summary import Summary
 from ..model.result import Outcome, ScorerResult, TrialResult
 from ..store.text import clean, one_line
 from .excerpts import Excerpt, last_lines, of_scorers
-from .summary import AgentRow
 from .table import Column, Shown, aligned, tabulate
 from .units import duration, figure, mean_text, number, percent
 
@@ -28,7 +28,7 @@ AGENT_COLUMNS: Sequence[Shown] = (
     (Column("mean", number=True), lambda row: mean_text(row.mean_scored)),
     (Column("time", number=True), lambda row: duration(row.seconds)),
 )
-"""Columns of `AgentRow`; `mean` is over the trials that have a score, `time` the sum over trials."""
+"""Columns of `Summary`; `mean` is over the trials that have a score, `time` the sum over trials."""
 METRIC_COLUMNS: Sequence[Shown] = (
     (Column("metric", least=10, foreign=True), lambda one: one.name),
     (Column("mean", number=True), lambda one: figure(one.mean)),
@@ -98,7 +98,7 @@ def failure_text(
     return "\n\n".join(parts)
 
 
-def render_table(rows: Sequence[AgentRow], width: int = 80) -> list[str]:
+def render_table(rows: Sequence[Summary], width: int = 80) -> list[str]:
     """Render a table of agents, at most `width` columns wide (but at least about 60). Labels are cut in the middle."""
     shown = [one for one in AGENT_COLUMNS if one[0].title not in _REPORT_ONLY]
     return list(tabulate(rows, width, shown))

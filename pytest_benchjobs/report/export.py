@@ -80,11 +80,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def rows(directory: Path, history: HistoryReader, job_id: str) -> Iterator[dict[str, Any]]:
-    """Yield the trials of a job, by run.
-
-    Raises:
-        InputError: there is no such job, or its files cannot be read.
-    """
+    """Yield the trials of a job, by run. Raises InputError: there is no such job, or its files cannot be read."""
     record = history.job(job_id)
     if record is None:
         raise InputError(f"there is no job {job_id} in {directory}")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from ..model.gate import Change, GatePolicy, GateReport, GateVerdict, RuleReport, ScenarioRef
 from ..model.known_failure import KnownMode
@@ -13,21 +15,14 @@ from .table import Column, Shown
 from .units import duration, some
 
 _ALERTS = {
-    GateVerdict.INVALID: "WARNING",
-    GateVerdict.REGRESSED: "CAUTION",
-    GateVerdict.INCONCLUSIVE: "WARNING",
-    GateVerdict.NO_BASELINE: "NOTE",
-    GateVerdict.OK: "TIP",
+    GateVerdict.INVALID: ("WARNING", "red"),
+    GateVerdict.REGRESSED: ("CAUTION", "red"),
+    GateVerdict.INCONCLUSIVE: ("WARNING", "yellow"),
+    GateVerdict.NO_BASELINE: ("NOTE", "yellow"),
+    GateVerdict.OK: ("TIP", "green"),
 }
-"""Verdict -> the kind of alert that GitHub and GitLab draw; the worst verdict first."""
+"""Verdict -> the kind of alert that GitHub and GitLab draw, and the colour; the worst verdict first."""
 _GRAVITY = tuple(_ALERTS)
-COLOURS = {
-    GateVerdict.OK: "green",
-    GateVerdict.NO_BASELINE: "yellow",
-    GateVerdict.REGRESSED: "red",
-    GateVerdict.INCONCLUSIVE: "yellow",
-    GateVerdict.INVALID: "red",
-}
 _ROWS = 50
 _NOTES = 20
 _LINES = 20
@@ -45,7 +40,7 @@ def gate_markdown(report: GateReport) -> Iterator[str]:
     calm = report.verdict is GateVerdict.INCONCLUSIVE and report.policy is not GatePolicy.STRICT
     compared = any(rule.before is not None or rule.rule.floor for rule in report.rules)
     vacuous = report.verdict is GateVerdict.OK and not compared
-    yield f"> [!{'NOTE' if calm or vacuous else _ALERTS[report.verdict]}]"
+    yield f"> [!{'NOTE' if calm or vacuous else _ALERTS[report.verdict][0]}]"
     yield f"> **Benchmark gate: {report.verdict.value}.** {code(why(report), 1000)}"
     yield ""
     if report.baseline is not None:
@@ -54,13 +49,9 @@ def gate_markdown(report: GateReport) -> Iterator[str]:
     rules = gravest_first(report.rules)
     yield from table(rules, _RULE_COLUMNS, _ROWS)
     yield from _items(_advice(rules, report))
-    for title, changes in (
-        ("Broke", report.broke),
-        ("Suspects: worse than before, not proven", report.suspects),
-        ("Fixed", report.fixed),
-    ):
+    for title, changes, _ in _changes(report):
         if changes:
-            yield from (f"### {title}: {len(changes)}", "")
+            yield from (f"### {title[0].upper()}{title[1:]}: {len(changes)}", "")
             yield from table(worst_first(changes), _CHANGE_COLUMNS, _ROWS)
     whole = [f"all {report.attempts} attempts have a score"] if report.attempts and not report.errors else []
     yield from _items([*_figures(report, code), *whole])
@@ -78,18 +69,11 @@ def gate_lines(report: GateReport) -> Iterator[Line]:
 
     Lists are cut after 20 lines, with the number of lines left out.
     """
-    yield one_line(report.why, 1000), COLOURS[report.verdict]
+    yield one_line(report.why, 1000), _ALERTS[report.verdict][1]
     if report.baseline is not None:
         yield _against(report, report.baseline, one_line), None
-    rules = gravest_first(report.rules)
-    for rule in rules[:_LINES]:
-        yield from _rule(rule)
-    yield from _more(len(rules))
-    for title, changes, colour in (
-        ("broke", report.broke, "red"),
-        ("suspects: worse than before, not proven", report.suspects, "yellow"),
-        ("fixed", report.fixed, "green"),
-    ):
+    yield from _most(gravest_first(report.rules), _rule)
+    for title, changes, colour in _changes(report):
         yield from changed_lines(title, changes, colour)
     for what, refs in _not_compared(report):
         names = dict.fromkeys(_name(ref) for ref in refs)
@@ -102,8 +86,15 @@ def gate_lines(report: GateReport) -> Iterator[Line]:
         yield f"not to be published ({reason.code}): {one_line(reason.why, 500)}", "yellow"
     if report.publish == ():
         yield "the results can be published", None
-    yield from ((f"note: {one_line(note, 500)}", None) for note in report.notes[:_LINES])
-    yield from _more(len(report.notes))
+    yield from _most(report.notes, lambda note: [(f"note: {one_line(note, 500)}", None)])
+
+
+def _changes(report: GateReport) -> tuple[tuple[str, Sequence[Change], str], ...]:
+    return (
+        ("broke", report.broke, "red"),
+        ("suspects: worse than before, not proven", report.suspects, "yellow"),
+        ("fixed", report.fixed, "green"),
+    )
 
 
 def why(report: GateReport) -> str:
@@ -174,13 +165,9 @@ def _figures(report: GateReport, quote: Callable[[str, int], str]) -> Iterator[s
     ):
         if before is not None or now is not None:
             values = f"{shown_value(metric, before)} -> {shown_value(metric, now)}"
-            yield f"{name} per attempt: {values}{_relative(before, now)}"
-
-
-def _relative(before: float | None, now: float | None) -> str:
-    if before is None or now is None or before <= 0 or not math.isfinite(now / before):
-        return ""
-    return f" ({100 * (now / before - 1):+z.1f} %)"
+            ratio = now / before if before and now is not None else math.inf
+            relative = f" ({100 * (ratio - 1):+z.1f} %)" if (before or 0) > 0 and math.isfinite(ratio) else ""
+            yield f"{name} per attempt: {values}{relative}"
 
 
 def _quarantined(report: GateReport) -> str:
@@ -304,7 +291,7 @@ def _rule(found: RuleReport) -> Iterator[Line]:
     if found.detectable is not None:
         figures.append(f"detectable drop {_detectable(found)}")
     name = f"{one_line(found.rule.text, 100)}{of and f' of {of}'}"
-    colour = None if found.verdict is GateVerdict.OK else COLOURS[found.verdict]
+    colour = None if found.verdict is GateVerdict.OK else _ALERTS[found.verdict][1]
     yield f"{found.verdict.value:12} {name}: {', '.join(figures)}", colour
     said = found.change is not None and found.verdict in (GateVerdict.OK, GateVerdict.REGRESSED)
     for text in ("" if said else found.why, found.advice):
@@ -317,8 +304,7 @@ def changed_lines(title: str, changes: Sequence[Change], colour: str | None = No
     if changes:
         yield f"{title}: {len(changes)}", colour
     several = len({change.agent for change in changes}) > 1
-    yield from ((f"  {changed_line(change, several)}", None) for change in worst_first(changes)[:_LINES])
-    yield from _more(len(changes))
+    yield from _most(worst_first(changes), lambda change: [(f"  {changed_line(change, several)}", None)])
 
 
 def changed_line(change: Change, several: bool) -> str:
@@ -343,6 +329,8 @@ def _name(found: Change | ScenarioRef) -> str:
     return f"{one_line(found.benchmark, 100)}/{one_line(found.scenario, 200)}"
 
 
-def _more(total: int) -> Iterator[Line]:
-    if total > _LINES:
-        yield f"  ... and {total - _LINES} more", None
+def _most(items: Sequence[Any], lines: Callable[[Any], Iterable[Line]]) -> Iterator[Line]:
+    """Yield the lines of the first items, and the number of the others."""
+    yield from itertools.chain.from_iterable(map(lines, items[:_LINES]))
+    if len(items) > _LINES:
+        yield f"  ... and {len(items) - _LINES} more", None

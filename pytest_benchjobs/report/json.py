@@ -17,9 +17,10 @@ from ..model.result import TrialResult
 from ..store.bundle import stored
 from ..store.layout import RESULT
 from ..store.outline import Outline, whole
+from ..store.totals import totals
 from ..store.trials import sound
 from .known_failures import known_records
-from .summary import by_agent, by_category, totals
+from .summary import by_agent, by_category
 
 SCHEMA_VERSION = 2
 _LOGS: Any = {"scorers": {"__all__": {"output"}}, "failure": {"detail"}}

@@ -9,14 +9,15 @@ from ..analysis.verdict import verdicts
 from ..model.gate import GateReport
 from ..model.job import JobRecord
 from ..model.result import Outcome, TrialResult
+from ..store.totals import totals
 from .console import AGENT_COLUMNS, METRIC_COLUMNS, describe
 from .excerpts import Evidence
 from .gate_text import gate_markdown
 from .known_failures import known_line
 from .markdown_parts import code, fitted, table
-from .summary import by_agent, by_category, by_metric, by_turn, totals
+from .summary import by_agent, by_category, by_metric, by_turn
 from .table import Column, Shown
-from .units import duration, mean_text, number
+from .units import duration, joined, mean_text, number
 
 SIZE_LIMIT = 900 * 1024
 """Limit in bytes. GitHub refuses step summaries over 1 MiB."""
@@ -84,17 +85,14 @@ def _lines(
     what = f"verdicts (of {trials.trials} trials, policy {policy})" if policy.aggregates else "trials"
     yield f"# Job {code(record.name or record.id)}"
     yield ""
-    yield (
-        f"{record.status.value}: {counts.trials} {what}, {counts.passed} passed, {counts.failed} failed, "
-        f"{counts.error} errors"
-        + (f", {counts.cancelled} cancelled" if counts.cancelled else "")
-        + (f", {counts.skipped} skipped" if counts.skipped else "")
-        + (
-            f"; mean score {mean_text(counts.mean_score)} of those with a score"
-            if counts.mean_score is not None
-            else ""
-        )
+    outcomes = joined(
+        f"{counts.passed} passed, {counts.failed} failed, {counts.error} errors",
+        counts.cancelled and f"{counts.cancelled} cancelled",
+        counts.skipped and f"{counts.skipped} skipped",
     )
+    mean = counts.mean_score
+    of_scored = "" if mean is None else f"; mean score {mean_text(mean)} of those with a score"
+    yield f"{record.status.value}: {counts.trials} {what}, {outcomes}{of_scored}"
     yield ""
     if trials.reused:
         yield f"{trials.reused} of {trials.trials} trials were reused from earlier jobs without running."
@@ -137,11 +135,8 @@ def _logs(results: Sequence[TrialResult], evidence: Evidence) -> Iterator[str]:
     yield "## Last lines of their logs"
     yield ""
     for result, shown in quoted:
-        yield (
-            f"{code(result.node_id)}, files in {code(result.path)}:"
-            if result.path
-            else f"{code(result.node_id)}:"
-        )
+        files = f", files in {code(result.path)}" if result.path else ""
+        yield f"{code(result.node_id)}{files}:"
         yield ""
         for one in shown:
             for line in one.text.split("\n"):

@@ -11,7 +11,7 @@ from ..analysis.scenarios import ScenarioSummary, judged, repeats
 from ..analysis.summary import Summary, summarise_sums
 from ..analysis.trials import grouped
 from ..model.errors import InputError
-from ..model.job import JobConfig, JobRecord, Totals
+from ..model.job import JobConfig, Totals
 from ..model.metric import Metric
 from ..store.bundle import JobBundle, stored
 from ..store.events import EventReader
@@ -40,14 +40,13 @@ def summary_document(
 ) -> SummaryDocument:
     """Summarise a job as it is now. `extended` adds scenarios and trials, of at most `limit` scenarios.
 
-    Raises:
-        InputError: there is no such job.
+    Raises InputError: there is no such job.
     """
     record = history.job(job_id)
     if record is None:
         raise InputError(f"there is no job {job_id} in {directory}")
     bundle = JobBundle(directory, job_id)
-    live = _live(bundle, record)
+    live = Live() if record.status.ended else live_state(bundle.root)
     config = stored(record).config
     runs = history.runs(job_id)
     attempts = max((config.of(run.benchmark).attempts for run in runs), default=config.attempts)
@@ -94,7 +93,7 @@ def summary_document(
         attempt_policy=str(record.config.attempt_policy),
         directory=str(bundle.root),
         attempts=attempts,
-        totals=Totals() if row is None else mirror(Totals, row),
+        totals=Totals() if row is None else mirror(Totals, row, trials=row.ended),
         agents=tuple(agents),
         runs=tuple(shown),
         left_out=max(0, len(scenarios) - limit) if extended and limit is not None else 0,
@@ -118,10 +117,10 @@ def died(directory: Path, job_id: str) -> bool:
     return not record.status.ended and is_dead(bundle.root, record)
 
 
-def _live(bundle: JobBundle, record: JobRecord) -> Live:
-    """Return the live state of a running job, from its events; None for an ended one."""
+def live_state(root: Path) -> Live:
+    """Return the state of the running job with the bundle at `root`, from its events."""
     live = Live()
-    for event in [] if record.status.ended else EventReader(bundle.root).poll():
+    for event in EventReader(root).poll():
         live.take(event)
     return live
 

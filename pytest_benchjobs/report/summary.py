@@ -7,28 +7,15 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator
 
-from ..analysis.summary import Summary as AgentRow
-from ..analysis.summary import summarise
+from ..analysis.summary import Summary, summarise
 from ..analysis.trials import grouped
 from ..model.metric import Metric
 from ..model.result import Outcome, TrialResult
-from ..store.totals import totals
 from .documents.summary import MetricFigures
 from .units import percent
 
-__all__ = [
-    "AgentRow",
-    "CategoryRow",
-    "by_agent",
-    "by_category",
-    "by_metric",
-    "by_turn",
-    "metric_figures",
-    "totals",
-]
 
-
-def by_agent(results: Iterable[TrialResult]) -> list[AgentRow]:
+def by_agent(results: Iterable[TrialResult]) -> list[Summary]:
     """Return a row for each agent, in the order they first appear."""
     groups = grouped(results, lambda result: result.agent.label)
     return [summarise(label, group) for label, group in groups.items()]

@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from ..store.text import one_line
@@ -93,6 +93,28 @@ def aligned(
     places = range(len(rows[0]) if rows else 0)
     columns = [Column("", number=place in right, least=least if place else None) for place in places]
     return render(columns, rows, room)
+
+
+def facts(pairs: Iterable[tuple[str, str | None]], size: int) -> Iterator[str]:
+    """Yield a line for each title with a text, which begins at column `size`; its further lines are below the first."""
+    for title, text in pairs:
+        if text:
+            first, *others = text.split("\n")
+            yield f"{title + ':':<{size}}{first}"
+            yield from (" " * size + line for line in others)
+
+
+def section(title: str, lines: Iterable[str]) -> Iterator[str]:
+    """Yield a blank line, a title and indented lines; nothing without lines."""
+    shown = [f"  {line}" for line in lines]
+    yield from ("", title, *shown) if shown else ()
+
+
+def limited(items: Sequence[Any], most: int, line: Callable[[Any], str] = str) -> Iterator[str]:
+    """Yield a line of each item, at most `most`, and the number of the others."""
+    yield from map(line, items[:most])
+    if len(items) > most:
+        yield f"... and {len(items) - most} more"
 
 
 def render(columns: Sequence[Column], rows: Sequence[Sequence[str | Cell]], room: int) -> Iterator[str]:

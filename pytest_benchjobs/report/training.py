@@ -10,9 +10,9 @@ import dataclasses
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from ..model.base import Model
 from ..model.errors import InputError
@@ -28,7 +28,7 @@ from ..store.text import clean
 from ..store.trials import read_result
 from ..system.paths import is_file
 from ..trial.signature import task_digest
-from .documents import Document
+from .documents import Document, mirror
 from .export import group_of
 from .scenarios import Scenarios
 from .units import counted
@@ -36,6 +36,7 @@ from .units import counted
 _LINE_LIMIT = 16 << 20
 _STEPS = 25_000
 """More than a trajectory has; a file from elsewhere may be anything."""
+_Text = Annotated[str, BeforeValidator(lambda text: text or "")]
 _ROLES = {"agent": "assistant", "user": "user", "system": "system"}
 
 
@@ -86,11 +87,11 @@ class TrainingRow(Document):
     group: str
     """The same for all attempts of a scenario by an agent in a job, which are on consecutive lines."""
     benchmark: str
-    benchmark_version: str
+    benchmark_version: _Text
     scenario: str
     tags: tuple[str, ...]
     agent: str
-    model: str
+    model: _Text
     attempt: int
     prompt: str
     """The task as the agent was given it; empty if the benchmark is not there, or has changed since."""
@@ -103,7 +104,7 @@ class TrainingRow(Document):
     """Without scorers that gave no score."""
     metrics: tuple[Measure, ...]
     outcome: str
-    class_: str = Field(serialization_alias="class")
+    class_: _Text = Field(serialization_alias="class")
     """Why it did not pass: `below_threshold`, `agent_timeout`, ..."""
     input_tokens: int | None
     output_tokens: int | None
@@ -111,7 +112,7 @@ class TrainingRow(Document):
     reasoning_tokens: int | None
     cost_usd: float | None
     seconds: float
-    reused: str
+    reused: _Text
     """The job that ran the attempt, if its result is reused: the same sample as that job's."""
 
 
@@ -152,8 +153,7 @@ def training_rows(
 ) -> Iterator[dict[str, Any]]:
     """Yield the attempts of a job that have a score, by agent and scenario; counts the others in `left_out`.
 
-    Raises:
-        InputError: there is no such job.
+    Raises InputError: there is no such job.
     """
     record = history.job(job_id)
     if record is None:
@@ -206,40 +206,19 @@ def _prompt(scenarios: Scenarios, result: TrialResult, record: JobRecord) -> str
 def _row(
     row: TrialRow, result: TrialResult, record: JobRecord, prompt: str, messages: tuple[Message, ...]
 ) -> TrainingRow:
-    return TrainingRow(
-        job=row.job,
+    scored = (one for one in result.scorers if one.score is not None)
+    return mirror(
+        TrainingRow,
+        row,
         group=group_of(row, record),
-        benchmark=row.benchmark,
-        benchmark_version=row.benchmark_version or "",
-        scenario=row.scenario,
-        tags=tuple(clean(tag) for tag in result.tags),
-        agent=row.agent,
-        model=row.model or "",
-        attempt=row.attempt,
+        tags=tuple(map(clean, result.tags)),
         prompt=prompt,
         messages=messages,
-        score=float(row.score or 0.0),
         passed=row.outcome == Outcome.PASSED,
-        scores=tuple(
-            Part(scorer=clean(one.name), score=one.score, weight=one.weight)
-            for one in result.scorers
-            if one.score is not None
-        ),
+        scores=tuple(mirror(Part, one, scorer=clean(one.name)) for one in scored),
         metrics=tuple(
-            Measure(
-                name=clean(one.name), value=one.value, unit=clean(one.unit or ""), direction=one.direction
-            )
-            for one in result.metrics
+            mirror(Measure, one, name=clean(one.name), unit=clean(one.unit or "")) for one in result.metrics
         ),
-        outcome=row.outcome,
-        class_=row.class_ or "",
-        input_tokens=row.input_tokens,
-        output_tokens=row.output_tokens,
-        cached_tokens=row.cached_tokens,
-        reasoning_tokens=row.reasoning_tokens,
-        cost_usd=row.cost_usd,
-        seconds=row.seconds,
-        reused=row.reused or "",
     )
 
 

@@ -41,8 +41,7 @@ _SHELL_KEYS = ("command", "cmd", "script", "input")
 def show_document(directory: Path, row: TrialRow, record: JobRecord) -> ShowDocument:
     """Read everything about a trial in the results at `directory`.
 
-    Raises:
-        InputError: its files are not there, or damaged.
+    Raises InputError: its files are not there, or damaged.
     """
     root = JobBundle.open(directory, row.job).root
     if not row.path:

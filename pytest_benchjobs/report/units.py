@@ -18,6 +18,11 @@ def some(names: Iterable[str], most: int = 5) -> str:
     return ", ".join(listed[:most]) + more
 
 
+def joined(*parts: object) -> str:
+    """Those parts that there are: `a, b`."""
+    return ", ".join(str(part) for part in parts if part)
+
+
 def cost(usd: float | None, *, more: bool = False) -> str:
     """`$1.20`, `$0.0031`; `-` if unknown; `$1.20+` with `more`, if a part is unknown."""
     if usd is None:

@@ -61,19 +61,8 @@ class LocalCommand:
 
     def run(self, timeout: float, silent: float | None, stopping: Stopping | None) -> ExecResult:
         """To its end, whatever that takes: unlike in a real sandbox it is killed when its time is up."""
-        asked = None if stopping is None else stopping.asked
         try:
-            why = wait_fairly(
-                lambda seconds, quiet: self._wait(self._started + seconds, quiet, asked),
-                timeout,
-                silent,
-                stopping,
-            )
-            if why is not Drained.ENDED and stopping is not None:
-                for name, grace in stopping.graces:
-                    stopping.signal(name)
-                    if self._wait(time.monotonic() + grace) is Drained.ENDED:
-                        break
+            why = wait_fairly(self._wait, self._started + timeout, silent, stopping)
         finally:
             status = self._process.poll()
             if status is None:

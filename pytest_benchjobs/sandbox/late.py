@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from typing import Any
 
 from ..model.errors import InfrastructureError
 from ..model.image import ImageSize
 from ..model.job import JobConfig
-from ..model.scenario import Environment, Scenario
-from .protocol import ImageSupply, Kept, NeedsImages, Sandbox, SandboxProvider, SandboxSpec
+from ..model.scenario import Scenario
+from .protocol import ImageRequest, ImageSupply, NeedsImages, SandboxProvider
 
 
 class LateProvider:
@@ -17,6 +18,12 @@ class LateProvider:
 
     `make` raises InfrastructureError where its engine does not answer.
     """
+
+    machine: Any
+    identify: Any
+    start: Any
+    kept: Any
+    forget_kept: Any
 
     def __init__(self, make: Callable[[], SandboxProvider]) -> None:
         self._make = make
@@ -29,10 +36,6 @@ class LateProvider:
         """Make sure the engine answers, or raise EngineUnavailable with what to do about it."""
         self._real()
 
-    def machine(self) -> str:
-        """The architecture that programs in sandboxes are for."""
-        return self._real().machine()
-
     def incompatible(self, scenario: Scenario, config: JobConfig) -> str | None:
         """Return why such sandboxes are not for a scenario; None also where none can be made: its trial says so."""
         try:
@@ -40,42 +43,15 @@ class LateProvider:
         except InfrastructureError:
             return None
 
-    def identify(
-        self, environment: Environment, image_map: Mapping[str, str], build_args: Mapping[str, str]
-    ) -> str | None:
-        """`ImageRecord.key` of the image that these would give; None: it is not here."""
-        return self._real().identify(environment, image_map, build_args)
-
     def supply(self, job: str, config: JobConfig) -> ImageSupply | None:
         """Return the images of a job, to be brought ahead; None: its sandboxes need none."""
         real = self._real()
         return real.supply(job, config) if isinstance(real, NeedsImages) else None
 
-    def weigh(
-        self,
-        environment: Environment,
-        image_map: Mapping[str, str],
-        build_args: Mapping[str, str],
-        *,
-        ask: bool = False,
-    ) -> ImageSize | None:
-        """Return the size of the image that these would give; None: such sandboxes need none."""
+    def weigh(self, request: ImageRequest, *, ask: bool = False) -> ImageSize | None:
+        """Return the size of the image that would be taken; None: such sandboxes need none."""
         real = self._real()
-        return (
-            real.weigh(environment, image_map, build_args, ask=ask) if isinstance(real, NeedsImages) else None
-        )
-
-    def start(self, spec: SandboxSpec, on_phase: Callable[[str], None]) -> Sandbox:
-        """Start a sandbox."""
-        return self._real().start(spec, on_phase)
-
-    def kept(self) -> list[Kept]:
-        """Return what was kept of trials."""
-        return self._real().kept()
-
-    def forget_kept(self, reference: str) -> bool:
-        """Remove what was kept."""
-        return self._real().forget_kept(reference)
+        return real.weigh(request, ask=ask) if isinstance(real, NeedsImages) else None
 
     def sweep(self) -> int:
         """Remove what dead processes left behind, if any sandbox was wanted so far."""
@@ -85,6 +61,9 @@ class LateProvider:
         """Let go of the engine, if any sandbox was wanted."""
         if self._made is not None:
             self._made.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real(), name)
 
     def _real(self, *, checked: bool = True) -> SandboxProvider:
         """Return the provider; an engine that did not answer once is not asked again."""

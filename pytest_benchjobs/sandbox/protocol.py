@@ -16,7 +16,7 @@ from ..model.errors import AgentSetupFailed
 from ..model.image import ImageSize
 from ..model.job import JobConfig
 from ..model.result import ImageRecord
-from ..model.scenario import Environment, Network, Scenario
+from ..model.scenario import Environment, Network, Scenario, ServiceImage
 
 KEPT = "benchjobs-kept:"
 """Beginning of the references of what is kept of trials."""
@@ -69,6 +69,36 @@ class Stopping:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ImageRequest:
+    """The image that an environment needs in a job."""
+
+    environment: Environment
+    image_map: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    build_args: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Build arguments of the job, which go before the environment's own."""
+
+    @classmethod
+    def of(cls, environment: Environment, job: JobConfig) -> ImageRequest:
+        """Return what an environment needs with the settings of a job."""
+        return cls(environment, job.image_map, job.build_args)
+
+    def of_service(self, image: ServiceImage) -> ImageRequest:
+        """Return what a service beside the environment needs."""
+        return dataclasses.replace(self, environment=self.environment.of_service(image))
+
+    @property
+    def arguments(self) -> dict[str, str]:
+        """All build arguments."""
+        return {**self.environment.build_args, **self.build_args}
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """All that decides which image it is. Hashable."""
+        maps = (tuple(sorted(one.items())) for one in (self.arguments, self.image_map))
+        return (self.environment.image_source, *maps)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class SandboxSpec:
     """Specification of a sandbox to start. `environment.env` is already filled in."""
 
@@ -93,6 +123,11 @@ class SandboxSpec:
     """Its network is an allowlist, now or later."""
     trusted: bool = False
     """Whoever works in it may remove what is ours, and would not replace it."""
+
+    @property
+    def image(self) -> ImageRequest:
+        """Its image, where nothing that was kept takes its place."""
+        return ImageRequest(self.environment, self.image_map, self.build_args)
 
     def check_mounts(self) -> None:
         """Make sure that what is to be mounted is on this machine; an `AgentSetupFailed`, if it is not."""
@@ -159,8 +194,24 @@ Stdin = Callable[[Callable[[bytes], None]], None]
 """Takes what writes to the standard input of a command, from any thread: once the command has printed something."""
 
 
-class Sandbox(Protocol):
-    """One running container."""
+class Service(Protocol):
+    """A running container: of a service, which no agent works in, or a `Sandbox`."""
+
+    @property
+    def workdir(self) -> str:
+        """Absolute path commands run in."""
+
+    def exec(self, argv: Iterable[str], *, timeout: float, sink: Sink, user: str | None = None) -> ExecResult:
+        """Run a command to its end or its timeout (seconds), as `Sandbox.exec` does."""
+
+    def fetch(
+        self, path: str, destination: Path, *, limit: int, exclude: tuple[str, ...] = ()
+    ) -> Fetched | None:
+        """Copy a file or directory out: no links outside, no devices, at most `limit` bytes. None: not there."""
+
+
+class Sandbox(Service, Protocol):
+    """One running container, in which an agent works or is graded."""
 
     @property
     def id(self) -> str:
@@ -169,10 +220,6 @@ class Sandbox(Protocol):
     @property
     def image(self) -> ImageRecord:
         """Record of the image it was started from."""
-
-    @property
-    def workdir(self) -> str:
-        """Absolute path commands run in."""
 
     def exec(
         self,
@@ -205,11 +252,6 @@ class Sandbox(Protocol):
 
     def read(self, path: str, *, limit: int) -> bytes | None:
         """One regular file, or None when there is none. More than `limit` bytes is a ValueError."""
-
-    def fetch(
-        self, path: str, destination: Path, *, limit: int, exclude: tuple[str, ...] = ()
-    ) -> Fetched | None:
-        """Copy a file or directory out: no links outside, no devices, at most `limit` bytes. None: not there."""
 
     def signal(self, pid: int, name: str) -> None:
         """Send a signal (`INT`, `TERM`) to the process group `pid`, as the sandbox numbers it. Never raises."""
@@ -263,22 +305,6 @@ class Sandbox(Protocol):
         """Requests of the scenario that it does not fulfil, for the trial's result. May grow until it is removed."""
 
 
-class Service(Protocol):
-    """A running container beside a sandbox, which no agent works in."""
-
-    @property
-    def workdir(self) -> str:
-        """Absolute path commands run in."""
-
-    def exec(self, argv: Iterable[str], *, timeout: float, sink: Sink, user: str | None = None) -> ExecResult:
-        """Run a command to its end or its timeout (seconds), as `Sandbox.exec` does."""
-
-    def fetch(
-        self, path: str, destination: Path, *, limit: int, exclude: tuple[str, ...] = ()
-    ) -> Fetched | None:
-        """Copy a file or directory out, as `Sandbox.fetch` does. None: not there."""
-
-
 @runtime_checkable
 class HasServices(Protocol):
     """A sandbox that can have services beside it. Others do not have the method."""
@@ -310,10 +336,8 @@ class SandboxProvider(Protocol):
         `config` is the job's, as it is for the scenario's benchmark. None: nothing is known to be missing.
         """
 
-    def identify(
-        self, environment: Environment, image_map: Mapping[str, str], build_args: Mapping[str, str]
-    ) -> str | None:
-        """`ImageRecord.key` of the image that these would give, without pulling, building or starting anything.
+    def identify(self, request: ImageRequest) -> str | None:
+        """`ImageRecord.key` of the image that would be taken, without pulling, building or starting anything.
 
         None: it cannot be told, because an image is not here. Cheap: what was found is remembered. Raises
         InfrastructureError also where a Dockerfile cannot be read.
@@ -366,15 +390,8 @@ class ImageSupply(Protocol):
 class NeedsImages(Protocol):
     """A provider whose sandboxes need images, which can be weighed and brought ahead. Others have neither method."""
 
-    def weigh(
-        self,
-        environment: Environment,
-        image_map: Mapping[str, str],
-        build_args: Mapping[str, str],
-        *,
-        ask: bool,
-    ) -> ImageSize:
-        """Return the size of the image that these would give, without pulling or building anything. Thread-safe.
+    def weigh(self, request: ImageRequest, *, ask: bool) -> ImageSize:
+        """Return the size of the image that would be taken, without pulling or building anything. Thread-safe.
 
         Known is what is here, and what was remembered. `ask`: also ask registries, which may take seconds, and remember
         what they say. Raises InfrastructureError also where a Dockerfile cannot be read.

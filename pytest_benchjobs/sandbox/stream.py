@@ -72,22 +72,29 @@ class Demultiplexer:
 
 
 def wait_fairly(
-    wait: Callable[[float, float | None], Drained],
-    timeout: float,
+    wait: Callable[[float, float | None, Callable[[], bool] | None], Drained],
+    deadline: float,
     silent: float | None,
     stopping: Stopping | None,
 ) -> Drained:
-    """Wait for a command, for as much longer than its times allow as others have kept it waiting.
+    """Wait for a command, for as much longer than its times allow as others have kept it waiting; then ask it to end.
 
-    `wait` is called with both times in seconds, the first of them since the command began.
+    `wait` takes its deadline, the seconds that it may be silent, and what is looked at meanwhile. It may go on all the
+    same.
     """
-    more = 0.0
+    asked, more = None if stopping is None else stopping.asked, 0.0
     while True:
-        why = wait(timeout + more, None if silent is None else silent + more)
+        why = wait(deadline + more, None if silent is None else silent + more, asked)
         held = 0.0 if stopping is None else stopping.held()
         if why not in (Drained.LATE, Drained.SILENT) or held <= more:
-            return why
+            break
         more = max(held, more + LOOK)
+    if why is not Drained.ENDED and stopping is not None:
+        for name, grace in stopping.graces:
+            stopping.signal(name)
+            if wait(time.monotonic() + grace, None, None) is Drained.ENDED:
+                break
+    return why
 
 
 def drain(

@@ -158,12 +158,13 @@ class Choice(Model):
     expected: Annotated[StrictStr, Field(pattern=r"^[A-Z]$")]
     letters: Annotated[StrictStr, Field(pattern=r"^[A-Z]{2,26}$")] = "ABCD"
     official: Literal["simple-evals"] | None = None
-    """Read replies as this published program does."""
+    """Read replies as this published program does: OpenAI's takes the first match, with its case."""
 
     def grade(self, text: str, *, is_reply: bool) -> float:
         """Compare the letter of the file or of the reply, in either case."""
         if is_reply and self.official is not None:
-            found = _simple_evals(text, self.letters)
+            match = re.search(rf"(?i)Answer[ \t]*:[ \t]*\$?([{self.letters}])\$?", text)
+            found = match[1] if match else None
         elif is_reply:
             found = answer_in(text, self._read, equation="")
         else:
@@ -180,12 +181,6 @@ class Choice(Model):
 
     def _read(self, text: str) -> str | None:
         return letter(text, self.letters)
-
-
-def _simple_evals(text: str, letters: str) -> str | None:
-    """Return the letter that OpenAI's simple-evals takes from a reply: the first match, with its case."""
-    found = re.search(rf"(?i)Answer[ \t]*:[ \t]*\$?([{letters}])\$?", text)
-    return found[1] if found else None
 
 
 class Grids(Model):
@@ -219,7 +214,7 @@ class Grids(Model):
             grids = [answer_grid(reply, grid) for reply, grid in zip(replies, asked, strict=False)]
             return [grids[at : at + self.tries] for at in range(0, len(grids), self.tries)]
         if given is None and is_reply:
-            given = last_array(text, _is_nested)
+            given = last_array(text)
             if len(self.expected) == 1 and (given is None or is_grid(given)):
                 given = answer_grid(text, self.expected[0])
         if len(self.expected) == 1 and (is_grid(given) or isinstance(given, dict)):
@@ -345,8 +340,3 @@ def _tries(given: Any) -> list[Any]:
     if is_grid(given):
         return [given]
     return given if isinstance(given, list) else []
-
-
-def _is_nested(value: Any) -> bool:
-    """Return True for an array of arrays or objects."""
-    return isinstance(value, list) and bool(value) and all(isinstance(one, list | dict) for one in value)

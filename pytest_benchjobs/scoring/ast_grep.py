@@ -15,18 +15,21 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
+import io
+import itertools
 import json
-import os
 import posixpath
+import re
 import shutil
-import signal
-import subprocess
 import sysconfig
 import tempfile
-import threading
-from collections.abc import Mapping, Sequence
+import tokenize
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, StrictInt, StrictStr, model_validator
 
@@ -34,11 +37,12 @@ from ..model.base import Model
 from ..model.environ import program_environment
 from ..model.errors import InputError, ScorerCrashed, ScorerTimeout
 from ..model.scenario import ScorerSpec
+from ..sandbox.host_command import LocalCommand
+from ..sandbox.protocol import Stopping
 from ..store.text import clean
 from ..system.temporary import temporary_directory
 from .params import parsed
 from .protocol import Graded, ScoringContext
-from .source_text import Unreadable, source_text
 
 PROGRAM = "ast-grep"
 _FILES_LIMIT = 64 * 1024 * 1024
@@ -50,6 +54,13 @@ _HARMLESS = ("a link that points outside, or to nothing", "neither a file nor a 
 """Ends of notes about things that cannot be source files."""
 _SEARCH_ALL = ("hidden", "dot", "exclude", "global", "parent", "vcs")
 _CONFIGURATION = "ruleDirs: []\n"
+_ENCODINGS = frozenset({"utf-8", "utf-8-sig", "ascii", "iso-8859-1", "iso8859-15", "cp1252"})
+"""Encodings of Python files that are read. Others may take long, or are not those of this Python."""
+# Looked for where a word begins, so that the time is linear in the text.
+_BEYOND_ASCII = re.compile(r"(?<![0-9A-Za-z_])[0-9A-Za-z_]*+[^\x00-\x7f][\w\x80-\U0010ffff]*")
+_ESCAPE = re.compile(r"\\\\|\\u+([0-9A-Fa-f]{4})|\\u\{0{0,20}([0-9A-Fa-f]{1,5})\}")
+_LONGEST = 1000
+"""The most characters of a name that is read: to sort the accents of a long one takes quadratic time."""
 
 
 class Check(Model):
@@ -119,7 +130,8 @@ def score_ast_grep(context: ScoringContext) -> Graded:
             searched[check.place] = _search(context, program, check, rules)
     for number, check in enumerate(checks):
         found = searched[check.place]
-        held.append({"check": _shown(check), **_judge(check, found, f"check-{number}")})
+        shown = clean(f"{check.lang} {check.pattern or json.dumps(check.rule, default=str)}", 200)
+        held.append({"check": shown, **_judge(check, found, f"check-{number}")})
     right = sum(entry["holds"] is True for entry in held)
     lines = [f"{'ok' if entry['holds'] else 'NOT'}  {entry['check']}: {entry['why']}" for entry in held]
     return Graded(right / len(held), "\n".join(lines), {"checks": held[:100]})
@@ -162,11 +174,6 @@ def _judge(check: Check, found: Found | None, name: str) -> dict[str, object]:
     else:
         return {"holds": True, "matches": count, "why": f"{count} matches"}
     return {"holds": False, "matches": count, "why": why}
-
-
-def _shown(check: Check) -> str:
-    wanted = check.pattern if check.pattern is not None else json.dumps(check.rule, default=str)
-    return clean(f"{check.lang} {wanted}", 200)
 
 
 def _search(context: ScoringContext, program: str, check: Check, rules: Mapping[str, Check]) -> Found | None:
@@ -224,66 +231,100 @@ def _make_plain(top: Path) -> list[str]:
 
 def _run(context: ScoringContext, arguments: Sequence[str], directory: Path) -> Found:
     """Run ast-grep, and count matches as they come: a hostile file can have an endless number of them."""
-    name, late = context.spec.name, threading.Event()
+    name, matches = context.spec.name, _Matches()
     environment = {**program_environment(), "HOME": str(directory), "XDG_CONFIG_HOME": str(directory)}
     with tempfile.TemporaryFile(dir=directory) as errors:
-        process = subprocess.Popen(
-            arguments,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            cwd=directory,
-            env=environment,
-            start_new_session=True,
-        )
-
-        def kill() -> None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-
-        def kill_late() -> None:
-            late.set()
-            kill()
-
-        timer = threading.Timer(context.timeout, kill_late)
-        timer.start()
-        try:
-            assert process.stdout is not None  # noqa: S101  asked for
-            counts, whole = _count(process.stdout)
-            if not whole:
-                kill()
-            process.stdout.close()
-            status = process.wait()
-        finally:
-            timer.cancel()
-            if process.poll() is None:
-                kill()
-                process.wait()
+        command = LocalCommand.start(arguments, directory, environment, matches, stderr=errors)
+        result = command.run(context.timeout, None, Stopping(lambda: matches.is_full, lambda _: None, ()))
         errors.seek(0)
         reported = errors.read(_OUTPUT_LIMIT).decode("utf-8", "replace").splitlines()
-    if late.is_set():
+    if result.timed_out and not matches.is_full:
         raise ScorerTimeout(f"scorer {name!r}: ast-grep did not end within {context.timeout:g} s")
-    if whole and status not in (0, 1):
+    if result.exit_status not in (0, 1) and not matches.is_full:
         why = clean(
             " ".join(line for line in reported if line and not line.startswith("sg: ")), _ERRORS_SHOWN
         )
-        raise ScorerCrashed(f"scorer {name!r}: ast-grep ended with status {status}: {why or 'no message'}")
+        raise ScorerCrashed(
+            f"scorer {name!r}: ast-grep ended with status {result.exit_status}: {why or 'no message'}"
+        )
     gaps = [clean(line.removeprefix("sg: entity|file|"), 200) for line in reported if ": skipped=" in line]
-    return Found(counts, tuple(gaps) if whole else ("there are too many matches", *gaps))
+    return Found(matches.counts, ("there are too many matches", *gaps) if matches.is_full else tuple(gaps))
 
 
-def _count(output: IO[bytes]) -> tuple[dict[str, int], bool]:
-    """Count matches by rule; False: there were too many to read."""
-    counts: dict[str, int] = {}
-    room = _OUTPUT_LIMIT
-    while line := output.readline(room + 1):
-        room -= len(line)
-        if room < 0:
-            return counts, False
-        try:
-            rule = json.loads(line).get("ruleId")
-        except (ValueError, AttributeError, RecursionError):
-            continue
-        if isinstance(rule, str):
-            counts[rule] = counts.get(rule, 0) + 1
-    return counts, True
+class _Matches:
+    """A sink that counts the matches of each rule, until there are too many to read."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.is_full = False
+        self._room = _OUTPUT_LIMIT
+        self._rest = bytearray()
+
+    def __call__(self, chunk: bytes) -> None:
+        self._room -= len(chunk)
+        self.is_full = self._room < 0
+        if self.is_full:
+            return
+        self._rest += chunk
+        if b"\n" in chunk:  # looked for here, so that a long line takes no longer than it is long
+            *lines, self._rest = self._rest.split(b"\n")
+            for line in lines:
+                with contextlib.suppress(ValueError, LookupError, TypeError, RecursionError):
+                    self.counts[json.loads(line)["ruleId"]] += 1
+
+
+class Unreadable(Exception):
+    """A file is not in an encoding that is read."""
+
+
+def source_text(content: bytes, suffix: str) -> str:
+    r"""Return the text of a file as the language of its suffix reads it. Unreadable: in another encoding.
+
+    Python                             the declared encoding, and names in NFKC: a wide `eval` is `eval`
+    Rust                               names in NFC
+    JavaScript, TypeScript, Java, C#   `\u0065val` is `eval`
+    """
+    read = _READERS.get(suffix)
+    return content.decode("utf-8", "replace") if read is None else read(content)
+
+
+def _python(content: bytes) -> str:
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+    except SyntaxError:  # Python itself does not read it
+        encoding = "utf-8"
+    if encoding not in _ENCODINGS:
+        raise Unreadable
+    return _normal(content.decode(encoding, "replace"), "NFKC")
+
+
+def _normal(text: str, form: Literal["NFC", "NFKC"]) -> str:
+    def name(found: re.Match[str]) -> str:
+        if len(found[0]) > _LONGEST or unicodedata.is_normalized(form, found[0]):
+            return found[0]
+        parts = ("".join(part) for _, part in itertools.groupby(found[0], _is_of_name))
+        return "".join(unicodedata.normalize(form, part) if _is_of_name(part[0]) else part for part in parts)
+
+    return _BEYOND_ASCII.sub(name, text)
+
+
+@functools.lru_cache(maxsize=10_000)
+def _is_of_name(character: str) -> bool:
+    return f"a{character}".isidentifier()
+
+
+def _unescaped(content: bytes) -> str:
+    def character(found: re.Match[str]) -> str:
+        one = chr(int(found[1] or found[2] or "0", 16))
+        return one if _is_of_name(one) or one == "$" else found[0]
+
+    return _ESCAPE.sub(character, content.decode("utf-8", "replace"))
+
+
+_READERS: dict[str, Callable[[bytes], str]] = {
+    **dict.fromkeys((".py", ".py3", ".pyi", ".bzl"), _python),
+    ".rs": lambda content: _normal(content.decode("utf-8", "replace"), "NFC"),
+    **dict.fromkeys(
+        (".js", ".cjs", ".mjs", ".jsx", ".ts", ".cts", ".mts", ".tsx", ".java", ".cs"), _unescaped
+    ),
+}

@@ -15,7 +15,7 @@ import posixpath
 import queue
 import shlex
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -63,23 +63,17 @@ def _parser() -> _Parser:
 
 
 class BenchRun:
-    """Programs of the agent, for one scorer.
+    """Programs of the agent, for one scorer, which runs in `place`.
 
-    Args:
-        place: Where the scorer runs.
-        workdir: Where its commands, and those of the agent, run.
-        agent: Runs them where the agent worked.
-        another: Runs them in an untouched place with the agent's files (`--fresh`), if there is more than one place.
-        here: Runs programs of ours where the scorer is, for `--in` and `--out`.
-        ids: User name, or None for the agent's own -> its user and group id.
-        without: Names of variables that the scorer does not have; NAME=PATH: not if there is such a file.
-        home: Directories in which no home of the scorer is.
+    `agent` runs them where the agent worked, `another` in an untouched place with the agent's files (`--fresh`); `here`
+    runs programs of ours where the scorer is, for `--in` and `--out`. `ids` are those of a user, of None the agent's.
+    `without` are variables that the scorer does not have (NAME=PATH: not if there is such a file), and in `home` there
+    is no home of it.
     """
 
     def __init__(
         self,
         place: Sandbox,
-        workdir: str,
         agent: Callable[[], Runner],
         another: Callable[[], Runner],
         here: Callable[[], Runner],
@@ -87,7 +81,7 @@ class BenchRun:
         without: Collection[str] = (),
         home: Collection[str] = (),
     ) -> None:
-        self._place, self._workdir, self._ids, self._without = place, workdir, ids, without
+        self._place, self._ids, self._without = place, ids, without
         elsewhere = "|".join(f"{shlex.quote(path)}/*" for path in home)
         self._shell = (
             f'case "$HOME/" in {elsewhere}) export HOME={HOME};; esac; {_GIT}{_SHELL}' if home else _SHELL
@@ -151,7 +145,7 @@ class BenchRun:
             stdout=printed,
             stderr=printed,
             stdin=(stdin,) if stdin else (),
-            workdir=self._workdir,
+            workdir=self._place.workdir,
             ids=self._ids(None),
             timeout=timeout,
         )
@@ -204,7 +198,7 @@ class BenchRun:
             _found(command),
             stdout=functools.partial(tell, OUTPUT),
             stderr=functools.partial(tell, ERRORS),
-            stdin=self._input_of(number),
+            stdin=iter(self._inputs[number].get, None),
             workdir=directory,
             ids=self._ids(asked.user),
             timeout=asked.timeout,
@@ -215,11 +209,6 @@ class BenchRun:
         if wanted:
             _move(runner, self._here(), wanted)
         return status
-
-    def _input_of(self, number: int) -> Iterator[bytes]:
-        waiting = self._inputs[number]
-        while (piece := waiting.get()) is not None:
-            yield piece
 
 
 def _found(command: Sequence[str]) -> list[str]:

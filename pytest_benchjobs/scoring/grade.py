@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from ..model.errors import InfrastructureError, ScorerCrashed
-from ..model.metric import Metric
 from ..model.result import Failure, ScorerResult
 from ..model.scenario import Scenario, ScorerSpec
 from ..model.usage import Usage
@@ -38,26 +37,24 @@ def run_scorer(context: ScoringContext, scorer: Scorer, redact: Callable[[str], 
     """
     spec = context.spec
     started = time.monotonic()
-    score: float | None = None
-    error: Failure | None = None
     output = ""
-    details: dict[str, object] = {}
-    metrics: tuple[Metric, ...] = ()
+    found: dict[str, Any] = {}
     with writing(context.directory):
         context.directory.mkdir(parents=True, exist_ok=True)
     try:
         graded = scorer(context)
         if not isinstance(graded, Graded):
             graded = Graded(graded)
-        output, details = str(graded.output), plain(dict(graded.details))
+        output, found["details"] = str(graded.output), plain(dict(graded.details))
         metrics = measured(spec, graded.metrics)
-        own, score = graded.score, weighed(spec, graded.score, metrics)
-        if own is not None and own != score:
-            details["own_score"] = own
+        score = weighed(spec, graded.score, metrics)
+        if graded.score not in (None, score):
+            found["details"]["own_score"] = graded.score
+        found |= {"score": score, "metrics": metrics}
     except InfrastructureError as fault:
         if fault.retryable:
             raise
-        error = failure(fault, f"score:{spec.name}")
+        found["error"] = failure(fault, f"score:{spec.name}")
     except KeyboardInterrupt:
         raise
     except BaseException as fault:  # a scorer may call pytest.fail or sys.exit: neither is an Exception
@@ -65,7 +62,7 @@ def run_scorer(context: ScoringContext, scorer: Scorer, redact: Callable[[str], 
             raise write_error(context.directory, fault) from fault
         error = failure(ScorerCrashed(f"scorer {spec.name!r} raised {describe(fault)}"), f"score:{spec.name}")
         trace = _traceback(fault)
-        error = error.model_copy(update={"detail": clean(redact(trace), 2 * _KEPT_OUTPUT)})
+        found["error"] = error.model_copy(update={"detail": clean(redact(trace), 2 * _KEPT_OUTPUT)})
         context.printed.append(trace)
     output = output or "\n".join(context.printed)
     if output:
@@ -76,12 +73,9 @@ def run_scorer(context: ScoringContext, scorer: Scorer, redact: Callable[[str], 
         name=spec.name,
         type=spec.type,
         weight=spec.weight,
-        score=score,
-        error=error,
         seconds=time.monotonic() - started,
         output=clean(output, _KEPT_OUTPUT),
-        details=details,
-        metrics=metrics if error is None else (),
+        **found,
     )
 
 

@@ -10,13 +10,13 @@ import math
 import re
 import reprlib
 from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, ValidationError
 
+from ..model.base import Model
 from ..model.errors import ScoreInvalid, ScoreMissing
-from ..model.metric import LARGEST, METRIC_NAME, MOST, OWN_SCORE, Metric
-from ..model.metric import Unit as _Unit
+from ..model.metric import LARGEST, METRIC_NAME, MOST, OWN_SCORE, Direction, Metric, Unit
 from ..model.result import ScorerResult
 from ..model.scenario import ScorerSpec
 from ..sandbox.protocol import Sandbox
@@ -31,8 +31,21 @@ _FILE_LIMIT = 1024 * 1024
 _LINE = re.compile(rf"^\s*metric\s+(?P<name>{METRIC_NAME})\s*=(?P<value>.*)$")
 _NAME = re.compile(METRIC_NAME)
 _VALUE = re.compile(NUMBER, re.IGNORECASE)
-_KEYS = frozenset({"value", "unit", "direction"})
-_UNIT: TypeAdapter[str] = TypeAdapter(_Unit)
+_FAULTS = {
+    "value": f"is {{}}, which is not a number up to {LARGEST:g}",
+    "unit": "has the unit {}; a unit is a word of at most 20 characters",
+    "direction": "has the direction {}; it is higher or lower",
+}
+
+
+class _Reported(Model):
+    """A metric as a scorer reports it."""
+
+    model_config = {**Model.model_config, "strict": True}
+
+    value: Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
+    unit: Unit | None = None
+    direction: Direction | None = None
 
 
 def reported(context: ScoringContext, printed: str = "") -> tuple[str, dict[str, Any]]:
@@ -124,17 +137,17 @@ def measured(spec: ScorerSpec, reported: Mapping[str, Any]) -> tuple[Metric, ...
                 "digits, `_`, `.` and `-`"
             )
         told = value if isinstance(value, Mapping) else {"value": value}
-        if not told.keys() <= _KEYS:
+        if not told.keys() <= _Reported.model_fields.keys():
             raise ScoreInvalid(f"{who}: metric {name} has other keys than value, unit and direction")
         said = declared.get(name)
-        found.append(
-            Metric(
-                name=name,
-                value=_number(told.get("value"), f"{who}: metric {name}"),
-                unit=_unit(told.get("unit"), f"{who}: metric {name}") if said is None else said.unit,
-                direction=_direction(told.get("direction"), who, name) if said is None else said.better,
-            )
-        )
+        try:
+            one = _Reported.model_validate(told if said is None else {"value": told.get("value")})
+        except ValidationError as error:
+            key = str(error.errors()[0]["loc"][0])
+            fault = _FAULTS[key].format(reprlib.repr(told.get(key)))
+            raise ScoreInvalid(f"{who}: metric {name} {fault}") from None
+        unit, direction = (one.unit, one.direction) if said is None else (said.unit, said.better)
+        found.append(Metric(name=name, value=one.value, unit=unit, direction=direction or "higher"))
     return tuple(found)
 
 
@@ -198,30 +211,3 @@ def all_metrics(results: Iterable[ScorerResult]) -> tuple[Metric, ...]:
                 name = f"{metric.name}#{number}"
             found[name] = metric if number == 1 else metric.model_copy(update={"name": name})
     return tuple(found.values())[:MOST]
-
-
-def _number(value: object, what: str) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST:
-        return float(value)
-    raise ScoreInvalid(f"{what} is {reprlib.repr(value)}, which is not a number up to {LARGEST:g}")
-
-
-def _unit(value: object, what: str) -> str | None:
-    if value is None:
-        return None
-    try:
-        return _UNIT.validate_python(value, strict=True)
-    except ValidationError:
-        raise ScoreInvalid(
-            f"{what} has the unit {reprlib.repr(value)}; a unit is a word of at most 20 characters"
-        ) from None
-
-
-def _direction(value: object, who: str, name: str) -> Any:
-    if value is None:
-        return "higher"
-    if value not in ("higher", "lower"):
-        raise ScoreInvalid(
-            f"{who}: metric {name} has the direction {reprlib.repr(value)}; it is higher or lower"
-        )
-    return value

@@ -118,26 +118,15 @@ def has_bench_run(specs: Sequence[ScorerSpec], kinds: Mapping[str, Scorer]) -> b
     return any(needs_of(spec.type, kinds).bench_run and runs_programs((spec,), kinds) for spec in specs)
 
 
-def directories_before(specs: Sequence[ScorerSpec], kinds: Mapping[str, Scorer]) -> tuple[str, ...]:
-    """Return the directories to create before the agent starts, each once."""
-    return tuple(dict.fromkeys(path for spec in specs for path in needs_of(spec.type, kinds).directories))
-
-
-def left_behind(specs: Sequence[ScorerSpec], kinds: Mapping[str, Scorer]) -> tuple[str, ...]:
-    """Return the directories to empty before another step, each once."""
-    return tuple(dict.fromkeys(path for spec in specs for path in needs_of(spec.type, kinds).leaves))
+def needs_of_all(specs: Iterable[ScorerSpec], kinds: Mapping[str, Scorer]) -> Iterator[Needs]:
+    """Yield what the types of scorers need."""
+    return (needs_of(spec.type, kinds) for spec in specs)
 
 
 def collecting(specs: Sequence[ScorerSpec], kinds: Mapping[str, Scorer]) -> Iterator[Collect]:
     """Yield the commands to run after the agent has ended."""
     for spec in specs:
         yield from needs_of(spec.type, kinds).collect(spec)
-
-
-def probes(specs: Sequence[ScorerSpec], kinds: Mapping[str, Scorer]) -> dict[str, tuple[ScorerSpec, Probe]]:
-    """Return the probes of scorers that have one, by the scorer's name."""
-    found = ((spec, needs_of(spec.type, kinds).probe) for spec in specs)
-    return {spec.name: (spec, probe) for spec, probe in found if probe is not None}
 
 
 def context_variables(spec: ScorerSpec, kinds: Mapping[str, Scorer]) -> dict[str, str]:

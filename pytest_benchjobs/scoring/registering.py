@@ -83,9 +83,6 @@ def scorer_fault(found: object) -> str | None:
         return f"a value of type {type(found).__name__}; give a function `(context) -> score`"
     target = found if inspect.isroutine(found) else found.__call__
     fault = call_fault(target, "context")
-    return None if fault is None else f"a function that {fault}; write `def {_name(found)}(context)`"
-
-
-def _name(found: object) -> str:
-    name = getattr(found, "__name__", "score")
-    return name if name.isidentifier() else "score"
+    name = getattr(found, "__name__", "")
+    name = name if name.isidentifier() else "score"
+    return None if fault is None else f"a function that {fault}; write `def {name}(context)`"

@@ -18,7 +18,7 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeVar
 
 from .values import LONGEST, Read, bare, plain, statement
@@ -379,12 +379,12 @@ def _finite(text: str) -> float:
 _DECODER = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
 
 
-def last_array(text: str, fits: Callable[[Any], bool]) -> Any:
-    """Return the last JSON array of arrays or objects in a text that `fits`; None: there is none."""
+def last_array(text: str) -> Any:
+    """Return the last JSON array of arrays or objects in a text; None: there is none."""
     nested = (span for span in brackets(text) if _NESTED.match(text, span[0]))
     for start, end in itertools.islice(nested, _CANDIDATES):
         found = parsed(text[start:end])
-        if found is not None and fits(found):
+        if found and all(isinstance(one, list | dict) for one in found):
             return found
     return None
 

@@ -75,8 +75,8 @@ def _look(context: ScoringContext, check: Mapping[str, Any]) -> tuple[str, bool 
         return name, None
     if how != "command":
         return name, _is_said(reply, how, check[how])
-    holds = _runs(context, check[how])
-    return (f"{name} (cannot be run)" if holds is None else name), holds
+    status = context.run(check[how], signals_matter=False)[0].exit_status
+    return (f"{name} (cannot be run)", None) if status in _NOT_RUNNABLE else (name, status == 0)
 
 
 def _is_said(reply: str, how: str, wanted: str) -> bool:
@@ -84,9 +84,3 @@ def _is_said(reply: str, how: str, wanted: str) -> bool:
         return search(wanted, reply, re.IGNORECASE | re.MULTILINE)
     said, text = (_BLANKS.sub(" ", one).strip().casefold() for one in (reply, wanted))
     return text in said
-
-
-def _runs(context: ScoringContext, command: str) -> bool | None:
-    """Run a command; return whether its exit status is 0, None if it cannot be run."""
-    result, _ = context.run(command, signals_matter=False)
-    return None if result.exit_status in _NOT_RUNNABLE else result.exit_status == 0

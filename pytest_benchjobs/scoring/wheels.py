@@ -11,44 +11,30 @@ import hashlib
 import importlib.util
 import json
 import re
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from ..model.environ import program_environment
 from ..model.errors import DiskFull, InputError, ScorerCrashed
+from ..sandbox.host_command import LocalCommand
 from ..store.files import DISK_ERRORS, remove_tree, write_error
 from ..store.text import clean, one_line
 from ..system.cache import cache_directory
-from ..system.cutting import beginning_of, end_of
+from ..system.cutting import TailSink, beginning_of, end_of
 from ..system.keeping import beside, locked, put_in_place, replace_file
 
 FILES = "files"
 _PACKAGES = "packages.json"
 _TIMEOUT = 1800.0
-_LOOK = 0.1
+_OUTPUT_LIMIT = 1 << 20
 _SHOWN = 600
 _OLDEST_GLIBC = 5
 _NEWEST_MUSL = 2
 _DIST_INFO = re.compile(r"(?P<name>[^-]+)-(?P<version>[^-]+)\.dist-info")
 _VERSION = re.compile(r"3\.\d{1,3}\.\d{1,3}(?:[a-z0-9.+]{0,20})")
 _MACHINE = re.compile(r"[A-Za-z0-9_]{1,30}")
-_MARKERS = (
-    "implementation_name",
-    "implementation_version",
-    "os_name",
-    "platform_machine",
-    "platform_python_implementation",
-    "platform_release",
-    "platform_system",
-    "platform_version",
-    "python_full_version",
-    "python_version",
-    "sys_platform",
-)
 # pip evaluates markers such as `python_version < "3.11"` for the Python that runs it, whatever --python-version says.
 _PIP = """\
 import json, sys
@@ -74,7 +60,9 @@ class Interpreter:
     @classmethod
     def of(cls, told: Mapping[str, object]) -> Interpreter | None:
         """Return the interpreter that describes itself so; None if that is no CPython that can be used."""
-        markers = {name: beginning_of(str(told.get(name, "")), 200) for name in _MARKERS}
+        from packaging.markers import default_environment
+
+        markers = {name: beginning_of(str(told.get(name, "")), 200) for name in default_environment()}
         version, executable = markers["python_full_version"], str(told.get("executable", ""))
         libc = re.fullmatch(r"glibc (\d{1,3})\.(\d{1,4}).{0,20}", str(told.get("libc") or ""))
         if (
@@ -85,11 +73,6 @@ class Interpreter:
         ):
             return None
         return cls(executable, version, markers, None if libc is None else (int(libc[1]), int(libc[2])))
-
-    @property
-    def minor(self) -> str:
-        """`3.11`."""
-        return ".".join(self.version.split(".")[:2])
 
     @property
     def platforms(self) -> tuple[str, ...]:
@@ -170,40 +153,16 @@ def _install(
         *(part for name in python.platforms for part in ("--platform", name)),
         *("--", *requirements),
     ]
-    with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen(
-            arguments,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env=environment,
-            start_new_session=True,
-        )
-        try:
-            status = _wait(process, check)
-        finally:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
-        output.seek(0)
-        said = output.read(1 << 20).decode("utf-8", "replace")
+    output = TailSink(_OUTPUT_LIMIT)
+    command = LocalCommand.start(arguments, Path(), environment, output)
+    status = command.run_checked(time.monotonic() + _TIMEOUT, check).exit_status
+    said = output.raw().decode("utf-8", "replace")
     if status is None:
         raise ScorerCrashed(f"pip did not resolve {', '.join(requirements)} within {_TIMEOUT:g} s")
     if status != 0:
         if "No space left on device" in said:
             raise DiskFull(f"{target}: no space left for {', '.join(requirements)}")
         raise ScorerCrashed(_why(said, requirements, python))
-
-
-def _wait(process: subprocess.Popen[bytes], check: Callable[[], object]) -> int | None:
-    """Wait for pip; None: its time is up."""
-    deadline = time.monotonic() + _TIMEOUT
-    while time.monotonic() < deadline:
-        try:
-            return process.wait(_LOOK)
-        except subprocess.TimeoutExpired:
-            check()
-    return None
 
 
 def _why(said: str, requirements: Sequence[str], python: Interpreter) -> str:

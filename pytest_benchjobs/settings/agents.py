@@ -19,11 +19,7 @@ WITHOUT_MODEL = frozenset({"oracle", "nop", "baseline", COMMAND})
 
 
 def read_agent(written: str | WrittenAgent, directory: Path) -> AgentSpec:
-    """Return the agent that a file or option names. A relative path is from `directory`.
-
-    Raises:
-        InputError: the text is not an agent.
-    """
+    """Return the agent that a file or option names; a path is from `directory`. InputError: the text is no agent."""
     spec = _read(written)
     if spec.path is None:
         return spec

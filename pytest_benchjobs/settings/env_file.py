@@ -58,11 +58,7 @@ def read_env_file(path: Path, shown: str | None = None) -> dict[str, Variable]:
 
 
 def _variable(text: str, position: int) -> tuple[str, str, int]:
-    """Return name, value, and the position of the next line.
-
-    Raises:
-        ValueError: there is no variable.
-    """
+    """Return name, value, and the position of the next line. ValueError: there is no variable."""
     start = _START.match(text, position)
     if start is None:
         raise ValueError("KEY=VALUE is expected, without spaces around the `=`")

@@ -19,11 +19,7 @@ PER_BENCHMARK = "per_benchmark"
 
 
 def extra_layer(text: str, directory: Path, flag: str = "--bench-extra") -> Layer:
-    """Read a JSON object, or `@FILE` with one; paths are from `directory`.
-
-    Raises:
-        InputErrors: every mistake in it.
-    """
+    """Read a JSON object, or `@FILE` with one; paths are from `directory`. InputErrors: every mistake in it."""
     if text.startswith("@"):
         path = directory / text[1:]
         document = read_file(path)
@@ -37,11 +33,7 @@ def extra_layer(text: str, directory: Path, flag: str = "--bench-extra") -> Laye
 
 
 def read_file(path: Path) -> Document:
-    """Read TOML, YAML or JSON into plain data, with lines.
-
-    Raises:
-        InputError: it cannot be read, or is not a table of keys.
-    """
+    """Read TOML, YAML or JSON into plain data, with lines. InputError: it cannot be read, or is not a table of keys."""
     return read_document(path, keys="profiles.md", limit=SETTINGS_BYTES)
 
 

@@ -11,6 +11,7 @@ from ..model.agent import AgentSpec
 from ..model.errors import InputError
 from ..sources.complaints import Complaints, Written, did_you_mean
 from ..sources.documents import Document, read_document
+from ..sources.finder import is_path
 from ..sources.plain import Place
 from ..system.paths import exists
 from .agents import read_agent
@@ -27,31 +28,19 @@ _TABLE: Place = ("tool", "benchjobs", "profiles")
 
 
 def read_job_file(path: Path) -> Layer:
-    """Read a job file.
-
-    Raises:
-        InputErrors: every mistake in it, with file and line.
-    """
+    """Read a job file. InputErrors: every mistake in it, with file and line."""
     return _layer(read_file(path), ())
 
 
 def read_profile(name: str, rootdir: Path, directory: Path) -> Layer:
-    """Read a profile: one of pyproject.toml, or a file, by name or path.
-
-    Raises:
-        InputErrors: there is none; every mistake in it, with file and line.
-    """
+    """Read a profile: one of pyproject.toml, or a file, by name or path. InputErrors: every mistake in it."""
     return _layer(*_profile(name, rootdir, directory))
 
 
 def names_benchmarks(
     profiles: Iterable[str], job_files: Iterable[Path], rootdir: Path, directory: Path
 ) -> bool:
-    """Return whether a profile or job file names benchmarks, without validating anything else.
-
-    Raises:
-        InputError: one is missing, or cannot be read.
-    """
+    """Return whether a profile or job file names benchmarks. InputError: one is missing, or cannot be read."""
     found = [_profile(name, rootdir, directory) for name in profiles]
     found += [(read_file(path), ()) for path in job_files]
     keys = {key for document, place in found for key in _table(_at(document, place))}
@@ -138,11 +127,11 @@ def _refuse_unknown(complaints: Complaints, data: Mapping[str, Any], place: Plac
         if ALIASES.get(key, key) not in Settings.model_fields:
             hint = did_you_mean(key, known) or " what is for agents or scorers belongs under `extra`"
             complaints.wrong((*place, key), f"unknown key;{hint}")
-    complaints.refuse_unknown(WrittenMatrix, data.get("matrix"), (*place, "matrix"))
+    complaints.unknown_keys(WrittenMatrix, data.get("matrix"), (*place, "matrix"))
     for key in ("agents", "agent"):
         listed = data.get(key)
         for index, agent in enumerate(listed if isinstance(listed, list) else []):
-            complaints.refuse_unknown(WrittenAgent, agent, (*place, key, index))
+            complaints.unknown_keys(WrittenAgent, agent, (*place, key, index))
 
 
 def _values(
@@ -158,7 +147,9 @@ def _values(
     for key in sorted(known):
         setting, value = IN_FILES[key], getattr(found, key)
         if key == "benchmarks":
-            values[setting.name] = [_from(directory, text) for text in value]
+            # A path is from the directory of the file.
+            paths = {text for text in value if is_path(text) and exists(directory / text)}
+            values[setting.name] = [str(directory / text) if text in paths else text for text in value]
         elif key == "agents":
             values[setting.name] = list(_agents(complaints, value, (*place, written[key]), directory))
         elif key == "filter":
@@ -178,9 +169,3 @@ def _agents(
             yield read_agent(agent, directory)
         except InputError as error:
             complaints.wrong((*place, index), error.message)
-
-
-def _from(directory: Path, text: str) -> str:
-    """Make a path relative to the file absolute; return a name as it is."""
-    looks_like_a_path = "/" in text or text.endswith((".yaml", ".yml", ".toml"))
-    return str(directory / text) if looks_like_a_path and exists(directory / text) else text

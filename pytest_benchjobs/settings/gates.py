@@ -83,11 +83,7 @@ def _read(values: Mapping[str, Any], blame: Callable[[str], str]) -> dict[str, A
 
 
 def gate_value(key: str, value: Any) -> Any:
-    """Parse the value of a gate setting from a file: rules, absences, points, floors by name.
-
-    Raises:
-        ValueError: it is wrong.
-    """
+    """Parse the value of a gate setting: rules, absences, points, floors by name. ValueError: it is wrong."""
     try:
         match BY_NAME[key].kind:
             case "rules":
@@ -101,7 +97,9 @@ def gate_value(key: str, value: Any) -> Any:
             case "points":
                 return _points(value)
             case "gate choice":
-                return _one_of(CHOICES[key], value)
+                if value not in [*CHOICES[key]]:
+                    raise ValueError(f"{str(value)!r} is none of {', '.join(CHOICES[key])}")
+                return CHOICES[key](value)
     except InputError as error:
         raise ValueError(str(error)) from None
     return value
@@ -129,10 +127,3 @@ def _points(value: object) -> float:
     if not 0 <= number <= 1:
         raise ValueError(f"{text!r} is not a number of points; write 2pp or 0.02")
     return number
-
-
-def _one_of(kind: Any, text: object) -> Any:
-    try:
-        return kind(text)
-    except ValueError:
-        raise ValueError(f"{str(text)!r} is none of {', '.join(kind)}") from None

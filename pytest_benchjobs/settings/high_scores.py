@@ -38,11 +38,7 @@ class WrittenHighScore(Written):
 
 
 def read_high_scores(path: Path) -> dict[str, HighScore]:
-    """Return benchmark -> high score, from a TOML, YAML or JSON file with a table for each benchmark.
-
-    Raises:
-        InputErrors: every mistake in it, with file and line.
-    """
+    """Return benchmark -> high score of a file with a table for each. InputErrors: every mistake, with its line."""
     document = read_document(path, keys="comparing.md", limit=SETTINGS_BYTES)
     complaints = Complaints(document)
     found: dict[str, HighScore] = {}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, StringConstraints, ValidationError
+from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
 from ..model.agent import AgentSpec
 from ..model.errors import InputError
@@ -142,7 +142,7 @@ def read_known(path: Path, shown: str, today: datetime.date) -> KnownFailures:
     """
     document = read_document(path, keys="known-failures.md", limit=SETTINGS_BYTES)
     complaints = Complaints(document)
-    complaints.refuse_unknown(WrittenKnownFile, document.data, (), _there_are(WrittenKnownFile))
+    complaints.unknown_keys(WrittenKnownFile, document.data, otherwise=_there_are)
     written = document.data.get("known", [])
     if not isinstance(written, list):
         complaints.wrong(("known",), "a list of tables is expected; write [[known]] above each entry")
@@ -151,7 +151,6 @@ def read_known(path: Path, shown: str, today: datetime.date) -> KnownFailures:
     seen: dict[tuple[str | None, str, str | None], int | None] = {}
     for index, table in enumerate(written):
         place: Place = ("known", index)
-        complaints.refuse_unknown(WrittenKnown, table, place, _there_are(WrittenKnown))
         found = complaints.check(WrittenKnown, table, lambda at, place=place: (*place, *at))  # type: ignore[misc]
         if found is None:
             continue
@@ -170,11 +169,7 @@ def read_known(path: Path, shown: str, today: datetime.date) -> KnownFailures:
 
 
 def read_marker(keywords: Mapping[str, object], today: datetime.date, place: str | None = None) -> Known:
-    """Validate the keywords of a marker.
-
-    Raises:
-        InputError: the first thing that is wrong with them.
-    """
+    """Validate the keywords of a marker. InputError: the first thing that is wrong with them."""
     for key in keywords:
         if key not in WrittenReason.model_fields:
             hint = did_you_mean(key, WrittenReason.model_fields) or _there_are(WrittenReason)
@@ -212,5 +207,5 @@ def known_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
-def _there_are(model: type[Written]) -> str:
+def _there_are(model: type[BaseModel]) -> str:
     return f" available: {', '.join(model.model_fields)}"

@@ -25,53 +25,33 @@ class Layer:
     values: Mapping[str, Any]
     per_benchmark: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     origin: Callable[[str], str] = str
-    """Return the name of the place a value is from, for messages."""
+    """Return the name of the place a value is from, for messages: of its key, or of `per_benchmark.NAME`."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Merged:
-    """Values of all layers, merged."""
-
-    values: dict[str, Any]
-    per_benchmark: dict[str, dict[str, Any]]
-    origins: dict[str, str]
-    """Key, or `per_benchmark.NAME` -> place of its value."""
-
-    def origin(self, key: str) -> str:
-        """Return the name of the place a value is from."""
-        return self.origins.get(key, key)
+def merge(layers: Iterable[Layer]) -> Layer:
+    """Merge layers: each overrides those before it, also their values for one benchmark by its own for all."""
+    return _merged([*layers], above=True)
 
 
-def merge(layers: Iterable[Layer]) -> Merged:
-    """Merge layers: each overrides those before it."""
+def as_one(layers: Sequence[Layer]) -> Layer:
+    """Merge layers of one place: values for one benchmark override values for all, from any of them."""
+    return _merged(layers, above=False)
+
+
+def _merged(layers: Sequence[Layer], *, above: bool) -> Layer:
     values: dict[str, Any] = {}
     benchmarks: dict[str, dict[str, Any]] = {}
     origins: dict[str, str] = {}
     for layer in layers:
-        for entry in benchmarks.values():
+        for entry in benchmarks.values() if above else ():
             _forget(entry, layer.values)
         values = _all_laid_over(values, layer.values)
         origins |= {key: layer.origin(key) for key in layer.values}
         origins |= {f"per_benchmark.{name}": layer.origin("per_benchmark") for name in layer.per_benchmark}
         for name, changes in layer.per_benchmark.items():
             benchmarks[name] = _all_laid_over(benchmarks.get(name, {}), changes)
-    return Merged(values, benchmarks, origins)
-
-
-def as_one(layers: Sequence[Layer]) -> Layer:
-    """Merge several layers into one. Values for one benchmark override values for all, from any layer."""
-    values: dict[str, Any] = {}
-    benchmarks: dict[str, dict[str, Any]] = {}
-    for layer in layers:
-        values = _all_laid_over(values, layer.values)
-        for name, changes in layer.per_benchmark.items():
-            benchmarks[name] = _all_laid_over(benchmarks.get(name, {}), changes)
-
-    def origin(key: str) -> str:
-        said = [layer for layer in layers if key in layer.values]
-        return (said or layers)[-1].origin(key)
-
-    return Layer(values, benchmarks, origin)
+    other = str if above else layers[-1].origin if layers else str
+    return Layer(values, benchmarks, lambda key: origins.get(key) or other(key))
 
 
 def _forget(changes: dict[str, Any], said: Mapping[str, Any]) -> None:

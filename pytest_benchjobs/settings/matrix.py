@@ -43,11 +43,7 @@ class Matrix:
         return any(_matches(cell, benchmark, agent) for cell in self.exclude)
 
     def check(self, agents: Sequence[AgentSpec]) -> None:
-        """Validate the matrix for these agents, before it is expanded.
-
-        Raises:
-            InputError: a value twice, no values, an exclusion that can never match, or far too many cells.
-        """
+        """Validate the matrix for these agents, before it is expanded. InputError: the first mistake."""
         count = len(agents)
         for name, values in self.parameters.items():
             if not values:
@@ -83,11 +79,7 @@ class Matrix:
 
 
 def parse_parameter(text: str) -> tuple[str, list[Any]]:
-    """Parse `KEY=V1,V2`; each value is JSON if it can be, else text.
-
-    Raises:
-        InputError: it has another form, or no value.
-    """
+    """Parse `KEY=V1,V2`; each value is JSON if it can be, else text. InputError: it has another form, or no value."""
     key, equals, rest = text.partition("=")
     if not equals or not key.strip():
         raise InputError(f"{text!r} is not of the form KEY=V1,V2")
@@ -101,11 +93,7 @@ def parse_parameter(text: str) -> tuple[str, list[Any]]:
 
 
 def parse_parameters(texts: Iterable[str]) -> dict[str, list[Any]]:
-    """Parse several `KEY=V1,V2`.
-
-    Raises:
-        InputError: one is not of that form, or two have the same key.
-    """
+    """Parse several `KEY=V1,V2`. InputError: one is not of that form, or two have the same key."""
     found: dict[str, list[Any]] = {}
     for text in texts:
         key, values = parse_parameter(text)

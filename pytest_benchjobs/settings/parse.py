@@ -105,10 +105,6 @@ def _by_name(setting: Setting, texts: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def _rates(setting: Setting, texts: Iterable[str]) -> dict[str, object]:
-    return {name: _whole(setting, value) for name, value in _by_name(setting, texts).items()}
-
-
 _READ: dict[str, Callable[[Setting, Any], Any]] = {
     **dict.fromkeys(("whole", "most"), _whole),
     "number": _number,
@@ -118,6 +114,8 @@ _READ: dict[str, Callable[[Setting, Any], Any]] = {
     ),
     "scenarios": _scenarios,
     "names": _names,
-    "rates": _rates,
+    "rates": lambda setting, texts: {
+        name: _whole(setting, value) for name, value in _by_name(setting, texts).items()
+    },
     "floors": _by_name,
 }

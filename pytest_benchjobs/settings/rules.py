@@ -88,11 +88,7 @@ def floor(metric: str, value: str | float, text: str) -> Rule:
 
 
 def parse_absence(text: str) -> Absence:
-    """Parse what a job may lack: the id of a scenario, or `KEY=PATTERN,...` with benchmark, scenario and agent.
-
-    Raises:
-        InputError: it names nothing, or has other keys.
-    """
+    """Parse what a job may lack: the id of a scenario, or `KEY=PATTERN,...` with benchmark, scenario and agent."""
     text = text.strip()
     if not text or not text.isprintable() or len(text) > _LONGEST:
         raise InputError(f"{_shown(text)} names nothing. Write scenario=ID, agent=LABEL or benchmark=NAME")

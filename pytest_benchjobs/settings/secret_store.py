@@ -78,11 +78,7 @@ class SecretStore:
         return usable_keyring()  # on first use: the package is slow to import
 
     def get(self, name: str) -> Variable | None:
-        """Return a secret, if it is stored here.
-
-        Raises:
-            InputError: others can read the file, it is damaged, or the keyring refuses access.
-        """
+        """Return a stored secret. InputError: the file is damaged or open to others, or the keyring refuses access."""
         entry = self._read().secrets.get(name)
         if entry is None:
             return None
@@ -90,11 +86,7 @@ class SecretStore:
         return None if value is None else Variable(value, self.place(in_keyring=entry.value is None))
 
     def kept(self) -> list[Kept]:
-        """Return every secret, by name.
-
-        Raises:
-            InputError: as `get`.
-        """
+        """Return every secret, by name. InputError: as `get`."""
         stored = self._read()
         return [
             Kept(
@@ -107,11 +99,7 @@ class SecretStore:
         ]
 
     def set(self, name: str, value: str) -> Kept:
-        """Store a secret, in place of one of that name.
-
-        Raises:
-            InputError: the name or the value is invalid; as `get`; or the directory cannot be written.
-        """
+        """Store a secret, in place of one of that name. InputError: as `get`, or name or value are invalid."""
         check_name(name)
         _check_value(value)
         with self._changing() as stored:
@@ -123,11 +111,7 @@ class SecretStore:
         return next(kept for kept in self.kept() if kept.name == name)
 
     def delete(self, name: str) -> bool:
-        """Delete a secret; return whether it existed.
-
-        Raises:
-            InputError: as `set`.
-        """
+        """Delete a secret; return whether it existed. InputError: as `set`."""
         with self._changing() as stored:
             entry = stored.pop(name, None)
             if entry is not None and self._value(name, entry) is not None and entry.value is None:
@@ -216,31 +200,19 @@ class SecretStore:
 
 
 def find(name: str) -> Variable | None:
-    """Look up a value and its place: the environment, an env file, or the store. An empty value does not count.
-
-    Raises:
-        InputError: as `SecretStore.get`.
-    """
+    """Look up a value and its place: the environment, an env file, or the store. An empty value does not count."""
     found = HOST.find(name)
     return SecretStore().get(name) if found is None else found
 
 
 def lookup(name: str) -> str | None:
-    """Return the value that `find` returns.
-
-    Raises:
-        InputError: as `SecretStore.get`.
-    """
+    """Return the value that `find` returns. InputError: as `SecretStore.get`."""
     found = find(name)
     return None if found is None else found.value
 
 
 def check_name(name: str) -> None:
-    """Validate the name of a secret.
-
-    Raises:
-        InputError: it is invalid.
-    """
+    """Validate the name of a secret. InputError: it is invalid."""
     if not _NAME.fullmatch(name):
         raise InputError(
             f"{name[:100]!r} is not a valid secret name; use letters, digits, '_', '-' and '.', at most 100"

@@ -137,11 +137,7 @@ class Setting:
 
 
 def check_given(written: Any, blame: str, *, many: bool, expected: str = "a text") -> None:
-    """Check a value as it was given, before anything reads it: it is not empty, and a list is one of texts.
-
-    Raises:
-        ValueError: the message begins with `blame`, the name of its place.
-    """
+    """Check a value as it was given: it is not empty, and a list is one of texts. ValueError begins with `blame`."""
     for one in texts_of(written) if many else [written]:
         if isinstance(one, str):
             if not one.strip():

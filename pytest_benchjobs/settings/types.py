@@ -154,11 +154,7 @@ def _adapter(setting: Setting) -> TypeAdapter[Any]:
 
 
 def validated(setting: Setting, value: Any) -> Any:
-    """Validate the value of a setting, in the form it has in files.
-
-    Raises:
-        ValueError: it is wrong; the message is for its author.
-    """
+    """Validate the value of a setting, in its form in files. ValueError: it is wrong, in words for its author."""
     try:
         return _adapter(setting).validate_python(value)
     except ValidationError as error:

@@ -18,16 +18,23 @@ _UNSEEN = re.compile(
 )
 _JOB = re.compile(r"last(~\d+)?|\d{8}-(\d{1,6}|\d{6}-[0-9a-f]{0,6})")
 """Matches names that mean a job by its id or age, and cannot be names of jobs."""
+EXPORTS = {
+    ".csv": "csv", ".jsonl": "jsonl", ".rl.jsonl": "rl", ".ndjson": "jsonl", ".json": "viewer", ".html": "html",
+    ".htm": "html", ".md": "markdown", ".prom": "metrics",
+}  # fmt: skip
+"""Ending of a file with a job's results -> its format; the longest that fits."""
 CI_SYSTEMS = ("auto", "off", "github", "gitlab", "jenkins")
 _OPENING, _CLOSING = "[{", "]}"
 
 
-def parse_sample(value: object) -> object:
-    """Parse a sample to `10%` or `12`: from such a text, a whole number, or a share between 0 and 1.
+def export_kind(name: str) -> str | None:
+    """Return the format that the name of a file suggests, of `EXPORTS`; None: none."""
+    endings = filter(name.lower().endswith, EXPORTS)
+    return EXPORTS.get(max(endings, key=len, default=""))
 
-    Raises:
-        ValueError: it is not a sample.
-    """
+
+def parse_sample(value: object) -> object:
+    """Parse a sample to `10%` or `12`: from such a text, a whole number, or a share between 0 and 1."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError("a share such as 10% or a number of scenarios is expected")
     number: object = value
@@ -47,11 +54,7 @@ def parse_sample(value: object) -> object:
 
 
 def parse_shard(value: object) -> object:
-    """Parse a shard, such as `2/4`.
-
-    Raises:
-        ValueError: it is not a shard.
-    """
+    """Parse a shard, such as `2/4`. ValueError: it is not a shard."""
     match = _SHARD.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None or not 1 <= int(match["part"]) <= int(match["parts"]):
         raise ValueError(f"{value!r} is not a shard; write I/N, from 1/N to N/N")
@@ -59,11 +62,7 @@ def parse_shard(value: object) -> object:
 
 
 def parse_job_name(value: object) -> object:
-    """Parse the name of a job, without surrounding blanks.
-
-    Raises:
-        ValueError: a job could not be looked up by it.
-    """
+    """Parse the name of a job, without surrounding blanks. ValueError: a job could not be looked up by it."""
     if not isinstance(value, str):
         return value
     name = value.strip()
@@ -77,11 +76,7 @@ def parse_job_name(value: object) -> object:
 
 
 def parse_ci(value: object) -> object:
-    """Parse the name of a CI system.
-
-    Raises:
-        ValueError: it is unknown.
-    """
+    """Parse the name of a CI system. ValueError: it is unknown."""
     if value not in CI_SYSTEMS:
         raise ValueError(f"{value!r} is not a known CI system; known are: {', '.join(CI_SYSTEMS)}")
     return value
@@ -108,11 +103,7 @@ def read_number(text: str) -> object:
 
 
 def read_value(text: str) -> Any:
-    """Parse JSON if the text is JSON, else return the text.
-
-    Raises:
-        ValueError: it has a value that no file can have, such as NaN.
-    """
+    """Parse JSON if the text is JSON, else return the text. ValueError: no file can have the value, such as NaN."""
     try:
         return read_json(text)
     except json.JSONDecodeError:
@@ -121,22 +112,14 @@ def read_value(text: str) -> Any:
 
 
 def read_json(text: str) -> Any:
-    """Parse JSON that every parser reads alike.
-
-    Raises:
-        ValueError: it is not JSON, or has a key twice, NaN, a number too large, or is nested too deeply.
-    """
+    """Parse JSON that every parser reads alike. ValueError: it is none, has a key twice, NaN, or too much."""
     data = load_json(text)
     check_plain(data)
     return data
 
 
 def check_plain(data: object) -> None:
-    """Check that data is portable.
-
-    Raises:
-        ValueError: it has NaN, a number too large or NUL, or is nested too deeply.
-    """
+    """Check that data is portable. ValueError: it has NaN, a number too large or NUL, or is nested too deeply."""
     for place, problem in faults_of_plain(data):
         raise ValueError(f"{dotted(place)}: {problem}" if place else problem)
 

@@ -37,7 +37,6 @@ from .written import (
     WrittenArtifact,
     WrittenCarriedPath,
     WrittenEnvironment,
-    WrittenFeedback,
     WrittenHeader,
     WrittenReference,
     WrittenScenario,
@@ -70,7 +69,7 @@ def find_faults(written: WrittenScenario, directory: Path) -> Iterator[_Fault]:
     if written.dockerfile is None and written.context is not None:
         yield ("context",), "has no use without dockerfile"
     yield from _faults_of_networks(written)
-    yield from _faults_of_servers(written)
+    yield from ((("mcp_servers", index), why) for index, why in faults_of_servers(written.mcp_servers))
     yield from _faults_of_scorers(written)
     yield from faults_of_place(written)
     yield from _faults_of_feedback(written)
@@ -153,11 +152,6 @@ def _faults_of_networks(written: WrittenScenario) -> Iterator[_Fault]:
         yield ("allowed_hosts",), "has no effect without network: allowlist"
 
 
-def _faults_of_servers(written: WrittenScenario) -> Iterator[_Fault]:
-    for index, why in faults_of_servers(written.mcp_servers):
-        yield ("mcp_servers", index), why
-
-
 _NO_METRICS = ("answer", "ast_grep", "files", "judge", "turn")
 
 
@@ -234,12 +228,6 @@ def _faults_of_reference(reference: WrittenReference | None) -> Iterator[_Fault]
     if len(given) != 1:
         found = f"not {' and '.join(given)}" if given else "none is given"
         yield ("reference",), f"one of script, patch, file and files is expected, {found}"
-    for target in reference.files:
-        if ".." in target.split("/"):
-            yield (
-                ("reference", "files", target),
-                "'..' is not allowed in a path in the container; write it absolute",
-            )
 
 
 def _faults_of_answer(written: WrittenScenario) -> Iterator[_Fault]:
@@ -251,8 +239,6 @@ def _faults_of_answer(written: WrittenScenario) -> Iterator[_Fault]:
         return
     if answer.reference is not None and written.reference is not None:
         yield ("answer", "reference"), "give it or the scenario's reference, not both"
-    if ".." in answer.file.split("/"):
-        yield ("answer", "file"), "'..' is not allowed in a path in the container; write it absolute"
 
 
 def needs_container(written: WrittenScenario) -> bool:
@@ -265,9 +251,15 @@ def needs_container(written: WrittenScenario) -> bool:
 
 
 def _faults_of_container_paths(written: WrittenScenario) -> Iterator[_Fault]:
-    for target in written.files:
-        if ".." in target.split("/"):
-            yield ("files", target), "'..' is not allowed in a path in the container; write it absolute"
+    places: list[Place] = [("files", target) for target in written.files]
+    if written.reference is not None:
+        places += [("reference", "files", target) for target in written.reference.files]
+    paths = {place: str(place[-1]) for place in places}
+    if written.answer is not None:
+        paths["answer", "file"] = written.answer.file
+    for place, path in paths.items():
+        if ".." in path.split("/"):
+            yield place, "'..' is not allowed in a path in the container; write it absolute"
     for index, artifact in enumerate(written.artifacts):
         destination = artifact.destination
         if destination is not None and (destination.startswith("/") or ".." in destination.split("/")):
@@ -293,7 +285,10 @@ def _missing_paths(written: WrittenScenario, directory: Path) -> Iterator[_Fault
         yield ("context",), f"no directory {written.context!r} in {directory}"
     for target, source in written.files.items():
         yield from anything(("files", target), source)
-        if os.path.isdir(at(source)) and _is_inside(directory, at(source)):  # noqa: PTH112  never raises
+        is_above = os.path.isdir(at(source)) and Path(  # noqa: PTH112  never raises
+            os.path.realpath(directory)
+        ).is_relative_to(os.path.realpath(at(source)))
+        if is_above:
             yield ("files", target), f"{source!r} {_CONTAINS}"
     if written.reference is not None:
         yield from file(("reference", "patch"), written.reference.patch)
@@ -302,10 +297,6 @@ def _missing_paths(written: WrittenScenario, directory: Path) -> Iterator[_Fault
             yield from anything(("reference", "files", target), source)
     for index, scorer in enumerate(written.scorers):
         yield from anything(("scorers", index, "path"), scorer.path)
-
-
-def _is_inside(directory: Path, of: str) -> bool:
-    return Path(os.path.realpath(directory)).is_relative_to(os.path.realpath(of))
 
 
 def assemble(
@@ -341,7 +332,7 @@ def assemble(
         benchmark=header.benchmark,
         benchmark_version=header.version,
         problem_statement=statement,
-        tags=tuple(dict.fromkeys([*written.tags, *category.values()])),
+        tags=tags_of(written),
         metadata={
             **written.metadata,
             **category,
@@ -362,13 +353,20 @@ def assemble(
         diagnostic=bool(written.turns) and written.mode == "diagnostic",
         grade_in=grade_in,
         fresh_container=fresh,
-        feedback=None if written.feedback is None else _feedback(written.feedback),
+        feedback=None
+        if (feedback := written.feedback) is None
+        else Feedback.model_validate({**feedback.model_dump(), "replace": tuple(feedback.replace.items())}),
         artifacts=tuple(ArtifactSpec.model_validate(artifact.model_dump()) for artifact in written.artifacts),
         requires=Requires.model_validate(written.requires.model_dump() if written.requires else {}),
         source=path,
         line=line,
         **optional,
     )
+
+
+def tags_of(written: WrittenScenario) -> tuple[str, ...]:
+    """Return the tags of a scenario, its category among them."""
+    return tuple(dict.fromkeys([*written.tags, *filter(None, [written.category])]))
 
 
 def _task(
@@ -378,20 +376,18 @@ def _task(
     statement = written.problem_statement
     if statement is None and written.problem_file is not None:
         statement = read_text(directory / written.problem_file)
-    scorers = tuple(_scorer(scorer, directory) for scorer in written.scorers)
+    scorers = tuple(
+        ScorerSpec.model_validate(
+            scorer.model_dump(exclude_none=True)
+            | {"name": scorer.label}
+            | ({} if scorer.path is None else {"path": directory / scorer.path})
+        )
+        for scorer in written.scorers
+    )
     if not written.turns:
         return statement or "", (), scorers
     steps, scorers = steps_of_turns(written, statement, scorers, fresh)
     return whole_conversation(written.turns, statement), steps, scorers
-
-
-def _feedback(written: WrittenFeedback) -> Feedback:
-    return Feedback.model_validate({**written.model_dump(), "replace": tuple(written.replace.items())})
-
-
-def _scorer(written: WrittenScorer, directory: Path) -> ScorerSpec:
-    path = {} if written.path is None else {"path": directory / written.path}
-    return ScorerSpec.model_validate(written.model_dump(exclude_none=True) | {"name": written.label} | path)
 
 
 def _environment(written: WrittenScenario, directory: Path) -> Environment:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import datetime
 import enum
+import importlib.util
 import inspect
+import itertools
 import os
+import re
 import sys
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,15 +22,14 @@ from ..model.errors import InputError, InputErrors
 from ..model.scenario import Scenario as LoadedScenario
 from .callables import scorer_name
 from .calls import Call, Calls
-from .columns import Span
 from .documents import Document
-from .manifest import Reading
-from .parametrized import variants_of
+from .manifest import ManifestSource, Reading
 from .plain import MAX_DEPTH, Place, dotted, unfit
-from .protocol import ScenarioRef, SourceWarning
 
 _IN_PYTHON = {"from_": "from"}
 """Keys that Python reserves, as they are spelt there -> as in a manifest."""
+_PLAIN = (str, int, float, bool, type(None))
+_Set = tuple[str, dict[str, Any]]
 
 
 class Scenario:
@@ -48,7 +49,7 @@ class Scenario:
     """
 
     def __init__(self, id: str | None = None, **keys: Any) -> None:  # noqa: A002  the key of manifests
-        self._call = Call.of(sys._getframe(1), "Scenario", "id")
+        self._call = Call.of(sys._getframe(1), "id")
         self._keys = _given({"id": id, **keys})
 
     @property
@@ -60,7 +61,7 @@ class Scenario:
         return f"<Scenario {self.id!r}>"  # no content: it may be printed by any test that fails
 
 
-class Benchmark:
+class Benchmark(ManifestSource):
     """A named, versioned set of scenarios, with the keys of a manifest as keyword arguments.
 
     In a variable of a test module or a conftest.py it is collected as a manifest at that place is. `scenarios` are
@@ -73,37 +74,15 @@ class Benchmark:
     """
 
     def __init__(self, name: str | None = None, *, scenarios: Iterable[Any] = (), **keys: Any) -> None:
-        self._call = Call.of(sys._getframe(1), "Benchmark", "benchmark")
+        self._call = Call.of(sys._getframe(1), "benchmark")
+        super().__init__(self._call.path)
         self._keys = _given({"benchmark": name, **keys})
         self._scenarios = (
             scenarios
             if isinstance(scenarios, str | Mapping) or not isinstance(scenarios, Iterable)
             else tuple(scenarios)
         )
-        self._reading: Reading | None = None
-        self._lock = threading.Lock()
-        self.path = self._call.path
-        """The file with the call."""
         self.line = self._call.line
-        self.warnings: Sequence[SourceWarning] = ()
-
-    @property
-    def benchmark(self) -> str:
-        """Its name.
-
-        Raises:
-            InputErrors: it has none that is valid.
-        """
-        return self._valid().valid_header.benchmark
-
-    @property
-    def version(self) -> str | None:
-        """Its version, if it has one.
-
-        Raises:
-            InputErrors: something about the benchmark as a whole is wrong.
-        """
-        return self._valid().valid_header.version
 
     @property
     def confidential(self) -> bool:
@@ -112,7 +91,8 @@ class Benchmark:
         Raises:
             InputErrors: something about the benchmark as a whole is wrong.
         """
-        return self._valid().confidential
+        self._valid_header()
+        return self._confidential
 
     @property
     def scorers(self) -> Mapping[str, Callable[..., Any]]:
@@ -121,50 +101,30 @@ class Benchmark:
         Raises:
             InputErrors: something about the benchmark as a whole is wrong.
         """
-        document = self._valid().document
+        self._valid_header()
+        assert self._reading is not None  # noqa: S101  kept with the header
+        document = self._reading.document
         assert isinstance(document, _PythonDocument)  # noqa: S101  made below
         return document.scorers
 
     def __repr__(self) -> str:
         return f"<Benchmark {self._keys.get('benchmark')!r}>"
 
-    def refs(self, wanted: Callable[[str], bool] | None = None) -> list[ScenarioRef]:
-        """Validate and list the wanted scenarios, in their order.
-
-        Raises:
-            InputErrors: every mistake found, each with file and line.
-        """
-        reading = self._read()
-        try:
-            refs = reading.refs(wanted)
-        finally:
-            self.warnings = tuple(reading.complaints.warnings)
-        with self._lock:
-            self._reading = reading
-        return refs
-
     def load(self, scenario_id: str) -> LoadedScenario:
         """The whole scenario.
 
         Raises:
-            InputError: there is no such scenario, or it is wrong.
+            InputError: there is no such scenario, or something is wrong.
         """
-        reading = self._valid()
-        with self._lock:
-            return reading.load(scenario_id)
+        self._valid_header()
+        return super().load(scenario_id)
 
-    def _valid(self) -> Reading:
-        with self._lock:
-            reading = self._reading
-        if reading is None:
-            reading = self._read()
-            reading.refs(lambda _: False)
-            with self._lock:
-                self._reading = reading
-        return reading
+    def _read(self, *, lists: bool = False) -> Reading:  # noqa: ARG002
+        return Reading(_document(self._call, self._keys, self._scenarios))
 
-    def _read(self) -> Reading:
-        return Reading(_document(self._call, self._keys, self._scenarios), small=True)
+    def _keep(self, reading: Reading) -> None:
+        with self._lock:
+            self._reading = reading
 
 
 def _given(keys: Mapping[str, Any]) -> dict[str, Any]:
@@ -223,7 +183,7 @@ def _made(function: Callable[..., Any], errors: list[InputError]) -> Iterator[_L
         errors.append(InputError(f"{name}: {message}", path=path, line=line))
 
     try:
-        found = variants_of(function)
+        found = _variants_of(function)
     except ValueError as error:
         wrong(str(error))
         return
@@ -244,6 +204,72 @@ def _made(function: Callable[..., Any], errors: list[InputError]) -> Iterator[_L
         yield _Listed({"cluster": base, **made._keys, "id": f"{base}.{suffix}"}, made._call)
 
 
+def _variants_of(function: Callable[..., Any]) -> list[_Set]:
+    """Name and arguments of each set; of a function without such a mark one, whose name is empty.
+
+    Raises:
+        ValueError: a mark is wrong; the message says how.
+    """
+    marks = [mark for mark in getattr(function, "pytestmark", ()) if mark.name == "parametrize"]
+    found: list[_Set] = [("", {})]
+    # The mark closest to the function comes first in the name, and varies slowest: as in pytest.
+    for mark in marks:
+        found = [
+            ("-".join(filter(None, (before, suffix))), {**others, **arguments})
+            for (before, others), (suffix, arguments) in itertools.product(found, [*_sets(mark)])
+        ]
+    names = [name for name, _ in found]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ValueError(f"parametrize: two sets have the id {twice!r}; give them ids=[...]")
+    return found
+
+
+def _sets(mark: Any) -> Iterator[_Set]:
+    given = dict(zip(("argnames", "argvalues"), mark.args, strict=False)) | dict(mark.kwargs)
+    if unknown := given.keys() - {"argnames", "argvalues", "ids"}:
+        raise ValueError(f"parametrize: {', '.join(sorted(unknown))} cannot be used for scenarios")
+    if not {"argnames", "argvalues"} <= given.keys():
+        raise ValueError('parametrize: write parametrize("name", [value, ...])')
+    names = given["argnames"]
+    names = (
+        [name.strip() for name in names.split(",") if name.strip()] if isinstance(names, str) else [*names]
+    )
+    values = [*given["argvalues"]]
+    ids = given.get("ids")
+    named = [*ids] if ids is not None and not callable(ids) else [None] * len(values)
+    if len(named) != len(values):
+        raise ValueError(f"parametrize: there are {len(values)} sets and {len(named)} ids")
+    for index, (value, own) in enumerate(zip(values, named, strict=True)):
+        name, arguments = _unpacked(value, names)
+        if len(arguments) != len(names):
+            raise ValueError(
+                f"parametrize: {', '.join(names)} need {len(names)} values, not {len(arguments)}"
+            )
+        parts = [
+            _part_of_id(argument, label, index, ids if callable(ids) else None)
+            for label, argument in zip(names, arguments, strict=True)
+        ]
+        text = name or (str(own) if own is not None else "-".join(parts))
+        yield (
+            re.sub(r"[^\w.+=-]+", "-", text).strip("-") or str(index),
+            dict(zip(names, arguments, strict=True)),
+        )
+
+
+def _unpacked(value: Any, names: Sequence[str]) -> tuple[str | None, Sequence[Any]]:
+    """Return the id and the arguments of a set, which may be a `pytest.param`."""
+    if type(value).__name__ == "ParameterSet":
+        return (value.id if isinstance(value.id, str) else None), tuple(value.values)
+    return None, (value,) if len(names) == 1 else tuple(value)
+
+
+def _part_of_id(value: Any, label: str, index: int, name: Callable[[Any], object] | None) -> str:
+    """Return a part of the id, for one argument."""
+    if name is not None and (own := name(value)) is not None:
+        return str(own)
+    return str(value) if isinstance(value, _PLAIN) else f"{label}{index}"
+
+
 class _PythonDocument(Document):
     """Plain data from calls in Python files."""
 
@@ -261,17 +287,11 @@ class _PythonDocument(Document):
     def line(self, place: Place) -> int | None:
         """Line of a place, of the nearest enclosing one in the source, or of the call."""
         call, within = self._part(place)
-        span = self._calls.find(call, within, at_key=False) if within else None
-        return call.line if span is None else span.line
+        line = self._calls.line(call, within) if within else None
+        return call.line if line is None else line
 
-    def span(self, place: Place, line: int, *, at_key: bool) -> Span | None:
-        """Span of a place on its line; None if it is unknown."""
-        call, within = self._part(place)
-        for which in (at_key, False, True):
-            span = self._calls.find(call, within, at_key=which)
-            if span is not None and span.line == line:
-                return span
-        return None
+    def span(self, place: Place, line: int, *, at_key: bool) -> None:
+        """None: columns in Python are unknown."""
 
     def _part(self, place: Place) -> tuple[Call, Place]:
         """The call that a place is in, and the place within."""
@@ -322,3 +342,32 @@ def _kind(value: object) -> str:
         if isinstance(value, type)
         else f"a value of type {type(value).__name__}"
     )
+
+
+def benchmarks_at(path: Path, *, optional: bool = False) -> list[Benchmark]:
+    """Run a Python file, and return the benchmarks in its public variables.
+
+    Raises:
+        InputError: it cannot be run, or has none and this is not `optional`.
+    """
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise InputError("is not a Python file", path=path)
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.parent))
+    sys.modules.setdefault(path.stem, module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise InputError(
+            f"cannot be imported: {type(error).__name__}: {str(error)[:500]}", path=path
+        ) from None
+    finally:
+        sys.path.remove(str(path.parent))
+        if sys.modules.get(path.stem) is module:
+            del sys.modules[path.stem]
+    values = [value for name, value in vars(module).items() if not name.startswith("_")]
+    found = [value for value in values if isinstance(value, Benchmark)]
+    if not found and not optional:
+        raise InputError("has no Benchmark in a variable of the module", path=path)
+    return list({id(one): one for one in found}.values())

@@ -79,17 +79,14 @@ class Lenders:
             for source in sources:
                 for ref in source.refs(scenario.__eq__):
                     if ref.id == scenario:
-                        return Loan(source, ref, _origin(source, scenario), licence)
+                        version = getattr(source, "version", None)
+                        name = f"{source.benchmark}@{version}" if version else source.benchmark
+                        return Loan(source, ref, f"{name}::{scenario}", licence)
             known = [ref.id for source in sources for ref in source.refs()]
         finally:
             _depth.reset(token)
         hint = did_you_mean(scenario, known).strip() or f"available: {', '.join(known[:10])}"
         raise InputError(f"benchmark {place} has no scenario {scenario!r}; {hint}")
-
-
-def _origin(source: Source, scenario: str) -> str:
-    version = getattr(source, "version", None)
-    return f"{source.benchmark}{f'@{version}' if version else ''}::{scenario}"
 
 
 def borrowed_ref(written: WrittenBorrowed, loan: Loan, line: int | None) -> ScenarioRef:

@@ -10,7 +10,7 @@ import itertools
 import json
 import textwrap
 import typing
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError
@@ -157,32 +157,14 @@ class Complaints:
             errors = [*errors[:MAX_SHOWN], InputError(f"... and {rest} more", path=self._document.path)]
         raise InputErrors(errors)
 
-    def refuse_unknown(
-        self,
-        model: type[BaseModel],
-        data: object,
-        place: Place,
-        otherwise: str = "",
-        meant: Mapping[str, str] | None = None,
-    ) -> None:
-        """Note unknown keys of `model` as mistakes.
-
-        `otherwise` is the hint if no known key is similar; `meant` has known keys that other words stand for.
-        """
-        if not isinstance(data, dict):
-            return
-        for key in data:
-            if key not in model.model_fields:
-                self._unknown(key, model.model_fields, data, place, otherwise, (meant or {}).get(key))
-
     def _unknown(
         self,
         key: str,
         known: Iterable[str],
         data: Container[str],
         place: Place,
-        otherwise: str = "",
-        meant: str | None = None,
+        otherwise: str,
+        meant: str | None,
     ) -> None:
         self._unknown_at.add((*place, key))
         near = meant or _usual(key, known) or _nearest(key, known)
@@ -199,10 +181,13 @@ class Complaints:
         *,
         others: Iterable[str] = (),
         ignored: bool = False,
+        otherwise: Callable[[type[BaseModel]], str] = lambda _: "",
+        meant: Mapping[str, str] | None = None,
     ) -> None:
         """Note unknown keys of `model`, here and in nested tables: as mistakes, or as ignored.
 
-        `others` are further keys that are valid here.
+        `others` are further keys that are valid here, `meant` has known ones that other words stand for, and
+        `otherwise` makes the hint, of the model of the table, if none is similar.
         """
         if not isinstance(data, dict):
             return
@@ -212,24 +197,10 @@ class Complaints:
             if ignored:
                 self.odd((*place, key), f"unknown key, ignored.{did_you_mean(key, known)}")
             else:
-                self._unknown(key, known, data, place)
+                self._unknown(key, known, data, place, otherwise(model), (meant or {}).get(key))
         for key in [key for key in data if key in tables]:
-            self._unknown_within(tables[key], data[key], (*place, key), ignored=ignored)
-
-    def _unknown_within(self, kind: Any, data: object, place: Place, *, ignored: bool) -> None:
-        """Note unknown keys in the tables that a type consists of: itself, its items, or its values by name."""
-        if isinstance(kind, type):
-            self.unknown_keys(kind, data, place, ignored=ignored)
-            return
-        inner = _inner(kind)
-        if typing.get_origin(kind) is dict:
-            for name, item in data.items() if isinstance(data, dict) else ():
-                self._unknown_within(inner, item, (*place, name), ignored=ignored)
-        elif typing.get_origin(kind) in (list, tuple) and isinstance(data, list):
-            for index, item in enumerate(data):
-                self._unknown_within(inner, item, (*place, index), ignored=ignored)
-        else:  # one of several types, or short for a list of one
-            self._unknown_within(inner, data, place, ignored=ignored)
+            for inner, table, at in _tables(tables[key], data[key], (*place, key)):
+                self.unknown_keys(inner, table, at, ignored=ignored, otherwise=otherwise)
 
     def whole(self, model: type[_M]) -> _M:
         """The document as a `model`.
@@ -280,6 +251,22 @@ def _has_model(kind: Any) -> bool:
 def _inner(kind: Any) -> Any:
     """The first type that a type is made of and that holds tables."""
     return next(filter(_has_model, typing.get_args(kind)))
+
+
+def _tables(kind: Any, data: object, place: Place) -> Iterator[tuple[type[BaseModel], object, Place]]:
+    """Yield the tables that a type consists of: itself, its items, or its values by name."""
+    if isinstance(kind, type):
+        yield kind, data, place
+        return
+    parts: Iterable[tuple[Any, object]] = ()
+    if typing.get_origin(kind) is dict:
+        parts = data.items() if isinstance(data, dict) else ()
+    elif typing.get_origin(kind) in (list, tuple) and isinstance(data, list):
+        parts = enumerate(data)
+    else:  # one of several types, or short for a list of one
+        yield from _tables(_inner(kind), data, place)
+    for part, item in parts:
+        yield from _tables(_inner(kind), item, (*place, part))
 
 
 _BOUNDS = {

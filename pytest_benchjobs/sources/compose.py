@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from ..model.scenario import MAIN, Compose, Environment, HealthCheck, ServiceIma
 from ..system.keeping import version
 from ..system.paths import exists
 from .complaints import Complaints
-from .compose_rules import UNKNOWN_HERE, faults, paths_of
+from .compose_rules import UNKNOWN_HERE, faults, outside, paths_of
 from .documents import Document, read_document
 
 COMPOSE_FILE = "docker-compose.yaml"
@@ -54,12 +54,12 @@ class ComposeFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.document: Document = read_document(path, keys="compose.md")
+        self._known = variables(path.parent)
         complaints = Complaints(self.document)
-        for place, message in faults(self.document.data, path.parent):
+        for place, message in faults(self.document.data, path.parent, self._text):
             complaints.wrong(place, message)
         complaints.raise_errors()
         self._services: dict[str, dict[str, Any]] = self.document.data["services"]
-        self._known = variables(path.parent)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -77,12 +77,8 @@ class ComposeFile:
 
     def image_of(self, service: str) -> ServiceImage | None:
         """Return the image of a service; None: the file does not say it, or only with variables of the trial."""
-        table = self._services.get(service, {})
-        build = table.get("build")
-        if build is not None:
-            return self._built(build if isinstance(build, dict) else {"context": build})
-        image = self._text(table.get("image"))
-        return None if image is None or image == OWN_IMAGE else ServiceImage(image=image)
+        found = service_image(self._services.get(service, {}), self.path.parent, self._text)
+        return None if found is None or found.image == OWN_IMAGE else found
 
     def with_main(self, environment: Environment) -> Environment:
         """Return an environment with the services, and with what the file says of `main` before it starts."""
@@ -93,24 +89,6 @@ class ComposeFile:
         if environment.healthcheck is None:
             changes["healthcheck"] = self._health()
         return environment.model_copy(update=changes)
-
-    def _built(self, build: Mapping[str, Any]) -> ServiceImage | None:
-        context, dockerfile = self._text(build.get("context", ".")), self._text(build.get("dockerfile"))
-        if context is None or ("dockerfile" in build and dockerfile is None):
-            return None
-        directory = self.path.parent / context
-        args = build.get("args") or {}
-        if not isinstance(args, dict):
-            args = dict(str(one).split("=", 1) for one in args if "=" in str(one))
-        build_args: dict[str, str] = {}
-        for name, value in args.items():
-            if value is not None:
-                if (text := self._text(str(value))) is None:
-                    return None
-                build_args[name] = text
-        return ServiceImage(
-            dockerfile=directory / (dockerfile or "Dockerfile"), context=directory, build_args=build_args
-        )
 
     def _health(self) -> HealthCheck | None:
         """Return the health check of `main`, which nothing else runs."""
@@ -146,6 +124,31 @@ class ComposeFile:
             return None
 
 
+def service_image(
+    service: Mapping[str, Any], directory: Path, text: Callable[[object], str | None]
+) -> ServiceImage | None:
+    """Return the image of a service in a file of this directory; None: it has none, or one that is not known.
+
+    `text` returns a text with its variables filled in; None: it is none, or has a variable without a value.
+    """
+    build = service.get("build")
+    if build is None:
+        image = text(service.get("image"))
+        return ServiceImage(image=image) if image else None
+    table = build if isinstance(build, dict) else {"context": build}
+    args = table.get("args") or {}
+    if not isinstance(args, dict):
+        args = dict(str(one).split("=", 1) for one in args if "=" in str(one))
+    context, dockerfile = text(table.get("context", ".")), text(table.get("dockerfile", "Dockerfile"))
+    build_args = {name: text(str(value)) for name, value in args.items() if value is not None}
+    if context is None or dockerfile is None or None in build_args.values():
+        return None
+    place = directory / context
+    return ServiceImage.model_validate(
+        {"dockerfile": place / dockerfile, "context": place, "build_args": build_args}
+    )
+
+
 def read_compose(path: Path) -> ComposeFile:
     """Return a file, which is read again when it has changed; for its `InputErrors` see `ComposeFile`."""
     try:
@@ -160,15 +163,29 @@ def _read(path: Path, _version: tuple[int, ...]) -> ComposeFile:
     return ComposeFile(path)
 
 
-def read_paths(file: Path) -> Iterator[Path]:
+def read_paths(file: Path, env: Mapping[str, str]) -> Iterator[Path]:
     """Yield the file itself, and what of its directory its services are given beside their images.
 
-    One that cannot be read is an `InputError`.
+    `env` has the variables of the environment. A file that cannot be read is an `InputError`.
     """
     yield file
-    data = read_document(file, keys="compose.md").data
-    for path in dict.fromkeys(path for _, path in paths_of(data)):
-        if exists(there := file.parent / path):
+    known = {**variables(file.parent), **env}
+
+    def fill(found: re.Match[str]) -> str:
+        name = found["plain"] or found["braced"]
+        return "$" if found["escaped"] else known.get(name) or found["default"] or ""
+
+    def filled(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: filled(one) for key, one in value.items()}
+        if isinstance(value, list):
+            return [filled(one) for one in value]
+        return _VARIABLE.sub(fill, value) if isinstance(value, str) else value
+
+    for path in dict.fromkeys(
+        path for _, path in paths_of(filled(read_document(file, keys="compose.md").data))
+    ):
+        if outside(path, file.parent) is None and exists(there := file.parent / path):
             yield there
 
 

@@ -2,6 +2,7 @@
 
 They hold for a file as it is written, where an error has a line, and once more for what Docker Compose makes of it:
 with variables filled in, and short forms written out. Unknown keys are refused, so that a new one cannot open anything.
+A value with a variable that only a trial has is judged when it is filled in.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import os.path
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,23 +18,27 @@ from ..model.scenario import MAIN
 from .plain import Place
 
 Fault = tuple[Place, str]
+Text = Callable[[str], str | None]
+"""Returns a text of a file with its variables filled in; None: it has one that only a trial has."""
 
 UNKNOWN_HERE = "/benchjobs-has-no-such-directory"
 """Beginning of values of variables for directories of this machine, which other tools mount and a trial does not."""
 
-_EVERYWHERE = frozenset({
-    "build", "command", "configs", "cpus", "depends_on", "deploy", "entrypoint", "env_file", "environment", "extends",
-    "extra_hosts", "healthcheck", "hostname", "image", "ipc", "mem_limit", "network_mode", "networks", "pids_limit",
-    "pid", "privileged", "scale", "secrets", "security_opt", "shm_size", "tmpfs", "user", "uts", "userns_mode",
-    "volumes", "working_dir",
+PASSED_ON = frozenset({
+    "cap_add", "command", "cpu_shares", "cpuset", "dns", "dns_opt", "dns_search", "domainname", "entrypoint",
+    "environment", "extra_hosts", "group_add", "healthcheck", "hostname", "init", "ipc", "links", "mem_reservation",
+    "mem_swappiness", "oom_score_adj", "read_only", "restart", "shm_size", "stdin_open", "stop_signal", "sysctls",
+    "tmpfs", "tty", "ulimits", "user", "working_dir",
 })  # fmt: skip
-_WITHOUT_EFFECT = frozenset({
-    "annotations", "attach", "cap_drop", "container_name", "develop", "expose", "init", "labels", "logging",
-    "platform", "ports", "profiles", "pull_policy", "restart", "stdin_open", "stop_grace_period", "stop_signal",
-    "tty", "ulimits",
+"""Keys of services beside `main` that Docker Compose gets as they are."""
+_MADE_ANEW = frozenset({
+    "annotations", "attach", "build", "cap_drop", "configs", "container_name", "cpus", "depends_on", "deploy",
+    "develop", "env_file", "expose", "extends", "image", "labels", "logging", "mem_limit", "memswap_limit",
+    "network_mode", "networks", "pid", "pids_limit", "platform", "ports", "privileged", "profiles", "pull_policy",
+    "scale", "secrets", "security_opt", "stop_grace_period", "userns_mode", "uts", "volumes",
 })  # fmt: skip
-"""Allowed for `main`, whose container has its own way with them."""
-_BESIDE_MAIN = frozenset({
+"""Those that it gets otherwise, or that are without effect."""
+_NOT_OF_MAIN = frozenset({
     "cap_add", "cpu_shares", "cpuset", "dns", "dns_opt", "dns_search", "domainname", "group_add", "links",
     "mem_reservation", "mem_swappiness", "memswap_limit", "oom_score_adj", "read_only", "sysctls",
 })  # fmt: skip
@@ -64,13 +69,13 @@ _BUILD = frozenset({
 })  # fmt: skip
 _OWN = ": a container of a trial shares nothing with others"
 _VALUES = {
-    "network_mode": (r"none|.*\$.*", _OWN),
-    "ipc": (r"none|private|shareable|.*\$.*", _OWN),
-    **dict.fromkeys(("pid", "uts", "userns_mode"), (r".*\$.*", _OWN)),
+    "network_mode": ("none", _OWN),
+    "ipc": ("none|private|shareable", _OWN),
+    **dict.fromkeys(("pid", "uts", "userns_mode"), ("", _OWN)),
     "cap_add": (rf"(?ai:(CAP_)?({_CAPABILITIES}))", ": it reaches beyond the container"),
     "security_opt": ("no-new-privileges.*", ""),
 }
-"""Key of services -> values that it may have, and why no others. A variable is judged when it is filled in."""
+"""Key of services -> values that it may have, and why no others."""
 _NOT_SHARED = {
     "external": ": what is not part of the trial is not for it",
     "driver_opts": ": it could name anything of this machine",
@@ -78,10 +83,12 @@ _NOT_SHARED = {
 }
 """Keys of what services share, and why they are not supported."""
 _SOCKET = "docker.sock"
+VARIABLES = ".env"
+"""File beside any other, of which Docker Compose takes variables."""
 
 
-def faults(data: Mapping[str, Any], directory: Path) -> Iterator[Fault]:
-    """Yield what is refused in a file, as it is written or as Docker Compose normalised it.
+def faults(data: Mapping[str, Any], directory: Path, text: Text = str) -> Iterator[Fault]:
+    """Yield what is refused in a file, as it is written (then `text` reads it) or as Docker Compose normalised it.
 
     Nothing outside of `directory`, in which the file is, is for services.
     """
@@ -94,19 +101,25 @@ def faults(data: Mapping[str, Any], directory: Path) -> Iterator[Fault]:
     for name, service in services.items():
         if isinstance(service, dict):
             yield from _keys(("services", name), service)
-            yield from _service(("services", name), service, directory)
+            yield from _service(("services", name), service, text)
+            yield from _build(("services", name, "build"), service.get("build"), directory, text)
         else:
             yield ("services", name), "a table of keys is expected"
     for table in ("networks", "volumes", "configs", "secrets"):
         for name, one in _tables(data, table):
             yield from _shared((table, name), one)
     for place, path in paths_of(data):
-        if (why := outside(path, directory, known=place[2:3] == ("env_file",))) is not None:
+        if (
+            place[2:3] == ("env_file",) and "$" in path
+        ):  # Docker Compose reads it, before anybody can look at it
+            yield place, f"{path!r} is not supported: write the path without variables"
+        elif (why := outside(path, directory, text)) is not None:
             yield place, why
 
 
 def paths_of(data: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
     """Yield the paths of this machine that a file names, but for the contexts of images. Some have variables."""
+    yield (VARIABLES,), VARIABLES
     for name, service in _tables(data, "services"):
         for index, volume in enumerate(listed(service.get("volumes"))):
             if isinstance(volume, str):
@@ -147,20 +160,20 @@ def _below(data: object, *keys: str) -> Any:
 
 
 def _keys(place: Place, service: Mapping[str, Any]) -> Iterator[Fault]:
-    allowed = _EVERYWHERE | _WITHOUT_EFFECT | (frozenset() if place[1] == MAIN else _BESIDE_MAIN)
+    allowed = (PASSED_ON | _MADE_ANEW) - (_NOT_OF_MAIN if place[1] == MAIN else frozenset())
     for key, value in service.items():
         if key in allowed or key.startswith("x-") or value is None or value is False or value in ({}, []):
             continue
-        reason = "the container of the trial keeps its own" if key in _BESIDE_MAIN else _REASONS.get(key)
+        reason = "the container of the trial keeps its own" if key in _NOT_OF_MAIN else _REASONS.get(key)
         yield (*place, key), "is not supported" + ("" if reason is None else f": {reason}")
 
 
-def _service(place: Place, service: Mapping[str, Any], directory: Path) -> Iterator[Fault]:
+def _service(place: Place, service: Mapping[str, Any], text: Text) -> Iterator[Fault]:
     if service.get("privileged"):
         yield (*place, "privileged"), "is not supported: it would give the service this machine"
     for key, (fine, why) in _VALUES.items():
         for index, value in enumerate(listed(service.get(key))):
-            if value and not re.fullmatch(fine, str(value)):
+            if value and (filled := text(str(value))) is not None and not re.fullmatch(fine, filled):
                 at = (index,) if isinstance(service[key], list) else ()
                 yield (*place, key, *at), f"{value!r} is not supported{why}"
     for index, volume in enumerate(listed(service.get("volumes"))):
@@ -185,16 +198,24 @@ def _service(place: Place, service: Mapping[str, Any], directory: Path) -> Itera
     devices = ("deploy", "resources", "reservations", "devices")
     if _below(service, *devices):
         yield (*place, *devices), "is not supported: GPUs are not for services"
-    yield from _build((*place, "build"), service.get("build"), directory)
 
 
-def _build(place: Place, build: object, directory: Path) -> Iterator[Fault]:
+def _build(place: Place, build: object, directory: Path, text: Text) -> Iterator[Fault]:
     context = build.get("context", ".") if isinstance(build, dict) else build
     if isinstance(context, str):
+        dockerfile = build.get("dockerfile") if isinstance(build, dict) else None
         if "://" in context or context.startswith("git@"):
             yield place, f"{context!r} is not supported; the context is a directory beside this file"
-        elif (why := outside(context, directory)) is not None:
+        elif (why := outside(context, directory, text)) is not None:
             yield place, why
+        elif isinstance(dockerfile, str):
+            here, name = text(context), text(dockerfile)
+            if (
+                here is not None
+                and name is not None
+                and (why := outside(posixpath.join(here, name), directory))
+            ):
+                yield (*place, "dockerfile"), why
     if not isinstance(build, dict):
         return
     if not isinstance(build.get("args", {}), dict | list | None):
@@ -217,22 +238,16 @@ def _shared(place: Place, one: Mapping[str, Any]) -> Iterator[Fault]:
         yield (*place, "file"), "a path is expected"
 
 
-def outside(path: str, directory: Path, *, known: bool = False) -> str | None:
-    """Return why a path of this machine is not for a service; None: it is in the directory of the file.
-
-    A path with a variable is judged when that is filled in, unless it has to be `known`: Docker Compose reads it.
-    """
-    if "$" in path:
-        return f"{path!r} is not supported: write the path without variables" if known else None
-    if path.startswith(UNKNOWN_HERE):
+def outside(written: str, directory: Path, text: Text = str) -> str | None:
+    """Return why a path is not for a service; None: it is in the directory of the file, or cannot be judged yet."""
+    path = text(written)
+    if path is None or posixpath.normpath(path).startswith(UNKNOWN_HERE):
         return None
     if _SOCKET in path:
-        return f"{path!r} is not supported: the engine's socket would give the service this machine"
+        return f"{written!r} is not supported: the engine's socket would give the service this machine"
     if posixpath.isabs(path) and not Path(path).is_relative_to(directory):
-        return (
-            f"{path!r} is not supported: only files below the directory of this file can be mounted or read"
-        )
+        return f"{written!r} is not supported: only files below the directory of this file can be mounted or read"
     found = Path(os.path.realpath(directory / Path(path)))
     if path.startswith("~") or not found.is_relative_to(os.path.realpath(directory)):
-        return f"{path!r} is outside of the directory of this file, which is all that services get of this machine"
+        return f"{written!r} is outside of the directory of this file, which is all that services get of this machine"
     return None

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from .catalogue.lookup import Lookup
     from .protocol import Source
 
-FILES = (".yaml", ".yml", ".toml", ".py")
-"""Suffixes of paths that are no names."""
+_FILES = (".yaml", ".yml", ".toml", ".py")
 
 
 class NoSuchBenchmark(InputError):
@@ -83,7 +82,7 @@ def _open_local(entry: Entry) -> Sequence[Source]:
 
 
 def _read_python(path: Path) -> Sequence[Source]:
-    from .python_file import benchmarks_at
+    from .authored import benchmarks_at
 
     return benchmarks_at(path, optional=True)
 
@@ -162,8 +161,7 @@ class Finder:
             NoSuchBenchmark: there is none.
         """
         path = here / text
-        is_path = _is_path(text)
-        if is_path and exists(path):
+        if is_path(text) and exists(path):
             return None, self.at(path)
         name, at, version = text.partition("@")
         if name in self.named:
@@ -176,7 +174,7 @@ class Finder:
             return name, list(entry)
         if entry is not None:
             return entry.name, list(self.open_entry(entry))
-        if is_path:
+        if is_path(text):
             raise NoSuchBenchmark(f"no such file or directory: {text}")
         raise NoSuchBenchmark(f"there is no benchmark {name!r}; {self._hint(text)}")
 
@@ -200,7 +198,7 @@ class Finder:
     def entry(self, text: str, here: Path | None = None) -> Entry | None:
         """Return the entry that a name, or with `here` what `find` takes, stands for; None: there is none."""
         there = here is not None and exists(here / text)
-        if there and _is_path(text):
+        if there and is_path(text):
             return None
         if (named := self.named.get(text.partition("@")[0])) is not None:
             return named.entry
@@ -225,9 +223,9 @@ class Finder:
         )
 
 
-def _is_path(text: str) -> bool:
-    """Return whether a text can be nothing but a path where something is."""
-    return "/" in text or text.endswith(FILES)
+def is_path(text: str) -> bool:
+    """Return whether a text can be no name."""
+    return "/" in text or text.endswith(_FILES)
 
 
 def _of_version(named: Named, sources: list[Source], name: str, version: str | None) -> list[Source]:

@@ -1,7 +1,8 @@
 """Harbor task directories, schema 1.0 to 1.4: `task.toml`, `instruction.md`, `environment/`, `tests/`, `solution/`.
 
-harbor_steps.py has the steps of a task. Features that this package does not support (GPUs, ...) are recognised and
-refused with the line that asks for them (`Unsupported`); no task is run in part.
+harbor_steps.py has the steps of a task, harbor_parts.py what a task and a step have in common. Features that this
+package does not support (GPUs, ...) are recognised and refused with the line that asks for them (`Unsupported`); no
+task is run in part.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import contextlib
 import hashlib
 import os.path
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,38 +21,44 @@ from ..model.base import ScenarioName, is_name_character
 from ..model.errors import InputError, InputErrors
 from ..model.scenario import (
     MAIN,
-    Environment,
     GradeIn,
-    Network,
     Reference,
     Scenario,
-    ScorerSpec,
     StepScore,
 )
 from .complaints import Complaints
-from .compose import COMPOSE_FILE, read_compose
-from .documents import Document, has_windows_line_ends, read_document, read_text
-from .harbor_keys import AgentTable, CollectCommand, EnvironmentTable, TaskFile, VerifierTable, hosts_of
-from .harbor_services import check_services
-from .harbor_steps import artifact_spec, check_steps, health_check, steps_of, whole_statement
-from .harbor_verifier import brings_tests, fresh_container, has_own_dockerfile
+from .compose import COMPOSE_FILE, ComposeFile, read_compose
+from .documents import Document, read_document, read_text
+from .harbor_keys import CollectCommand, EnvironmentTable, TaskFile, hosts_of
+from .harbor_parts import (
+    MEBIBYTE,
+    NETWORKS,
+    artifact_spec,
+    brings_tests,
+    environment_of,
+    fresh_container,
+    instruction_at,
+    is_separate,
+    scorer_of,
+)
+from .harbor_steps import (
+    check_artifacts,
+    check_hosts,
+    check_scripts,
+    check_steps,
+    steps_of,
+    whole_statement,
+)
 from .plain import Place
 from .protocol import ScenarioRef, SourceWarning, Unsupported
-from .servers import faults_of_servers, mcp_server
+from .servers import faults_of_servers
 from .toml_data import load_toml
+from .written import WrittenArtifact
 
 TASK_FILE = "task.toml"
-DEFAULT_VERIFIER_TIMEOUT = 600.0
 HARBOR_SKILLS = "/harbor/skills"
 """Skills of a task that names no `skills_dir`."""
 _KNOWN_VERSIONS = ("1.0", "1.1", "1.2", "1.3", "1.4")
-_NETWORKS: dict[str | None, Network | None] = {
-    None: None,
-    "public": "public",
-    "no-network": "none",
-    "allowlist": "allowlist",
-}
-_MEBIBYTE = 1 << 20
 _READABLE = 180
 """Characters of an invalid name that are kept in the id, before its digest."""
 _name: TypeAdapter[str] = TypeAdapter(ScenarioName)
@@ -125,9 +132,7 @@ class HarborTask:
         task = _check(self.path, scenario_id, document, Complaints(document))
         statement = ""
         if not task.steps:
-            statement = strip_canary(read_text(self.path / "instruction.md"))
-            if not statement.strip():
-                raise InputError("is empty", path=self.path / "instruction.md")
+            statement = instruction_at(self.path / "instruction.md")
         try:
             return _scenario(self.path, scenario_id, self.benchmark, task, statement)
         except ValidationError as error:
@@ -148,19 +153,6 @@ class HarborTask:
         except ValidationError:
             message = "the name of a task directory must have a letter or digit; rename the directory"
             raise InputError(message, path=self.path) from None
-
-
-def strip_canary(text: str) -> str:
-    """An instruction without the comment lines at its top that mark it for filters of training data."""
-    lines = text.splitlines(keepends=True)
-    start = 0
-    while start < len(lines):
-        line = lines[start].strip()
-        marked = line.startswith(("<!--", "#", "//")) and "canary" in line.lower()
-        if not marked and (start == 0 or line):
-            break
-        start += 1
-    return "".join(lines[start:])
 
 
 def _check(directory: Path, scenario_id: str, document: Document, complaints: Complaints) -> TaskFile:
@@ -237,7 +229,7 @@ def _find_unsupported(
 
 def _check_sense(directory: Path, task: TaskFile, complaints: Complaints) -> None:
     environment = task.environment
-    services = check_services(directory, task, complaints)
+    services = _check_services(directory, task, complaints)
     has_image = environment.docker_image or (services is not None and services.image_of(MAIN))
     if not has_image and not (directory / "environment" / "Dockerfile").is_file():
         complaints.wrong(
@@ -253,36 +245,66 @@ def _check_sense(directory: Path, task: TaskFile, complaints: Complaints) -> Non
         tables.append((("verifier", "environment"), verifier.environment))
     for place, table in tables:
         _check_legacy(place, table, complaints)
+        check_hosts(place, table, table, complaints)
     for index, why in faults_of_servers(environment.mcp_servers):
         complaints.wrong(("environment", "mcp_servers", index), why)
     if verifier.environment is not None:
         for key in ("mcp_servers", "skills_dir"):
             if getattr(verifier.environment, key):
                 complaints.odd(("verifier", "environment", key), "has no effect: no agent works there")
-    owners: list[tuple[Place, EnvironmentTable | AgentTable | VerifierTable]] = [
-        *tables, (("agent",), task.agent), (("verifier",), verifier)
-    ]  # fmt: skip
-    for place, owner in owners:
-        if owner.allowed_hosts and owner.network_mode != "allowlist":
-            complaints.wrong((*place, "allowed_hosts"), "has no effect without network_mode = 'allowlist'")
-    for index, artifact in enumerate(task.artifacts):
-        for key in ("source", "destination"):
-            value = getattr(artifact, key)
-            if value is not None and ".." in value.split("/"):
-                complaints.wrong(("artifacts", index, key), "'..' is not allowed")
-        if artifact.destination is not None and artifact.destination.startswith("/"):
-            complaints.wrong(("artifacts", index, "destination"), "must be relative")
+    check_hosts(("agent",), task.agent, task.agent, complaints)
+    check_hosts(("verifier",), verifier, verifier, complaints)
+    check_artifacts((), task.artifacts, complaints)
     version = task.schema_version or task.version
     if version is not None and version not in _KNOWN_VERSIONS:
         key = "schema_version" if task.schema_version else "version"
         complaints.odd((key,), f"{version!r} is not a known version of the format (1.0 to 1.4); read as 1.4")
-    for script in ("tests/test.sh", "solution/solve.sh"):
-        if has_windows_line_ends(directory / script):
-            complaints.odd(
-                (), f"{script} has Windows line endings (CRLF), and will not run: convert it to LF"
-            )
+    check_scripts(directory, ("tests/test.sh", "solution/solve.sh"), complaints)
     if (directory / "solution").is_dir() and not (directory / "solution" / "solve.sh").is_file():
         complaints.odd(("solution",), "solution/ has no solve.sh: the oracle cannot solve this task")
+
+
+def _check_services(directory: Path, task: TaskFile, complaints: Complaints) -> ComposeFile | None:
+    """Note mistakes about services; return the file that describes those beside the agent, if there is one."""
+    own = directory / "environment" / COMPOSE_FILE
+    described = read_compose(own) if own.exists() else None
+    _check_verifier(directory, task, complaints)
+    names = (MAIN,) if described is None else described.names
+    hint = f"there is no environment/{COMPOSE_FILE}" if described is None else f"there are {', '.join(names)}"
+    for place, listed in _naming(task):
+        for index, one in enumerate(listed):
+            if one.service not in names:
+                complaints.wrong((*place, index, "service"), f"there is no service {one.service!r}; {hint}")
+            if isinstance(one, WrittenArtifact) and one.destination == "manifest.json":
+                complaints.wrong(
+                    (*place, index, "destination"), "is the name of another file; choose another"
+                )
+    return described
+
+
+def _check_verifier(directory: Path, task: TaskFile, complaints: Complaints) -> None:
+    tests = directory / "tests"
+    if not (tests / COMPOSE_FILE).exists():
+        return
+    if not is_separate(task):
+        why = "has no effect without verifier.environment_mode = 'separate'"
+        complaints.odd((), f"tests/{COMPOSE_FILE} {why}")
+        return
+    described = read_compose(tests / COMPOSE_FILE)
+    own = task.verifier.environment
+    image = (own is not None and own.docker_image) or described.image_of(MAIN)
+    if not image and not (tests / "Dockerfile").is_file():
+        complaints.wrong((), f"tests/{COMPOSE_FILE} gives `main` no image, and there is no tests/Dockerfile")
+
+
+def _naming(task: TaskFile) -> Iterator[tuple[Place, Sequence[WrittenArtifact | CollectCommand]]]:
+    """Yield the lists whose items name services, and their places."""
+    yield ("artifacts",), task.artifacts
+    yield ("verifier", "collect"), task.verifier.collect
+    for index, step in enumerate(task.steps):
+        yield ("steps", index, "artifacts"), step.artifacts
+        if step.verifier is not None:
+            yield ("steps", index, "verifier", "collect"), step.verifier.collect
 
 
 def _ref(scenario_id: str, metadata: dict[str, Any]) -> ScenarioRef:
@@ -303,19 +325,12 @@ def _scenario(directory: Path, scenario_id: str, benchmark: str, task: TaskFile,
     solution, tests = directory / "solution", directory / "tests"
     solved = (solution / "solve.sh").is_file()
     if task.steps:
-        steps, scorers = steps_of(
-            directory,
-            task,
-            _scorer,
-            lambda place, whole: fresh_container(place, whole, _environment),
-            _NETWORKS,
-            strip_canary,
-        )
+        steps, scorers = steps_of(directory, task)
         statement, solved, fresh = whole_statement(steps), False, None
     else:
-        steps, fresh = (), fresh_container(directory, task, _environment)
+        steps, fresh = (), fresh_container(directory, task)
         scorers = (
-            _scorer(directory, task, "reward", tests if (tests / "test.sh").is_file() else None, None),
+            scorer_of(directory, task, "reward", tests if (tests / "test.sh").is_file() else None, None),
         )
     return Scenario(
         id=scenario_id,
@@ -324,13 +339,13 @@ def _scenario(directory: Path, scenario_id: str, benchmark: str, task: TaskFile,
         problem_statement=statement,
         tags=_tags(task.metadata),
         metadata=task.metadata,
-        environment=_environment(task.environment, directory / "environment" / "Dockerfile").model_copy(
+        environment=environment_of(task.environment, directory / "environment" / "Dockerfile").model_copy(
             update={"skills_if_there": HARBOR_SKILLS}
         ),
         reference=Reference(solution=solution, env=task.solution.env) if solved else None,
         agent_timeout=task.agent.timeout_sec,
         agent_user=task.agent.user,
-        agent_network=_NETWORKS[task.agent.network_mode],
+        agent_network=NETWORKS[task.agent.network_mode],
         agent_allowed_hosts=hosts_of(task.agent),
         scorers=scorers,
         steps=steps,
@@ -343,30 +358,6 @@ def _scenario(directory: Path, scenario_id: str, benchmark: str, task: TaskFile,
     )
 
 
-def _scorer(directory: Path, task: TaskFile, name: str, path: Path | None, over: Path | None) -> ScorerSpec:
-    """Return the scorer of a task, or of a step of it: its tests are in `path`, and in `over`, which is put over it."""
-    verifier, is_bundled = task.verifier, has_own_dockerfile(directory, task)
-    fresh = fresh_container(directory, task, _environment)
-    alone = None if fresh is None or fresh.environment is None else fresh.environment.network
-    return ScorerSpec(
-        name=name,
-        type="harbor",
-        path=None if is_bundled else path,
-        overlay=None if is_bundled else over,
-        timeout=verifier.timeout_sec or DEFAULT_VERIFIER_TIMEOUT,
-        user=verifier.user,
-        env=verifier.env,
-        network=_NETWORKS[verifier.network_mode] or alone,
-        allowed_hosts=hosts_of(verifier),
-        params={"collect": [_collected(command) for command in verifier.collect]} if verifier.collect else {},
-    )
-
-
-def _collected(command: CollectCommand) -> dict[str, Any]:
-    # Without what is as it usually is, which keeps the signatures of earlier results.
-    return command.model_dump(exclude={"service"} if command.service == MAIN else set())
-
-
 def _check_legacy(place: Place, table: EnvironmentTable, complaints: Complaints) -> None:
     for legacy, key in (
         ("memory", "memory_mb"),
@@ -376,30 +367,6 @@ def _check_legacy(place: Place, table: EnvironmentTable, complaints: Complaints)
         old, new = getattr(table, legacy), getattr(table, key)
         if old is None or new is None:
             continue
-        same = (_NETWORKS[new] == "public") is old if legacy == "allow_internet" else old == new * _MEBIBYTE
+        same = (NETWORKS[new] == "public") is old if legacy == "allow_internet" else old == new * MEBIBYTE
         if not same:
             complaints.wrong((*place, legacy), f"contradicts {key}; remove it")
-
-
-def _environment(written: EnvironmentTable, dockerfile: Path) -> Environment:
-    built = dockerfile.is_file()
-    offline = written.allow_internet is False
-    services = dockerfile.parent / COMPOSE_FILE
-    environment = Environment(
-        image=written.docker_image,
-        dockerfile=dockerfile if built else None,
-        context=dockerfile.parent if built else None,
-        build_timeout=written.build_timeout_sec,
-        workdir=written.workdir,
-        env=written.env,
-        cpus=written.cpus,
-        memory=written.memory_mb * _MEBIBYTE if written.memory_mb else written.memory,
-        storage=written.storage_mb * _MEBIBYTE if written.storage_mb else written.storage,
-        network=_NETWORKS[written.network_mode] or ("none" if offline else "public"),
-        allowed_hosts=hosts_of(written) or (),
-        mcp_servers=tuple(map(mcp_server, written.mcp_servers)),
-        skills_dir=written.skills_dir,
-        keep_entrypoint=True,
-        healthcheck=health_check(written.healthcheck),
-    )
-    return read_compose(services).with_main(environment) if services.exists() else environment

@@ -15,11 +15,12 @@ from .written import (
     Flag,
     Hosts,
     Number,
-    ServerName,
     Text,
     Transport,
     User,
     Variables,
+    WrittenArtifact,
+    WrittenMcpServer,
     sources,
 )
 
@@ -55,15 +56,6 @@ class Package(Written):
     keywords: list[str] = []
 
 
-class Artifact(Written):
-    """`[[artifacts]]`: files to keep."""
-
-    source: Text
-    destination: Text | None = None
-    exclude: list[Text] = []
-    service: Text = "main"
-
-
 class HealthCheckTable(Written):
     """`[environment.healthcheck]`; times in seconds."""
 
@@ -75,14 +67,10 @@ class HealthCheckTable(Written):
     retries: Annotated[Count, Field(ge=1, le=100_000)] = 3
 
 
-class McpServer(Written):
+class McpServer(WrittenMcpServer):
     """`[[environment.mcp_servers]]`."""
 
-    name: ServerName
-    transport: Transport = "sse"
-    url: Text | None = None
-    command: Text | None = None
-    args: list[str] = []
+    transport: Transport | None = "sse"
 
 
 class Tpu(Written):
@@ -166,7 +154,7 @@ class Step(Written):
     verifier: VerifierTable | None = None
     min_reward: Number | dict[Text, Number] | None = None
     healthcheck: HealthCheckTable | None = None
-    artifacts: Annotated[list[Artifact], BeforeValidator(sources)] = []
+    artifacts: Annotated[list[WrittenArtifact], BeforeValidator(sources)] = []
 
 
 class TaskFile(Written):
@@ -179,7 +167,7 @@ class TaskFile(Written):
     metadata: dict[str, Any] = {}
     source: str | None = None
     multi_step_reward_strategy: Literal["mean", "final"] | None = None
-    artifacts: Annotated[list[Artifact], BeforeValidator(sources)] = []
+    artifacts: Annotated[list[WrittenArtifact], BeforeValidator(sources)] = []
     agent: AgentTable = AgentTable()
     verifier: VerifierTable = VerifierTable()
     environment: EnvironmentTable = EnvironmentTable()

@@ -6,27 +6,36 @@ Tests of the task are shared: those of a step are put over them. What a step's t
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from ..model.base import Name
-from ..model.errors import InputError
-from ..model.scenario import ArtifactSpec, HealthCheck, Network, Reference, ScorerSpec, Step
+from ..model.scenario import Reference, ScorerSpec, Step
 from ..system.paths import is_file
 from .complaints import Complaints, Written
-from .documents import has_windows_line_ends, read_text
-from .harbor_keys import HealthCheckTable, TaskFile, hosts_of
+from .documents import has_windows_line_ends
+from .harbor_keys import AgentTable, EnvironmentTable, TaskFile, VerifierTable, hosts_of
 from .harbor_keys import Step as StepTable
-from .harbor_verifier import brings_tests, has_own_dockerfile
+from .harbor_parts import (
+    NETWORKS,
+    artifact_spec,
+    brings_tests,
+    fresh_container,
+    has_own_dockerfile,
+    health_check,
+    instruction_at,
+    scorer_of,
+)
+from .plain import Place
+from .written import WrittenArtifact
 
 _SCRIPT = "setup.sh"
 _name: TypeAdapter[str] = TypeAdapter(Name)
 
-Scorer = Callable[[Path, TaskFile, str, Path | None, Path | None], ScorerSpec]
-"""Makes the scorer of a step: of a directory, the task as it is for the step, a name, its tests and those over them."""
+_Networked = EnvironmentTable | AgentTable | VerifierTable
 
 
 def step_directory(directory: Path, step: StepTable) -> Path:
@@ -76,8 +85,10 @@ def check_steps(directory: Path, task: TaskFile, complaints: Complaints) -> None
         if same is not step.name:
             complaints.wrong(place, f"{step.name!r} is already the name of a step ({same})")
         _check_files(directory, task_of(task, step), index, complaints)
-        _check_artifacts(index, step, complaints)
-        _check_hosts(task, index, complaints)
+        check_artifacts(("steps", index), step.artifacts, complaints)
+        for key in ("agent", "verifier"):
+            if (own := getattr(step, key)) is not None:
+                check_hosts(("steps", index, key), own, getattr(task_of(task, step), key), complaints)
     solved = [is_file(step_directory(directory, step) / "solution" / "solve.sh") for step in task.steps]
     if any(solved) and not all(solved):
         missing = ", ".join(step.name for step, has in zip(task.steps, solved, strict=True) if not has)
@@ -94,43 +105,37 @@ def _check_files(directory: Path, task: TaskFile, index: int, complaints: Compla
         complaints.wrong(
             ("steps", index), f"steps/{step.name}/tests/test.sh is missing, and so is tests/test.sh"
         )
-    for script in ("tests/test.sh", f"workdir/{_SCRIPT}", "solution/solve.sh"):
-        if has_windows_line_ends(own / script):
+    scripts = ("tests/test.sh", f"workdir/{_SCRIPT}", "solution/solve.sh")
+    check_scripts(directory, [f"steps/{step.name}/{script}" for script in scripts], complaints)
+
+
+def check_scripts(directory: Path, scripts: Iterable[str], complaints: Complaints) -> None:
+    """Note scripts that shells cannot run."""
+    for script in scripts:
+        if has_windows_line_ends(directory / script):
             complaints.odd(
-                (),
-                f"steps/{step.name}/{script} has Windows line endings (CRLF), and will not run: convert it to LF",
+                (), f"{script} has Windows line endings (CRLF), and will not run: convert it to LF"
             )
 
 
-def _check_hosts(task: TaskFile, index: int, complaints: Complaints) -> None:
-    step = task.steps[index]
-    whole = task_of(task, step)
-    for key in ("agent", "verifier"):
-        own, merged = getattr(step, key), getattr(whole, key)
-        if own is not None and own.allowed_hosts and merged.network_mode != "allowlist":
-            complaints.wrong(
-                ("steps", index, key, "allowed_hosts"), "has no effect without network_mode = 'allowlist'"
-            )
+def check_hosts(place: Place, own: _Networked, whole: _Networked, complaints: Complaints) -> None:
+    """Note hosts of a table that allows none, once it is put over that of the task."""
+    if own.allowed_hosts and whole.network_mode != "allowlist":
+        complaints.wrong((*place, "allowed_hosts"), "has no effect without network_mode = 'allowlist'")
 
 
-def _check_artifacts(index: int, step: StepTable, complaints: Complaints) -> None:
-    for number, artifact in enumerate(step.artifacts):
-        place = ("steps", index, "artifacts", number)
+def check_artifacts(place: Place, artifacts: Iterable[WrittenArtifact], complaints: Complaints) -> None:
+    """Note paths of artifacts that lead elsewhere."""
+    for index, artifact in enumerate(artifacts):
+        at = (*place, "artifacts", index)
         for key in ("source", "destination"):
             if ".." in (getattr(artifact, key) or "").split("/"):
-                complaints.wrong((*place, key), "'..' is not allowed")
+                complaints.wrong((*at, key), "'..' is not allowed")
         if (artifact.destination or "").startswith("/"):
-            complaints.wrong((*place, "destination"), "must be relative")
+            complaints.wrong((*at, "destination"), "must be relative")
 
 
-def steps_of(
-    directory: Path,
-    task: TaskFile,
-    scorer: Scorer,
-    fresh: Callable[[Path, TaskFile], Any],
-    networks: Mapping[str | None, Network | None],
-    instruction: Callable[[str], str],
-) -> tuple[tuple[Step, ...], tuple[ScorerSpec, ...]]:
+def steps_of(directory: Path, task: TaskFile) -> tuple[tuple[Step, ...], tuple[ScorerSpec, ...]]:
     """Return the steps, and their scorers, which are named like the steps.
 
     Raises:
@@ -139,18 +144,15 @@ def steps_of(
     steps, scorers = [], []
     for table in task.steps:
         own, whole = step_directory(directory, table), task_of(task, table)
-        statement = instruction(read_text(own / "instruction.md"))
-        if not statement.strip():
-            raise InputError("is empty", path=own / "instruction.md")
         given = verifier_directory(directory, whole, table)
         shared, over = _tests(directory / "tests"), _tests(own / "tests")
-        scorers.append(scorer(given, whole, table.name, shared or over, over if shared else None))
+        scorers.append(scorer_of(given, whole, table.name, shared or over, over if shared else None))
         workdir, solution = own / "workdir", own / "solution"
         solved = (solution / "solve.sh").is_file()
         steps.append(
             Step(
                 name=table.name,
-                instruction=statement,
+                instruction=instruction_at(own / "instruction.md"),
                 scorers=(table.name,),
                 least=_least(table),
                 files=workdir if workdir.is_dir() else None,
@@ -159,10 +161,10 @@ def steps_of(
                 reference=Reference(solution=solution, env=task.solution.env) if solved else None,
                 agent_timeout=whole.agent.timeout_sec,
                 agent_user=whole.agent.user,
-                agent_network=networks[whole.agent.network_mode],
+                agent_network=NETWORKS[whole.agent.network_mode],
                 agent_allowed_hosts=hosts_of(whole.agent),
                 artifacts=tuple(artifact_spec(artifact) for artifact in table.artifacts),
-                fresh_container=fresh(given, whole),
+                fresh_container=fresh_container(given, whole),
             )
         )
     return tuple(steps), tuple(scorers)
@@ -177,16 +179,6 @@ def _least(table: StepTable) -> dict[str, float]:
     if least is None:
         return {}
     return dict(least) if isinstance(least, dict) else {"reward": least}
-
-
-def health_check(table: HealthCheckTable | None) -> HealthCheck | None:
-    """Return a health check as scenarios have it."""
-    return None if table is None else HealthCheck(**{key.removesuffix("_sec"): value for key, value in table})
-
-
-def artifact_spec(artifact: Any) -> ArtifactSpec:
-    """Return an artifact as scenarios have it."""
-    return ArtifactSpec.model_validate(artifact.model_dump())
 
 
 def whole_statement(steps: tuple[Step, ...]) -> str:

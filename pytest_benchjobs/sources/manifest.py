@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import functools
 import itertools
 import os.path
@@ -15,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from ..model.base import ScenarioName
 from ..model.errors import InputError
 from ..model.scenario import TURN, Requires, Scenario
-from .assemble import assemble, find_faults, needs_container
+from .assemble import assemble, find_faults, needs_container, tags_of
 from .borrowing import FROM, Lenders, Loan, borrow, borrowed_ref, faults_of_loan, own_id
 from .complaints import MISSING, Complaints, did_you_mean, in_words
 from .documents import Document, parse_document, read_text
@@ -59,105 +60,125 @@ class _Memory:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: dict[Path, tuple[str, Reading]] = {}
+        self._kept: dict[Path, Reading] = {}
 
-    def keep(self, path: Path, text: str, reading: Reading) -> None:
+    def keep(self, path: Path, reading: Reading) -> None:
         with self._lock:
             self._kept.pop(path, None)
-            self._kept[path] = text, reading
-            while sum(len(kept) for kept, _ in self._kept.values()) > _MEMORY:
+            self._kept[path] = reading
+            while sum(len(kept.text) for kept in self._kept.values()) > _MEMORY:
                 del self._kept[next(iter(self._kept))]
 
     def take(self, path: Path, text: str) -> Reading | None:
         """Remove the parse of a file from the cache and return it, if its text is the same."""
         with self._lock:
-            kept, reading = self._kept.pop(path, (None, None))
-        return reading if kept == text else None
+            reading = self._kept.pop(path, None)
+        return reading if reading is not None and reading.text == text else None
 
 
 _memory = _Memory()
 
 
-class Manifest:
-    """One manifest file. Between `refs` and the first `load` it keeps no content, unless it is small."""
+class ManifestSource(abc.ABC):
+    """A source with the keys of a manifest, in a file or in Python."""
 
     def __init__(self, path: Path) -> None:
-        self.path = Path(os.path.abspath(path))  # noqa: PTH100  `absolute` keeps `..`, `resolve` follows links
+        self.path = path
         self.warnings: Sequence[SourceWarning] = ()
-        self._benchmark: str | None = None
-        self._version: str | None = None
-        self.confidential = False
-        """True if all its scenarios are confidential; known after `refs`."""
+        self._header: WrittenHeader | None = None
+        self._confidential = False
         self._lock = threading.Lock()
         self._reading: Reading | None = None
 
     @property
     def benchmark(self) -> str:
-        """Name of the benchmark; reads the file if `refs` has not.
+        """Name of the benchmark; reads the source if `refs` has not.
 
         Raises:
-            InputErrors: the file has no such name.
+            InputErrors: it has none that is valid.
         """
-        if self._benchmark is None:
-            self.refs(lambda _: False)
-        assert self._benchmark is not None  # noqa: S101  `refs` raises otherwise
-        return self._benchmark
+        return self._valid_header().benchmark
 
     @property
     def version(self) -> str | None:
-        """Version of the benchmark, if the manifest gives one; reads the file if `refs` has not.
+        """Version of the benchmark, if it has one; reads the source if `refs` has not.
 
         Raises:
-            InputErrors: the file has no header that can be read.
+            InputErrors: something about the benchmark as a whole is wrong.
         """
-        if self._benchmark is None:
-            self.refs(lambda _: False)
-        return self._version
+        return self._valid_header().version
+
+    @property
+    def confidential(self) -> bool:
+        """True if all its scenarios are confidential; known after `refs`."""
+        return self._confidential
 
     def refs(self, wanted: Callable[[str], bool] | None = None) -> list[ScenarioRef]:
-        """Validate and list the wanted scenarios, in file order.
+        """Validate and list the wanted scenarios, in their order.
 
         Raises:
-            InputErrors: every mistake found.
+            InputErrors: every mistake found, each with file and line.
         """
-        text = read_text(self.path)
-        reading = _memory.take(self.path, text)
-        if reading is None or reading.listed:  # its warnings have been reported
-            reading = _read(self.path, text)
+        reading = self._read(lists=True)
         try:
             refs = reading.refs(wanted)
         finally:
             self.warnings = tuple(reading.complaints.warnings)
-        header = reading.valid_header
-        self._benchmark, self._version = header.benchmark, header.version
-        self.confidential = reading.confidential
+        self._header, self._confidential = reading.valid_header, reading.confidential
         reading.listed = bool(refs)
-        if reading.small:
-            _memory.keep(self.path, text, reading)
+        self._keep(reading)
         return refs
 
     def load(self, scenario_id: str) -> Scenario:
-        """The whole scenario, as the file was at the first `load`.
+        """The whole scenario, as the source was at the first `load`.
 
         Raises:
             InputError: the scenario does not exist, or has become wrong since.
         """
         with self._lock:
             if self._reading is None:
-                text = read_text(self.path)
-                self._reading = _memory.take(self.path, text) or _read(self.path, text)
+                self._reading = self._read()
             return self._reading.load(scenario_id)
 
+    def _valid_header(self) -> WrittenHeader:
+        if self._header is None:
+            self.refs(lambda _: False)
+        assert self._header is not None  # noqa: S101  `refs` raises otherwise
+        return self._header
 
-def _read(path: Path, text: str) -> Reading:
-    return Reading(parse_document(path, text, keys="manifest.md"), small=len(text) <= _MEMORY)
+    @abc.abstractmethod
+    def _read(self, *, lists: bool = False) -> Reading:
+        """Parse it; one that `lists` scenarios has reported no warning yet."""
+
+    @abc.abstractmethod
+    def _keep(self, reading: Reading) -> None:
+        """Keep what was listed, for `load`."""
+
+
+class Manifest(ManifestSource):
+    """One manifest file. Between `refs` and the first `load` it keeps no content, unless it is small."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(Path(os.path.abspath(path)))  # noqa: PTH100  `absolute` keeps `..`, `resolve` follows links
+
+    def _read(self, *, lists: bool = False) -> Reading:
+        text = read_text(self.path)
+        reading = _memory.take(self.path, text)
+        if reading is None or (lists and reading.listed):
+            reading = Reading(parse_document(self.path, text, keys="manifest.md"), text)
+        return reading
+
+    def _keep(self, reading: Reading) -> None:
+        if reading.small:
+            _memory.keep(self.path, reading)
 
 
 class Reading:
-    """Parsed contents of a manifest, and its problems. `small` ones keep what they have validated."""
+    """Parsed contents of a manifest with this text, and its problems. `small` ones keep what they have validated."""
 
-    def __init__(self, document: Document, *, small: bool) -> None:
-        self.small = small
+    def __init__(self, document: Document, text: str = "") -> None:
+        self.small = len(text) <= _MEMORY
+        self.text = text if self.small else ""
         self.listed = False
         """True if its scenarios have been listed."""
         self.document = document
@@ -385,7 +406,7 @@ class Reading:
         kinds = self.kinds.setdefault(kinds, kinds)
         return ScenarioRef(
             written.id,
-            _tags(written),
+            tags_of(written),
             line,
             written.archived,
             kinds,
@@ -416,13 +437,13 @@ class Reading:
         if index is None:
             hint = did_you_mean(scenario_id, self.ids)
             raise InputError(f"no scenario {scenario_id!r}.{hint}", path=self.document.path)
-        if self._is_borrowed(index):
-            return self._borrowed(index)
-        written = self.scenario(index)
+        written = self._loan(index) if self._is_borrowed(index) else self.scenario(index)
         if written is None or self.header is None:
             self.complaints.raise_errors()
             raise AssertionError("unreachable")
         path, line = self.document.path_at(self._place(index)), self.document.line(self._place(index))
+        if isinstance(written, tuple):
+            return borrow(*written, self.header, path, line)
         (_, table), *variant = self._scenarios[index]
         if variant and written.cluster is None and "cluster" not in written.metadata:
             # Variants of one scenario succeed and fail together.
@@ -436,19 +457,6 @@ class Reading:
             return scenario
         hiding = environment.model_copy(update={"hidden": self._hidden})
         return scenario.model_copy(update={"environment": hiding})
-
-    def _borrowed(self, index: int) -> Scenario:
-        found = self._loan(index)
-        if found is None or self.header is None:
-            self.complaints.raise_errors()
-            raise AssertionError("unreachable")
-        place = self._place(index)
-        return borrow(*found, self.header, self.document.path_at(place), self.document.line(place))
-
-
-def _tags(written: WrittenScenario) -> tuple[str, ...]:
-    tags = [*written.tags, *([] if written.category is None else [written.category])]
-    return tuple(dict.fromkeys(tags))
 
 
 def _find(table: _Table, place: Place) -> Place | None:

@@ -1,7 +1,7 @@
 """Benchmarks that are rows of a file: JSON Lines with an index beside them, so that collection parses no row.
 
 A benchmark of rows is one class: a `RowSource` with `ref`, which returns the data of a row that collection needs, and
-`scenario`, which makes the whole scenario.
+`scenario`, which makes the whole scenario with `build`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import inspect
 import json
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from pydantic import ValidationError
 
@@ -25,11 +25,22 @@ from ..system.keeping import replace_file, version
 from .complaints import did_you_mean, first_mistake
 from .protocol import ScenarioRef, SourceWarning
 
+if TYPE_CHECKING:
+    from .catalogue.entry import Entry
+
+ROWS = "rows.jsonl"
+"""Usual name of the file that a dataset's `prepare` writes."""
 Row = Mapping[str, Any]
 _Made = TypeVar("_Made")
 _INDEX = 3
 """Version of the index. An index of another version is rebuilt."""
 _INDEX_SUFFIX = ".index.json"
+
+
+def write_rows(path: Path, rows: Iterable[Row]) -> None:
+    """Write a file of rows."""
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(f"{json.dumps(row)}\n" for row in rows)
 
 
 def is_index(path: Path) -> bool:
@@ -40,6 +51,9 @@ def is_index(path: Path) -> bool:
 class RowSource(abc.ABC):
     """A source of scenarios in a file of JSON Lines, one object per line."""
 
+    file: ClassVar[str] = ROWS
+    """Name of the file among those of an entry of the catalogue."""
+
     def __init__(self, path: Path, benchmark: str, version: str | None = None) -> None:
         self.path = Path(os.path.abspath(path))  # noqa: PTH100  `resolve` follows links
         self.benchmark = benchmark
@@ -48,6 +62,23 @@ class RowSource(abc.ABC):
         self._places: dict[str, tuple[int, int, int]] | None = None
         self._refs: list[ScenarioRef] = []
         self._lock = threading.Lock()
+
+    @classmethod
+    def of(cls, entry: Entry, directory: Path) -> Sequence[Self]:
+        """Return the one source of an entry of the catalogue, whose files are in a directory."""
+        return [cls(directory / cls.file, entry.name, entry.version)]
+
+    def build(self, ref: ScenarioRef, **keys: Any) -> Scenario:
+        """Return the scenario of a reference, with further keys."""
+        return Scenario(
+            id=ref.id,
+            benchmark=self.benchmark,
+            benchmark_version=self.version,
+            tags=ref.tags,
+            source=self.path,
+            line=ref.line,
+            **keys,
+        )
 
     @abc.abstractmethod
     def ref(self, row: Row) -> ScenarioRef:

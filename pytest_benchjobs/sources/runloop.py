@@ -6,7 +6,7 @@ import itertools
 import json
 import posixpath
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -203,42 +203,49 @@ class _Mapping:
             place = f"scoring_contract.scoring_function_parameters[{number}]"
             table = _table(one)
             scorer = _table(table.get("scorer"))
-            kind = str(scorer.get("type") or "")
-            map_to = _SCORERS.get(kind)
-            if map_to is None:
-                self._leave(f"{place}.scorer.type", f"{kind or 'nothing'} is no scorer that is known")
-                continue
             name = _name(str(table.get("name") or f"scorer-{number + 1}"))
-            found = {"name": name, **map_to(self, place, name, scorer)}
+            mapped = self._scorer(place, name, scorer)
+            if mapped is None:
+                kind = str(scorer.get("type") or "nothing")
+                self._leave(f"{place}.scorer.type", f"{kind} is no scorer that is known")
+                continue
+            found = {"name": name, **mapped}
             weight = table.get("weight")
             if isinstance(weight, int | float) and not isinstance(weight, bool):
                 found["weight"] = weight
             yield found
 
-    def _bash(self, _place: str, _name: str, scorer: Mapping[str, Any]) -> dict[str, Any]:
-        return {"type": "bash", "script": str(scorer.get("bash_script") or "")}
+    def _scorer(self, place: str, name: str, scorer: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The type of a scorer and what it needs; None if there is no such type."""
 
-    def _command(self, _place: str, _name: str, scorer: Mapping[str, Any]) -> dict[str, Any]:
-        return {"type": "command", "command": str(scorer.get("command") or "")}
+        def text(key: str) -> str:
+            return str(scorer.get(key) or "")
 
-    def _python(self, _place: str, _name: str, scorer: Mapping[str, Any]) -> dict[str, Any]:
-        found: dict[str, Any] = {"type": "python", "script": str(scorer.get("python_script") or "")}
-        lines = str(scorer.get("requirements_contents") or "").splitlines()
-        wanted = [line.partition("#")[0].strip() for line in lines]
-        if any(wanted):
-            found["requirements"] = [line for line in wanted if line]
-        if scorer.get("python_version_constraint"):
-            found["python_version"] = str(scorer["python_version_constraint"])
-        return found
+        match scorer.get("type"):
+            case "bash_script_scorer":
+                return {"type": "bash", "script": text("bash_script")}
+            case "command_scorer":
+                return {"type": "command", "command": text("command")}
+            case "python_script_scorer":
+                found: dict[str, Any] = {"type": "python", "script": text("python_script")}
+                lines = text("requirements_contents").splitlines()
+                if wanted := [*filter(None, (line.partition("#")[0].strip() for line in lines))]:
+                    found["requirements"] = wanted
+                if version := text("python_version_constraint"):
+                    found["python_version"] = version
+                return found
+            case "ast_grep_scorer":
+                directory = text("search_directory")
+                params = {"lang": text("lang"), "pattern": text("pattern")}
+                params |= {"path": directory} if directory != "." else {}
+                return {"type": "ast_grep", "params": {key: value for key, value in params.items() if value}}
+            case "custom_scorer":
+                return self._custom(place, scorer)
+            case "test_based_scorer":
+                return self._tests(place, name, scorer)
+        return None
 
-    def _ast_grep(self, _place: str, _name: str, scorer: Mapping[str, Any]) -> dict[str, Any]:
-        params = {"lang": scorer.get("lang"), "pattern": scorer.get("pattern")}
-        directory = scorer.get("search_directory")
-        if directory not in (None, "", "."):
-            params["path"] = directory
-        return {"type": "ast_grep", "params": {key: str(value) for key, value in params.items() if value}}
-
-    def _custom(self, place: str, _name: str, scorer: Mapping[str, Any]) -> dict[str, Any]:
+    def _custom(self, place: str, scorer: Mapping[str, Any]) -> dict[str, Any]:
         kind = str(scorer.get("custom_scorer_type") or "")
         self._leave(
             f"{place}.scorer.custom_scorer_type",
@@ -278,14 +285,6 @@ class _Mapping:
         }
 
 
-_SCORERS: Mapping[str, Callable[[_Mapping, str, str, Mapping[str, Any]], dict[str, Any]]] = {
-    "bash_script_scorer": _Mapping._bash,
-    "command_scorer": _Mapping._command,
-    "python_script_scorer": _Mapping._python,
-    "ast_grep_scorer": _Mapping._ast_grep,
-    "custom_scorer": _Mapping._custom,
-    "test_based_scorer": _Mapping._tests,
-}
 _ENVIRONMENT = {"blueprint_id", "blueprint_name", "snapshot_id", "working_directory", "launch_parameters"}
 _LAUNCH = {
     "resource_size_request", "custom_cpu_cores", "custom_gb_memory", "custom_disk_size", "launch_commands",

@@ -3,37 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
 from urllib.parse import urlsplit
 
 from ..model.scenario import McpServer
+from .written import WrittenMcpServer
 
 
-class WrittenServer(Protocol):
-    """A written server, in either form."""
-
-    @property
-    def name(self) -> str:
-        """Name, for the agent."""
-
-    @property
-    def transport(self) -> str | None:
-        """Transport; None: what follows from the rest."""
-
-    @property
-    def command(self) -> str | None:
-        """Program of a server on standard streams."""
-
-    @property
-    def args(self) -> Sequence[str]:
-        """Its arguments."""
-
-    @property
-    def url(self) -> str | None:
-        """Address of any other."""
-
-
-def faults_of_servers(servers: Sequence[WrittenServer]) -> Iterator[tuple[int, str]]:
+def faults_of_servers(servers: Sequence[WrittenMcpServer]) -> Iterator[tuple[int, str]]:
     """Yield mistakes: the number of the server, and what is wrong."""
     names: dict[str, int] = {}
     for index, server in enumerate(servers):
@@ -55,14 +31,14 @@ def faults_of_servers(servers: Sequence[WrittenServer]) -> Iterator[tuple[int, s
             yield index, "args: have no effect without command"
 
 
-def transport_of(server: WrittenServer) -> str:
+def transport_of(server: WrittenMcpServer) -> str:
     """Return `stdio`, `http` or `sse`."""
     if server.transport is None:
         return "stdio" if server.command is not None else "http"
     return "http" if server.transport == "streamable-http" else server.transport
 
 
-def mcp_server(server: WrittenServer) -> McpServer:
+def mcp_server(server: WrittenMcpServer) -> McpServer:
     """Return a server that has no mistakes."""
     return McpServer.model_validate(
         {

@@ -6,7 +6,7 @@ import bisect
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,12 +30,7 @@ class JsonFile:
     """A JSON file with an object at the top, with the line of each key and list item."""
 
     def __init__(self, path: Path) -> None:
-        """Read the file.
-
-        Raises:
-            InputError: it cannot be read, is too large, or is not JSON; with the line.
-
-        """
+        """Read the file. Raises InputError: it cannot be read, is too large, or is not JSON; with the line."""
         self.path = path
         self.data: dict[str, Any] = {}
         self._text = read_text(path, limit=_LIMIT)
@@ -45,12 +40,7 @@ class JsonFile:
         self._read()
 
     def checked(self, model: type[_AnyModel], data: object = None, place: Place = ()) -> _AnyModel:
-        """Validate the data, or a part of it, as a model.
-
-        Raises:
-            InputErrors: what is wrong with it, with lines.
-
-        """
+        """Validate the data, or a part of it, as a model. Raises InputErrors: what is wrong with it, with lines."""
         try:
             return model.model_validate(self.data if data is None else data)
         except ValidationError as error:
@@ -90,48 +80,46 @@ class JsonFile:
         position = self._skip(0)
         if self._text[position : position + 1] != "{":
             raise self._error("a table of keys is expected at the top of the file", position)
-        position = self._skip(position + 1)
-        if self._text[position : position + 1] == "}":
-            self._end(position + 1)
-            return
-        while True:
-            key, after = self._value(position)
-            if not isinstance(key, str):
-                raise self._error("a key in quotes is expected", position)
-            if key in self.data:
-                raise self._error(f"{one_line(key, 100)!r} is there twice", position)
-            self._places[key,] = position
-            after = self._skip(after)
-            if self._text[after : after + 1] != ":":
-                raise self._error("a colon is expected", after)
-            after = self._skip(after + 1)
-            if self._text[after : after + 1] == "[":
-                self.data[key], after = self._list(key, after)
-            else:
-                self.data[key], after = self._value(after)
-            position = self._skip(after)
-            if self._text[position : position + 1] == "}":
-                self._end(position + 1)
-                return
-            if self._text[position : position + 1] != ",":
-                raise self._error("a comma or the end of the table is expected", position)
-            position = self._skip(position + 1)
+        position = self._items(position, "}", self._pair)
+        if position != len(self._text):
+            raise self._error("nothing is expected behind the table", position)
 
-    def _list(self, key: str, position: int) -> tuple[list[Any], int]:
-        items: list[Any] = []
+    def _items(self, position: int, end: str, read: Callable[[int], int]) -> int:
+        """Read the items of a table or list up to its last bracket; `read` returns where an item ends."""
         position = self._skip(position + 1)
-        if self._text[position : position + 1] == "]":
-            return items, position + 1
-        while True:
+        while self._text[position : position + 1] != end:
+            after = self._skip(read(position))
+            position = self._skip(after + 1)
+            sign = self._text[after : after + 1]
+            if sign == end:
+                return position
+            if sign != "," or self._text[position : position + 1] == end:
+                raise self._error(f"a comma or {end} is expected", after)
+        return self._skip(position + 1)
+
+    def _pair(self, position: int) -> int:
+        key, after = self._value(position)
+        if not isinstance(key, str):
+            raise self._error("a key in quotes is expected", position)
+        if key in self.data:
+            raise self._error(f"{one_line(key, 100)!r} is there twice", position)
+        self._places[key,] = position
+        after = self._skip(after)
+        if self._text[after : after + 1] != ":":
+            raise self._error("a colon is expected", after)
+        after = self._skip(after + 1)
+        if self._text[after : after + 1] != "[":
+            self.data[key], after = self._value(after)
+            return after
+        items = self.data[key] = []
+
+        def read(position: int) -> int:
             self._places[key, len(items)] = position
             item, after = self._value(position)
             items.append(item)
-            position = self._skip(after)
-            if self._text[position : position + 1] == "]":
-                return items, position + 1
-            if self._text[position : position + 1] != ",":
-                raise self._error("a comma or the end of the list is expected", position)
-            position = self._skip(position + 1)
+            return after
+
+        return self._items(after, "]", read)
 
     def _value(self, position: int) -> tuple[Any, int]:
         try:
@@ -148,10 +136,6 @@ class JsonFile:
         found = _BLANK.match(self._text, position)
         return position if found is None else found.end()
 
-    def _end(self, position: int) -> None:
-        if self._skip(position) != len(self._text):
-            raise self._error("nothing is expected behind the table", self._skip(position))
-
     def _error(self, message: str, position: int) -> InputError:
         return InputError(message, path=self.path, line=self._line(position))
 
@@ -164,9 +148,7 @@ class JsonFile:
 def baseline_of(file: JsonFile) -> BaselineFile:
     """Validate the content of a `baseline.json`.
 
-    Raises:
-        InputErrors: everything that is wrong with it, with file and line.
-
+    Raises InputErrors: everything that is wrong with it, with file and line.
     """
     found = file.checked(BaselineFile)
     mistakes: list[tuple[Place, str]] = [

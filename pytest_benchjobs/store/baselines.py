@@ -39,9 +39,8 @@ def set_baseline(history: History, entry: BaselineEntry, *, moving: bool = False
     `history` is that of the directory of `baselines.json`. If an earlier entry has a later time, that of the new one is
     moved after it. A baseline to move or delete must exist.
 
-    Raises:
-        InputError: there is no such baseline, the name is a reserved word, or `baselines.json` is damaged.
-        DiskFull, ResultsUnwritable: the directory cannot be written; nothing has changed.
+    Raises InputError: there is no such baseline, the name is a reserved word, or `baselines.json` is damaged; DiskFull,
+    ResultsUnwritable: the directory cannot be written; nothing has changed.
     """
     if entry.name in RESERVED:
         raise InputError(f"no baseline can be called {entry.name!r}, which is a reserved word")
@@ -62,12 +61,7 @@ def set_baseline(history: History, entry: BaselineEntry, *, moving: bool = False
 
 
 def restore_baselines(history: History) -> int:
-    """Restore entries that only `baselines.json` has; return their number.
-
-    Raises:
-        InputError: the file is damaged.
-
-    """
+    """Restore entries that only `baselines.json` has; return their number. Raises InputError: the file is damaged."""
     with history.transaction():
         return _restore(history)
 

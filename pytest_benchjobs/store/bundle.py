@@ -70,9 +70,7 @@ def stored_config(config: JobConfig) -> JobConfig:
 class JobBundle:
     """The directory of one job. `layout` has the paths in it.
 
-    Raises:
-        DiskFull, ResultsUnwritable: from everything that writes.
-
+    Raises DiskFull, ResultsUnwritable: from everything that writes.
     """
 
     def __init__(self, directory: Path, job_id: str) -> None:
@@ -101,12 +99,7 @@ class JobBundle:
 
     @classmethod
     def open(cls, directory: Path, job_id: str) -> JobBundle:
-        """Open the bundle of an existing job.
-
-        Raises:
-            InputError: there is none, or it cannot be read.
-
-        """
+        """Open the bundle of an existing job. Raises InputError: there is none, or it cannot be read."""
         bundle = cls(directory, job_id)
         if not is_file(bundle.layout.record):
             raise InputError(f"there is no job {job_id} in {directory}")
@@ -120,12 +113,7 @@ class JobBundle:
                 yield cls(directory, path.name)
 
     def read(self) -> JobRecord:
-        """Read `job.json`.
-
-        Raises:
-            InputError: it is missing, damaged, or the record of another job.
-
-        """
+        """Read `job.json`. Raises InputError: it is missing, damaged, or the record of another job."""
         path = self.layout.record
         try:
             record = JobRecord.model_validate_json(path.read_bytes())

@@ -29,10 +29,8 @@ class Checked(NamedTuple):
 def checked(history: HistoryReader, job_id: str) -> Checked:
     """Return the results of a job; read them from its files, and index these again, where the history differs.
 
-    A job that has not ended, or that an earlier version wrote, is not checked.
-
-    Raises:
-        InputError: the history is damaged, or of another version.
+    A job that has not ended, or that an earlier version wrote, is not checked. Raises InputError: the history is
+    damaged, or of another version.
     """
     record, rows = history.job(job_id), history.paired_rows(job_id)
     filed = _filed(history, job_id)

@@ -36,8 +36,7 @@ _NAME = operator.itemgetter(0, 1, 2, 3)
 def checksum_of(rows: Iterable[PairRow], version: str = _VERSION) -> Checksum:
     """Return the checksum of these results, as this version of it is made.
 
-    Raises:
-        TypeError: a value is of a wrong type, as in a damaged history.
+    Raises TypeError: a value is of a wrong type, as in a damaged history.
     """
     digest = hashlib.blake2b(digest_size=16)
     with gc_paused():

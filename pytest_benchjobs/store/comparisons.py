@@ -23,8 +23,7 @@ def new_comparison_id(now: datetime.datetime) -> str:
 def find_comparison(history: HistoryReader, text: str) -> Comparison:
     """Return the comparison that `text` names: an id, the beginning of one, or `last`.
 
-    Raises:
-        InputError: none or several match, or it cannot be read.
+    Raises InputError: none or several match, or it cannot be read.
     """
     text = text.strip()
     found = history.comparison_ids("" if text == "last" else text, _LATEST + 1)

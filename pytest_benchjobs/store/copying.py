@@ -5,6 +5,7 @@ Names and contents are an agent's: a file may be a link to the user's keys, or a
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import errno
 import os
@@ -12,6 +13,7 @@ import re
 import secrets
 import shutil
 import stat
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from ..model.errors import InputError
@@ -37,47 +39,33 @@ class Copied:
     """Links, pipes and the like, which are left out on purpose."""
 
 
-class Staging:
-    """A new directory that is moved to its place whole, over one from an earlier call.
+@contextlib.contextmanager
+def staged(final: Path, marker: str) -> Iterator[Path]:
+    """Give a new directory to put files in, which is then moved to its place whole, over one from an earlier call.
 
-    `marker` names a file that every such directory has: a directory without it is never replaced.
-
-    Raises:
-        InputError: something else is at its place.
-        DiskFull, ResultsUnwritable: the directory cannot be written.
+    `marker` names a file that every such directory has: a directory without it is never replaced. Raises InputError:
+    something else is at its place; DiskFull, ResultsUnwritable: the directory cannot be written.
     """
-
-    def __init__(self, final: Path, marker: str) -> None:
-        self._final = final
-        if os.path.lexists(final) and not (final / marker).is_file() and not _is_empty(final):
-            raise InputError("has other files; choose another directory, or move them away", path=final)
-        self.path = final.with_name(f".tmp-{secrets.token_hex(4)}")
-        """Directory to put files in."""
-        with writing(self.path):
-            self.path.mkdir(parents=True)
-
-    def commit(self) -> None:
-        """Move the directory to its place."""
-        with writing(self._final):
-            if os.path.lexists(self._final):
-                aside = self._final.with_name(f".old-{secrets.token_hex(4)}")
-                self._final.rename(aside)
-                self.path.rename(self._final)
+    if os.path.lexists(final) and not (final / marker).is_file() and not _is_empty(final):
+        raise InputError("has other files; choose another directory, or move them away", path=final)
+    path = final.with_name(f".tmp-{secrets.token_hex(4)}")
+    with writing(path):
+        path.mkdir(parents=True)
+    try:
+        yield path
+        with writing(final):
+            aside = final.with_name(f".old-{secrets.token_hex(4)}") if os.path.lexists(final) else None
+            if aside is not None:
+                final.rename(aside)
+            path.rename(final)
+            if aside is not None:
                 remove_tree(aside)
-            else:
-                self.path.rename(self._final)
-
-    def discard(self) -> None:
-        """Remove the directory, unless it was moved. Never raises."""
-        remove_tree(self.path)
+    finally:
+        remove_tree(path)
 
 
 def inside(root: Path, relative: str) -> Path:
-    """Resolve a path of a bundle, which must be below `root`, without links.
-
-    Raises:
-        InputError: it is not.
-    """
+    """Resolve a path of a bundle, which must be below `root`, without links. Raises InputError: it is not."""
     parts = PurePosixPath(relative).parts
     place = root.joinpath(*parts)
     if (
@@ -93,10 +81,8 @@ def inside(root: Path, relative: str) -> Path:
 def copy_tree(source: Path, target: Path, copied: Copied, *, leave: frozenset[str] = frozenset()) -> None:
     """Copy files and directories into the existing `target`; `leave` names entries at the top that are skipped.
 
-    Anything else goes to `copied.left_out`, and unreadable files to `copied.problems`.
-
-    Raises:
-        DiskFull, ResultsUnwritable: the target cannot be written.
+    Anything else goes to `copied.left_out`, and unreadable files to `copied.problems`. Raises DiskFull,
+    ResultsUnwritable: the target cannot be written.
     """
     try:
         with os.scandir(source) as entries:
@@ -118,10 +104,7 @@ def copy_tree(source: Path, target: Path, copied: Copied, *, leave: frozenset[st
 def copy_file(source: Path, target: Path, copied: Copied) -> None:
     """Copy a regular file to a free place. Anything else goes to `copied.left_out`.
 
-    An unreadable file goes to `copied.problems`.
-
-    Raises:
-        DiskFull, ResultsUnwritable: the target cannot be written.
+    An unreadable file goes to `copied.problems`. Raises DiskFull, ResultsUnwritable: the target cannot be written.
     """
     try:
         descriptor = os.open(source, _READ)

@@ -37,10 +37,9 @@ class NewerHistory(InputError):
 def connect(path: Path, *, readonly: bool) -> sqlite3.Connection:
     """Open a history; create or upgrade it if needed. For one thread at a time.
 
-    Raises:
-        InputError: with `readonly`, there is none, or an empty one beside jobs; it is not a history, or a newer version
-            wrote it, and it stays as it is.
-        DiskFull, ResultsUnwritable: the directory cannot be written, or has no locks.
+    Raises InputError: with `readonly`, there is none, or an empty one beside jobs; it is not a history, or a newer
+    version wrote it, and it stays as it is; DiskFull, ResultsUnwritable: the directory cannot be written, or has no
+    locks.
     """
     if not readonly:
         with writing(path):
@@ -67,11 +66,7 @@ def connect(path: Path, *, readonly: bool) -> sqlite3.Connection:
 
 
 def refuse_lost(path: Path, what: str) -> None:
-    """Refuse a missing or empty history if there are jobs.
-
-    Raises:
-        InputError: there are jobs, which it should have.
-    """
+    """Refuse a missing or empty history if there are jobs. Raises InputError: there are jobs, which it should have."""
     if next(path.parent.glob("jobs/*/job.json"), None) is not None:
         raise InputError(f"{what}. {_REBUILD}", path=path)
 
@@ -89,10 +84,8 @@ def migrations() -> tuple[str, ...]:
 def copy_database(source: Path, target: Path) -> None:
     """Copy a history that others may be writing, into a new file. Nothing is left beside the source.
 
-    Raises:
-        InputError: it is not a history, or a newer version wrote it.
-        DiskFull, ResultsUnwritable: the target cannot be written.
-
+    Raises InputError: it is not a history, or a newer version wrote it; DiskFull, ResultsUnwritable: the target cannot
+    be written.
     """
     _refuse_newer(source)
     with explained(source), contextlib.closing(_open(source, readonly=True)) as reader:

@@ -40,8 +40,7 @@ _LEAST_ROOM = 1 << 20
 def check_room(directory: Path) -> None:
     """Check that there is room for another result.
 
-    Raises:
-        DiskFull: there is none. If the free space is unknown, the write will fail instead.
+    Raises DiskFull: there is none. If the free space is unknown, the write will fail instead.
     """
     try:
         room = os.statvfs(directory)
@@ -61,12 +60,7 @@ def writing(path: Path | str) -> Iterator[None]:
 
 
 def write_atomically(path: Path, content: bytes | Iterable[bytes], *, durable: bool = True) -> None:
-    """Replace a file as `replace_file` does, by default durably.
-
-    Raises:
-        DiskFull, ResultsUnwritable: with the path.
-
-    """
+    """Replace a file as `replace_file` does, by default durably. Raises DiskFull, ResultsUnwritable: with the path."""
     with writing(path):
         replace_file(path, content, durable=durable)
 

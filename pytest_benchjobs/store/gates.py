@@ -33,8 +33,7 @@ def _reports() -> TypeAdapter[list[GateReport]]:
 def keep_gate(root: Path, report: GateReport) -> None:
     """Add a report to `gates.json` of a bundle, which has the latest ones, the newest last.
 
-    Raises:
-        DiskFull, ResultsUnwritable: the directory cannot be written.
+    Raises DiskFull, ResultsUnwritable: the directory cannot be written.
     """
     kept: list[GateReport] = []
     with contextlib.suppress(InputError):  # replace a damaged file
@@ -45,9 +44,7 @@ def keep_gate(root: Path, report: GateReport) -> None:
 def kept_gates(root: Path) -> list[GateReport]:
     """Read the gate reports of the job whose bundle is `root`, the newest last; none if no gate judged it.
 
-    Raises:
-        InputError: the file is damaged, or cannot be read.
-
+    Raises InputError: the file is damaged, or cannot be read.
     """
     path = JobLayout(root).gates
     if not is_file(path):

@@ -109,9 +109,8 @@ class History(HistoryReader):
     Totals of a running job may lag behind, and its runs are numbered as their first results come in. Once it has ended,
     totals are exact and runs are in the order they began.
 
-    Raises:
-        InputError: the file is not a history, or a newer version of this package wrote it; it stays as it is.
-        DiskFull, ResultsUnwritable: the directory cannot be written.
+    Raises InputError: the file is not a history, or a newer version of this package wrote it; it stays as it is;
+    DiskFull, ResultsUnwritable: the directory cannot be written.
     """
 
     _readonly = False

@@ -109,11 +109,8 @@ _TOTALS = """
 def take_in(history: History, source: Path, leave: Collection[str] = ()) -> Iterator[MergeResult]:
     """Import the jobs of another history, except those in `leave`. The other history is only read.
 
-    Jobs whose files are here are skipped: the files are the truth.
-
-    Raises:
-        InputError: it is not a history, damaged, or a newer version wrote it.
-        DiskFull, ResultsUnwritable: the directory cannot be written.
+    Jobs whose files are here are skipped: the files are the truth. Raises InputError: it is not a history, damaged, or
+    a newer version wrote it; DiskFull, ResultsUnwritable: the directory cannot be written.
     """
     with _attached(history, source):
         jobs = _rows(history, source, "SELECT id, record FROM incoming.jobs ORDER BY created_at, id")
@@ -175,10 +172,10 @@ def _take_in(history: History, record: JobRecord, source: Path) -> MergeResult:
         return MergeResult(record.id, record.name, "refused", trials, why)
     here = history.job_row(record.id)
     if here is not None and record.id in history.job_ids():
-        if trials > here.trials:
-            why = f"it has {trials - here.trials} more trials than its files here; merge its directory"
+        if trials > here.ended:
+            why = f"it has {trials - here.ended} more trials than its files here; merge its directory"
             return MergeResult(record.id, record.name, "refused", trials, why)
-        return MergeResult(record.id, here.name, "unchanged", here.trials)
+        return MergeResult(record.id, here.name, "unchanged", here.ended)
     with history.transaction():
         merged = _unite(history, record)
     if merged.action != "unchanged":

@@ -78,8 +78,7 @@ def ended_at(record: JobRecord) -> datetime.datetime:
 def read_job(root: Path, warnings: list[BundleWarning]) -> IncomingJob:
     """Read the bundle in a directory of any name. Damaged trials go to `warnings`.
 
-    Raises:
-        InputError: its `job.json` is missing, damaged, names an impossible job, or that of the directory beside it.
+    Raises InputError: its `job.json` is missing, damaged, names an impossible job, or that of the directory beside it.
     """
     path = JobLayout(root).record
     record = read_model(JobRecord, path)
@@ -119,11 +118,7 @@ def incoming_results(root: Path, job: str, refuse: Callable[[Path, str], None]) 
 
 
 def read_model(model: type[AnyModel], path: Path) -> AnyModel:
-    """Read a regular file with a model in JSON.
-
-    Raises:
-        InputError: it is not a regular file, or damaged.
-    """
+    """Read a regular file with a model in JSON. Raises InputError: it is not a regular file, or damaged."""
     try:
         descriptor = os.open(path, _READ)
     except OSError as error:

@@ -19,10 +19,7 @@ from .layout import Layout
 def index_job(bundle: JobBundle, history: History, warnings: list[BundleWarning] | None = None) -> int:
     """Index a bundle into the history; return its number of trials.
 
-    Raises:
-        InputError: `job.json` is missing or damaged.
-        DiskFull, ResultsUnwritable: the history cannot be written.
-
+    Raises InputError: `job.json` is missing or damaged; DiskFull, ResultsUnwritable: the history cannot be written.
     """
     # Read under the write lock: the job may have ended while this process waited for it.
     trials = history.replace_job(bundle.read, bundle.results(warnings))
@@ -40,10 +37,8 @@ def rebuild(directory: Path) -> tuple[int, int, list[BundleWarning]]:
     Baselines are kept, and those that only `baselines.json` has are restored. Each job is replaced in one commit, so
     running jobs lose nothing. A damaged history is moved aside.
 
-    Raises:
-        InputError: a newer version of this package wrote the history; it stays as it is.
-        DiskFull, ResultsUnwritable: the directory cannot be written.
-
+    Raises InputError: a newer version of this package wrote the history; it stays as it is; DiskFull,
+    ResultsUnwritable: the directory cannot be written.
     """
     warnings: list[BundleWarning] = []
     jobs = trials = 0

@@ -6,39 +6,29 @@ Pages are found by the sort key of the row before them, so a late one costs no m
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from ..model.errors import InputError
 from ..model.job import JobStatus
-from .distinct import distinct
 from .reader import Condition, HistoryReader, one_of, where_all
-from .rows import JobRow, RunRow, ScenarioRow, column_of
+from .rows import JobRow, RunRow, ScenarioRow, as_text, column_of
 from .searching import OFTEN, Found, in_jobs, in_runs, look_up
 
-JOB_SORTS = (
-    "id", "name", "status", "created_at", "finished_at", "planned", "trials", "passed", "failed", "error", "cancelled",
-    "skipped", "reused", "mean_score", "cost_usd", "branch", "commit", "verdict", "benchmarks",
-)  # fmt: skip
-"""Columns that jobs can be sorted by. All of them are in the index `jobs_listed`, but for those of `_OF_JOB`."""
-_OF_JOB = {
-    "verdict": (
-        "(SELECT verdict FROM gates WHERE gates.job = jobs.id AND expression = '' "
-        "ORDER BY at DESC, gates.id DESC LIMIT 1)"
-    ),
-    "benchmarks": "(SELECT benchmark FROM runs WHERE runs.job = jobs.id ORDER BY position LIMIT 1)",
-}
-"""What other tables know of a job: its latest verdict, and its first benchmark."""
-RUN_SORTS = (
-    *(field.name for field in dataclasses.fields(RunRow)), "total_tokens", "high_score", "delta",
-)  # fmt: skip
-"""Columns that runs can be sorted by."""
 _CHOICES = 500
+_PAGE = 500
+"""Rows read at a time by `each`. Nothing is locked between two pages, however slow the caller is."""
 _BATCH = 5000
 """Rows that are looked up at once: a query of SQLite has at most 32,766 values."""
+_EARLIER_SELECTION = """
+    selection AND finished_at IS NOT NULL
+    AND id <> (SELECT id FROM jobs WHERE selection ORDER BY created_at DESC, id DESC LIMIT 1)
+"""
 Place = Sequence[object]
 """The sort key of a row: its value in the sorted column, unless that is its id, and its id."""
+Row = TypeVar("Row", bound=JobRow | RunRow)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,76 +45,114 @@ class Wanted:
     tags: tuple[str, ...] = ()
     jobs: tuple[str, ...] = ()
     """Ids."""
+    since: datetime.datetime | None = None
+    """Of jobs: they began then, or later."""
+    selections: bool = True
+    """Of jobs: False leaves out those that ran a selection of scenarios, except running ones and the newest."""
     found: tuple[Found, ...] | None = dataclasses.field(default=None, compare=False)
     """Where the words are, if that was looked up already."""
+
+
+EVERYTHING = Wanted()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Kind(Generic[Row]):
+    """Kind of rows that are listed."""
+
+    table: str
+    keys: tuple[str, ...]
+    """Columns that make the id of a row, joined by dots."""
+    usual: str
+    """Column that rows are sorted by, unless another is given."""
+    sorts: tuple[str, ...]
+    """Columns that they can be sorted by."""
+    terms: Mapping[str, str | None]
+    """SQL of those that are no columns of the table; None: the id."""
+    read: Callable[[HistoryReader, str, Sequence[object]], list[Row]]
+    conditions: Callable[[HistoryReader, Wanted], list[Condition]]
 
 
 class NoPlace(InputError):
     """A page was asked for that begins nowhere in its order."""
 
 
-class Page(NamedTuple):
+class Page(NamedTuple, Generic[Row]):
     """Rows of a page, and the sort key of the last one if there are more."""
 
-    rows: list[Any]
+    rows: list[Row]
     next: Place | None
 
 
-def run_page(
+def page(
     history: HistoryReader,
-    wanted: Wanted,
+    kind: Kind[Row],
+    wanted: Wanted = EVERYTHING,
     *,
-    sort: str = "started_at",
+    sort: str | None = None,
     descending: bool = True,
-    limit: int = 50,
+    limit: int | None = None,
     after: Place | None = None,
     high_scores: Mapping[str, float] | None = None,
-) -> Page:
-    """Return a page of runs, unknown values last, then sorted by id.
+) -> Page[Row]:
+    """Return a page of rows, unknown values last, then sorted by id. Runs also sort by `high_scores`, by benchmark.
 
-    Raises:
-        InputError: there is no such column, or `after` is no sort key of it.
+    Raises InputError: there is no such column, or `after` is no sort key of it.
     """
-    if sort not in RUN_SORTS:
-        raise InputError(f"runs cannot be sorted by {sort!r}; choose one of {', '.join(RUN_SORTS)}")
-    column = _Column(*_run_column(sort, high_scores or {}), keys=("job", "position"))
-    found, following = _page(history, "runs", column, _of_runs(history, wanted), descending, limit, after)
-    rows = {(row.job, row.id): row for row in _runs(history, found)}
-    ids = [(job, f"{job}.{position}") for job, position in found]
-    return Page([rows[key] for key in ids if key in rows], following)
+    sort = sort or kind.usual
+    if sort not in kind.sorts:
+        raise InputError(f"{kind.table} cannot be sorted by {sort!r}; choose one of {', '.join(kind.sorts)}")
+    sql, values = _term(kind, sort, high_scores or {})
+    after = _checked(after, sql is not None, len(kind.keys))
+    conditions = kind.conditions(history, wanted)
+    table = _indexed(kind, wanted, sort)
+    way, beyond = ("DESC", "<") if descending else ("ASC", ">")
+    marks = ", ".join("?" * len(kind.keys))
+    keys = ", ".join(kind.keys)
+    order = ", ".join(f"{key} {way}" for key in kind.keys)
+    found: list[Any] = []
+
+    def read(first: str, extra: Sequence[Condition], order: str) -> None:
+        where, wanted = where_all(*conditions, *extra)
+        query = f"SELECT {first}, {keys} FROM {table} {where} ORDER BY {order} LIMIT ?"  # noqa: S608
+        given = values if first == sql else ()
+        again = values if order.startswith(f"{sql} ") else ()
+        most = -1 if limit is None else limit + 1 - len(found)
+        found.extend(history.select(query, *given, *wanted, *again, most))
+
+    if sql is not None and (after is None or after[0] is not None):
+        behind = None if after is None else [*values, *after]
+        known = [(f"{sql} IS NOT NULL", values), (f"({sql}, {keys}) {beyond} (?, {marks})", behind)]
+        read(sql, known, f"{sql} {way}, {order}")
+    if limit is None or len(found) <= limit:
+        # Two queries: each finds its beginning in the index, which one with OR does not.
+        rest = None if after is None or (sql is not None and after[0] is not None) else after[1:]
+        unknown = (f"{sql} IS NULL", None if sql is None else values)
+        read("NULL", [unknown, (f"({keys}) {beyond} ({marks})", rest)], order)
+    following = found[limit - 1] if limit is not None and len(found) > limit else None
+    return Page(_rows(history, kind, [row[1:] for row in found[:limit]]), following)
+
+
+def each(
+    history: HistoryReader,
+    kind: Kind[Row],
+    wanted: Wanted = EVERYTHING,
+    *,
+    sort: str | None = None,
+    descending: bool = True,
+) -> Iterator[Row]:
+    """Yield all rows, read page by page."""
+    after = None
+    while True:
+        rows, after = page(history, kind, wanted, sort=sort, descending=descending, limit=_PAGE, after=after)
+        yield from rows
+        if after is None:
+            return
 
 
 def newest_run(history: HistoryReader, wanted: Wanted) -> list[RunRow]:
     """Return the run that began last, of those that fit; none if none does."""
-    return run_page(history, wanted, limit=1).rows
-
-
-def job_page(
-    history: HistoryReader,
-    wanted: Wanted,
-    *,
-    sort: str = "created_at",
-    descending: bool = True,
-    limit: int = 50,
-    after: Place | None = None,
-) -> Page:
-    """Return a page of jobs, unknown values last, then sorted by id.
-
-    Raises:
-        InputError: there is no such column, or `after` is no sort key of it.
-    """
-    if sort not in JOB_SORTS:
-        raise InputError(f"jobs cannot be sorted by {sort!r}; choose one of {', '.join(JOB_SORTS)}")
-    column = _Column(None if sort == "id" else _OF_JOB.get(sort) or column_of(sort), (), keys=("id",))
-    found, following = _page(
-        history, "jobs INDEXED BY jobs_listed", column, _of_jobs(history, wanted), descending, limit, after
-    )
-    ids = [job_id for (job_id,) in found]
-    rows: dict[str, JobRow] = {}
-    for first in range(0, len(ids), _BATCH):
-        where, values = where_all(one_of("id", ids[first : first + _BATCH]))
-        rows |= {row.id: row for row in history.job_rows(where, values)}
-    return Page([rows[job_id] for job_id in ids if job_id in rows], following)
+    return page(history, RUNS, wanted, limit=1).rows
 
 
 def count_runs(history: HistoryReader, wanted: Wanted) -> tuple[int, int, int]:
@@ -170,16 +198,16 @@ def latest_runs(history: HistoryReader, jobs: Collection[str] = ()) -> list[RunR
             f"SELECT job, position, max(started_at) FROM runs {where} "  # noqa: S608
             f"GROUP BY benchmark, agent ORDER BY benchmark, agent LIMIT {_CHOICES}"
         )
-        return _runs(history, [(job, position) for job, position, _ in history.select(query, *values)])
+        return _rows(history, RUNS, [row[:2] for row in history.select(query, *values)])
     newest = (
         "SELECT job, position FROM runs WHERE benchmark = ? AND agent = ? AND mean_score IS NOT NULL "
         "ORDER BY started_at DESC LIMIT 1"
     )
     found: list[Any] = []
-    for benchmark in distinct(history, "benchmark", _CHOICES):
-        for agent in distinct(history, "agent", _CHOICES - len(found), [("benchmark", benchmark)]):
+    for benchmark in history.distinct("benchmark", _CHOICES):
+        for agent in history.distinct("agent", _CHOICES - len(found), [("benchmark", benchmark)]):
             found += history.select(newest, benchmark, agent)
-    return _runs(history, found)
+    return _rows(history, RUNS, found)
 
 
 def choices(history: HistoryReader, jobs: Collection[str] = ()) -> dict[str, list[str]]:
@@ -201,7 +229,7 @@ def choices(history: HistoryReader, jobs: Collection[str] = ()) -> dict[str, lis
 def _values(history: HistoryReader, column: str, jobs: Collection[str], limit: int) -> list[str]:
     """Return the first values of a column, of all jobs or some."""
     if not jobs:
-        return distinct(history, column, limit)
+        return history.distinct(column, limit)
     where, values = where_all((f"{column} IS NOT NULL", ()), one_of("job", jobs))
     query = f"SELECT DISTINCT {column} FROM runs {where} ORDER BY {column} LIMIT ?"  # noqa: S608
     return [value for (value,) in history.select(query, *values, limit)]
@@ -275,28 +303,12 @@ def scenario_results(
     return [ScenarioRow._make(row) for row in history.select(query, *values, limit)]
 
 
-def trend_runs(history: HistoryReader, wanted: Wanted, limit: int) -> list[RunRow]:
-    """Return runs of ended jobs, the newest first."""
-    ended = tuple(status.value for status in JobStatus if status.ended)
-    return run_page(history, dataclasses.replace(wanted, statuses=ended), limit=limit).rows
-
-
-class _Column(NamedTuple):
-    """A column to sort by."""
-
-    sql: str | None
-    """None: by the keys alone."""
-    values: Sequence[object]
-    keys: tuple[str, ...]
-
-
-def _run_column(sort: str, high_scores: Mapping[str, float]) -> tuple[str | None, Sequence[object]]:
-    if sort in ("id", "job"):
-        return None, ()
-    if sort == "total_tokens":
-        return "input_tokens + output_tokens", ()
+def _term(
+    kind: Kind[Any], sort: str, high_scores: Mapping[str, float]
+) -> tuple[str | None, Sequence[object]]:
+    """Return the SQL that rows are sorted by, None: by their id, and its values."""
     if sort not in ("high_score", "delta"):
-        return column_of(sort), ()
+        return kind.terms.get(sort, column_of(sort)), ()
     if not high_scores:
         return "NULL", ()
     cases = " ".join("WHEN ? THEN ?" for _ in high_scores)
@@ -305,52 +317,16 @@ def _run_column(sort: str, high_scores: Mapping[str, float]) -> tuple[str | None
     return (high if sort == "high_score" else f"mean_score - {high}"), values
 
 
-def _page(
-    history: HistoryReader,
-    table: str,
-    column: _Column,
-    conditions: Sequence[Condition],
-    descending: bool,
-    limit: int,
-    after: Place | None,
-) -> tuple[list[tuple[Any, ...]], Place | None]:
-    """Return the keys of the rows of a page, and the sort key of the last one if there are more."""
-    sql, values, keys = column
-    after = _checked(after, sql is not None, len(keys))
-    way, beyond = ("DESC", "<") if descending else ("ASC", ">")
-    marks = ", ".join("?" * len(keys))
-    listed = ", ".join(keys)
-    order = ", ".join(f"{key} {way}" for key in keys)
-    rows: list[Any] = []
-
-    def read(first: str, extra: Sequence[Condition], order: str) -> None:
-        where, wanted = where_all(*conditions, *extra)
-        query = f"SELECT {first}, {listed} FROM {table} {where} ORDER BY {order} LIMIT ?"  # noqa: S608
-        given = values if first == sql else ()
-        again = values if order.startswith(f"{sql} ") else ()
-        rows.extend(history.select(query, *given, *wanted, *again, limit + 1 - len(rows)))
-
-    if sql is None:
-        read("NULL", [(f"({listed}) {beyond} ({marks})", None if after is None else after[1:])], order)
-    else:
-        if after is None or after[0] is not None:
-            behind = None if after is None else [*values, *after]
-            known = [(f"{sql} IS NOT NULL", values), (f"({sql}, {listed}) {beyond} (?, {marks})", behind)]
-            read(sql, known, f"{sql} {way}, {order}")
-        if len(rows) <= limit:
-            # Two queries: each finds its beginning in the index, which one with OR does not.
-            rest = None if after is None or after[0] is not None else after[1:]
-            read("NULL", [(f"{sql} IS NULL", values), (f"({listed}) {beyond} ({marks})", rest)], order)
-    following = rows[limit - 1] if len(rows) > limit else None
-    return [tuple(row[1:]) for row in rows[:limit]], following
+def _indexed(kind: Kind[Any], wanted: Wanted, sort: str) -> str:
+    """Return the table to read. One index of jobs has what any order and filter needs, but for times and statuses."""
+    plain = Wanted(since=wanted.since, statuses=wanted.statuses, selections=wanted.selections)
+    if kind.table != "jobs" or (sort == kind.usual and wanted == plain):
+        return kind.table
+    return "jobs INDEXED BY jobs_listed"
 
 
 def _checked(after: Place | None, sorted_: bool, keys: int) -> Place | None:
-    """Check the shape of a sort key, which comes from outside.
-
-    Raises:
-        InputError: it is none.
-    """
+    """Check the shape of a sort key, which comes from outside. Raises InputError: it is none."""
     if after is None:
         return None
     sound = len(after) == keys + 1 and all(
@@ -374,6 +350,8 @@ def _of_runs(history: HistoryReader, wanted: Wanted, *, counted: bool = False) -
 
 def _of_jobs(history: HistoryReader, wanted: Wanted) -> list[Condition]:
     conditions = [
+        ("created_at >= ?", None if wanted.since is None else [as_text(wanted.since)]),
+        (f"NOT ({_EARLIER_SELECTION})", None if wanted.selections else []),
         one_of("id", wanted.jobs),
         one_of("status", wanted.statuses),
         one_of("branch", wanted.branches),
@@ -405,7 +383,7 @@ def _tagged(history: HistoryReader, tags: Sequence[str], *, counted: bool) -> Co
     """Return the condition that a run has one of these tags; none without tags. Lists of tags are few."""
     if not tags:
         return "", None
-    lists = distinct(history, "tags", _BATCH)
+    lists = history.distinct("tags", _BATCH)
     if len(lists) < _BATCH:
         having = [text for text in lists if not set(tags).isdisjoint(_tags(text))]
         # Of many runs, those of a page are found sooner in its order than by the index of tags.
@@ -420,16 +398,51 @@ def _tags(text: str) -> tuple[str, ...]:
     return tuple(sorted(tag for tag in json.loads(text) if isinstance(tag, str)))
 
 
-def _runs(history: HistoryReader, keys: Sequence[tuple[Any, ...]]) -> list[RunRow]:
-    found: list[RunRow] = []
+def _rows(history: HistoryReader, kind: Kind[Row], keys: Sequence[Sequence[Any]]) -> list[Row]:
+    """Return the rows with these keys, in their order, without those that were removed meanwhile."""
+    rows: dict[str, Any] = {}
+    wanted = ", ".join(f"wanted.column{number}" for number in range(1, len(kind.keys) + 1))
     for first in range(0, len(keys), _BATCH):
         batch = keys[first : first + _BATCH]
-        rows = ", ".join("(?, ?)" for _ in batch)
-        values = [value for key in batch for value in key]
+        marks = ", ".join([f"({', '.join('?' * len(kind.keys))})"] * len(batch))
         # Each row is looked up; `IN (VALUES ...)` would read all of them.
-        found += history.run_rows(
-            "CROSS JOIN runs ON (job, position) = (wanted.column1, wanted.column2)",
-            values,
-            f"(VALUES {rows}) AS wanted",
+        source = (
+            f"(VALUES {marks}) AS wanted CROSS JOIN {kind.table} ON ({', '.join(kind.keys)}) = ({wanted})"
         )
-    return found
+        values = [value for key in batch for value in key]
+        rows |= {row.id: row for row in kind.read(history, source, values)}
+    ids = (".".join(map(str, key)) for key in keys)
+    return [rows[row_id] for row_id in ids if row_id in rows]
+
+
+JOBS: Kind[JobRow] = Kind(
+    "jobs",
+    ("id",),
+    "created_at",
+    (
+        "id", "name", "status", "created_at", "finished_at", "planned", "trials", "passed", "failed", "error",
+        "cancelled", "skipped", "reused", "mean_score", "cost_usd", "branch", "commit", "verdict", "benchmarks",
+    ),
+    {
+        "id": None,
+        "verdict": "(SELECT verdict FROM gates WHERE gates.job = jobs.id AND expression = '' "
+        "ORDER BY at DESC, gates.id DESC LIMIT 1)",
+        "benchmarks": "(SELECT benchmark FROM runs WHERE runs.job = jobs.id ORDER BY position LIMIT 1)",
+    },
+    HistoryReader.job_rows,
+    _of_jobs,
+)  # fmt: skip
+RUNS: Kind[RunRow] = Kind(
+    "runs",
+    ("job", "position"),
+    "started_at",
+    (
+        *(field.serialization_alias or name for name, field in RunRow.model_fields.items()),
+        "total_tokens",
+        "high_score",
+        "delta",
+    ),
+    {"id": None, "job": None, "total_tokens": "input_tokens + output_tokens"},
+    HistoryReader.run_rows,
+    _of_runs,
+)

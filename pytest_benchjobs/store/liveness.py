@@ -98,11 +98,7 @@ def clear_heartbeat(root: Path) -> None:
 
 
 def ask_to_cancel(root: Path) -> None:
-    """Request the job's process to stop.
-
-    Raises:
-        OSError: the directory cannot be written.
-    """
+    """Request the job's process to stop. Raises OSError: the directory cannot be written."""
     layout = JobLayout(root)
     layout.flight.mkdir(exist_ok=True)
     layout.cancel.touch()

@@ -39,9 +39,7 @@ class CappedLog:
     The last half is a ring buffer in the file itself, so memory is constant; `close` puts it in order. With a
     `redactor`, secrets are replaced before anything reaches the disk. For one thread at a time.
 
-    Raises:
-        DiskFull, ResultsUnwritable: from every method that writes.
-
+    Raises DiskFull, ResultsUnwritable: from every method that writes.
     """
 
     def __init__(self, path: Path, limit: int = LIMIT, redactor: Redactor | None = None) -> None:

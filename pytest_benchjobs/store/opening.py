@@ -18,8 +18,7 @@ _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 def open_inside(root: Path, relative: str) -> BinaryIO:
     """Open a regular file below `root` for reading. No directory on the way is a link.
 
-    Raises:
-        InputError: there is none.
+    Raises InputError: there is none.
     """
     parts = relative.split("/")
     if (

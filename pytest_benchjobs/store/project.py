@@ -61,11 +61,7 @@ def benchmark_directories() -> list[Path]:
 
 
 def named_benchmarks() -> dict[str, Named]:
-    """Return the benchmarks that the ini key `bench_benchmarks` names.
-
-    Raises:
-        InputError: a line is wrong.
-    """
+    """Return the benchmarks that the ini key `bench_benchmarks` names. Raises InputError: a line is wrong."""
     from ..sources.finder import read_lines
 
     root = rootdir()

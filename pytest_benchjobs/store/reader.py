@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import datetime
 import functools
 import json
@@ -24,7 +23,6 @@ from .database import connect, explained
 from .layout import Layout
 from .rows import (
     SCORE_COLUMNS,
-    TOTALS,
     TRIAL_COLUMNS,
     EventRow,
     FigureRow,
@@ -33,8 +31,6 @@ from .rows import (
     RunRow,
     ScoreRow,
     TrialRow,
-    as_text,
-    as_time,
     column_of,
     metrics_of,
 )
@@ -43,8 +39,7 @@ from .trials import what_is_wrong
 
 _PAGE = 500
 """Rows read at a time. Nothing is locked between two pages, however slow the caller is."""
-_ENDED = tuple(status.value for status in JobStatus if status.ended)
-_PLAIN = ("name", "planned", *TOTALS, "parent", "branch", "commit")
+ENDED = tuple(status.value for status in JobStatus if status.ended)
 _RECORDS = 50
 """Whole records of jobs read at a time."""
 BASELINE_COLUMNS = 'name, jobs, branch, "commit", set_at, set_by, reason'
@@ -53,13 +48,11 @@ _BASELINES = f"""
         SELECT *, row_number() OVER (PARTITION BY name ORDER BY set_at DESC, id DESC) AS back FROM baselines
     ) WHERE back = 1 AND jobs <> '[]' ORDER BY name
 """  # noqa: S608
-_JOB = f"id, status, created_at, finished_at, selection, {', '.join(map(column_of, _PLAIN))}"
-_EARLIER_SELECTION = """
-    selection AND finished_at IS NOT NULL
-    AND id <> (SELECT id FROM jobs WHERE selection ORDER BY created_at DESC, id DESC LIMIT 1)
-"""
-_RUN_FIELDS = tuple(field.name for field in dataclasses.fields(RunRow))
-_RUN = ", ".join("job || '.' || position" if name == "id" else column_of(name) for name in _RUN_FIELDS)
+_JOB_FIELDS = tuple(name for name in JobRow.model_fields if name not in ("agents", "benchmarks", "scores"))
+_JOB = ", ".join(map(column_of, _JOB_FIELDS))
+_RUN = ", ".join(
+    "job || '.' || position" if name == "id" else column_of(name) for name in RunRow.model_fields
+)
 _TRIAL = ", ".join((*(f"trials.{name}" for name in TRIAL_COLUMNS), "trials.job || '.' || trials.run"))
 
 _PAIR_ROW: Callable[[Iterable[Any]], PairRow] = functools.partial(tuple.__new__, PairRow)
@@ -69,10 +62,8 @@ _PAIR_ROW: Callable[[Iterable[Any]], PairRow] = functools.partial(tuple.__new__,
 class HistoryReader:
     """A read-only connection, which needs no write permission for the file. For one thread at a time.
 
-    A history of an older version is upgraded first.
-
-    Raises:
-        InputError: there is no history, a newer version wrote it, or an older one did and it cannot be written.
+    A history of an older version is upgraded first. Raises InputError: there is no history, a newer version wrote it,
+    or an older one did and it cannot be written.
     """
 
     _readonly = True
@@ -117,55 +108,13 @@ class HistoryReader:
             return self.connection.execute(query, values).fetchall()
 
     def job(self, job_id: str) -> JobRecord | None:
-        """Look a job up by its id.
-
-        Raises:
-            InputError: its record is of another version, or damaged.
-
-        """
+        """Look a job up by its id. Raises InputError: its record is of another version, or damaged."""
         record = self._value("SELECT record FROM jobs WHERE id = ?", job_id)
         return None if record is None else self._record(job_id, record)
 
     def job_row(self, job_id: str) -> JobRow | None:
         """Look a job up by its id."""
-        return next(iter(self.job_rows("WHERE id = ?", [job_id])), None)
-
-    def job_page(
-        self,
-        *,
-        since: datetime.datetime | None = None,
-        statuses: Collection[str] = (),
-        selections: bool = True,
-        limit: int = -1,
-        after: _Place | None = None,
-    ) -> list[JobRow]:
-        """Return jobs that began at `since` or later with one of `statuses`, the newest first, those behind `after`.
-
-        Without `selections`, jobs that ran a selection of scenarios are left out, except running ones and the newest.
-        """
-        where, values = where_all(
-            *_listed(since, statuses),
-            (f"NOT ({_EARLIER_SELECTION})", None if selections else []),
-            ("(created_at, id) < (?, ?)", after),
-        )
-        return self.job_rows(f"{where} ORDER BY created_at DESC, id DESC LIMIT ?", [*values, limit])
-
-    def earlier_selections(
-        self, *, since: datetime.datetime | None = None, statuses: Collection[str] = ()
-    ) -> int:
-        """Count the jobs that `job_page` leaves out without `selections`."""
-        where, values = where_all(*_listed(since, statuses), (_EARLIER_SELECTION, []))
-        return int(self._value(f"SELECT count(*) FROM jobs {where}", *values))  # noqa: S608
-
-    def each_job(
-        self, *, since: datetime.datetime | None = None, statuses: Collection[str] = ()
-    ) -> Iterator[JobRow]:
-        """Yield all jobs like `job_page`, read page by page."""
-        return _paged(
-            lambda after: self.job_page(since=since, statuses=statuses, limit=_PAGE, after=after),
-            lambda row: (as_text(row.created_at), row.id),
-            _PAGE,
-        )
+        return next(iter(self.job_rows("jobs WHERE id = ?", [job_id])), None)
 
     def job_ids(self) -> set[str]:
         """Return the ids of all jobs that have a bundle."""
@@ -173,68 +122,12 @@ class HistoryReader:
 
     def ended_jobs(self) -> set[str]:
         """Return the ids of ended jobs."""
-        query = f"SELECT id FROM jobs WHERE status IN ({_marks(_ENDED)})"  # noqa: S608
-        return {job_id for (job_id,) in self.select(query, *_ENDED)}
+        query = f"SELECT id FROM jobs WHERE status IN ({_marks(ENDED)})"  # noqa: S608
+        return {job_id for (job_id,) in self.select(query, *ENDED)}
 
     def runs(self, job_id: str) -> list[RunRow]:
         """Return the runs of a job, in the order they first appeared."""
-        return self.run_rows("WHERE job = ? ORDER BY position", [job_id])
-
-    def run_page(
-        self,
-        *,
-        sort: str = "agent",
-        descending: bool = False,
-        limit: int = 200,
-        after: _Place | None = None,
-        job: str | None = None,
-        benchmark: str | None = None,
-        agent: str | None = None,
-        statuses: Collection[str] = (),
-    ) -> list[RunRow]:
-        """Return runs sorted by a column of `RunRow`, then by id, those behind the id `after`; unknown values last.
-
-        Raises:
-            InputError: there is no such column.
-
-        """
-        if sort not in _RUN_FIELDS:
-            raise InputError(f"runs cannot be sorted by {sort!r}; choose one of {', '.join(_RUN_FIELDS)}")
-        where, values = where_all(
-            _equal("job", job),
-            _equal("benchmark", benchmark),
-            _equal("agent", agent),
-            one_of("status", statuses),
-            ("(job, position) > (?, ?)", after),
-        )
-        way = "DESC" if descending else "ASC"
-        # Numbers of runs sort as numbers: `.10` comes after `.9`.
-        order = [f"job {way}", f"position {way}"]
-        if sort not in ("id", "job"):
-            order.insert(0, f"{column_of(sort)} {way} NULLS LAST")
-        return self.run_rows(f"{where} ORDER BY {', '.join(order)} LIMIT ?", [*values, limit])
-
-    def each_run(
-        self,
-        *,
-        job: str | None = None,
-        benchmark: str | None = None,
-        agent: str | None = None,
-        statuses: Collection[str] = (),
-    ) -> Iterator[RunRow]:
-        """Yield all runs, the oldest job first, read page by page."""
-        page = functools.partial(
-            self.run_page,
-            sort="id",
-            limit=_PAGE,
-            job=job,
-            benchmark=benchmark,
-            agent=agent,
-            statuses=statuses,
-        )
-        return _paged(
-            lambda after: page(after=after), lambda row: (row.job, int(row.id.rpartition(".")[2])), _PAGE
-        )
+        return self.run_rows("runs WHERE job = ? ORDER BY position", [job_id])
 
     def trials(self, job_id: str, *, scenario: str | None = None) -> list[TrialRow]:
         """Return the trials of a job by run, in the order they were first saved. `scenario` may also be a node id."""
@@ -478,43 +371,30 @@ class HistoryReader:
                 path=self.path,
             ) from error
 
-    def job_rows(self, tail: str, values: Sequence[object]) -> list[JobRow]:
-        """Return jobs, by the end of a query."""
-        return [
-            self._job_row(*row)
-            for row in self.select(f"SELECT {_JOB} FROM jobs {tail}", *values)  # noqa: S608
-        ]
+    def job_rows(self, source: str, values: Sequence[object]) -> list[JobRow]:
+        """Return jobs, by what follows FROM in a query."""
+        rows = self.select(f"SELECT {_JOB} FROM {source}", *values)  # noqa: S608
+        return [self._job_row(dict(zip(_JOB_FIELDS, row, strict=True))) for row in rows]
 
-    def _job_row(
-        self, job_id: str, status: str, created_at: str, finished_at: str | None, selection: int, *plain: Any
-    ) -> JobRow:
+    def _job_row(self, values: dict[str, Any]) -> JobRow:
         query = "SELECT agent, benchmark, scored, mean_score FROM runs WHERE job = ? ORDER BY position"
-        runs = self.select(query, job_id)
-        agents, benchmarks = self._sides(job_id, status, runs)
+        runs = self.select(query, values["id"])
+        agents, benchmarks = self._sides(values["id"], values["status"], runs)
         scored: dict[str, list[float]] = {}
         for agent, _, count, mean in runs:
             if mean is not None and count:
                 sums = scored.setdefault(agent, [0.0, 0.0])
                 sums[0] += mean * count
                 sums[1] += count
-        return JobRow(
-            **dict(zip(_PLAIN, plain, strict=True)),
-            id=job_id,
-            status=status,
-            created_at=datetime.datetime.fromisoformat(created_at),
-            finished_at=as_time(finished_at),
-            selection=bool(selection),
-            agents=agents,
-            scores={agent: total / count for agent, (total, count) in scored.items()},
-            benchmarks=benchmarks,
-        )
+        scores = {agent: total / count for agent, (total, count) in scored.items()}
+        return JobRow(**values, agents=agents, benchmarks=benchmarks, scores=scores)
 
     def _sides(
         self, job_id: str, status: str, runs: Sequence[Sequence[Any]]
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the agents and the benchmarks of a job. In a running job, not all of them have a trial yet."""
         agents, benchmarks = [str(agent) for agent, *_ in runs], [str(benchmark) for _, benchmark, *_ in runs]
-        if status not in _ENDED or not runs:
+        if status not in ENDED or not runs:
             ((record,),) = self.select("SELECT record FROM jobs WHERE id = ?", job_id)
             # An unreadable record names nothing, and the job can still be listed.
             with contextlib.suppress(ValueError, LookupError, TypeError):
@@ -524,10 +404,25 @@ class HistoryReader:
                 benchmarks = [*map(str, found.get("benchmarks", ())), *benchmarks]
         return tuple(dict.fromkeys(agents)), tuple(dict.fromkeys(benchmarks))
 
-    def run_rows(self, tail: str, values: Sequence[object], source: str = "runs") -> list[RunRow]:
-        """Return runs, by the end of a query, and the table that it begins with."""
-        query = f"SELECT {_RUN} FROM {source} {tail}"  # noqa: S608
-        return [RunRow(*row[:-2], *map(as_time, row[-2:])) for row in self.select(query, *values)]
+    def run_rows(self, source: str, values: Sequence[object]) -> list[RunRow]:
+        """Return runs, by what follows FROM in a query."""
+        rows = self.select(f"SELECT {_RUN} FROM {source}", *values)  # noqa: S608
+        return [RunRow(**dict(zip(RunRow.model_fields, row, strict=True))) for row in rows]
+
+    def distinct(self, column: str, limit: int, within: Sequence[tuple[str, object]] = ()) -> list[str]:
+        """Return the first values of a column of runs, in order, that an index begins with after those of `within`.
+
+        They are found by steps from each value to the next: few, however many runs there are.
+        """
+        same = " AND ".join(f"{name} = ?" for name, _ in within) or "true"
+        first = f"SELECT min({column}) FROM runs WHERE {same}"  # noqa: S608
+        query = (
+            f"WITH RECURSIVE found (value) AS ({first} UNION ALL "  # noqa: S608
+            f"SELECT ({first} AND {column} > value) FROM found WHERE value IS NOT NULL LIMIT ?) "
+            "SELECT value FROM found WHERE value IS NOT NULL"
+        )
+        given = [value for _, value in within]
+        return [value for (value,) in self.select(query, *given, *given, limit)]
 
     def _trial_rows(self, tail: str, *values: object) -> list[TrialRow]:
         query = f"SELECT {_TRIAL} FROM trials {tail}"  # noqa: S608
@@ -535,11 +430,7 @@ class HistoryReader:
 
 
 def baseline_entry(row: Sequence[Any]) -> BaselineEntry:
-    """Make an entry of a row of `BASELINE_COLUMNS`, which are its fields.
-
-    Raises:
-        InputError: it is damaged.
-    """
+    """Make an entry of a row of `BASELINE_COLUMNS`, which are its fields. Raises InputError: it is damaged."""
     name, jobs, *rest = row
     try:
         values = (name, json.loads(jobs), *rest)
@@ -569,11 +460,6 @@ def _paged(
 
 Condition = tuple[str, Sequence[object] | None]
 """SQL and its values. None leaves the condition out."""
-
-
-def _listed(since: datetime.datetime | None, statuses: Collection[str]) -> tuple[Condition, ...]:
-    began = ("created_at >= ?", None if since is None else [as_text(since)])
-    return began, one_of("status", statuses)
 
 
 def where_all(*conditions: Condition) -> tuple[str, list[object]]:

@@ -17,6 +17,7 @@ from .bundle import JobBundle
 from .copying import inside
 from .database import refuse_lost
 from .layout import Layout
+from .listing import JOBS, page
 from .reader import HistoryReader
 from .text import one_line
 from .trials import read_result
@@ -39,9 +40,7 @@ def find_job(history: HistoryReader, text: str) -> str:
     A text is an id or its beginning, `last`, `last~N` (N before the last), or a name, which means the newest job of
     that name.
 
-    Raises:
-        InputError: there is none, or several ids begin like this.
-
+    Raises InputError: there is none, or several ids begin like this.
     """
     text = text.strip()
     if not text:
@@ -68,9 +67,7 @@ def find_job(history: HistoryReader, text: str) -> str:
 def find_bundle(history: HistoryReader, text: str) -> JobBundle:
     """Open the files of the job that `text` names.
 
-    Raises:
-        InputError: as `find_job`; or only the history has the job.
-
+    Raises InputError: as `find_job`; or only the history has the job.
     """
     job_id = find_job(history, text)
     directory = history.directory
@@ -88,9 +85,7 @@ def origins(directory: Path, result: TrialResult) -> Iterator[tuple[Path, bool]]
     A reused result is the same; a rescored one shares only the agent's work. The last directory is that of the trial in
     which the agent ran.
 
-    Raises:
-        InputError: one is gone, damaged, or leads out of its job.
-
+    Raises InputError: one is gone, damaged, or leads out of its job.
     """
     same = True
     for _ in range(_STEPS):
@@ -125,18 +120,14 @@ def _last(history: HistoryReader, back: int) -> str:
 
 
 def refuse_without_jobs(history: HistoryReader) -> None:
-    """Refuse an empty history if there are jobs.
-
-    Raises:
-        InputError: there are.
-    """
+    """Refuse an empty history if there are jobs. Raises InputError: there are."""
     if history.newest() is None:
         refuse_lost(history.path, "knows no job")
 
 
 def _hint(history: HistoryReader, text: str) -> str:
     """Suggest jobs with similar names, or the latest ones."""
-    latest = [job.id for job in history.job_page(limit=_SHOWN)]
+    latest = [job.id for job in page(history, JOBS, limit=_SHOWN).rows]
     if not latest:
         refuse_without_jobs(history)
         return f": there are none in {history.directory} yet"

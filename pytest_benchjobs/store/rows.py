@@ -7,8 +7,11 @@ import datetime
 import functools
 import json
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
+from pydantic import Field
+
+from ..model.base import Model
 from ..model.job import JobRecord
 from ..model.metric import MOST, Metric
 from ..model.result import ScorerResult, TrialResult
@@ -16,13 +19,31 @@ from .bundle import stored
 from .text import clean
 
 _MESSAGE_LIMIT = 2000
+Time = TypeVar("Time")
 NOT_NEEDED = "not_needed"
 """Place of grading of a trial for which no program of a scorer ran."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class JobRow:
-    """A job. While it runs, counts are of the trials that have ended. Times are UTC."""
+class Counts(Model):
+    """Trials by outcome, and their cost in US dollars. Time and cost of reused trials do not count."""
+
+    ended: int = Field(serialization_alias="trials")
+    """Trials that ended, or were reused: the sum of the next five."""
+    passed: int
+    failed: int
+    error: int
+    cancelled: int
+    skipped: int
+    reused: int
+    """Those whose result is that of another job."""
+    mean_score: float | None
+    """Mean over the trials with a score. Errors have none."""
+    cost_usd: float | None
+    """Of what ran in this job; None: unknown for all."""
+
+
+class JobHead(Model):
+    """A job: id, name, status and times."""
 
     id: str
     name: str | None
@@ -30,36 +51,33 @@ class JobRow:
     created_at: datetime.datetime
     finished_at: datetime.datetime | None
     planned: int | None
-    trials: int
-    passed: int
-    failed: int
-    error: int
-    cancelled: int
-    skipped: int
-    reused: int
-    """Trials whose result was reused from another job."""
-    mean_score: float | None
-    cost_usd: float | None
-    """Cost of the trials that ran in this job; None when it is unknown for all."""
+    """Trials selected to run."""
     agents: tuple[str, ...]
-    """Labels of agents, in order of their runs."""
-    scores: dict[str, float]
-    """Label -> mean score of its trials; agents without one are left out."""
+    """Labels, in order of their runs."""
     benchmarks: tuple[str, ...]
     parent: str | None
-    selection: bool
-    """True for a job without a name that ran a selection of scenarios (`-k`, `-m`, `--lf`, ids)."""
-    branch: str | None
+    """The job it was made from, by `rerun`, `rescore` or `merge`."""
+    branch: str | None = None
     """Of git, where the job was started; None: unknown."""
-    commit: str | None
+    commit: str | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class RunRow:
-    """A run: one benchmark and one agent in one job. Times are UTC; `finished_at` is None while the job runs.
+class JobView(Counts, JobHead):
+    """A job. While it runs, counts are of the trials that have ended. Times are UTC."""
 
-    Cost, tokens and seconds are those spent in this job: a reused trial has none, a rescored one only seconds.
-    """
+    selection: bool = False
+    """True for a job without a name that ran a selection of scenarios: `-k`, `-m`, `--lf`, ids."""
+
+
+class JobRow(JobView):
+    """A job with the mean scores of its agents."""
+
+    scores: dict[str, float] = {}
+    """Label -> mean score of its trials; agents without one are left out."""
+
+
+class RunHead(Model):
+    """A run: one benchmark and one agent in one job."""
 
     id: str
     """`JOB.N`, N from 1."""
@@ -71,32 +89,40 @@ class RunRow:
     provider: str | None
     model: str | None
     status: str
-    trials: int
-    passed: int
-    failed: int
-    error: int
-    cancelled: int
-    skipped: int
-    reused: int
-    mean_score: float | None
-    cost_usd: float | None
+    """Of the job."""
+    started_at: datetime.datetime | None
+    finished_at: datetime.datetime | None
+    """None while the job runs."""
+
+
+class RunRow(Counts, RunHead):
+    """A run. Times are UTC.
+
+    Cost, tokens and seconds are those spent in this job: a reused trial has none, a rescored one only seconds.
+    """
+
     input_tokens: int | None
     output_tokens: int | None
     cached_tokens: int | None
-    calls: int | None
+    calls: int | None = None
     """Calls of models that were answered."""
-    seconds: float
-    median_seconds: float | None
-    """Of the trials that passed or failed in this job."""
-    branch: str | None
+    branch: str | None = None
     """Of git, where the job was started; None: unknown."""
-    commit: str | None
-    started_at: datetime.datetime | None
-    finished_at: datetime.datetime | None
+    commit: str | None = None
+    seconds: float
+    """Sum over the trials that ran in this job."""
+    median_seconds: float | None = None
+    """Of the trials that passed or failed in this job."""
+
+    @property
+    def tokens(self) -> int | None:
+        """Input and output."""
+        known = self.input_tokens is not None and self.output_tokens is not None
+        return (self.input_tokens or 0) + (self.output_tokens or 0) if known else None
 
 
-class TrialRow(NamedTuple):
-    """A trial in the history; the whole result is in the bundle, at `path` of its job.
+class TrialView(NamedTuple, Generic[Time]):
+    """A trial that ended; the whole result is in the bundle. Times are UTC, cost is in US dollars.
 
     A tuple, as there may be many: they are read in two thirds of the time that dataclasses take.
     """
@@ -112,40 +138,51 @@ class TrialRow(NamedTuple):
     tries: int
     outcome: str
     class_: str | None
+    """Reason why it did not pass, in a word. The column of a table is called `class`."""
     message: str | None
     score: float | None
     threshold: float
-    started_at: str
-    finished_at: str
+    started_at: Time
+    finished_at: Time
     seconds: float
     input_tokens: int | None
     output_tokens: int | None
     cost_usd: float | None
     path: str
+    """Of its files, relative to the directory of its job."""
     provider: str | None
     signature: str | None
+    """Of what decides its result: trials with the same one are samples of the same thing."""
     reused: str | None
-    """The job whose result is reused."""
+    """The job whose result is reused: it did not run in this one."""
     rescored: str | None
     """The job whose trial was graded again; no agent ran in this job."""
     kept: str | None
+    """Image with the file system the agent left."""
     cached_tokens: int | None
     reasoning_tokens: int | None
     comparable: str | None
-    """Digest of what both sides of a comparison must have in common."""
+    """Digest of what both sides of a comparison must have in common; None: unknown."""
     known: str | None
     """Mode of its known-failure entry."""
     tags: str | None
     """Tags of its scenario, a JSON list."""
     cluster: str | None
+    """Scenarios of one cluster are not independent of each other."""
     calls: int | None
     """Calls of models that were answered."""
     metrics: str | None
-    """What its scorers measured, as `metrics_of` reads it."""
+    """What its scorers measured, JSON that `metrics_of` reads: name -> [value, unit, direction of better values]."""
     graded_in: str | None
     """A value of `GradeIn`, or `not_needed`; None: an earlier version did not say."""
     run: str
     """Id of its run."""
+
+
+class TrialRow(TrialView[str]):
+    """A trial in the history, with its times as they are there."""
+
+    __slots__ = ()
 
 
 class FigureRow(NamedTuple):
@@ -195,7 +232,7 @@ class EventRow:
 
 
 class PairRow(NamedTuple):
-    """A trial with only what comparisons need, as they read all trials of two jobs."""
+    """The columns of a trial that comparisons need, as they read all trials of two jobs."""
 
     benchmark: str
     scenario: str
@@ -209,20 +246,14 @@ class PairRow(NamedTuple):
     input_tokens: int | None
     output_tokens: int | None
     comparable: str | None
-    """Digest of what both sides of a comparison must have in common; None: unknown."""
     reused: str | None
-    """The job whose result is reused, so that it is not a new sample."""
     rescored: str | None
     known: str | None
     tags: str | None
-    """Tags of its scenario, a JSON list."""
     cluster: str | None
     threshold: float = 1.0
-    """Score from which it passes, unless its agent crashed or ran into a limit."""
     metrics: str | None = None
-    """What its scorers measured, as `metrics_of` reads it."""
     graded_in: str | None = None
-    """A value of `GradeIn`, or `not_needed`; None: unknown."""
     node_id: str | None = None
 
 
@@ -375,7 +406,7 @@ def score_values(scorers: Iterable[ScorerResult]) -> list[tuple[object, ...]]:
 
 def column_of(name: str) -> str:
     """Return the column of a field in SQL, where `commit` is a keyword."""
-    return '"commit"' if name == "commit" else name
+    return {"commit": '"commit"', "ended": "trials"}.get(name, name)
 
 
 def as_text(time: datetime.datetime) -> str:
@@ -383,11 +414,6 @@ def as_text(time: datetime.datetime) -> str:
     if time.tzinfo is None:
         time = time.replace(tzinfo=datetime.UTC)
     return time.astimezone(datetime.UTC).isoformat()
-
-
-def as_time(text: str | None) -> datetime.datetime | None:
-    """Parse a time written by `as_text`."""
-    return None if text is None else datetime.datetime.fromisoformat(text)
 
 
 def kept_text(value: str | None) -> str | None:

@@ -10,7 +10,6 @@ import json
 import re
 from typing import NamedTuple
 
-from .distinct import distinct
 from .reader import Condition, HistoryReader
 
 _OF_RUNS = ("benchmark", "agent", "provider", "model")
@@ -76,7 +75,7 @@ def look_up(history: HistoryReader, word: str) -> Found:
     values: dict[str, list[str] | None] = {}
     everywhere = often = False
     for column in _OF_RUNS:
-        known = distinct(history, column, _VALUES + 1)
+        known = history.distinct(column, _VALUES + 1)
         if len(known) > _VALUES:
             values[column] = None
             continue

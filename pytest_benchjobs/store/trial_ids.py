@@ -12,6 +12,7 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from ..model.errors import InputError
+from .listing import JOBS, page
 from .reader import HistoryReader
 from .results import find_job
 from .rows import TrialRow
@@ -38,7 +39,11 @@ class _Parsed(NamedTuple):
         # Where there was one attempt, ids have no number: `fix[codex-1]` is of a job with several.
         if self.label not in (None, row.agent) and not row.node_id.endswith(f"[{self.label}]"):
             return False
-        return self.place is None or self.place == row.benchmark or _same_path(_place_of(row), self.place)
+        return (
+            self.place is None
+            or self.place == row.benchmark
+            or _same_path(row.node_id.rpartition("::")[0], self.place)
+        )
 
 
 def trials_named(
@@ -46,10 +51,8 @@ def trials_named(
 ) -> list[TrialRow]:
     """Return the trials that `text` names, in `job`, else in the newest job with any; `kept` prefers a kept trial.
 
-    The id of a scenario may name trials of several attempts and agents.
-
-    Raises:
-        InputError: there is no such job, or no job has such a trial.
+    The id of a scenario may name trials of several attempts and agents. Raises InputError: there is no such job, or no
+    job has such a trial.
     """
     text = text.strip()
     if job is not None:
@@ -66,7 +69,7 @@ def trials_named(
     if known or ".py::" in text:  # the id of an interactive test has the name of its function
         # If no job kept anything, do not search older ones.
         kept = kept and known and history.was_kept(scenario)
-        for row in history.job_page(limit=_JOBS):
+        for row in page(history, JOBS, limit=_JOBS).rows:
             here = _in_job(history, row.id, text)
             if here and (not kept or any(one.kept is not None for one in here)):
                 return here
@@ -79,8 +82,7 @@ def trials_named(
 def job_or_trials(history: HistoryReader, text: str, *, kept: bool = False) -> tuple[str, list[TrialRow]]:
     """Return the job that `text` names and no trials, or the job and the trials that it names.
 
-    Raises:
-        InputError: it names neither.
+    Raises InputError: it names neither.
     """
     try:
         return find_job(history, text), []
@@ -94,11 +96,7 @@ def job_or_trials(history: HistoryReader, text: str, *, kept: bool = False) -> t
 
 
 def trial_named(history: HistoryReader, text: str, job: str | None = None) -> TrialRow:
-    """Return the only trial that `text` names.
-
-    Raises:
-        InputError: as `trials_named`; or there are several.
-    """
+    """Return the only trial that `text` names. Raises InputError: as `trials_named`; or there are several."""
     found = trials_named(history, text, job)
     if len(found) == 1:
         return found[0]
@@ -135,10 +133,6 @@ def _by_path(history: HistoryReader, text: str) -> TrialRow | None:
         return None
     wanted = "/".join(parts[at : at + 4])
     return next((row for row in history.each_trial(parts[at - 1]) if row.path == wanted), None)
-
-
-def _place_of(row: TrialRow) -> str:
-    return row.node_id.rpartition("::")[0]
 
 
 def _same_path(place: str, typed: str) -> bool:

@@ -25,9 +25,7 @@ OCCUPIED = (errno.ENOTEMPTY, errno.EEXIST)
 class TrialDirectory:
     """Files of one trial: hidden while it runs, in their place once it has ended.
 
-    Raises:
-        DiskFull, ResultsUnwritable: from everything that writes.
-
+    Raises DiskFull, ResultsUnwritable: from everything that writes.
     """
 
     def __init__(self, root: Path, trial: Trial) -> None:
@@ -89,12 +87,7 @@ class TrialDirectory:
 
 
 def read_result(directory: Path | str) -> TrialResult:
-    """Read the result in the directory of a trial.
-
-    Raises:
-        InputError: missing or damaged.
-
-    """
+    """Read the result in the directory of a trial. Raises InputError: missing or damaged."""
     path = f"{directory}/{RESULT}"
     try:
         with open(path, "rb") as file:  # noqa: PTH123  there may be many of them

@@ -9,7 +9,6 @@ import contextlib
 import functools
 import posixpath
 import re
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ..model.errors import EnvironmentFailed
@@ -17,13 +16,13 @@ from ..model.scenario import ScorerSpec
 from ..sandbox.carry.own import PROGRAM_VARIABLES
 from ..sandbox.paths import is_below
 from ..sandbox.protocol import ROOT, Sandbox
-from ..sandbox.runner import Runner, Serves, can_serve, serving
+from ..sandbox.runner import Serves, can_serve
 from ..scoring.bench_run import BenchRun
 from ..scoring.needs import has_bench_run
 from ..scoring.output import Tail
 from ..system.cutting import end_of
 from .context import TrialContext
-from .fresh import Carried, Trees
+from .fresh import Carried, Programs, Trees
 from .sandboxes import make
 
 _IDS_TIMEOUT = 30.0
@@ -33,20 +32,6 @@ _OPTION = re.compile(r"^(?:-+[A-Za-z]?|[^\w./]+)")
 _MOST_WORDS = 64
 
 
-def _runner_in(sandbox: Callable[[], Sandbox], opened: contextlib.ExitStack) -> Callable[[], Runner]:
-    """Return what runs programs in a sandbox: it begins at its first use, and anew where it was cut off."""
-    lock, begun = threading.Lock(), list[Runner]()
-
-    def runner() -> Runner:
-        with lock:  # several calls may be made at a time
-            if not begun or begun[-1].has_ended:
-                begun.append(serving(sandbox()))
-                opened.callback(begun[-1].close)
-            return begun[-1]
-
-    return runner
-
-
 @contextlib.contextmanager
 def bench_run_for(context: TrialContext, carried: Carried, grader: Sandbox) -> Iterator[BenchRun | None]:
     """Yield what runs programs of the agent for a scorer in `grader`; None where ours cannot run."""
@@ -54,7 +39,7 @@ def bench_run_for(context: TrialContext, carried: Carried, grader: Sandbox) -> I
     if trees is None or not can_serve(grader):
         yield None
         return
-    with contextlib.ExitStack() as opened:
+    with contextlib.ExitStack() as opened, contextlib.ExitStack() as used:
 
         @functools.cache
         def another() -> Sandbox:
@@ -66,10 +51,9 @@ def bench_run_for(context: TrialContext, carried: Carried, grader: Sandbox) -> I
 
         yield BenchRun(
             grader,
-            grader.workdir,
             agent=trees.runner,
-            another=_runner_in(another, opened),
-            here=_runner_in(lambda: grader, opened),
+            another=used.enter_context(contextlib.closing(Programs(another))).runner,
+            here=used.enter_context(contextlib.closing(Programs(lambda: grader))).runner,
             ids=_ids_in(context, grader),
             without=_withheld(context, trees, grader),
             home=trees.roots,
@@ -82,9 +66,9 @@ def bench_run_in(context: TrialContext, sandbox: Sandbox, spec: ScorerSpec) -> I
     if not has_bench_run((spec,), context.services.scorers) or not can_serve(sandbox):
         yield None
         return
-    with contextlib.ExitStack() as opened:
-        only, ids = _runner_in(lambda: sandbox, opened), _ids_in(context, sandbox)
-        yield BenchRun(sandbox, sandbox.workdir, agent=only, another=only, here=only, ids=ids)
+    with contextlib.closing(Programs(lambda: sandbox)) as only:
+        ids = _ids_in(context, sandbox)
+        yield BenchRun(sandbox, agent=only.runner, another=only.runner, here=only.runner, ids=ids)
 
 
 def ids_of(sandbox: Sandbox, user: str | None) -> tuple[int, int]:
@@ -112,8 +96,7 @@ def _withheld(context: TrialContext, trees: Trees, grader: Sandbox) -> tuple[str
     found = tuple(withheld(variables, (tree for tree in trees.roots if tree not in given)))
     if names := [name for name in found if "=" not in name]:
         what = f"not given to scorers, as it leads into what the agent left: {', '.join(names)}"
-        if (note := f"{what}; a scorer's own `env` can give it") not in context.findings.notes:
-            context.findings.notes.append(note)
+        context.note_once([f"{what}; a scorer's own `env` can give it"])
     return found
 
 

@@ -67,7 +67,7 @@ class _Keeping:
     entries: int = 0
     """Number of files and directories fetched by patterns."""
 
-    def keep(self, container: Sandbox | Service, spec: ArtifactSpec) -> None:
+    def keep(self, container: Service, spec: ArtifactSpec) -> None:
         """Fetch one artifact, which may be a pattern."""
         fixed, pattern = _split(posixpath.normpath(spec.source))
         place = spec.destination or place_of(spec, fixed)
@@ -127,7 +127,7 @@ def _split(source: str) -> tuple[str, str | None]:
     return "/".join(parts[:wild]) or ("/" if source.startswith("/") else ""), "/".join(parts[wild:])
 
 
-def _matches(sandbox: Sandbox | Service, top: str, pattern: str, notes: list[str]) -> list[str]:
+def _matches(sandbox: Service, top: str, pattern: str, notes: list[str]) -> list[str]:
     """Return the paths below `top` in the sandbox that match a pattern."""
     output = bytearray()
 

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
-from ..agents.protocol import AgentCommand
-from ..gateway.client import Route, RouteReport, SpendingLimits, Terms, Upstream, open_route
-from ..model.agent import COMMAND
+from ..gateway.client import RouteReport, SpendingLimits
 from ..model.endpoint import Endpoint
-from ..model.errors import AgentSetupFailed, GatewayLost
+from ..model.errors import AgentSetupFailed
 from ..model.result import Trial
-from ..sandbox.door import SOCKET
-from ..sandbox.protocol import Mount
 from ..store.layout import slug
 from ..store.text import clean
 
@@ -37,20 +31,6 @@ class Models:
     """Variable -> key, of every provider with a key here. Redacted wherever we write."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Connection:
-    """The route of one trial, open while its agent runs."""
-
-    route: Route
-    keys: Mapping[str, str]
-    """Variable -> key of its endpoints. An answer may repeat one."""
-
-    @property
-    def mount(self) -> Mount:
-        """Mount that connects the door in the container with the route."""
-        return Mount(self.route.socket, SOCKET)
-
-
 def key_of(endpoint: Endpoint, models: Models, given: Mapping[str, str]) -> str | None:
     """Return the key of an endpoint, from `given` or here; None: it needs none. AgentSetupFailed: it is missing."""
     for variable in endpoint.key_variables:
@@ -63,38 +43,6 @@ def key_of(endpoint: Endpoint, models: Models, given: Mapping[str, str]) -> str 
         f"provider {endpoint.provider} needs a key: set {' or '.join((first, *others))} here, or keep it with "
         f"`benchjobs secret set {first}`"
     )
-
-
-@contextlib.contextmanager
-def connected(
-    command: AgentCommand | None,
-    models: Models | None,
-    trial: Trial,
-    given: Mapping[str, str] | None = None,
-    *,
-    secrets: Mapping[str, str] | None = None,
-    carried: Mapping[str, Any] | None = None,
-) -> Iterator[Connection | None]:
-    """Open a connection for a command that needs models; None for any other.
-
-    `given` are keys that were given to the agent. `secrets` are not recorded. `carried` is from the report of the
-    trial's last try: limits and usage are those of all tries together. AgentSetupFailed: a key is missing.
-    """
-    if command is None or not command.endpoints:
-        yield None
-        return
-    if models is None:
-        raise GatewayLost("the agent needs a model, and this session has no gateway to reach one")
-    upstreams = [Upstream(endpoint, key_of(endpoint, models, given or {})) for endpoint in command.endpoints]
-    keys = {one.endpoint.key_variables[0]: one.key for one in upstreams if one.key is not None}
-    # An agent without a model, such as a command, may call any.
-    has_model = trial.agent.model and trial.agent.name != COMMAND
-    own = command.models or ((trial.agent.model,) if has_model else ())
-    callable_models = (*own, *models.allowed_models) if own else ()
-    tools = trial.scenario.tools_of_providers
-    terms = Terms(models.limits, callable_models, tools, secrets or {}, carried)
-    with open_route(models.address, trial_name(trial), upstreams, terms) as route:
-        yield Connection(route, keys)
 
 
 def usage_notes(report: RouteReport) -> list[str]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
-from ..gateway.client import RouteReport
-from ..model.result import FailureClass, Trial, TrialResult
+from ..gateway.client import Route, RouteReport
+from ..model.result import AgentEnd, FailureClass, ScorerResult, Trial, TrialResult
 from ..model.scenario import Environment, Network, NetworkAccess, Scenario, ScorerSpec, Step
 from ..sandbox.protocol import Sandbox
 from ..scoring.needs import Needs, needs_of
@@ -18,18 +18,37 @@ from ..store.text import clean, one_line
 from ..store.trials import TrialDirectory
 from ..system.cutting import know_secrets
 from ..system.redact import Redactor
-from .ahead import Ahead
 from .answering import KEPT, is_question
 from .cancellation import Cancellation
-from .connection import Connection, usage_notes
-from .draft import Clock, Findings
+from .connection import usage_notes
+from .draft import Clock, Findings, Phases
 from .ending import Ended
 from .limits import Limits
-from .phases import Phases, Progress
 from .prepare import Prepared, Services
 from .secrets import env_file_secrets, redact_files, secrets_of, together
 
+if TYPE_CHECKING:
+    from .sandboxes import Ahead
+
 _RETRIES_SHOWN = 3
+
+
+@dataclasses.dataclass(slots=True)
+class Progress:
+    """The step that a trial is at, and what is known of the earlier ones."""
+
+    number: int = 0
+    """Number of the step, counted from 0."""
+    started: float = 0.0
+    """Start of the step, in seconds since the trial began."""
+    said: str | None = None
+    """Reply that the agent gave in this step, as it is known before the agent's end is judged."""
+    reply: str | None = None
+    """Reply to grade. None: the agent did not run, or did not end by itself."""
+    scorers: list[ScorerResult] = dataclasses.field(default_factory=list)
+    """Results of the scorers of all ended steps."""
+    ends: list[tuple[str, AgentEnd, Limits]] = dataclasses.field(default_factory=list)
+    """Name, end of the agent, and limits of each ended step."""
 
 
 @dataclasses.dataclass(eq=False)
@@ -57,9 +76,9 @@ class TrialContext:
     """Name of a scorer -> what it is to know of the container, from before an agent was in it."""
     progress: Progress = dataclasses.field(default_factory=Progress)
     """Progress through the steps of the scenario."""
-    connection: Connection | None = None
-    """Connection of the agent to its models, if it needs one."""
-    ahead: Ahead[Any] | None = None
+    route: Route | None = None
+    """Route of the agent to its models, open while it runs, if it needs one."""
+    ahead: Ahead | None = None
     """What makes sandboxes for grading ahead."""
     turn: int = 1
     """Number of the agent's turn, where the scenario gives feedback or has several steps."""
@@ -89,10 +108,8 @@ class TrialContext:
         self.access: NetworkAccess = self.environment.access
         """Network of the sandbox in use."""
         self.phases = Phases(clock, self.cancellation, functools.partial(services.on_phase, trial))
-        self.findings = Findings() if original is None else Findings.graded_anew(original)
+        self.findings: Findings = Findings.begun(original, None if before is None else before.findings)
         if before is not None:
-            for name in ("usage", "models", "grading_usage", "engine_retries"):
-                setattr(self.findings, name, getattr(before.findings, name))
             self.counted, self.output_was_lost = before.counted, before.output_was_lost
         # Keys of models may come back in an answer. Nothing in a sandbox gets them.
         keys = {} if services.models is None else services.models.known_keys
@@ -133,14 +150,11 @@ class TrialContext:
         self.scenario, self.layout = scenario, layout
         self.limits = Limits(scenario, self.config)
 
-    def begin_turn(self) -> None:
-        """Reset the findings about the agent's turn for the next one. Usage, notes and scores of turns stay."""
-        self.turn += 1
-        self.findings.score = None
-        for found in (self.findings.scorers, self.findings.metrics, self.findings.artifacts):
-            found.clear()
-        self.is_ended = False
-        self.spoiled = None
+    def begin_turn(self, number: int) -> None:
+        """Begin a turn of the agent, counted from 1, without findings of the one before."""
+        findings = self.findings
+        self.turn, self.is_ended, findings.score = number, False, None
+        findings.scorers, findings.metrics, findings.artifacts = (), (), ()
 
     def keep_secret(self, *tables: Mapping[str, str]) -> None:
         """Also redact these values wherever anything is written."""
@@ -156,21 +170,25 @@ class TrialContext:
         for directory in (self.layout.artifacts, self.layout.scorers):
             try:
                 moved = redact_files(directory, redactor, self.redactor)
-                kept = [moved.get(name, name) for name in findings.artifacts]
+                kept = tuple(moved.get(name, name) for name in findings.artifacts)
             except OSError as error:
                 remove_tree(directory)
-                kept, why = [], f"so it was removed: {error.strerror}"
+                kept, why = (), f"so it was removed: {error.strerror}"
                 self.note(f"{directory.name} could not be cleared of secrets, {why}")
             if directory == self.layout.artifacts:
                 findings.artifacts = kept
 
     def note(self, text: str, error: Exception | None = None) -> None:
         """Add a note to the result, with the message of an error."""
-        self.findings.notes.append(text if error is None else f"{text}: {clean(one_line(str(error), 300))}")
+        self.findings.notes += (text if error is None else f"{text}: {clean(one_line(str(error), 300))}",)
+
+    def note_once(self, notes: Iterable[str]) -> None:
+        """Add those notes that the result does not have."""
+        self.findings.notes += tuple(note for note in notes if note not in self.findings.notes)
 
     def note_sandbox(self, sandbox: Sandbox) -> None:
         """Take over the notes of a sandbox, each once, and the calls of the engine that were made again for it."""
-        self.findings.notes += (note for note in sandbox.notes if note not in self.findings.notes)
+        self.note_once(sandbox.notes)
         again: tuple[str, ...] = getattr(sandbox, "engine_retries", ())
         if again:
             self.findings.engine_retries += len(again)
@@ -180,7 +198,7 @@ class TrialContext:
 
     def note_report(self, report: RouteReport, whose: str = "") -> None:
         """Add notes about the calls of a route, and stop the job where these reached a limit of it."""
-        self.findings.notes += (f"{whose}{note}" for note in usage_notes(report))
+        self.findings.notes += tuple(f"{whose}{note}" for note in usage_notes(report))
         if report.job_stopped is not None:
             self.services.on_spent(report.job_message or "a limit of the job was reached")
 
@@ -200,7 +218,7 @@ class TrialContext:
         if (access or self.access).network != "allowlist":
             return ()
         lines = tuple(clean(one_line(line, 500)) for line in sandbox.refused())
-        self.findings.notes += (f"{whose}: {line}" for line in lines)
+        self.findings.notes += tuple(f"{whose}: {line}" for line in lines)
         return lines
 
     def drop_kept(self) -> None:
@@ -212,4 +230,4 @@ class TrialContext:
             if reference is not None:
                 self.services.provider.forget_kept(reference)
         findings.kept = None
-        findings.steps = [step.model_copy(update={"kept": None}) for step in findings.steps]
+        findings.steps = tuple(step.model_copy(update={"kept": None}) for step in findings.steps)

@@ -1,37 +1,26 @@
-"""The result of a trial in the making. Only this module assembles a `TrialResult`."""
+"""The result of a trial in the making: its clock, phases and findings. Only this module assembles a `TrialResult`."""
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import time
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Any
 
 from ..model.job import JobConfig
-from ..model.metric import Metric
-from ..model.result import (
-    AgentEnd,
-    Failure,
-    ImageRecord,
-    Origin,
-    Outcome,
-    Phase,
-    ScorerResult,
-    Signature,
-    StepResult,
-    Trial,
-    TrialResult,
-)
-from ..model.scenario import GradeIn
-from ..model.usage import Usage
+from ..model.result import Origin, Outcome, Phase, Trial, TrialResult
 from ..system.redact import Redactor
+from .cancellation import Cancellation
 from .confidential import held_back
 from .limits import Limits
 from .secrets import redacted
 
 _OF_SCENARIO = ("benchmark", "benchmark_version", "tags", "cluster", "category", "confidential")
 """What a result has of its scenario by the same name."""
+_FIRST, _LAST = "prepare", "done"
+_OF_NO_STEP = ("remove", _LAST)
+_OF_ORIGINAL = ("agent_version", "usage", "models", "kept")
+_OF_ALL_TRIES = ("usage", "models", "grading_usage", "engine_retries")
 
 
 class Clock:
@@ -45,6 +34,50 @@ class Clock:
     def seconds(self) -> float:
         """Seconds since the trial began, by a monotonic clock."""
         return time.monotonic() - self._zero
+
+
+class Phases:
+    """The phases of one try, without gaps, in seconds since the trial began. `on_phase` is told of each that begins."""
+
+    def __init__(self, clock: Clock, cancellation: Cancellation, on_phase: Callable[[str], None]) -> None:
+        self.ended: list[Phase] = []
+        self.reached = _FIRST
+        """The last phase with any work. Errors belong to it."""
+        self._clock = clock
+        self._cancellation = cancellation
+        self._on_phase = on_phase
+        self._now = _FIRST
+        self._since = clock.seconds
+
+    @property
+    def now(self) -> float:
+        """Seconds since the trial began."""
+        return self._clock.seconds
+
+    def begin(self) -> None:
+        """Begin the first phase."""
+        self._on_phase(self._now)
+
+    def enter(self, phase: str) -> None:
+        """End the current phase, and begin another; do nothing if it is the same."""
+        now = self._clock.seconds
+        if phase == self._now:
+            return
+        if phase not in _OF_NO_STEP:
+            self.reached = phase
+        self.ended.append(Phase(name=self._now, start=self._since, end=now))
+        self._now, self._since = phase, now
+        if phase != _LAST:
+            self._on_phase(phase)
+
+    def enter_unless_cancelled(self, phase: str) -> None:
+        """Begin a phase; raise `Cancelled` if the trial was asked to stop."""
+        self._cancellation.check()
+        self.enter(phase)
+
+    def end(self) -> None:
+        """End the last phase."""
+        self.enter(_LAST)
 
 
 class Draft:
@@ -81,46 +114,20 @@ class Draft:
         return TrialResult.model_validate({**self.facts, "outcome": outcome, **times, **found})
 
 
-@dataclasses.dataclass(slots=True)
-class Findings:
-    """Findings of one try of a trial, with the names of a result's fields."""
-
-    score: float | None = None
-    turns: list[float] = dataclasses.field(default_factory=list)
-    steps: list[StepResult] = dataclasses.field(default_factory=list)
-    failure: Failure | None = None
-    scorers: list[ScorerResult] = dataclasses.field(default_factory=list)
-    metrics: list[Metric] = dataclasses.field(default_factory=list)
-    agent_end: AgentEnd | None = None
-    graded_in: GradeIn | None = None
-    agent_version: str | None = None
-    image: ImageRecord | None = None
-    signature: Signature | None = None
-    usage: Usage = dataclasses.field(default_factory=Usage)
-    """Usage of all tries so far."""
-    grading_usage: Usage = dataclasses.field(default_factory=Usage)
-    """Usage of scorers that ask models, of all tries so far."""
-    models: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    kept: str | None = None
-    rescored: Origin | None = None
-    artifacts: list[str] = dataclasses.field(default_factory=list)
-    notes: list[str] = dataclasses.field(default_factory=list)
-    engine_retries: int = 0
-    """Of all tries so far."""
+class Findings(TrialResult, frozen=False):
+    """Findings of one try of a trial: fields of its result, as they become known."""
 
     @classmethod
-    def graded_anew(cls, original: TrialResult) -> Findings:
-        """Return the findings about a trial whose agent ran in an earlier job."""
-        return cls(
-            agent_version=original.agent_version,
-            usage=original.usage,
-            models=original.models,
-            kept=original.kept,
-            rescored=Origin(job=original.job, path=original.path, finished_at=original.finished_at),
-        )
+    def begun(cls, original: TrialResult | None, before: Findings | None) -> Findings:
+        """Return the findings of a new try: of the agent of an `original` trial, and of the tries before."""
+        known: dict[str, Any] = {}
+        if original is not None:
+            known |= {name: getattr(original, name) for name in _OF_ORIGINAL}
+            known["rescored"] = Origin(job=original.job, path=original.path, finished_at=original.finished_at)
+        if before is not None:
+            known |= {name: getattr(before, name) for name in _OF_ALL_TRIES}
+        return cls.model_construct(**known)
 
-    def without_secrets(self, redactor: Redactor, phases: tuple[Phase, ...] = ()) -> dict[str, Any]:
-        """Return the findings and the phases for `Draft.result`, redacted."""
-        found = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        found = {name: tuple(fact) if isinstance(fact, list) else fact for name, fact in found.items()}
-        return {name: redacted(fact, redactor) for name, fact in {**found, "phases": phases}.items()}
+    def without_secrets(self, redactor: Redactor) -> dict[str, Any]:
+        """Return the findings for `Draft.result`, redacted."""
+        return {name: redacted(getattr(self, name), redactor) for name in self.model_fields_set}

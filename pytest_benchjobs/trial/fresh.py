@@ -14,8 +14,10 @@ import itertools
 import os
 import posixpath
 import tempfile
-from collections.abc import Collection, Iterable, Mapping
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
+from typing import Literal
 
 from ..model.errors import EngineLost, EnvironmentFailed
 from ..model.scenario import MAIN, FreshContainer
@@ -41,12 +43,34 @@ _GIT_KNOWS = (0, 1)
 """Exit statuses of `git check-ignore`: some paths are ignored, none is."""
 
 
+class Programs:
+    """Runs programs in a sandbox. It begins at its first use, and anew where it was cut off."""
+
+    def __init__(self, sandbox: Callable[[], Sandbox], mode: Literal["alone"] | None = None) -> None:
+        self._sandbox, self._mode = sandbox, mode
+        self._runner: Runner | None = None
+        self._lock = threading.Lock()
+
+    def runner(self) -> Runner:
+        """Return what runs them."""
+        with self._lock:  # several calls may be made at a time
+            if self._runner is None or self._runner.has_ended:
+                self.close()
+                self._runner = serving(self._sandbox(), self._mode)
+            return self._runner
+
+    def close(self) -> None:
+        """Let go of the sandbox."""
+        if self._runner is not None:
+            self._runner.close()
+
+
 @dataclasses.dataclass(slots=True)
 class Trees:
     """Files and directories that are made what they are in the agent's sandbox, to the last bit."""
 
-    sandbox: Sandbox
-    """The agent's."""
+    programs: Programs
+    """In the agent's sandbox."""
     roots: tuple[str, ...]
     named: tuple[str, ...]
     """What the scenario names, which nothing may be missing of."""
@@ -56,25 +80,13 @@ class Trees:
     """Directory of a repository of git; what that ignores is not carried."""
     notes: tuple[str, ...] = ()
     """Notes on what was left out, and why."""
-    _runner: Runner | None = None
     _known: dict[tuple[bytes, ...], bytes] | None = dataclasses.field(default_factory=dict)
     """Lists of the agent's sandbox; None: programs may have changed it meanwhile."""
 
     def runner(self) -> Runner:
-        """Return what runs programs of the agent in its sandbox; begun anew where it was cut off."""
+        """Return what runs programs of the agent in its sandbox."""
         self._known = None
-        return self._serving()
-
-    def _serving(self) -> Runner:
-        if self._runner is None or self._runner.has_ended:
-            self.close()
-            self._runner = serving(self.sandbox, "alone")
-        return self._runner
-
-    def close(self) -> None:
-        """Let go of the agent's sandbox."""
-        if self._runner is not None:
-            self._runner.close()
+        return self.programs.runner()
 
     def deliver(self, sandbox: Sandbox) -> None:
         """Make them so in another sandbox; raise `Ungradable` where something that is named cannot be carried."""
@@ -93,7 +105,7 @@ class Trees:
                 ignored = functools.partial(ignored_by_git, fresh, self.repository)
             named, programs = (tuple(map(os.fsencode, paths)) for paths in (self.named, _programs(sandbox)))
             self.notes = carry(
-                self._serving().program,
+                self.programs.runner().program,
                 fresh.program,
                 self.roots,
                 named=named,
@@ -114,7 +126,7 @@ class Copies:
         self._files: list[File] = []
         self._directory: tempfile.TemporaryDirectory[str] | None = None
 
-    def add(self, container: Sandbox | Service, paths: Mapping[str, tuple[str, ...]]) -> None:
+    def add(self, container: Service, paths: Mapping[str, tuple[str, ...]]) -> None:
         """Copy files and directories out of a container (path -> patterns of what is left out)."""
         self._directory = self._directory or tempfile.TemporaryDirectory(prefix="benchjobs-")
         for path, exclude in paths.items():
@@ -165,7 +177,7 @@ class Carried:
         """Remove all copies, and let go of the agent's sandbox."""
         self.copies.close()
         if self.trees is not None:
-            self.trees.close()
+            self.trees.programs.close()
 
 
 def check_place(sandbox: Sandbox, fresh: FreshContainer) -> None:
@@ -211,7 +223,8 @@ def collect(sandbox: Sandbox, fresh: FreshContainer) -> Carried:
         if can_serve(sandbox):
             # A diff is carried as a whole, also where programs of the image are in it.
             named = tuple(path for path in paths if path != workdir or not fresh.ignored)
-            trees = Trees(sandbox, tops, named, _apart(paths), None if fresh.ignored else workdir)
+            programs = Programs(lambda: sandbox, "alone")
+            trees = Trees(programs, tops, named, _apart(paths), None if fresh.ignored else workdir)
         else:
             copies.gone = tuple(path for path in tops if not paths[path])
             copies.add(sandbox, paths)
@@ -222,7 +235,7 @@ def collect(sandbox: Sandbox, fresh: FreshContainer) -> Carried:
     return Carried(trees, copies)
 
 
-def service_of(sandbox: Sandbox, name: str) -> Sandbox | Service:
+def service_of(sandbox: Sandbox, name: str) -> Service:
     """Return a service beside the sandbox by its name, `main` being the sandbox; `EnvironmentFailed`: there is none."""
     if name == MAIN:
         return sandbox
@@ -258,7 +271,7 @@ def _paths_of(sandbox: Sandbox, fresh: FreshContainer) -> dict[str, tuple[str, .
     return {workdir: (), **named}
 
 
-def _named(container: Sandbox | Service, fresh: FreshContainer, service: str) -> dict[str, tuple[str, ...]]:
+def _named(container: Service, fresh: FreshContainer, service: str) -> dict[str, tuple[str, ...]]:
     return {
         posixpath.normpath(posixpath.join(container.workdir, carried.source)): carried.exclude
         for carried in (*fresh.paths, *fresh.carry)

@@ -53,9 +53,8 @@ from .context import TrialContext
 from .ending import end_agent
 from .fresh import Carried
 from .outcome import infrastructure_error
-from .sandboxes import FRESH, untouched_sandbox
+from .sandboxes import FRESH, Setup, untouched_sandbox
 from .scorer_models import JudgingModel, judging_model
-from .setup import Setup
 
 _ANTHROPIC_TOKENS = 4096
 """The most tokens of a model's reply, where a protocol requires a number and the scorer has none."""
@@ -104,8 +103,7 @@ class Place:
                 raise
             grader.put([File(_ANY_FILE, content=b"")])
             raise Ungradable(f"what the agent left cannot be put into a new container: {error}") from error
-        noted = self.context.findings.notes
-        noted += (note for note in carried.notes if note not in noted)
+        self.context.note_once(carried.notes)
 
     def end_scorer(self) -> None:
         """Let nothing of a scorer be there when the next one begins: a fresh sandbox is gone."""
@@ -116,16 +114,16 @@ class Place:
 def grade(context: TrialContext, place: Place) -> None:
     """Run the scorers in order; the score is in the findings."""
     scorers = context.scenario.scorers
-    context.findings.scorers.clear()
+    context.findings.scorers = ()
     for number, spec in enumerate(scorers, 1):
         graded = _grade_in(context, place, spec)
         if graded.error is not None and context.suspects_agent and context.needs(spec).model is None:
             graded = _attribute(context, place, spec, graded, graded.error)
-        context.findings.scorers.append(graded)
+        context.findings.scorers += (graded,)
         if number < len(scorers) or context.has_another_step:
             place.end_scorer()
     context.findings.score = combine(context.findings.scorers)
-    context.findings.metrics = list(all_metrics(context.findings.scorers))
+    context.findings.metrics = all_metrics(context.findings.scorers)
 
 
 def _grade_in(context: TrialContext, place: Place, spec: ScorerSpec) -> ScorerResult:

@@ -20,6 +20,8 @@ from .context import TrialContext
 from .ending import some
 from .limits import Limits
 
+Verdict = tuple[FailureClass, str]
+"""Class and message of a failure."""
 _KILLED = 137
 _SPENT = (Ending.BUDGET, Ending.QUOTA, Ending.TRIAL_LIMIT)
 ERRORS: dict[Ending, type[errors.InfrastructureError]] = {
@@ -32,7 +34,7 @@ ERRORS: dict[Ending, type[errors.InfrastructureError]] = {
     Ending.GATEWAY: errors.GatewayLost,
 }
 """Endings that the agent did not cause. The trial has no score then."""
-_FAILURES: dict[Ending, tuple[FailureClass, str]] = {
+_FAILURES: dict[Ending, Verdict] = {
     Ending.NO_LAST_WORD: (FailureClass.AGENT_CRASHED, "the agent crashed"),
     Ending.TURN_LIMIT: (FailureClass.TURN_LIMIT, "the agent reached its limit of turns"),
     Ending.TRIAL_LIMIT: (FailureClass.LIMIT_EXCEEDED, "the agent reached the trial's limit on models"),
@@ -154,9 +156,7 @@ def infrastructure_error(ending: Ending | None, message: str | None) -> errors.I
     return None if kind is None else kind(message or str(ending))
 
 
-def failing(
-    end: AgentEnd | None, limits: Limits, *, passed: bool, trusted: bool
-) -> tuple[FailureClass, str] | None:
+def failing(end: AgentEnd | None, limits: Limits, *, passed: bool, trusted: bool) -> Verdict | None:
     """Return why a trial failed by its agent's ending; None if it did not. `passed`: the score is sufficient."""
     if end is None:
         return None
@@ -174,7 +174,7 @@ def failing(
     return None if found is None else (found[0], end.message or found[1])
 
 
-def _of_agent(context: TrialContext, *, passed: bool, trusted: bool) -> tuple[FailureClass, str] | None:
+def _of_agent(context: TrialContext, *, passed: bool, trusted: bool) -> Verdict | None:
     """Return why a trial failed by the ending of its agent, in the first step that did; it is then the trial's."""
     for step, end, limits in _ends(context):
         if (found := failing(end, limits, passed=passed, trusted=trusted)) is not None:
@@ -191,7 +191,7 @@ def _ends(context: TrialContext) -> list[tuple[str | None, AgentEnd, Limits]]:
     return [] if end is None else [(None, end, context.limits)]
 
 
-def _tampered(context: TrialContext, agent: Agent) -> tuple[FailureClass, str] | None:
+def _tampered(context: TrialContext, agent: Agent) -> Verdict | None:
     """Return the failure of an agent that changed its container. What a reference changes is the task's answer."""
     if context.config.on_tamper is OnTamper.NOTE or agent.trusted:
         return None
@@ -200,7 +200,7 @@ def _tampered(context: TrialContext, agent: Agent) -> tuple[FailureClass, str] |
     return (FailureClass.TAMPERED, f"{what}: {some(paths)}") if paths else None
 
 
-def _forbidden(scorers: Sequence[ScorerResult]) -> tuple[FailureClass, str] | None:
+def _forbidden(scorers: Sequence[ScorerResult]) -> Verdict | None:
     """Return the failure of an agent that did what a turn forbids."""
     for scorer in scorers:
         found = scorer.details.get("forbidden")
@@ -209,7 +209,7 @@ def _forbidden(scorers: Sequence[ScorerResult]) -> tuple[FailureClass, str] | No
     return None
 
 
-def _below(score: float, threshold: float) -> tuple[FailureClass, str] | None:
+def _below(score: float, threshold: float) -> Verdict | None:
     """Return the failure of a score below the threshold, in as many digits as show it."""
     if score >= threshold:
         return None

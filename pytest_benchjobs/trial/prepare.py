@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..agents.answering import can_answer
 from ..agents.capabilities import check_handed, incompatibility
 from ..agents.checking import checked_command
-from ..agents.conversing import resumes, told
 from ..agents.given_keys import with_given_keys
 from ..agents.protocol import Agent, AgentCall, AgentCommand, Conversation, Exchange
 from ..model.environ import HOST
@@ -24,6 +22,7 @@ from ..scoring.needs import needs_of, runs_programs
 from ..scoring.protocol import Scorer
 from ..sources.template import fill
 from ..store.bundle import JobBundle
+from ..store.text import cut
 from .answering import is_question
 from .limits import Limits
 from .scorer_models import check_models
@@ -32,6 +31,12 @@ from .signature import parts_of
 
 if TYPE_CHECKING:
     from .connection import Models
+
+
+_RETOLD_LIMIT = 200_000
+"""The most characters of earlier turns that are retold to an agent."""
+_MESSAGE_LIMIT = 20_000
+"""The most characters of one message or reply."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -107,19 +112,18 @@ def prepare(trial: Trial, services: Services) -> Prepared:
         # Whatever its name in the manifest: the agent reaches models through the gateway, which has the key.
         keys.pop(name, None)
         keys[variable] = HOST[variable]
-    command_for = functools.partial(_command, trial, services, agent, env, keys)
-    later = _later_commands(scenario, agent, command_for)
+    prepared = Prepared(agent, None, env, keys, {})
+    later = [*_later_commands(trial, services, prepared)]  # first: an agent may keep what it prepared last
     asked = scenario.at_step(0) if scenario.steps else scenario
     replies = (
         scenario.answer is not None and scenario.answer.reply_file is not None and can_answer(agent, params)
     )
     if not replies and not is_question(trial, config, services.agents, services.scorers):
         asked = asked.model_copy(update={"problem_statement": asked.statement_in_container})
-    conversation = Conversation()
     continues = bool(scenario.steps) and scenario.steps[0].continues
-    command = command_for(asked, conversation if continues else None)
+    command = _command(trial, services, prepared, asked, prepared.conversation if continues else None)
     parts = parts_of(trial, config, agent, (command, *later), services.scorers, services.secrets)
-    return Prepared(agent, command, env, keys, parts, conversation=conversation)
+    return dataclasses.replace(prepared, command=command, parts=parts)
 
 
 def prepare_again(
@@ -131,47 +135,65 @@ def prepare_again(
     """
     conversation = prepared.conversation if continues else None
     statement = scenario.problem_statement
-    if conversation is not None and not resumes(prepared.agent):
-        statement = told(conversation, statement)
+    if conversation is not None and not getattr(prepared.agent, "resumes", False):
+        statement = retold(conversation, statement)
         scenario = scenario.model_copy(update={"problem_statement": statement})
-    agent, env, keys = prepared.agent, prepared.env, prepared.keys
-    command = _command(trial, services, agent, env, keys, scenario, conversation)
+    command = _command(trial, services, prepared, scenario, conversation)
     return dataclasses.replace(prepared, command=command, statement=statement)
 
 
-def _later_commands(
-    scenario: Scenario,
-    agent: Agent,
-    command_for: Callable[[Scenario, Conversation | None], AgentCommand | None],
-) -> tuple[AgentCommand | None, ...]:
-    """Return the commands of later steps that are not that of the first one, for the signature.
+def retold(conversation: Conversation, message: str) -> str:
+    """Return the problem statement of a turn for an agent that cannot resume: the conversation so far, and the message.
+
+    The oldest turns are left out where it is too long.
+    """
+    if not conversation.exchanges:
+        return message
+    turns: list[str] = []
+    room = _RETOLD_LIMIT
+    for number, exchange in reversed([*enumerate(conversation.exchanges, 1)]):
+        question, reply = (cut(text.strip(), _MESSAGE_LIMIT) for text in (exchange.message, exchange.reply))
+        turn = (
+            f"## Turn {number}: the user\n\n{question}\n\n## Turn {number}: you\n\n{reply or '(no reply)'}\n"
+        )
+        room -= len(turn)
+        if room < 0:
+            turns.append("(earlier turns are left out)\n")
+            break
+        turns.append(turn)
+    so_far = "\n".join(reversed(turns))
+    return (
+        "This is a conversation of several turns. You work in the same place as before. This was said so far:\n\n"
+        f"{so_far}\n# The new message of the user\n\n{message}"
+    )
+
+
+def _later_commands(trial: Trial, services: Services, prepared: Prepared) -> Iterator[AgentCommand | None]:
+    """Yield the commands of later steps that are not that of the first one, for the signature.
 
     Each step has a reference of its own. An agent may be called differently where it continues a conversation.
     """
-    later = [*enumerate(scenario.steps)][1:]
-    if not agent.trusted:
+    later = [*enumerate(trial.scenario.steps)][1:]
+    if not prepared.agent.trusted:
         later = [(number, step) for number, step in later[:1] if step.continues]
-    return tuple(
-        command_for(scenario.at_step(number), Conversation([Exchange("", "")]) if step.continues else None)
-        for number, step in later
-    )
+    for number, step in later:
+        conversation = Conversation([Exchange("", "")]) if step.continues else None
+        yield _command(trial, services, prepared, trial.scenario.at_step(number), conversation)
 
 
 def _command(
     trial: Trial,
     services: Services,
-    agent: Agent,
-    env: Mapping[str, str],
-    keys: Mapping[str, str],
+    prepared: Prepared,
     asked: Scenario,
     conversation: Conversation | None,
 ) -> AgentCommand | None:
     """Return the agent's command for the problem statement of `asked`; None to do nothing."""
-    config = services.config.of(trial.scenario.benchmark)
+    config, agent = services.config.of(trial.scenario.benchmark), prepared.agent
     call = AgentCall(
         scenario=asked,
         spec=trial.agent,
-        env=env,
+        env=prepared.env,
         timeout=Limits(asked, config).agent_timeout,
         attempt=trial.attempt,
         params={**config.params, **trial.agent.params},
@@ -184,7 +206,7 @@ def _command(
         return looking(asked)
     if command is None or command.endpoints or agent.trusted:
         return command
-    given = {*services.secrets, *(keys if services.models is not None else ())}
+    given = {*services.secrets, *(prepared.keys if services.models is not None else ())}
     return with_given_keys(command, given, HOST)
 
 

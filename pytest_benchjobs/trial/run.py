@@ -7,26 +7,37 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
+import traceback
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..model.errors import EngineLost, ImageMissing, InfrastructureError, OutputLost, QuotaReached, Ungradable
+from ..model.errors import (
+    EngineLost,
+    ImageMissing,
+    InfrastructureError,
+    InputError,
+    OutputLost,
+    QuotaReached,
+    Ungradable,
+)
 from ..model.result import Failure, FailureClass, Outcome, Trial, TrialResult
 from ..model.usage import Usage
-from ..scoring.grade import failure
-from ..store.files import write_atomically
+from ..scoring.grade import describe, failure
+from ..store.files import DISK_ERRORS, write_atomically, write_error
 from ..store.text import clean, one_line
 from ..store.trials import TrialDirectory
 from .cancellation import Cancellation, Cancelled
 from .confidential import failure_held_back
 from .context import TrialContext
 from .draft import Clock, Draft
-from .phases import classify, explain
 from .prepare import Prepared, Services
 from .secrets import redacted
 from .steps import run_steps
 
 _RETRY_PAUSE = 2.0
+_BEFORE_THE_AGENT = ("prepare", "image", "start")
 _STARTS_OVER = 2
 """How often a trial starts over that an engine has lost before anything was paid for, whatever `retry_errors` is."""
 
@@ -75,7 +86,7 @@ def run_trial(
             trial, services, cancellation, directory, clock, original, context, counted, prepared
         )
         prepared = None
-        context.findings.notes += notes
+        context.findings.notes += tuple(notes)
         ended = _run_try(context)
         if ended.starts_over and over < _STARTS_OVER:
             over += 1
@@ -91,12 +102,13 @@ def run_trial(
             break
     assert context is not None  # noqa: S101  there was a first try
     draft.facts["tries"] = tries
-    phases = tuple(context.phases.ended)
+    findings = context.findings
+    findings.phases = tuple(context.phases.ended)
     if ended.outcome is Outcome.CANCELLED:
         directory.discard()
-        why = redacted(context.findings.failure, context.redactor) if ended.is_cut else None
-        return draft.result(ended.outcome, phases=phases, image=context.findings.image, failure=why)
-    result = draft.result(ended.outcome, **context.findings.without_secrets(context.redactor, phases))
+        why = redacted(findings.failure, context.redactor) if ended.is_cut else None
+        return draft.result(ended.outcome, phases=findings.phases, image=findings.image, failure=why)
+    result = draft.result(ended.outcome, **findings.without_secrets(context.redactor))
     return _commit(result, draft, trial, services, directory)
 
 
@@ -123,7 +135,7 @@ def _set_aside(context: TrialContext, number: int) -> bool:
     """Keep the files of a failed try, with the reason. False if there is no room, nor for another try."""
     directory = context.directory
     try:
-        if why := context.findings.without_secrets(context.redactor)["failure"]:
+        if why := redacted(context.findings.failure, context.redactor):
             why = failure_held_back(why) if context.scenario.confidential else why
             write_atomically(context.directory.layout.failure, why.model_dump_json(by_alias=True).encode())
         directory.set_aside(number)
@@ -185,3 +197,29 @@ def _starts_over(context: TrialContext, error: EngineLost) -> bool:
     first_time = of_agent and not context.output_was_lost
     context.output_was_lost |= of_agent
     return first_time or not context.is_spent
+
+
+def classify(error: BaseException, phase: str, results: Path) -> BaseException:
+    """Convert an error of the operating system into what it means in a phase. The trial writes into `results`."""
+    if not isinstance(error, OSError):
+        return error
+    if error.errno in DISK_ERRORS:
+        return write_error(results, error)
+    if phase in _BEFORE_THE_AGENT and error.filename is not None:
+        # A file of the scenario, which existed when it was collected.
+        return InputError(f"cannot be read: {error.strerror}", path=os.fsdecode(error.filename))
+    return error
+
+
+def explain(error: BaseException, phase: str) -> Failure:
+    """Return the failure for a result from an error, classified."""
+    if isinstance(error, InfrastructureError):
+        return failure(error, phase)
+    if isinstance(error, InputError):
+        return Failure(class_="input", message=clean(str(error), 2000), phase=phase)
+    return Failure(
+        class_="internal",
+        message=clean(describe(error), 2000),
+        phase=phase,
+        detail=clean("".join(traceback.format_exception(error)), 8000),
+    )

@@ -1,14 +1,22 @@
-"""Steps 1 and 2: the sandbox of the agent, resolved, created and started; and untouched ones, without any agent.
+"""Steps 1 to 3: the sandbox of the agent, resolved, started and made ready; and untouched ones, without any agent.
 
 Those are for grading, or to find the cause of an error. The first one for grading is made while the agent works, and
 each further one while a scorer runs.
+
+A sandbox is ready when the image's own ENTRYPOINT is ready (the sandbox waits for it), all set-up steps have ended
+with status 0, and the health check passes. A set-up step that left processes running is a service, and runs again for a
+further turn or step, before which every process ended. A failure then is only noted, and left to the scorers: an agent
+may break a service, which is not an infrastructure error.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import shlex
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,25 +31,141 @@ from ..model.errors import (
     Ungradable,
     UntouchedFailed,
 )
-from ..model.scenario import Environment, FreshContainer
-from ..sandbox.door import door_file
+from ..model.scenario import Environment, FreshContainer, HealthCheck, Scenario, Step
+from ..sandbox.door import SOCKET, door_file
 from ..sandbox.memory import MemorySandbox
 from ..sandbox.program import program_file
-from ..sandbox.protocol import File, SandboxSpec
+from ..sandbox.protocol import File, Mount, Sandbox, SandboxSpec
+from ..sandbox.shell import shell
 from ..scoring.bench_run import BENCH_RUN, HOME, MODULE, MODULE_SOURCE
 from ..scoring.builtin import LOG_DIRECTORIES
-from ..scoring.needs import directories_before, has_bench_run
-from .ahead import Ahead
+from ..scoring.needs import has_bench_run, needs_of_all
+from ..scoring.output import Tail
+from ..system.cutting import beginning_of, end_of
 from .answering import kept_answer
 from .cancellation import Cancellation
 from .context import TrialContext
 from .limits import Limits
 from .secrets import model_keys, without_keys
-from .setup import Setup
 
 FRESH = "fresh"
 """Phase of a sandbox that the agent's files are carried into."""
+STEP_SCRIPT = "setup.sh"
+"""File among those of a step that sets the step up."""
+_LOOK = 0.1
+_SHOWN = 200
+_OUTPUT = 1000
 _T = TypeVar("_T")
+
+
+class Setup:
+    """The set-up of one sandbox, for the trial's scenario, or with another environment."""
+
+    def __init__(
+        self,
+        context: TrialContext,
+        sandbox: Sandbox,
+        scenario: Scenario,
+        enter: Callable[[str], None] | None = None,
+    ) -> None:
+        self.sandbox = sandbox
+        self.environment = scenario.environment
+        self._scenario = scenario
+        self._context = context
+        self._enter = enter or context.phases.enter
+        self._services: list[str] = []
+
+    def begin(self) -> None:
+        """Make the sandbox ready for the agent; raise `EnvironmentFailed` where a step or the health check fails."""
+        owner = self._scenario.agent_user or self.environment.user
+        self._give(owner, self._scenario.files)
+        for step in self.environment.setup:
+            self.step(step, self.environment.user)
+            if self.sandbox.adopt_processes():
+                self._services.append(step)
+        self.wait_until_healthy(self.environment.healthcheck)
+
+    def files_of(self, step: Step) -> list[File]:
+        """Return the files of a step of the task, which are put in before it begins."""
+        if step.files is None:
+            return []
+        workdir, script = self.sandbox.workdir, step.files / STEP_SCRIPT
+        own = [File(f"{workdir}/{STEP_SCRIPT}", source=script, mode=0o755)] if script.is_file() else []
+        return [File(workdir, source=step.files), *own]
+
+    def begin_step(self, step: Step) -> None:
+        """Make the sandbox ready for a step, whose files are there. EnvironmentFailed: set-up or health check fails."""
+        user = step.agent_user or self._scenario.agent_user
+        if step.files is not None:
+            self._give(user, sorted(path.name for path in step.files.iterdir()))
+        if step.setup is not None:
+            self.step(step.setup, user)
+        self.wait_until_healthy(step.healthcheck)
+
+    def again(self) -> Iterator[str]:
+        """Make the sandbox ready for the agent, after every process was ended; yield notes on failures."""
+        for step in self._services:
+            try:
+                self.step(step, self.environment.user)
+            except EnvironmentFailed as error:
+                yield f"run again for the agent: {error}"
+        if self._services:
+            self.sandbox.adopt_processes()
+        try:
+            self.wait_until_healthy(self.environment.healthcheck)
+        except EnvironmentFailed as error:
+            yield f"before the agent went on: {error}"
+
+    def remove(self) -> None:
+        """Remove the sandbox, and take over what it has to tell."""
+        self.sandbox.remove()
+        self._context.note_sandbox(self.sandbox)
+
+    def _give(self, user: str | None, paths: Collection[str]) -> None:
+        """Make the agent's user the owner of files that were put in."""
+        if paths and user not in (None, "root", "0"):
+            self.step(f"chown -R -- {shlex.join((str(user), *paths))}", "root")
+
+    def step(self, step: str, user: str | None) -> None:
+        """Run one set-up step."""
+        self._enter("setup")
+        self._context.cancellation.check()
+        said = Tail()
+        timeout = self._context.limits.setup_timeout
+        result = self.sandbox.exec(shell(step), timeout=timeout, sink=said, user=user)
+        lines = self._context.note_refused(self.sandbox, "set-up", self.environment.access)
+        refused = "".join(f"\n{line}" for line in lines)
+        shown = beginning_of(step, _SHOWN)
+        if result.timed_out:
+            raise EnvironmentFailed(f"set-up step did not end within {timeout:g} s: {shown}{refused}")
+        if result.exit_status != 0:
+            raise EnvironmentFailed(
+                f"set-up step exited with status {result.exit_status}: {shown}\n"
+                f"{end_of(said.text(), _OUTPUT)}{refused}"
+            )
+
+    def wait_until_healthy(self, check: HealthCheck | None) -> None:
+        """Repeat a health check until it passes; raise `EnvironmentFailed` where it does not in time."""
+        if check is None:
+            return
+        self._enter("healthcheck")
+        started = time.monotonic()
+        failures = 0
+        multiplier = self._context.config.timeout_multiplier
+        while True:
+            self._context.cancellation.check()
+            said = Tail()
+            result = self.sandbox.exec(shell(check.command), timeout=check.timeout * multiplier, sink=said)
+            if result.exit_status == 0:
+                return
+            starting = time.monotonic() - started < check.start_period * multiplier
+            failures += not starting
+            if failures >= check.retries:
+                raise EnvironmentFailed(
+                    f"health check failed {failures} times: {beginning_of(check.command, _SHOWN)}\n"
+                    f"{end_of(said.text(), _OUTPUT)}"
+                )
+            self._context.cancellation.wait(check.start_interval if starting else check.interval)
 
 
 @contextlib.contextmanager
@@ -64,7 +188,7 @@ def agent_sandbox(
     spec = dataclasses.replace(spec, kept=kept, trusted=trusted)
     if command is not None:
         longer = command.patience + (_limits(context).held if command.endpoints else 0.0)
-        door = [context.connection.mount] if context.connection and command.host is None else []
+        door = [Mount(context.route.socket, SOCKET)] if context.route and command.host is None else []
         mounts = (*command.mounts, *door)
         spec = dataclasses.replace(spec, mounts=mounts, deadline=spec.deadline + longer)
     context.cancellation.check()
@@ -82,11 +206,12 @@ def agent_sandbox(
 
 def _files(context: TrialContext, command: AgentCommand | None) -> Iterator[File]:
     """Yield the files to put in before the agent starts."""
-    scenario, scorers = context.trial.scenario, context.trial.scenario.scorers
+    scenario = context.trial.scenario
     yield from given_files(scenario.files)
     if None in scenario.places:  # it is graded here
         yield from bench_run_file(context)
-    yield from open_directories(directories_before(scorers, context.services.scorers))
+    needs = needs_of_all(scenario.scorers, context.services.scorers)
+    yield from open_directories(path for need in needs for path in need.directories)
     yield from agent_files(context, command, context.scenario.statement_in_container)
 
 
@@ -95,7 +220,7 @@ def agent_files(context: TrialContext, command: AgentCommand | None, statement: 
     yield File(PROBLEM_FILE, content=statement.encode("utf-8", "replace"))
     if command is not None:
         yield from command.files
-        if context.connection is not None and command.host is None:
+        if context.route is not None and command.host is None:
             yield door_file(context.services.provider.machine())
     if context.tells_usage:
         yield from open_directories((USAGE_DIRECTORY,))
@@ -119,8 +244,8 @@ def given_files(files: Mapping[str, Path]) -> list[File]:
 
 
 def open_directories(paths: Iterable[str]) -> list[File]:
-    """Return directories with write permission for everybody."""
-    return [File(path, mode=0o777) for path in paths]
+    """Return directories, each once, with write permission for everybody."""
+    return [File(path, mode=0o777) for path in dict.fromkeys(paths)]
 
 
 def spec_of(
@@ -151,17 +276,45 @@ def _limits(context: TrialContext) -> Limits:
     return Limits(context.trial.scenario, context.config)
 
 
-def made_ahead(context: TrialContext) -> Ahead[Setup]:
-    """Return what makes untouched sandboxes ahead for a trial."""
+class Ahead:
+    """Makes the next untouched sandbox of a trial, one at a time, in a thread of its own."""
 
-    def ahead(own: Cancellation) -> Setup:
+    def __init__(self, context: TrialContext) -> None:
+        self._context = context
+        self._own = Cancellation()
+        self._thread: threading.Thread | None = None
+        self._made: Setup | None = None
+
+    def begin(self) -> None:
+        """Make one, unless there is one."""
+        if self._thread is None and not self._own.requested:
+            self._thread = threading.Thread(target=self._run, name="bench-ahead", daemon=True)
+            self._thread.start()
+
+    def take(self) -> Setup | None:
+        """Return the one that was begun, once it is made; None: there is none, or it could not be made."""
+        while self._thread is not None and self._thread.is_alive():
+            self._context.cancellation.check()
+            self._thread.join(_LOOK)
+        made, self._thread, self._made = self._made, None, None
+        return made
+
+    def close(self) -> None:
+        """Make no more, and remove what was made for nothing."""
+        self._own.request()
+        if self._thread is not None:
+            self._thread.join()
+        if self._made is not None:
+            self._made.remove()
+
+    def _run(self) -> None:
         def check(_phase: str) -> None:
-            own.check()
-            context.cancellation.check()
+            self._own.check()
+            self._context.cancellation.check()
 
-        return make(context, check, own)
-
-    return Ahead(ahead, Setup.remove, context.cancellation)
+        # Whatever goes wrong does so again where the sandbox is needed, and is told there.
+        with contextlib.suppress(Exception):
+            self._made = make(self._context, check, self._own)
 
 
 def make(context: TrialContext, enter: Callable[[str], None], own: Cancellation | None = None) -> Setup:

@@ -178,9 +178,8 @@ def _services(environment: Environment) -> dict[str, str]:
     if environment.compose is None:
         return {}
     file = environment.compose.file
-    return {
-        "compose": _digest([[os.path.relpath(one, file.parent), content_of(one)] for one in read_paths(file)])
-    }
+    paths = read_paths(file, environment.env)
+    return {"compose": _digest([[os.path.relpath(one, file.parent), content_of(one)] for one in paths])}
 
 
 def _dumped(environment: Environment, left_out: set[str]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
     0. prepare    prepare.py     check everything it needs, get the agent's command; nothing is spent yet
     1. image      sandboxes.py   resolve the image: found, pulled, or built once per machine
     2. start      sandboxes.py   create, fill and start a sandbox, with its limits and a deadline of its own
-    3. work       setup.py       run the scenario's set-up steps, wait for its health check
+    3. work       sandboxes.py   run the scenario's set-up steps, wait for its health check
                   work.py        run the agent until it ends, times out or exceeds a limit
     4. end        ending.py      kill the processes of the agent; read usage, keep the file system
     5. grade      artifacts.py   fetch artifacts, before scorers can change them
@@ -35,7 +35,7 @@ from ..model.scenario import GradeIn
 from ..sandbox.protocol import Sandbox, Watches
 from ..sandbox.runner import ActsInside
 from ..sandbox.shell import shell
-from ..scoring.needs import collecting, probes, runs_programs
+from ..scoring.needs import collecting, runs_programs
 from ..scoring.output import Tail
 from ..store.kept_names import kept_name
 from ..store.text import clean
@@ -48,8 +48,7 @@ from .fresh import Carried, check_place, collect, differing, service_of
 from .grading import Place, grade, grade_untouched
 from .outcome import decide
 from .prepare import Prepared, prepare
-from .sandboxes import agent_sandbox, made_ahead, or_blame, untouched_sandbox
-from .setup import Setup
+from .sandboxes import Ahead, Setup, agent_sandbox, or_blame, untouched_sandbox
 from .signature import graded_anew, signature
 from .turns import begin_step, end_steps, kept_states, make_ready, next_turn
 from .work import connection_to_models, hold_sandbox, read_usage, run_agent
@@ -73,7 +72,7 @@ def run_steps(context: TrialContext) -> Outcome:
     context.tells_usage = command is not None and not command.endpoints and not trusted
     if command is not None:
         context.findings.agent_version = command.version
-    context.ahead = made_ahead(context)
+    context.ahead = Ahead(context)
     with contextlib.closing(context.ahead), connection_to_models(context, command, prepared.keys):
         try:
             if context.original is None:
@@ -145,15 +144,19 @@ def _begin(context: TrialContext, setup: Setup, prepared: Prepared) -> None:
 
 def _probe(context: TrialContext, sandbox: Sandbox | None) -> None:
     """Have scorers look at a container without an agent, before anything is spent; without `sandbox`, at a new one."""
-    found = probes(context.trial.scenario.graded_here, context.services.scorers)
+    found = [
+        (spec, probe)
+        for spec in context.trial.scenario.graded_here
+        if (probe := context.needs(spec).probe) is not None
+    ]
     if not found or context.probed:
         return
     context.phases.enter_unless_cancelled("probe")
     with contextlib.ExitStack() as opened:
         if sandbox is None:
             sandbox = opened.enter_context(untouched_sandbox(context, "probe")).sandbox
-        for name, (spec, probe) in found.items():
-            context.probed[name] = probe(spec, sandbox, context.cancellation.check)
+        for spec, probe in found:
+            context.probed[spec.name] = probe(spec, sandbox, context.cancellation.check)
 
 
 def _grade(context: TrialContext, sandbox: Sandbox) -> None:
@@ -234,7 +237,7 @@ def _end_and_grade(context: TrialContext, sandbox: Sandbox) -> Carried | None:
         read_usage(context, sandbox)
         context.is_ended = True
     _keep(context, sandbox)
-    context.findings.artifacts.clear()
+    context.findings.artifacts = ()
     _collect(context, sandbox)
     findings, fresh = context.findings, context.scenario.fresh_container
     if findings.agent_end is not None and findings.agent_end.limit is not None:
@@ -308,5 +311,5 @@ def _collect(context: TrialContext, sandbox: Sandbox) -> None:
         context.layout.artifacts,
         lambda: context.phases.enter_unless_cancelled("artifacts"),
     )
-    context.findings.artifacts += kept
-    context.findings.notes += notes
+    context.findings.artifacts += tuple(kept)
+    context.findings.notes += tuple(notes)

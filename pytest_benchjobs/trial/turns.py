@@ -29,7 +29,7 @@ from ..model.result import FailureClass, StepResult
 from ..model.scenario import Feedback, ScorerSpec, Step, StepScore
 from ..sandbox.protocol import File, Sandbox
 from ..scoring.metrics import all_metrics
-from ..scoring.needs import left_behind
+from ..scoring.needs import needs_of_all
 from ..scoring.patterns import limited, substitute
 from ..scoring.told import told
 from ..store.files import writing
@@ -40,8 +40,7 @@ from ..system.cutting import end_of
 from .answering import kept_layout
 from .context import TrialContext
 from .prepare import Prepared, prepare_again
-from .sandboxes import agent_files, open_directories, or_blame, untouched_sandbox
-from .setup import Setup
+from .sandboxes import Setup, agent_files, open_directories, or_blame, untouched_sandbox
 from .work import is_broken_off
 
 _CHUNK = 64 << 10
@@ -57,10 +56,9 @@ def begin_step(context: TrialContext, number: int) -> None:
         layout.scorers.mkdir(parents=True)
         layout.artifacts.mkdir()
     context.narrow(scenario.at_step(number), layout)
-    context.turn, context.is_ended = number + 1, False
+    context.begin_turn(number + 1)
     progress.number, progress.started = number, context.phases.now
     progress.said = progress.reply = None
-    findings.score = None
     if context.original is None:
         findings.agent_end = findings.kept = None
 
@@ -110,11 +108,11 @@ def _go_on(context: TrialContext, setup: Setup, prepared: Prepared) -> None:
     """Put the files and the instruction of a later turn or step in, in place of whatever the agent left there."""
     steps, command = context.trial.scenario.steps, prepared.command
     context.phases.enter_unless_cancelled("step" if steps else "feedback")
-    scorers = context.trial.scenario.scorers if steps else ()
-    files = open_directories(left_behind(scorers, context.services.scorers))
+    needs = needs_of_all(context.trial.scenario.scorers if steps else (), context.services.scorers)
+    files = open_directories(path for need in needs for path in need.leaves)
     if command is not None:
-        if context.connection is not None:
-            context.connection.route.again()
+        if context.route is not None:
+            context.route.again()
         # In a conversation, the agent keeps what it wrote into its directories, such as the conversation so far.
         directories = [file for file in command.files if file.content is None and file.source is None]
         own = agent_files(context, command, prepared.statement)
@@ -124,10 +122,11 @@ def _go_on(context: TrialContext, setup: Setup, prepared: Prepared) -> None:
         context.drop_kept()
         context.redact_output()
         context.directory.set_turn_aside(context.turn)
-        context.begin_turn()
+        context.begin_turn(context.turn + 1)
+        context.spoiled = None
     if not steps or steps[context.progress.number - 1].fresh_container is not None:
         # All processes ended, services among them.
-        context.findings.notes += (clean(one_line(note, 500)) for note in setup.again())
+        context.findings.notes += tuple(clean(one_line(note, 500)) for note in setup.again())
 
 
 def _put(context: TrialContext, sandbox: Sandbox, files: Sequence[File]) -> None:
@@ -166,7 +165,7 @@ def _next_statement(context: TrialContext) -> str | None:
     findings, feedback = context.findings, context.scenario.feedback
     if feedback is None or findings.score is None:
         return None
-    findings.turns.append(findings.score)
+    findings.turns += (findings.score,)
     end = findings.agent_end
     is_cut_short = end is not None and (
         end.timed_out or end.silent or end.limit is not None or end.ending is Ending.TRIAL_LIMIT
@@ -187,7 +186,7 @@ def _next_statement(context: TrialContext) -> str | None:
     except (ScorerTimeout, ScorerCrashed) as error:
         context.cancellation.check()
         # What was to be replaced may be secret, so nothing is told. The score of this turn is one.
-        findings.notes.append(f"{error}: no further turn")
+        context.note(f"{error}: no further turn")
         return None
 
 
@@ -220,7 +219,7 @@ def _end_step(context: TrialContext) -> bool:
     context.redact_output()
     why = _last_because(context, step)
     graded = [one.model_copy(update={"step": step.name}) for one in findings.scorers]
-    findings.steps.append(
+    findings.steps += (
         StepResult(
             name=step.name,
             score=findings.score if step.scorers else None,
@@ -228,16 +227,15 @@ def _end_step(context: TrialContext) -> bool:
             agent_end=findings.agent_end,
             start=progress.started,
             end=context.phases.now,
-            artifacts=tuple(findings.artifacts),
+            artifacts=findings.artifacts,
             kept=findings.kept,
             path=context.layout.root.relative_to(context.directory.path).as_posix(),
-        )
+        ),
     )
     if findings.agent_end is not None:
         progress.ends.append((step.name, findings.agent_end, context.limits))
     progress.scorers += graded
-    findings.scorers.clear()
-    findings.artifacts.clear()
+    findings.scorers = findings.artifacts = ()
     following = progress.number + 1
     if why is not None:
         _skip_from(context, following, f"step {step.name}: {why}")
@@ -275,7 +273,7 @@ def _rewards(context: TrialContext) -> Mapping[str, object]:
 def _skip_from(context: TrialContext, number: int, why: str) -> None:
     """Add the steps from a number on to the findings: none of them runs."""
     rest = context.trial.scenario.steps[number:]
-    context.findings.steps += (StepResult(name=one.name, not_run=why) for one in rest)
+    context.findings.steps += tuple(StepResult(name=one.name, not_run=why) for one in rest)
 
 
 def end_steps(context: TrialContext) -> None:
@@ -288,11 +286,10 @@ def end_steps(context: TrialContext) -> None:
         if step.name not in known:  # one that an error ended, and those behind it
             started = step.name == context.current_step.name
             why = "it was broken off" if started else "an earlier step was broken off"
-            findings.steps.append(StepResult(name=step.name, not_run=why))
+            findings.steps += (StepResult(name=step.name, not_run=why),)
     context.redact_output()  # of a step that an error ended
-    findings.scorers[:0] = progress.scorers
-    findings.metrics = list(all_metrics(findings.scorers))
-    findings.artifacts.clear()
+    findings.scorers = (*progress.scorers, *findings.scorers)
+    findings.metrics, findings.artifacts = all_metrics(findings.scorers), ()
     _merge_logs(context.directory.layout, [step.name for step in scenario.steps])
     context.narrow(scenario, context.directory.layout)
     findings.score = _score(context)

@@ -24,7 +24,7 @@ from ..agents.protocol import (
 )
 from ..agents.starting import not_started
 from ..agents.usage import USAGE_FILE, USAGE_LIMIT, USAGE_VARIABLE, said_usage
-from ..gateway.client import Route
+from ..gateway.client import Route, Terms, Upstream, open_route
 from ..model.agent import COMMAND
 from ..model.ending import Ending
 from ..model.endpoint import GATEWAY_URL
@@ -35,7 +35,7 @@ from ..model.errors import (
     InfrastructureError,
     OutputLost,
 )
-from ..model.result import AgentEnd, Outcome, ScorerResult
+from ..model.result import AgentEnd, Outcome
 from ..model.scenario import Environment
 from ..sandbox.door import DOOR_FAILED, through_door
 from ..sandbox.protocol import ExecResult, File, Sandbox, Stopping
@@ -47,7 +47,7 @@ from ..store.text import clean, one_line
 from ..store.totals import added
 from ..system.cutting import end_of
 from .confidential import failure_held_back
-from .connection import Connection, connected
+from .connection import key_of, trial_name
 from .context import TrialContext
 from .limits import LONGEST_HELD
 from .outcome import ending_of, graded_in_spite_of, infrastructure_error
@@ -68,35 +68,47 @@ mkdir -p "$2" && cp -R "$1/." "$2/"
 
 @contextlib.contextmanager
 def connection_to_models(
-    context: TrialContext, command: AgentCommand | None, keys: Mapping[str, str]
+    context: TrialContext, command: AgentCommand | None, given: Mapping[str, str]
 ) -> Iterator[None]:
-    """Connect the agent to its models, if it needs any, and count its usage at the end.
+    """Open a route of the agent to its models, if it needs any, and count its usage at the end, with that of all tries.
 
-    `command` is None where no agent runs; `keys` are keys of models that were given to the agent.
+    `command` is None where no agent runs; `given` are keys that were given to the agent. AgentSetupFailed: a key is
+    missing.
     """
-    models, secrets, counted = context.services.models, context.secrets, context.counted
-    with connected(command, models, context.trial, keys, secrets=secrets, carried=counted) as connection:
-        context.connection = connection
+    if command is None or not command.endpoints:
+        yield
+        return
+    trial, models = context.trial, context.services.models
+    if models is None:
+        raise GatewayLost("the agent needs a model, and this session has no gateway to reach one")
+    upstreams = [Upstream(endpoint, key_of(endpoint, models, given)) for endpoint in command.endpoints]
+    # An answer may repeat one.
+    context.keep_secret({one.endpoint.key_variables[0]: one.key for one in upstreams if one.key is not None})
+    # An agent without a model, such as a command, may call any.
+    has_model = trial.agent.model and trial.agent.name != COMMAND
+    own = command.models or ((trial.agent.model,) if has_model else ())
+    callable_models = (*own, *models.allowed_models) if own else ()
+    tools = trial.scenario.tools_of_providers
+    terms = Terms(models.limits, callable_models, tools, context.secrets, context.counted)
+    with open_route(models.address, trial_name(trial), upstreams, terms) as route:
+        context.route = route
         try:
-            if connection is not None:
-                context.keep_secret(connection.keys)
             yield
-        finally:
-            if connection is not None:  # now, as a route that is gone reports nothing
-                try:
-                    with contextlib.suppress(GatewayLost):
-                        connection.route.close()  # traffic that cannot be recorded is an error, raised once
-                finally:
-                    _count(context, connection)
+        finally:  # now, as a route that is gone reports nothing
+            try:
+                with contextlib.suppress(GatewayLost):
+                    route.close()  # traffic that cannot be recorded is an error, raised once
+            finally:
+                _count(context, route)
 
 
-def _count(context: TrialContext, connection: Connection) -> None:
+def _count(context: TrialContext, route: Route) -> None:
     """Take the gateway's count into the findings."""
     findings = context.findings
     try:
-        report = connection.route.close()
+        report = route.close()
     except GatewayLost as error:
-        context.note(f"the usage of the agent is unknown: {clean(str(error), 300)}")
+        context.note("the usage of the agent is unknown", error)
         return
     findings.usage = report.usage
     findings.models = {clean(name, 200): calls for name, calls in report.models.items()}
@@ -117,9 +129,8 @@ def run_agent(context: TrialContext, sandbox: Sandbox, prepared: Prepared) -> No
     context.phases.enter_unless_cancelled("agent")
     if (limit := sandbox.limit_hit()) is not None:
         raise EnvironmentFailed(f"the set-up exceeded the {limit} limit before the agent began")
-    route = None if context.connection is None else context.connection.route
     with CappedLog(context.layout.agent_log, redactor=context.redactor) as log:
-        work = _Work(context, sandbox, command, route, _variables(context, prepared, command))
+        work = _Work(context, sandbox, command, context.route, _variables(context, prepared, command))
         if command.skills is not None:
             copy_skills(sandbox, scenario.environment, command.skills, work.user)
         context.is_spent = not prepared.agent.trusted
@@ -169,8 +180,7 @@ def hold_sandbox(context: TrialContext, sandbox: Sandbox, prepared: Prepared, ou
     if command is None or command.hold is None:
         return
     context.phases.enter_unless_cancelled("hold")
-    seen: tuple[ScorerResult, ...] = tuple(findings.scorers)
-    why = findings.failure
+    seen, why = findings.scorers, findings.failure
     if context.scenario.confidential:
         seen, why = (), None if why is None else failure_held_back(why)
     score = TrialScore(

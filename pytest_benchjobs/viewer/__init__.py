@@ -5,8 +5,9 @@
     application = app("reports", hosts=["benchmarks.example.org"])
 
 Start reading in `application.py`: it lists the pages. Each document has a module of its own, which knows no web server,
-so exports need none. Nothing here writes results. Imports what `job` imports, and `job`; `guard.py`, `application.py`,
-`streaming.py` and `sending.py` alone import starlette, of the extra `view`.
+so exports need none. Each may raise `Refused` or a `BenchError`: `application.py` answers it. Nothing here writes
+results. Imports what `job` imports, and `job`; `guard.py`, `application.py`, `streaming.py` and `sending.py` alone
+import starlette, of the extra `view`.
 """
 
 from __future__ import annotations

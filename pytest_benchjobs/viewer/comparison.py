@@ -44,11 +44,7 @@ def comparison_document(
     b: tuple[str, str | None],
     benchmarks: tuple[str, ...] = (),
 ) -> ViewerComparison:
-    """Compare two sides, each given by a job or baseline and the label of an agent, if not all of them.
-
-    Raises:
-        Refused: a side is unknown, or has no such agent or benchmark.
-    """
+    """Compare two sides, each given by a job or baseline and the label of an agent, if not all of them."""
     try:
         (whole_a, notes_a), (whole_b, notes_b) = (_side(results, history, spec) for spec, _ in (a, b))
         if a == b and a[1] is None:
@@ -64,11 +60,7 @@ def comparison_document(
 
 
 def _side(results: Results, history: HistoryReader, spec: str) -> tuple[Side, tuple[str, ...]]:
-    """Return the results of a job, or of a baseline with a name. No file is read for a text from outside.
-
-    Raises:
-        InputError: there is neither.
-    """
+    """Return the results of a job, or of a baseline with a name. No file is read for a text from outside."""
     if history.baseline(spec) is None:
         find_job(history, spec)
     return stored_side(history, results.directory, spec)

@@ -56,11 +56,7 @@ def log_text(data: bytes) -> str:
 
 
 def open_file(results: Results, query: Query, job: str) -> tuple[BinaryIO, str]:
-    """Open a file of a trial; return it with its path.
-
-    Raises:
-        Refused: there is none, or it is withheld.
-    """
+    """Open a file of a trial; return it with its path."""
     with results.open() as history:
         found = find_trial(results, history, job_of(history, job), query.needed("id"))
     path = query.needed("path")
@@ -82,11 +78,7 @@ def log_data(found: Found, name: str, limit: int) -> tuple[bytes, int]:
 
 
 def _open_log(found: Found, name: str) -> BinaryIO:
-    """Open a log.
-
-    Raises:
-        Refused: there is none, or it is withheld.
-    """
+    """Open a log."""
     if not name.endswith(".log") or name.startswith("artifacts/"):
         raise Refused(404, "there is no log of that name")
     if found.running is None or found.root is None:

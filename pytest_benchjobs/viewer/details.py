@@ -9,6 +9,8 @@ from __future__ import annotations
 import base64
 import contextlib
 import dataclasses
+import gzip
+import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -28,12 +30,14 @@ from ..store.text import clean
 from ..system.units import size as size_text
 from .content import log_data, log_text
 from .lookup import Found, find_trial
-from .packing import encoded, packed
 from .query import Refused
 from .results import Results, record_of
 from .trajectory import all_steps
 from .trial import alike, image_type, others_of, trial_document
 
+_BASE64 = 4 / 3
+_ELEMENT = 100
+"""Bytes of the element around a part."""
 _CHUNK = 100
 """Trials of a chunk."""
 _TEXT_LIMIT, _IMAGE_LIMIT = 65_536, 262_144
@@ -299,3 +303,14 @@ def _file(places: Sequence[Path], file: ViewerFile) -> dict[str, Any] | None:
 
 def _by_scenario(row: TrialRow) -> tuple[str, str, str, int]:
     return row.benchmark, row.scenario, row.agent, row.attempt
+
+
+def packed(data: object) -> bytes:
+    """Return data as JSON, compressed by gzip. The same data give the same bytes."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return gzip.compress(text.encode("utf-8", "replace"), 9, mtime=0)
+
+
+def encoded(data: bytes) -> int:
+    """Return the number of bytes that a packed part takes in a file."""
+    return int(len(data) * _BASE64) + _ELEMENT

@@ -1,7 +1,8 @@
 """The page in fewer parts: its modules become one script, in one file its styles one element too. There is no build.
 
 A module may import names from other modules (`import { a, b as c } from "./x.js";`, `import d from "./y.js";`) and
-export functions, classes and constants; there are no cycles. Each becomes a function that returns its exports.
+export functions, classes and constants; there are no cycles. Each becomes a function that returns its exports. What
+breaks these rules, or would end the element that it is put into, is a ValueError.
 """
 
 from __future__ import annotations
@@ -33,22 +34,14 @@ _NEEDS = "<noscript><p>This page needs JavaScript.</p></noscript>"
 
 
 def script_of(files: Mapping[str, bytes]) -> str:
-    """Return all modules as one script.
-
-    Raises:
-        ValueError: one breaks the rules above.
-    """
+    """Return all modules as one script."""
     names: dict[str, str] = {}
     parts = [*_modules(files, ENTRY, names, ())]
     return _harmless('"use strict";\n' + "".join(parts))
 
 
 def page_parts(files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return path -> content of what the page loads: its modules as one script, as each request is a wait.
-
-    Raises:
-        ValueError: a module breaks the rules above.
-    """
+    """Return path -> content of what the page loads: its modules as one script, as each request is a wait."""
     others = {name: data for name, data in files.items() if name != INDEX and not name.endswith(".js")}
     return {**others, ENTRY: script_of(files).encode()}
 
@@ -90,11 +83,7 @@ def page_of_files(files: Mapping[str, bytes]) -> bytes:
 
 
 def _divided(files: Mapping[str, bytes], source: str, policy: str, style: str) -> tuple[str, str]:
-    """Return the page before and after its script, for another source of data.
-
-    Raises:
-        ValueError: the page lacks one of the lines that are replaced.
-    """
+    """Return the page before and after its script, for another source of data."""
     page = files[INDEX].decode()
     styles = list(_STYLE.finditer(page))
     if not styles or len(_META.findall(page)) != 1 or len(_SCRIPT.findall(page)) != 1:
@@ -149,11 +138,7 @@ def _pairs(listed: str) -> list[str]:
 
 
 def _harmless(text: str) -> str:
-    """Refuse what would end the element that the text is in.
-
-    Raises:
-        ValueError: it would.
-    """
+    """Refuse what would end the element that the text is in."""
     if re.search(r"</(?:script|style)|<!--", text, re.IGNORECASE):
         raise ValueError("a file of the page ends the element that it is put into")
     return text

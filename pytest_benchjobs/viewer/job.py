@@ -28,8 +28,7 @@ from ..report.documents.viewer import (
     ViewerMatrix,
 )
 from ..report.gate_text import gate_lines
-from ..report.overview import summary_document
-from ..store.events import EventReader
+from ..report.overview import live_state, summary_document
 from ..store.gates import kept_gates
 from ..store.project import directory_argument
 from ..store.reader import HistoryReader
@@ -96,10 +95,7 @@ def matrix_document(results: Results, history: HistoryReader, job_id: str) -> Vi
     for row in history.select(_ENDED, job_id):
         matrix.add(*row)
     if not record.status.ended and (root := root_of(results, job_id)) is not None:
-        live = Live()
-        for event in EventReader(root).poll():
-            live.take(event)
-        matrix.add_running(live)
+        matrix.add_running(live_state(root))
     return matrix.document()
 
 

@@ -6,10 +6,8 @@ import dataclasses
 import datetime
 from collections.abc import Iterable
 from importlib import metadata
+from typing import Any
 
-from ..model.comparison import HighScore
-from ..model.job import JobStatus
-from ..model.numbers import difference
 from ..report.documents import mirror
 from ..report.documents.viewer import (
     LatestScore,
@@ -24,22 +22,9 @@ from ..report.documents.viewer import (
     ViewerRuns,
 )
 from ..report.overview import died
-from ..store.listing import (
-    JOB_SORTS,
-    RUN_SORTS,
-    Wanted,
-    choices,
-    count_jobs,
-    count_runs,
-    job_page,
-    latest_runs,
-    marks,
-    newest_run,
-    run_page,
-    sum_up,
-    verdicts,
-)
-from ..store.reader import HistoryReader
+from ..store import listing
+from ..store.listing import Kind, Page, Row, Wanted
+from ..store.reader import ENDED, HistoryReader
 from ..store.rows import JobRow, RunRow
 from ..store.searching import look_up
 from ..store.text import clean
@@ -52,28 +37,15 @@ OVERVIEW = (*FILTERS, "job")
 LIMIT = 500
 _PAGE = 50
 _SYNTHETIC = ("oracle", "nop")
-_ENDED = frozenset(status.value for status in JobStatus if status.ended)
 
 
 def runs(results: Results, query: Query) -> ViewerRuns:
     """Return a page of runs."""
     with results.open() as history:
-        job = query.text("job")
-        wanted = _wanted(results, history, query, job)
-        after = query.place()
-        page = run_page(
-            history,
-            wanted,
-            sort=query.choice("sort", "started_at", RUN_SORTS),
-            descending=query.descending("desc"),
-            limit=query.number("limit", _PAGE, 1, LIMIT),
-            after=after,
-            high_scores=results.shares,
-        )
-        # A search looks at all runs. One that finds few has them all on its only page.
-        alone = after is None and page.next is None
+        wanted = _wanted(results, history, query)
+        page = _page(results, history, query, listing.RUNS, wanted)
         return ViewerRuns(
-            total=len(page.rows) if alone else results.known(history, count_runs, wanted)[0],
+            total=_alone(page, query) or results.known(history, listing.count_runs, wanted)[0],
             next=as_cursor(page.next),
             runs=tuple(run_items(results, history, page.rows)),
         )
@@ -83,33 +55,43 @@ def jobs(results: Results, query: Query) -> ViewerJobs:
     """Return a page of jobs."""
     with results.open() as history:
         wanted = _wanted(results, history, query)
-        after = query.place()
-        page = job_page(
-            history,
-            wanted,
-            sort=query.choice("sort", "created_at", JOB_SORTS),
-            descending=query.descending("desc"),
-            limit=query.number("limit", _PAGE, 1, LIMIT),
-            after=after,
-        )
-        alone = after is None and page.next is None
+        page = _page(results, history, query, listing.JOBS, wanted)
         return ViewerJobs(
-            total=len(page.rows) if alone else results.known(history, count_jobs, wanted),
+            total=_alone(page, query) or results.known(history, listing.count_jobs, wanted),
             next=as_cursor(page.next),
             jobs=tuple(job_items(results, history, page.rows)),
         )
 
 
+def _page(
+    results: Results, history: HistoryReader, query: Query, kind: Kind[Row], wanted: Wanted
+) -> Page[Row]:
+    return listing.page(
+        history,
+        kind,
+        wanted,
+        sort=query.choice("sort", kind.usual, kind.sorts),
+        descending=query.descending("desc"),
+        limit=query.number("limit", _PAGE, 1, LIMIT),
+        after=query.place(),
+        high_scores=results.shares,
+    )
+
+
+def _alone(page: Page[Any], query: Query) -> int:
+    """Count the rows of the only page; 0 if there are others. A search that finds few need not look at all again."""
+    return len(page.rows) if query.place() is None and page.next is None else 0
+
+
 def overview(results: Results, query: Query) -> ViewerOverview:
     """Return totals over all runs, and the latest scores."""
     with results.open() as history:
-        job = query.text("job")
-        wanted = _wanted(results, history, query, job)
-        return overview_document(results, history, wanted)
+        return overview_document(results, history, _wanted(results, history, query))
 
 
-def _wanted(results: Results, history: HistoryReader, query: Query, job: str | None = None) -> Wanted:
+def _wanted(results: Results, history: HistoryReader, query: Query) -> Wanted:
     """Return the filter of a request, with its words looked up: several documents ask for the same ones."""
+    job = query.text("job")
     wanted = query.wanted(None if job is None else job_of(history, job))
     found = tuple(results.known(history, look_up, word) for word in wanted.words)
     return dataclasses.replace(wanted, found=found)
@@ -119,10 +101,10 @@ def overview_document(
     results: Results, history: HistoryReader, wanted: Wanted, jobs: tuple[str, ...] = ()
 ) -> ViewerOverview:
     """Return the same for an open history; with `jobs`, over these alone, as if there were no others."""
-    total, runs, trials, benchmarks = results.known(history, sum_up, jobs)
-    filtered, succeeded, failed = results.known(history, count_runs, wanted)
-    newest = results.known(history, newest_run, wanted)
-    latest = list(latest_scores(results, results.known(history, latest_runs, jobs)))
+    total, runs, trials, benchmarks = results.known(history, listing.sum_up, jobs)
+    filtered, succeeded, failed = results.known(history, listing.count_runs, wanted)
+    newest = results.known(history, listing.newest_run, wanted)
+    latest = list(latest_scores(results, results.known(history, listing.latest_runs, jobs)))
     return ViewerOverview(
         jobs=total,
         runs=runs,
@@ -158,8 +140,8 @@ def meta_of(
         directory=clean(results.directory.name or str(results.directory), 300),
         live=generated_at is None,
         generated_at=generated_at,
-        choices=ViewerChoices.model_validate(results.known(history, choices, jobs)),
-        columns=ViewerColumns(runs=RUN_SORTS, jobs=JOB_SORTS),
+        choices=ViewerChoices.model_validate(results.known(history, listing.choices, jobs)),
+        columns=ViewerColumns(runs=listing.RUNS.sorts, jobs=listing.JOBS.sorts),
         high_scores=bool(results.high_scores),
         cut=tuple(cut),
     )
@@ -168,15 +150,14 @@ def meta_of(
 def run_items(results: Results, history: HistoryReader, rows: list[RunRow]) -> Iterable[ViewerRun]:
     """Yield runs with the high scores of their benchmarks, and their tags."""
     dead: dict[str, bool] = {}
-    marked = marks(history, [row.job for row in rows])
+    marked = listing.marks(history, [row.job for row in rows])
     for row in rows:
-        high, delta = _to_high(results, row.benchmark, row.mean_score)
+        high, delta = results.to_high(row.benchmark, row.mean_score)
         mark = marked.get(row.job, {}).get(row.id)
-        tokens = (row.input_tokens, row.output_tokens)
         yield mirror(
             ViewerRun,
             row,
-            total_tokens=None if tokens[0] is None or tokens[1] is None else tokens[0] + tokens[1],
+            total_tokens=row.tokens,
             high_score=high,
             delta=delta,
             tags=() if mark is None else mark.tags,
@@ -187,7 +168,7 @@ def run_items(results: Results, history: HistoryReader, rows: list[RunRow]) -> I
 def job_items(results: Results, history: HistoryReader, rows: list[JobRow]) -> Iterable[ViewerJobItem]:
     """Yield jobs with their verdicts, models and tags."""
     ids = [row.id for row in rows]
-    judged, marked = verdicts(history, ids), marks(history, ids)
+    judged, marked = listing.verdicts(history, ids), listing.marks(history, ids)
     for row in rows:
         own = marked.get(row.id, {}).values()
         yield mirror(
@@ -204,12 +185,10 @@ def latest_scores(results: Results, rows: Iterable[RunRow]) -> Iterable[LatestSc
     """Yield the scores of these runs."""
     dead: dict[str, bool] = {}
     for row in rows:
-        high, delta = _to_high(results, row.benchmark, row.mean_score)
+        high, delta = results.to_high(row.benchmark, row.mean_score)
         yield mirror(
             LatestScore,
             row,
-            run=row.id,
-            at=row.started_at,
             high_score=high,
             delta=delta,
             dead=_is_dead(results, row.job, row.status, dead),
@@ -221,13 +200,8 @@ def is_synthetic(agent: str) -> bool:
     return agent in _SYNTHETIC or agent.startswith("baseline:")
 
 
-def _to_high(results: Results, benchmark: str, score: float | None) -> tuple[HighScore | None, float | None]:
-    high = results.high_scores.get(benchmark)
-    return high, None if high is None or score is None else difference(high.score, score)
-
-
 def _is_dead(results: Results, job_id: str, status: str, known: dict[str, bool]) -> bool:
-    if status in _ENDED:
+    if status in ENDED:
         return False
     if job_id not in known:
         known[job_id] = died(results.directory, job_id)

@@ -10,13 +10,11 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from ..analysis.live import Flying, Live
+from ..analysis.live import Flying
 from ..model.errors import InputError
 from ..model.result import TrialResult
-from ..report.documents import mirror
-from ..report.documents.viewer import TrialHead
+from ..report.overview import live_state
 from ..store.copying import inside
-from ..store.events import EventReader
 from ..store.reader import HistoryReader
 from ..store.results import origins
 from ..store.rows import TrialRow
@@ -54,15 +52,11 @@ class Found(NamedTuple):
 
 
 def find_trial(results: Results, history: HistoryReader, job_id: str, node_id: str) -> Found:
-    """Find a trial, and the directories of its files.
-
-    Raises:
-        Refused: there is none.
-    """
+    """Find a trial, and the directories of its files. Raises Refused: there is none."""
     root = root_of(results, job_id)
     row = history.trial(job_id, node_id)
     if row is None:
-        flying = None if root is None else _flying(root, node_id)
+        flying = None if root is None else live_state(root).flying.get(clean(node_id))
         if flying is None or root is None:
             raise Refused(404, f"job {job_id} has no trial {clean(node_id, 200)!r}")
         return Found(job_id, None, None, running=flying, root=root)
@@ -99,11 +93,6 @@ def _harmless(result: TrialResult) -> TrialResult:
         raise InputError(f"the result has texts that cannot be shown: {what_is_wrong(error)}") from None
 
 
-def head_of(row: TrialRow) -> TrialHead:
-    """Describe a trial of the history."""
-    return mirror(TrialHead, row, id=row.node_id)
-
-
 def _origins(results: Results, result: TrialResult) -> Iterator[tuple[Path, bool]]:
     """Yield the directories of earlier trials that a result is made from, and whether it is the same result."""
     try:
@@ -112,10 +101,3 @@ def _origins(results: Results, result: TrialResult) -> Iterator[tuple[Path, bool
                 yield origin, same
     except InputError:
         return
-
-
-def _flying(root: Path, node_id: str) -> Flying | None:
-    live = Live()
-    for event in EventReader(root).poll():
-        live.take(event)
-    return live.flying.get(clean(node_id))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import itertools
 from collections.abc import Collection, Iterable, Sequence
@@ -11,9 +12,10 @@ from ..analysis.sides import Cell, side
 from ..analysis.statistics import clopper_pearson, mean_interval
 from ..analysis.trials import grouped
 from ..model.result import Outcome
+from ..report.documents import mirror
 from ..report.documents.viewer import AgentHistory, ScenarioResult, TrendPoint, ViewerScenario, ViewerTrend
-from ..store.listing import Wanted, scenario_results, scenario_seen, trend_runs
-from ..store.reader import HistoryReader
+from ..store.listing import RUNS, Wanted, page, scenario_results, scenario_seen
+from ..store.reader import ENDED, HistoryReader
 from ..store.rows import RunRow, ScenarioRow
 from .query import Query, Refused, as_cursor
 from .results import Results
@@ -45,11 +47,7 @@ def scenario_document(
     limit: int = _PAGE,
     jobs: Collection[str] = (),
 ) -> ViewerScenario:
-    """Return the same for an open history, and all jobs or some. `after` is the place of the last result before.
-
-    Raises:
-        Refused: there is no such scenario.
-    """
+    """Return the same for an open history, and all jobs or some. `after` is the place of the last result before."""
     seen = scenario_seen(history, benchmark, name, jobs)
     every = scenario_results(history, benchmark, name, None, _LOOKED_AT, jobs)
     rows = every
@@ -67,9 +65,11 @@ def scenario_document(
         scenario=name,
         first_seen=None if seen is None else datetime.datetime.fromisoformat(seen[0]),
         last_seen=None if seen is None else datetime.datetime.fromisoformat(seen[1]),
-        agents=tuple(_agent(label, own) for label, own in sorted(grouped(every, _agent_of).items())),
+        agents=tuple(
+            _agent(label, own) for label, own in sorted(grouped(every, lambda row: row.agent).items())
+        ),
         next=None if last is None else as_cursor((last.finished_at, last.number)),
-        results=tuple(_result(row, row.number in changed) for row in page),
+        results=tuple(mirror(ScenarioResult, row, changed=row.number in changed) for row in page),
     )
 
 
@@ -93,7 +93,7 @@ def trend_document(
 ) -> ViewerTrend:
     """Return the same for an open history; `limit` counts points."""
     groups: dict[tuple[str, str, str], list[RunRow]] = {}
-    for run in trend_runs(history, wanted, _RUNS):  # the newest first
+    for run in page(history, RUNS, dataclasses.replace(wanted, statuses=ENDED), limit=_RUNS).rows:
         key = run.commit if by == "commit" else f"{run.started_at:%Y-%m-%d}" if run.started_at else None
         if key is not None:
             of = (key, run.benchmark, run.agent)
@@ -173,35 +173,8 @@ def _changes(rows: Sequence[ScenarioRow]) -> set[int]:
     return changed
 
 
-def _result(row: ScenarioRow, changed: bool) -> ScenarioResult:
-    return ScenarioResult(
-        at=datetime.datetime.fromisoformat(row.finished_at),
-        job=row.job,
-        job_name=row.job_name,
-        id=row.node_id,
-        agent=row.agent,
-        attempt=row.attempt,
-        outcome=row.outcome,
-        score=row.score,
-        seconds=row.seconds,
-        cost_usd=row.cost_usd,
-        content=row.comparable,
-        changed=changed,
-        branch=row.branch,
-        commit=row.commit,
-    )
-
-
-def _agent_of(row: ScenarioRow) -> str:
-    return row.agent
-
-
 def _place(after: Sequence[object] | None) -> tuple[str, int] | None:
-    """Return the place of a result.
-
-    Raises:
-        Refused: it is none.
-    """
+    """Return the place of a result."""
     if after is None:
         return None
     match list(after):

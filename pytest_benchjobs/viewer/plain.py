@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import quote, urlencode
 
 from pydantic import BaseModel
 
+from ..analysis.trials import grouped
 from ..model.gate import ScenarioRef
 from ..report.documents.summary import AgentFigures
 from ..report.documents.viewer import PairColumns, ViewerMatrix, ViewerTrial
-from ..store.listing import JOB_SORTS
+from ..store.listing import JOBS
 from . import comparison, content, job, lists, over_time, trajectory, trial
 from .plain_parts import (
     Links,
@@ -82,7 +83,7 @@ def _list_form(results: Results, page: str, pairs: Pairs, columns: Sequence[str]
 
 def _jobs(results: Results, pairs: Pairs) -> Iterator[str]:
     page = lists.jobs(results, Query(pairs, lists.JOBS))
-    yield _list_form(results, "jobs", pairs, [name for name in _JOB_COLUMNS.split() if name in JOB_SORTS])
+    yield _list_form(results, "jobs", pairs, [name for name in _JOB_COLUMNS.split() if name in JOBS.sorts])
     links: Links = {"id": lambda row: href("job", job=row["id"])}
     yield table(f"{page.total} jobs", _JOB_COLUMNS, _of_runs(page.jobs), links)
     yield more("jobs", pairs, page.next)
@@ -183,39 +184,24 @@ def _matrix(matrix: ViewerMatrix, job_id: str, query: Query, pairs: Pairs) -> It
 def _fitting(matrix: ViewerMatrix, query: Query) -> list[dict[str, Any]]:
     """Return the trials of the scenarios that fit, as the page with the script chooses them."""
     agent, outcome = query.text("agent"), query.text("outcome")
-    trials = list(_trials(matrix))
-    if agent in matrix.agents:
-        trials = [one for one in trials if one["agent"] == agent]
-    of_row: dict[int, list[dict[str, Any]]] = {}
-    for one in trials:
-        of_row.setdefault(one["row"], []).append(one)
+    trials = [one for one in _trials(matrix) if agent not in matrix.agents or one["agent"] == agent]
     words = (query.text("q") or "").lower().split()
-    fitting = {
-        row
-        for row, those in of_row.items()
-        if (outcome is None or any(one["outcome"] == outcome for one in those))
-        and _has_words(
-            words,
-            (
-                those[0]["scenario"],
-                those[0]["benchmark"],
-                *matrix.rows.tags[row],
-                *(one["class"] for one in those),
-            ),
-        )
-    }
+
+    def fits(row: int, those: list[dict[str, Any]]) -> bool:
+        classes = [one["class"] for one in those]
+        texts = (those[0]["scenario"], those[0]["benchmark"], *matrix.rows.tags[row], *classes)
+        whole = "\n".join(filter(None, texts)).lower()
+        wanted = outcome is None or any(one["outcome"] == outcome for one in those)
+        return wanted and all(word in whole for word in words)
+
+    of_row = grouped(trials, lambda one: one["row"])
+    fitting = {row for row, those in of_row.items() if fits(row, those)}
     return [one for one in trials if one["row"] in fitting]
 
 
-def _has_words(words: list[str], texts: Sequence[str | None]) -> bool:
-    whole = "\n".join(filter(None, texts)).lower()
-    return all(word in whole for word in words)
-
-
-_Row = TypeVar("_Row")
-
-
-def _page(what: str, rows: list[_Row], query: Query) -> tuple[list[_Row], str, int | None]:
+def _page(
+    what: str, rows: list[dict[str, Any]], query: Query
+) -> tuple[list[dict[str, Any]], str, int | None]:
     """Return the rows of a page, what they are, and the value of `after` for the next page."""
     after = query.number("after", 0, 0, _FARTHEST)
     shown = rows[after : after + _SHOWN]
@@ -415,11 +401,7 @@ KNOWN = tuple(
 
 
 def plain_page(results: Results, query: Query) -> str:
-    """Return the page that a query asks for.
-
-    Raises:
-        Refused: there is no such page, or nothing of what it is about.
-    """
+    """Return the page that a query asks for."""
     title, names, body = PAGES[query.choice("page", "jobs", PAGES)]
     pairs = [(name, value) for name in names for value in query.texts(name)]
     return shell(title, "".join(body(results, pairs)))

@@ -45,9 +45,6 @@ class Query:
     Args:
         pairs: Names and values.
         known: Names that the request may have.
-
-    Raises:
-        Refused: there are too many, one is too long, or unknown.
     """
 
     def __init__(self, pairs: Iterable[tuple[str, str]], known: Iterable[str]) -> None:
@@ -72,11 +69,7 @@ class Query:
         return self._values.get(name, [""])[-1] or None
 
     def needed(self, name: str) -> str:
-        """Return the value of a parameter.
-
-        Raises:
-            Refused: it is absent or empty.
-        """
+        """Return the value of a parameter."""
         value = self.text(name)
         if value is None:
             raise Refused(400, f"the parameter {name} is missing")
@@ -87,11 +80,7 @@ class Query:
         return tuple(dict.fromkeys(value for value in self._values.get(name, ()) if value))
 
     def number(self, name: str, default: int, low: int, high: int) -> int:
-        """Return a whole number.
-
-        Raises:
-            Refused: it is none from `low` to `high`.
-        """
+        """Return a whole number."""
         value = self.text(name)
         if value is None:
             return default
@@ -101,11 +90,7 @@ class Query:
         return int(value)
 
     def choice(self, name: str, default: str, choices: Iterable[str]) -> str:
-        """Return one of `choices`.
-
-        Raises:
-            Refused: it is none of them.
-        """
+        """Return one of `choices`."""
         value = self.text(name) or default
         names = tuple(choices)
         if value not in names:
@@ -119,11 +104,7 @@ class Query:
         return self.choice("order", default, ("asc", "desc")) == "desc"
 
     def wanted(self, job: str | None = None) -> Wanted:
-        """Return the filter of jobs and runs.
-
-        Raises:
-            Refused: too many words.
-        """
+        """Return the filter of jobs and runs."""
         words = tuple((self.text("q") or "").split())
         if len(words) > _WORDS:
             raise Refused(400, f"q has more than {_WORDS} words")
@@ -132,11 +113,7 @@ class Query:
         return Wanted(words=words, jobs=jobs, **filters)
 
     def place(self) -> Place | None:
-        """Return the sort key of `after`.
-
-        Raises:
-            Refused: it is none.
-        """
+        """Return the sort key of `after`."""
         value = self.text("after")
         if value is None:
             return None

@@ -18,14 +18,13 @@ from pydantic import BaseModel
 from ..model.errors import InputError
 from ..report.documents.viewer import ViewerMatrix, ViewerMeta
 from ..report.units import counted
-from ..store.listing import Wanted, job_page, run_page
+from ..store.listing import JOBS, RUNS, Wanted, page
 from ..store.reader import HistoryReader
 from .comparison import comparison_document
-from .details import Details
+from .details import Details, encoded, packed
 from .job import job_document, matrix_document
 from .lists import job_items, meta_of, overview_document, run_items
 from .over_time import scenario_document, trend_document
-from .packing import encoded, packed
 from .query import Refused
 from .results import Results
 
@@ -59,11 +58,7 @@ def make_report(
     limit: int = LIMIT,
     log_limit: int = LOG_LIMIT,
 ) -> Report:
-    """Collect the data of a report of jobs, given by their ids, in at most `limit` bytes of a file.
-
-    Raises:
-        InputError: even without details they do not fit.
-    """
+    """Collect the data of a report of jobs, given by their ids, in at most `limit` bytes of a file."""
     making = _Making(results, history, tuple(jobs), limit, log_limit)
     return making.report()
 
@@ -97,8 +92,8 @@ class _Making:
     def _main(self, matrices: dict[str, ViewerMatrix]) -> dict[str, Any]:
         results, history, jobs = self._results, self._history, self._jobs
         wanted = Wanted(jobs=jobs)
-        runs = run_page(history, wanted, limit=_MOST_SHOWN).rows
-        listed = job_page(history, wanted, limit=_MOST_SHOWN).rows
+        runs = page(history, RUNS, wanted, limit=_MOST_SHOWN).rows
+        listed = page(history, JOBS, wanted, limit=_MOST_SHOWN).rows
         return {
             "meta": _data(self._meta(())),
             "overview": _data(overview_document(results, history, wanted, jobs)),

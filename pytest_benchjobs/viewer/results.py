@@ -11,6 +11,7 @@ from typing import TypeVar, cast
 from ..model.comparison import HighScore
 from ..model.errors import InputError
 from ..model.job import JobRecord
+from ..model.numbers import difference
 from ..store.bundle import JobBundle
 from ..store.layout import Layout
 from ..store.reader import HistoryReader
@@ -37,12 +38,7 @@ class Results:
     )
 
     def open(self) -> HistoryReader:
-        """Open the history, for one thread.
-
-        Raises:
-            Refused: there is none yet.
-            InputError: it is damaged, or of another version.
-        """
+        """Open the history, for one thread."""
         if not Layout(self.directory).history.is_file():
             raise Refused(404, f"there is no history in {self.directory} yet; run a benchmark first")
         history = HistoryReader.of(self.directory)
@@ -67,6 +63,11 @@ class Results:
             self._asking.pop((ask, question), None)
         return cast("_T", kept[1])
 
+    def to_high(self, benchmark: str, score: float | None) -> tuple[HighScore | None, float | None]:
+        """Return the high score of a benchmark, and the difference of a score to it."""
+        high = self.high_scores.get(benchmark)
+        return high, None if high is None or score is None else difference(high.score, score)
+
     @property
     def shares(self) -> dict[str, float]:
         """Benchmark -> high score, as a share of 1."""
@@ -74,11 +75,7 @@ class Results:
 
 
 def job_of(history: HistoryReader, text: str) -> str:
-    """Return the id of the job that a text names.
-
-    Raises:
-        Refused: there is none, or several.
-    """
+    """Return the id of the job that a text names."""
     try:
         return find_job(history, text)
     except InputError as error:
@@ -86,12 +83,7 @@ def job_of(history: HistoryReader, text: str) -> str:
 
 
 def record_of(history: HistoryReader, job_id: str) -> JobRecord:
-    """Return the record of a job.
-
-    Raises:
-        Refused: it is gone.
-        InputError: it is damaged, or of another version.
-    """
+    """Return the record of a job."""
     record = history.job(job_id)
     if record is None:
         raise Refused(404, f"job {job_id} no longer exists")

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..analysis.trials import grouped
-from ..model.job import JobStatus
-from ..model.numbers import difference
+from ..report.documents import mirror
 from ..report.documents.viewer_data import (
     AgentSummary,
     BenchmarkSummary,
@@ -16,13 +15,12 @@ from ..report.documents.viewer_data import (
     DataRun,
     ModelSummary,
     RunGroup,
-    Status,
     TrajectoriesData,
     ViewerData,
 )
-from ..store.listing import Wanted, job_page, latest_runs, run_page
+from ..store.listing import JOBS, RUNS, Wanted, latest_runs, page
 from ..store.reader import HistoryReader
-from ..store.rows import JobRow, RunRow
+from ..store.rows import RunRow
 from .lists import is_synthetic
 from .lookup import find_trial
 from .query import Query, Refused
@@ -31,14 +29,7 @@ from .trajectory import all_steps
 
 MOST_RUNS, MOST_GROUPS = 10_000, 3_000
 """The newest are listed."""
-_STATUSES: dict[str, Status] = {
-    JobStatus.COMPLETED.value: "succeeded",
-    JobStatus.INITIALIZING.value: "queued",
-    JobStatus.QUEUED.value: "queued",
-    JobStatus.RUNNING.value: "running",
-}
-"""Status of a job -> status there; any other is `failed`."""
-_COUNTED = ("trials", "passed", "failed", "error", "cancelled", "skipped", "reused")
+_COUNTED = {"ended", "passed", "failed", "error", "cancelled", "skipped", "reused"}
 _BYTES = 32 << 20
 
 
@@ -51,8 +42,8 @@ def viewer_data(results: Results, query: Query) -> ViewerData:  # noqa: ARG001  
 def viewer_document(results: Results, history: HistoryReader, jobs: Sequence[str] = ()) -> ViewerData:
     """Return the same for an open history, and all jobs or some, given by their ids."""
     wanted = Wanted(jobs=tuple(jobs))
-    rows: list[RunRow] = run_page(history, wanted, limit=MOST_RUNS).rows
-    groups: list[JobRow] = job_page(history, wanted, limit=MOST_GROUPS).rows
+    rows = page(history, RUNS, wanted, limit=MOST_RUNS).rows
+    groups = page(history, JOBS, wanted, limit=MOST_GROUPS).rows
     runs = [_run(results, row) for row in rows]
     real = [run for run in runs if not is_synthetic(run.agent)]
     synthetic = [run for run in runs if is_synthetic(run.agent)]
@@ -60,7 +51,9 @@ def viewer_document(results: Results, history: HistoryReader, jobs: Sequence[str
     return ViewerData(
         generated_at=datetime.datetime.now(datetime.UTC),
         runs=tuple(runs),
-        run_groups=tuple(map(_group, groups)),
+        run_groups=tuple(
+            mirror(RunGroup, row, repo_meta={"branch": row.branch, "commit": row.commit}) for row in groups
+        ),
         latest_scores=tuple(_run(results, row) for row in latest if not is_synthetic(row.agent)),
         benchmark_summary=tuple(
             BenchmarkSummary(benchmark_id=key, **_summary(own), **_latest(own))
@@ -107,47 +100,14 @@ def trajectories(results: Results, query: Query, job: str, benchmark: str, scena
 
 
 def _run(results: Results, row: RunRow) -> DataRun:
-    high = results.high_scores.get(row.benchmark)
-    tokens = (row.input_tokens, row.output_tokens)
-    return DataRun(
-        run_id=row.id,
-        run_group_id=row.job,
-        benchmark_id=row.benchmark,
-        benchmark_version=row.benchmark_version,
-        benchmarks_commit=row.commit,
-        status=_STATUSES.get(row.status, "failed"),
-        agent=row.agent,
-        provider=row.provider,
-        model=row.model,
-        score=row.mean_score,
+    high, delta = results.to_high(row.benchmark, row.mean_score)
+    return mirror(
+        DataRun,
+        row,
         high_score_label=None if high is None else high.source,
         high_score_value=None if high is None else high.score,
-        delta_to_high_score=None
-        if high is None or row.mean_score is None
-        else difference(high.score, row.mean_score),
-        started_at=row.started_at,
-        ended_at=row.finished_at,
-        duration_seconds=row.seconds,
-        llm_call_count=row.calls,
-        total_prompt_tokens=row.input_tokens,
-        total_completion_tokens=row.output_tokens,
-        total_tokens=None if tokens[0] is None or tokens[1] is None else tokens[0] + tokens[1],
-        total_cache_read_input_tokens=row.cached_tokens,
-        cost_usd=row.cost_usd,
-        metrics={name: getattr(row, name) for name in _COUNTED},
-    )
-
-
-def _group(row: JobRow) -> RunGroup:
-    return RunGroup(
-        run_group_id=row.id,
-        name=row.name,
-        created_at=row.created_at,
-        finished_at=row.finished_at,
-        status=_STATUSES.get(row.status, "failed"),
-        benchmarks=row.benchmarks,
-        agents=row.agents,
-        repo_meta={"branch": row.branch, "commit": row.commit},
+        delta_to_high_score=delta,
+        metrics=row.model_dump(include=_COUNTED, by_alias=True),
     )
 
 

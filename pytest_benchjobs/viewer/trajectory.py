@@ -103,8 +103,8 @@ def align(results: Results, query: Query) -> ViewerAlignment:
         size += len(json.dumps((row.a, row.b)))
     end = after + len(page)
     return ViewerAlignment(
-        a=mirror(AlignedTrial, row_a, id=row_a.node_id, steps=len(steps_a), choices=choices_a),
-        b=mirror(AlignedTrial, row_b, id=row_b.node_id, steps=len(steps_b), choices=choices_b),
+        a=mirror(AlignedTrial, row_a, steps=len(steps_a), choices=choices_a),
+        b=mirror(AlignedTrial, row_b, steps=len(steps_b), choices=choices_b),
         counts=dict(Counter(row.kind for row in rows)),
         total=len(rows),
         next=end if end < len(rows) else None,

@@ -21,7 +21,7 @@ from ..store.opening import files_inside
 from ..store.project import directory_argument
 from ..store.rows import TrialRow
 from ..store.text import clean
-from .lookup import Found, find_trial, head_of
+from .lookup import Found, find_trial
 from .query import Query
 from .results import Results, job_of, record_of
 from .trajectory import count_steps
@@ -67,7 +67,7 @@ def trial_document(
         job=record.id,
         job_name=record.name,
         job_status=record.status.value,
-        row=None if row is None else head_of(row),
+        row=None if row is None else mirror(TrialHead, row),
         result=result,
         running=None if found.running is None else mirror(RunningTrial, InFlight.of(found.running)),
         withheld=found.withheld and (result is not None or found.running is not None),
@@ -84,7 +84,7 @@ def trial_document(
 def alike(rows: Iterable[TrialRow]) -> tuple[TrialHead, ...]:
     """Return trials of a scenario, by agent and attempt: as many as pages of them need."""
     ordered = sorted(rows, key=lambda row: (row.agent, row.attempt))
-    return tuple(map(head_of, ordered[: _SIBLINGS + 1]))
+    return tuple(mirror(TrialHead, row) for row in ordered[: _SIBLINGS + 1])
 
 
 def others_of(node_id: str, trials: Iterable[TrialHead]) -> tuple[TrialHead, ...]:

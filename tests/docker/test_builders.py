@@ -21,6 +21,7 @@ from pytest_benchjobs.sandbox.docker import build
 from pytest_benchjobs.sandbox.docker.build import Recipe
 from pytest_benchjobs.sandbox.docker.engine import Engine
 from pytest_benchjobs.sandbox.docker.images import Images
+from pytest_benchjobs.sandbox.protocol import ImageRequest
 from tests.support import IMAGE
 
 pytestmark = pytest.mark.docker
@@ -117,7 +118,7 @@ def test_no_image_has_files_of_another_task_with_the_same_names_sizes_and_times(
 
     def found(which: str) -> tuple[str, str]:
         environment, image_map = WAYS[way](tasks[which])
-        image = images.resolve(environment, image_map, {}).id
+        image = images.resolve(ImageRequest(environment, image_map)).id
         copied = contents(client, image, "/what")["what.txt"][1].decode()
         return client.inspect_image(image)["Config"]["Labels"]["which"], copied
 
@@ -188,7 +189,8 @@ def test_what_is_ignored_is_what_docker_ignores(
         found = _docker_build(client, context, builder)
         theirs = None if found is None else {name for name in found if name} | {"Dockerfile"}
         try:
-            ours = {*Recipe.read(context / "Dockerfile", context, {}, {}, dict).paths}
+            request = ImageRequest(Environment(dockerfile=context / "Dockerfile", context=context))
+            ours = {*Recipe.read(request, dict).paths}
         except ImageBuildFailed:
             ours = None
         if ours != theirs:
@@ -236,5 +238,5 @@ def test_an_image_has_of_its_context_what_docker_copies(
     change(context)
     theirs = _docker_build(client, context, model)
     use(builder)
-    image = images.resolve(Environment(dockerfile=context / "Dockerfile", context=context), {}, {})
+    image = images.resolve(ImageRequest(Environment(dockerfile=context / "Dockerfile", context=context)))
     assert contents(client, image.id, "/c") == theirs

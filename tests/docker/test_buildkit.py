@@ -19,6 +19,7 @@ from pytest_benchjobs.model.scenario import Environment
 from pytest_benchjobs.sandbox.docker import build
 from pytest_benchjobs.sandbox.docker.engine import Engine
 from pytest_benchjobs.sandbox.docker.images import Images, ResolvedImage
+from pytest_benchjobs.sandbox.protocol import ImageRequest
 from tests.support import IMAGE, until
 
 pytestmark = pytest.mark.docker
@@ -84,7 +85,7 @@ def resolve(tmp_path: Path, text: str, arguments: dict[str, str], **files: str) 
     engine = Engine()
     try:
         environment = Environment(dockerfile=context / "Dockerfile", build_args=arguments)
-        return Images(engine).resolve(environment, {}, {})
+        return Images(engine).resolve(ImageRequest(environment))
     finally:
         engine.close()
 
@@ -140,7 +141,7 @@ def test_a_build_that_is_broken_off_ends_all_its_processes(seen: Path, tmp_path:
     (context / "hangs").write_text("")
     engine = Engine()
     with pytest.raises(Stopped):
-        Images(engine).resolve(Environment(dockerfile=context / "Dockerfile"), {}, {}, check)
+        Images(engine).resolve(ImageRequest(Environment(dockerfile=context / "Dockerfile")), check)
     engine.close()
     group = json.loads(seen.read_text())["pid"]
 

@@ -14,6 +14,8 @@ from typing import Any
 import docker
 import pytest
 
+from pytest_benchjobs.sandbox.docker.compose.plugin import Plugin
+from pytest_benchjobs.sandbox.docker.compose.project import read_project
 from tests import composing
 from tests.plugin.test_judge import KEY, _Judge
 from tests.support import IMAGE, in_flight, jobs, results, run, start, until
@@ -491,6 +493,19 @@ def test_a_file_that_only_docker_compose_understands_is_judged_when_its_variable
     assert "only files below the directory" in why["etc"][1]
     assert "engine's socket" in why["socket"][1]
     assert "WHERE has no value" in why["unset"][1]
+
+
+def test_variables_have_their_values_whatever_is_in_them(tmp_path: Path) -> None:
+    values = [
+        "a b", "$HOME", "${V0}", "$$x", '"q"', "it's", "\\n", "two\nlines", "x # y", " pad ", "\t", "é", "", "\\", "'\"$`\\",
+    ]  # fmt: skip
+    variables = {f"V{number}": value for number, value in enumerate(values)} | {"PATH": "/mine"}
+    services = {"db": {"image": "x:${OF_FILE}", "environment": {name: f"${{{name}}}" for name in variables}}}
+    (tmp_path / ".env").write_text("V0=of the file\nOF_FILE=1\n")
+    (tmp_path / "a.yaml").write_text(json.dumps({"services": services}))
+    text = Plugin(tmp_path / "a.yaml", "unix:///nowhere").normalise(variables, lambda: None)
+    db = read_project(text, tmp_path / "a.yaml").services["db"]
+    assert (db["image"], db["environment"]) == ("x:1", variables)
 
 
 def test_without_docker_compose_the_error_says_what_to_do(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import docker.errors
 import pytest
 
-from pytest_benchjobs.cli import _doctor_checks as findings
+from pytest_benchjobs.cli import doctor as findings
 from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.report.documents.machine import Health
 from pytest_benchjobs.sandbox.docker import creating

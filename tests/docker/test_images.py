@@ -20,6 +20,7 @@ from pytest_benchjobs.sandbox.docker import images as images_module
 from pytest_benchjobs.sandbox.docker.engine import Engine
 from pytest_benchjobs.sandbox.docker.images import Images, ResolvedImage
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
+from pytest_benchjobs.sandbox.protocol import ImageRequest
 from tests.support import IMAGE, PATIENCE, results, run, set_clock, until
 
 from .sandboxes import out, started
@@ -53,19 +54,10 @@ def _built(client: docker.APIClient) -> set[str]:
     }
 
 
-def _resolve(
-    dockerfile: Path | None = None,
-    image: str | None = None,
-    image_map: dict[str, str] | None = None,
-    build_args: dict[str, str] | None = None,
-    timeout: float = 120,
-) -> ResolvedImage:
-    engine = Engine()
-    try:
-        environment = Environment(image=image, dockerfile=dockerfile, build_timeout=timeout)
-        return Images(engine).resolve(environment, image_map or {}, build_args or {})
-    finally:
-        engine.close()
+def _resolve(dockerfile: Path, timeout: float = 120, **job: dict[str, str]) -> ResolvedImage:
+    environment = Environment(dockerfile=dockerfile, build_timeout=timeout)
+    with contextlib.closing(Engine()) as engine:
+        return Images(engine).resolve(ImageRequest(environment, **job))
 
 
 def _context(directory: Path, text: str, **files: str) -> Path:
@@ -95,7 +87,7 @@ def test_a_failure_is_remembered_for_a_while_and_for_longer_where_it_took_long(
     for later, expected in ((0.0, 1), (until - 1, 1), (2, 2), (0.0, 2)):
         now[0] += later
         with pytest.raises(ImageMissing, match="nowhere"):
-            images.resolve(Environment(image="nowhere/x:1"), {}, {})
+            images.resolve(ImageRequest(Environment(image="nowhere/x:1")))
         assert asked == expected
     engine.close()
 
@@ -151,10 +143,10 @@ def test_a_base_image_for_the_platform_is_part_of_what_goes_in(
         image = _resolve(dockerfile, image_map={name: IMAGE})
         assert image.record.substituted == {name: IMAGE}
         environment = Environment(dockerfile=dockerfile)
-        assert Images(engine).identify(environment, {}, {}) is not None
+        assert Images(engine).identify(ImageRequest(environment)) is not None
     finally:
         client.remove_image(name)
-    assert Images(engine).identify(environment, {}, {}) is None, "its base image is not here"
+    assert Images(engine).identify(ImageRequest(environment)) is None, "its base image is not here"
     engine.close()
 
 
@@ -224,10 +216,11 @@ def test_processes_that_need_the_same_image_build_it_once(client: docker.APIClie
         from pytest_benchjobs.sandbox.docker import build
         from pytest_benchjobs.sandbox.docker.engine import Engine
         from pytest_benchjobs.sandbox.docker.images import Images
+        from pytest_benchjobs.sandbox.protocol import ImageRequest
         whole = build.build
         build.build = lambda *given: (Path(sys.argv[2]).touch(), whole(*given))
         images = Images(Engine())
-        print(images.resolve(Environment(dockerfile=Path(sys.argv[1])), {}, {}).id)
+        print(images.resolve(ImageRequest(Environment(dockerfile=Path(sys.argv[1])))).id)
         """)
     processes = [
         subprocess.Popen(

@@ -13,7 +13,7 @@ import pytest
 from pytest_benchjobs.model.errors import EngineError, ImageMissing
 from pytest_benchjobs.model.scenario import Environment
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
-from pytest_benchjobs.sandbox.protocol import File
+from pytest_benchjobs.sandbox.protocol import File, ImageRequest
 from tests.support import IMAGE
 
 from .sandboxes import out, started
@@ -136,7 +136,7 @@ def test_an_image_is_asked_for_once_however_many_trials_want_it(
     fresh = DockerProvider(provider.owner)
     monkeypatch.setattr(fresh.engine, "get", lambda path: asked.append(path) or provider.engine.get(path))
     with ThreadPoolExecutor(8) as pool:
-        keys = set(pool.map(lambda _: fresh.identify(Environment(image=IMAGE), {}, {}), range(200)))
+        keys = set(pool.map(lambda _: fresh.identify(ImageRequest(Environment(image=IMAGE))), range(200)))
     fresh.close()
     assert (keys, asked) == ({client.inspect_image(IMAGE)["Id"]}, [f"/images/{IMAGE}/json"])
 
@@ -152,22 +152,22 @@ def test_a_dockerfile_is_known_before_it_is_built(
         (place / "data").write_text(str(more.pop("data", "1")))
         return Environment(dockerfile=place / "Dockerfile", **more)
 
-    first = provider.identify(environment(1), {}, {})
+    first = provider.identify(ImageRequest(environment(1)))
     assert first is not None
     assert first.startswith("benchjobs/same:")
     with pytest.raises(docker.errors.ImageNotFound):
         client.inspect_image(first)
-    assert provider.identify(environment(2), {}, {}) == first
-    assert provider.identify(environment(3, data="2"), {}, {}) != first
-    assert provider.identify(environment(4), {}, {"ARG": "1"}) not in (first, None)
+    assert provider.identify(ImageRequest(environment(2))) == first
+    assert provider.identify(ImageRequest(environment(3, data="2"))) != first
+    assert provider.identify(ImageRequest(environment(4), {}, {"ARG": "1"})) not in (first, None)
     # The image that is named as well may yet be pulled: nobody knows which of them it will be.
-    assert provider.identify(environment(5, image="nowhere/other"), {}, {}) is None
+    assert provider.identify(ImageRequest(environment(5, image="nowhere/other"))) is None
 
     built = environment(6)
     try:
         with _start(provider, image=None, dockerfile=built.dockerfile) as sandbox:
             assert sandbox.image.key == first
-            assert provider.identify(environment(7, image="nowhere/other"), {}, {}) == first
+            assert provider.identify(ImageRequest(environment(7, image="nowhere/other"))) == first
     finally:
         client.remove_image(first, force=True)
 

@@ -151,6 +151,7 @@ def test_whoever_comes_first_makes_it_and_all_have_the_same() -> None:
     def join(one: DockerProvider) -> None:
         start.wait()
         with one.engine.guard():
+            one.services.begin()
             found.append(one.services.network.of("public", image).name)
 
     threads = [threading.Thread(target=join, args=[one]) for one in providers]

@@ -18,6 +18,7 @@ from pytest_benchjobs.sandbox.docker import images as images_module
 from pytest_benchjobs.sandbox.docker import pulling
 from pytest_benchjobs.sandbox.docker.engine import Engine
 from pytest_benchjobs.sandbox.docker.images import Images
+from pytest_benchjobs.sandbox.protocol import ImageRequest
 from tests.support import IMAGE, set_clock, until
 
 from .registry import Registry
@@ -47,7 +48,7 @@ def images() -> Iterator[Images]:
 
 
 def resolve(images: Images, image: str, check: Callable[[], object] = lambda: None) -> str:
-    return images.resolve(Environment(image=image), {}, {}, check).record.reference
+    return images.resolve(ImageRequest(Environment(image=image)), check).record.reference
 
 
 def stop_when(event: threading.Event) -> Callable[[], None]:
@@ -172,7 +173,7 @@ def test_a_build_is_broken_off_and_leaves_nothing(
 
     dockerfile = _dockerfile(tmp_path, f"FROM {IMAGE}\nRUN sleep 4711\n")
     with pytest.raises(Stopped):
-        images.resolve(Environment(dockerfile=dockerfile), {}, {}, check)
+        images.resolve(ImageRequest(Environment(dockerfile=dockerfile)), check)
     until(lambda: not building())
 
 
@@ -181,7 +182,7 @@ def test_waiting_for_the_build_of_another_process_is_broken_off(
 ) -> None:
     monkeypatch.setenv("BENCHJOBS_CACHE", str(tmp_path / "benchjobs"))
     dockerfile = _dockerfile(tmp_path, f"FROM {IMAGE}\nRUN false\n")
-    tag = images.identify(Environment(dockerfile=dockerfile), {}, {})
+    tag = images.identify(ImageRequest(Environment(dockerfile=dockerfile)))
     assert tag is not None
     locks = tmp_path / "benchjobs" / "locks"
     locks.mkdir(parents=True)
@@ -192,4 +193,4 @@ def test_waiting_for_the_build_of_another_process_is_broken_off(
             raise Stopped
 
         with pytest.raises(Stopped):
-            images.resolve(Environment(dockerfile=dockerfile), {}, {}, check)
+            images.resolve(ImageRequest(Environment(dockerfile=dockerfile)), check)

@@ -21,7 +21,7 @@ from pytest_benchjobs.model.scenario import ScorerSpec
 from pytest_benchjobs.sandbox.memory import MemorySandbox
 from pytest_benchjobs.scoring.builtin import builtin_scorers
 from pytest_benchjobs.scoring.grade import make_context, run_scorer
-from pytest_benchjobs.scoring.swebench.verdict import END, START
+from pytest_benchjobs.scoring.swebench.verified import END, START
 from tests.plugin.completions import Completions
 from tests.shares import share
 from tests.support import results, run

@@ -28,7 +28,7 @@ from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.model.scenario import Environment
 from pytest_benchjobs.sandbox.bubblewrap.provider import LocalProvider
 from pytest_benchjobs.sandbox.bubblewrap.sandbox import LocalSandbox
-from pytest_benchjobs.sandbox.protocol import ExecResult, File, Mount, SandboxSpec, Stopping
+from pytest_benchjobs.sandbox.protocol import ExecResult, File, ImageRequest, Mount, SandboxSpec, Stopping
 
 HERE = Path(__file__).parent
 SOME_FILES = HERE.parent / "unit" / "v1"
@@ -376,9 +376,11 @@ def test_its_image_is_the_release_of_this_system(provider: LocalProvider, start:
     record = start().image
     assert (record.reference, record.id, record.substituted) == ("host", record.key, {})
     assert record.key.startswith("host:")
-    assert provider.identify(Environment(image="host"), {}, {}) == record.key
-    assert provider.identify(Environment(image="debian:12"), {}, {}) is None
-    assert provider.identify(Environment(image="debian:12"), {"debian:12": "host"}, {}) == record.key
+    assert provider.identify(ImageRequest(Environment(image="host"))) == record.key
+    assert provider.identify(ImageRequest(Environment(image="debian:12"))) is None
+    assert (
+        provider.identify(ImageRequest(Environment(image="debian:12"), {"debian:12": "host"})) == record.key
+    )
 
 
 def test_nothing_is_left_however_deep_or_locked(start: Start) -> None:

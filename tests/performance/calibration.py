@@ -133,7 +133,7 @@ def alarms_in(setting: Setting, repetitions: int, *, declared: bool = True, seed
     alpha = 1 - setting.level
     found = 0
     for _ in range(repetitions):
-        test = permutation(*setting.sides(chance), clusters=clusters, resamples=4000, alpha=alpha)
+        test = permutation(*setting.sides(chance), clusters=clusters, alpha=alpha)
         found += test.p_value < alpha
     return found / repetitions
 
@@ -157,7 +157,7 @@ def made(chance: random.Random, rates: Rates, attempts: int) -> list[list[float]
 
 def dealt(before: Sequence[Sequence[float]], now: Sequence[Sequence[float]]) -> float:
     """P of a drop, as this package has it."""
-    return permutation(before, now, resamples=4000).p_value
+    return permutation(before, now).p_value
 
 
 def by_signs(before: Sequence[Sequence[float]], now: Sequence[Sequence[float]]) -> float:
@@ -169,7 +169,7 @@ def by_signs(before: Sequence[Sequence[float]], now: Sequence[Sequence[float]]) 
     better = sum(one > 0 for one in differences)
     if worse + better <= FEW:
         return mcnemar(worse, better)
-    return tails([part for one in differences if (part := flipped(one)) is not None], resamples=4000).p_value
+    return tails([part for one in differences if (part := flipped(one)) is not None]).p_value
 
 
 def alarms(

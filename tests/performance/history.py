@@ -19,11 +19,12 @@ from pytest_benchjobs.report.overview import summary_document
 from pytest_benchjobs.store.database import transaction
 from pytest_benchjobs.store.history import _NEW_RUN, History
 from pytest_benchjobs.store.layout import Layout
+from pytest_benchjobs.store.listing import JOBS, RUNS, Wanted, page
 from pytest_benchjobs.store.reader import HistoryReader
 from pytest_benchjobs.store.results import find_job
 from pytest_benchjobs.store.rows import SCORE_COLUMNS, TRIAL_COLUMNS
 
-JOBS = ((60, 10_000), (360, 1_000), (580, 69))
+SIZES = ((60, 10_000), (360, 1_000), (580, 69))
 """How many jobs, of how many trials: a million in all, in a thousand jobs."""
 START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 PAGE, COMPARE = 0.020, 0.300
@@ -64,16 +65,18 @@ def _questions(history: History, jobs: list[str]) -> Iterator[tuple[str, Callabl
     row = history.trials(big)[5_000]
     assert row.signature is not None
     signature = row.signature
-    newest = history.job_page(limit=700)[-1]
+    newest = page(history, JOBS, limit=700).rows[-1]
     middle = (newest.created_at.isoformat(), newest.id)
-    yield "list, 50 jobs", lambda: history.job_page(limit=50), PAGE
-    yield "list, page 15", lambda: history.job_page(limit=50, after=middle), PAGE
-    yield "list, failed ones", lambda: history.job_page(statuses=("failed", "timeout"), limit=50), PAGE
-    yield "list, since a day", lambda: history.job_page(since=week, limit=50), PAGE
-    yield "runs, 200 by agent", lambda: history.run_page(), PAGE
-    yield "runs, 200 of a status", lambda: history.run_page(statuses=("failed",)), PAGE
+    yield "list, 50 jobs", lambda: page(history, JOBS, limit=50), PAGE
+    yield "list, page 15", lambda: page(history, JOBS, limit=50, after=middle), PAGE
+    ended, lately = Wanted(statuses=("failed", "timeout")), Wanted(since=week)
+    yield "list, failed ones", lambda: page(history, JOBS, ended, limit=50), PAGE
+    yield "list, since a day", lambda: page(history, JOBS, lately, limit=50), PAGE
+    runs = functools.partial(page, history, RUNS, limit=200)
+    yield "runs, 200 by agent", lambda: runs(sort="agent", descending=False), PAGE
+    yield "runs, 200 of a status", lambda: runs(Wanted(statuses=("failed",)), sort="agent"), PAGE
     for sort in ("mean_score", "cost_usd", "started_at", "seconds", "job_name"):
-        yield f"runs, 200 by {sort}", lambda sort=sort: history.run_page(sort=sort, descending=True), PAGE  # type: ignore[misc]
+        yield f"runs, 200 by {sort}", lambda sort=sort: runs(sort=sort), PAGE  # type: ignore[misc]
     yield "summary: job and runs", lambda: (history.job_row(big), history.runs(big)), PAGE
     yield "summary: 50 trials", lambda: list(itertools.islice(history.each_trial(big), 50)), PAGE
     failed = functools.partial(history.each_trial, big, outcomes=("failed",))
@@ -102,7 +105,7 @@ def _compare(history: History, one: str, two: str) -> list[tuple[float, float]]:
     return pairs
 
 
-def generate(path: Path, jobs: Sequence[tuple[int, int]] = JOBS) -> tuple[list[str], int]:
+def generate(path: Path, jobs: Sequence[tuple[int, int]] = SIZES) -> tuple[list[str], int]:
     """Make a history with the package's own schema; returns the ids of its jobs, big ones last, and its trials."""
     chance = random.Random(0)
     sizes = [size for count, size in jobs[1:] for _ in range(count)]

@@ -54,13 +54,13 @@ def end(directory: str) -> None:
     """Do what the end of a job does, in a process of its own; prints megabytes above those before, and seconds."""
     from pytest_benchjobs.analysis.gate import job as job_gate
     from pytest_benchjobs.analysis.verdict import verdicts
-    from pytest_benchjobs.report import json, junit, junit_file, markdown
+    from pytest_benchjobs.report import json, junit, markdown
     from pytest_benchjobs.report.ci import comment, metrics_text
     from pytest_benchjobs.report.write import write_reports
     from pytest_benchjobs.store.rows import pair_row
     from pytest_benchjobs.store.totals import totals
 
-    assert all((job_gate, json, junit, junit_file, markdown))
+    assert all((job_gate, json, junit, markdown))
     bundle = next(JobBundle.all(Path(directory)))
     job = bundle.read()
     list(zip(bundle.results(), range(100), strict=False))

@@ -38,7 +38,7 @@ from pytest_benchjobs.store.layout import Layout, trial_path
 from pytest_benchjobs.store.reader import HistoryReader
 from pytest_benchjobs.store.rows import TRIAL_COLUMNS
 from pytest_benchjobs.store.trials import as_json
-from pytest_benchjobs.viewer.export import export_of
+from pytest_benchjobs.viewer.export import Export
 from pytest_benchjobs.viewer.results import Results
 from tests.console import COMMAND
 from tests.performance import browsing
@@ -85,10 +85,10 @@ def _report(place: Path) -> Iterator[tuple[str, float, str, str]]:
     job = job_with_files(place, LARGE)
     began = time.perf_counter()
     with HistoryReader.of(place) as history:
-        written = export_of("html", Results(place), history, [job])
+        written = Export("html", Results(place), history, [job])
         written.write(place / "report.html")
     seconds = time.perf_counter() - began
-    size = written.bytes / 1e6
+    size = written.size / 1e6
     detail = f"{size:.1f} MB, made in {seconds:.0f} s"
     yield "viewer: report of 10,000 trials", size / REPORT, f"<= 1 ({REPORT} MB)", detail
     shown = browsing.opened(f"{(place / 'report.html').as_uri()}#?page=job&job={job}")

@@ -79,7 +79,8 @@ def module():
     result.stdout.fnmatch_lines(["bench: 2 trials run one at a time, because of fixtures with scope *"])
 
 
-def test_what_fixtures_give_is_seen_by_the_trial(two: Noting) -> None:
+@pytest.mark.parametrize("more", ["", "--bench-attempts=3 --bench-attempt-policy=all --bench-concurrency=1"])
+def test_what_fixtures_give_is_seen_by_the_trial(two: Noting, more: str) -> None:
     script = "cat out.txt; grep -q db:5432-hello-there out.txt && echo 1"
     two.manifest({"sees": {"workdir": "/app", "script": script}}, "sees.bench.yaml")
     two.write("given/there.txt", "there")
@@ -98,10 +99,57 @@ def bench_files():
     return {"hello.txt": "hello", "/app/given": Path(__file__).parent / "given"}
 """)
     agent = 'command:echo $DB_PASSWORD; echo "$URL-$(cat hello.txt)-$(cat given/there.txt)" > out.txt'
-    assert two.run("sees.bench.yaml", "--bench-agent", agent).ret == pytest.ExitCode.OK
+    assert two.run("sees.bench.yaml", "--bench-agent", agent, *more.split()).ret == pytest.ExitCode.OK
     assert _notes(two) == ["down"]
     for path in two.path.glob("reports/**/*"):
         assert path.is_dir() or b"correct-horse-battery" not in path.read_bytes(), path
+
+
+@pytest.mark.parametrize(
+    "door",
+    [
+        "benchmarks",
+        "benchmarks/own.bench.yaml",
+        "--bench benchmarks/own.bench.yaml",
+        "--bench benchmarks",
+        "--bench own",
+        "--bench own -n 2",
+        "tests --bench own",
+        ". --bench own",
+        "benchmarks/test_beside.py --bench own",
+    ],
+)
+def test_a_conftest_beside_a_benchmark_counts_whatever_names_it(bench: Bench, door: str) -> None:
+    bench.write(
+        "benchmarks/conftest.py",
+        """
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def word():
+            return "hello"
+
+        @pytest.fixture(scope="session")
+        def bench_env(word):
+            return {"WORD": word}
+
+        def pytest_benchjobs_scorers():
+            return {"greets": lambda context: float(context.run("cat out.txt")[1] == "hello\\n")}
+        """,
+    )
+    bench.write("benchmarks/test_beside.py", "def test_word(word):\n    assert word == 'hello'\n")
+    bench.write("tests/test_other.py", "def test_other(): pass\n")
+    bench.manifest({"a": {"type": "greets", "workdir": "/app"}}, "benchmarks/own.bench.yaml")
+    result = bench.run(*door.split(), "--bench-agent", "command:echo $WORD > out.txt")
+    assert result.ret == pytest.ExitCode.OK, result.stdout.str()
+    assert [each["score"] for each in bench.results()] == [1.0]
+
+
+def test_a_conftest_beside_a_benchmark_that_breaks_is_named(bench: Bench) -> None:
+    bench.write("benchmarks/conftest.py", "import nothing_of_this_name\n")
+    bench.manifest({"a": "echo score=1"}, "benchmarks/own.bench.yaml")
+    told = bench.refused("--bench", "own")
+    assert told.startswith(f"{bench.path}/benchmarks/conftest.py: ModuleNotFoundError")
 
 
 def test_a_fixture_that_fails_is_an_error_of_its_trials_which_never_fly(two: Noting) -> None:

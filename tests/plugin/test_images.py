@@ -42,8 +42,8 @@ class Images(FakeProvider):
         named = environment.image
         return str(environment.dockerfile) if named is None else image_map.get(named, named)
 
-    def weigh(self, environment, image_map, build_args, *, ask):
-        name = self.name(environment, image_map)
+    def weigh(self, request, *, ask):
+        environment, name = request.environment, self.name(request.environment, request.image_map)
         note("asks" if ask else "weighs", Path(name).name)
         if environment.dockerfile is not None and environment.dockerfile.read_text() == "broken":
             raise ImageBuildFailed(f"{name}: cannot be read")

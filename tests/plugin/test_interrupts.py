@@ -13,6 +13,7 @@ import pytest
 
 from pytest_benchjobs.plugin.interrupts import Interrupts
 from pytest_benchjobs.store.layout import Layout
+from pytest_benchjobs.store.listing import JOBS, each
 from pytest_benchjobs.store.reader import HistoryReader
 from tests.support import until
 
@@ -101,7 +102,7 @@ def _written(bench: Bench) -> tuple[str, dict[str, str], dict[str, str]]:
     """The status of the job, outcomes in its files, and outcomes in the history."""
     record = json.loads((bench.bundle() / "job.json").read_text())
     with HistoryReader.of(bench.path / "reports") as history:
-        assert [row.status for row in history.job_page()] == [record["status"]]
+        assert [row.status for row in each(history, JOBS)] == [record["status"]]
         rows = {row.node_id: row.outcome for row in history.trials(record["id"])}
     assert (bench.bundle() / "report.json").exists()
     return record["status"], bench.outcomes(), rows
@@ -179,7 +180,7 @@ def test_the_history_keeps_up_where_nothing_ends_for_a_while(bench: Bench) -> No
         def known() -> tuple[int, int]:
             with HistoryReader.of(bench.path / "reports") as history:
                 row = history.job_row(job)
-                return len(history.trials(job)), 0 if row is None else row.trials
+                return len(history.trials(job)), 0 if row is None else row.ended
 
         until(lambda: known() == (5, 5), what=lambda: str(known()))
     finally:

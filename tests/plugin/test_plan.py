@@ -167,6 +167,22 @@ def test_workers_of_an_ini_file_do_not_matter(toys: Bench) -> None:
     assert planned(toys, "--benchmarks", "toys.bench.yaml")["trials"] == 3
 
 
+def test_a_project_is_planned_as_pytest_would_collect_it(toys: Bench) -> None:
+    """Warnings are errors, its directory is one to import from, and what it prints anywhere is no part of the plan."""
+    toys.write("pytest.ini", "[pytest]\nbench_sandbox = fake\nfilterwarnings = error\naddopts = -s\n")
+    toys.write("helper.py", "NAME = 'mine'\n")
+    toys.conftest("import os, helper\nprint(helper.NAME)\nos.system('echo loud; echo louder >&2')\n")
+    assert planned(toys, "--benchmarks", "toys.bench.yaml")["trials"] == 3
+
+
+@pytest.mark.parametrize("line", ["raise SystemExit(3)", "raise ValueError('oh')"])
+def test_a_conftest_that_ends_it_is_an_error(toys: Bench, line: str) -> None:
+    toys.conftest(line)
+    done = plan(toys, "--benchmarks", "toys.bench.yaml")
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert done.stderr.startswith("benchjobs: ")
+
+
 def test_a_mistake_is_one_clear_line(toys: Bench) -> None:
     done = plan(toys, "--benchmarks", "nope")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pytest_benchjobs.store.listing import JOBS, each
 from pytest_benchjobs.store.liveness import ask_to_cancel
 from pytest_benchjobs.store.reader import HistoryReader
 from tests.support import RESULTS, paths, until
@@ -393,6 +394,6 @@ def test_a_job_that_is_killed_just_as_it_is_taken_up_is_what_it_was(bench: Bench
     assert bench.benchjobs("recover").returncode == 0
     assert job(bench) == before
     with HistoryReader.of(bench.path / "reports") as history:
-        (row,) = history.job_page()
-    assert (row.status, row.trials) == ("completed", 3)
+        (row,) = each(history, JOBS)
+    assert (row.status, row.ended) == ("completed", 3)
     assert {path.name for path in bench.bundle().iterdir()} >= {"junit.xml", "report.json", "summary.md"}

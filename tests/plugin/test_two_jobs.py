@@ -28,6 +28,7 @@ import pytest_benchjobs as benchjobs
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.store import database
 from pytest_benchjobs.store.layout import Layout
+from pytest_benchjobs.store.listing import JOBS, RUNS, each, page
 from pytest_benchjobs.store.reader import HistoryReader
 from pytest_benchjobs.store.results import find_job
 
@@ -49,8 +50,8 @@ while not done:
         seen[job.id] = len(trials)
         while_running += job.status == "running" and 0 < len(trials)
     with HistoryReader.of(directory) as history:
-        history.run_page()
-        for row in history.job_page(limit=50):
+        list(each(history, RUNS))
+        for row in page(history, JOBS, limit=50).rows:
             assert find_job(history, row.id[:-1]) == row.id
             history.paired_rows(row.id)
             history.events(row.id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 
-from pytest_benchjobs.scoring.swebench.verdict import END, EXIT_STATUS, START
+from pytest_benchjobs.scoring.swebench.verified import END, EXIT_STATUS, START
 
 BEFORE = """\
 + source /opt/miniconda3/bin/activate

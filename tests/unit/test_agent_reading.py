@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pytest_benchjobs.agents.reading import FORMATS, reader_of
 from pytest_benchjobs.agents.reading.endings import ending_of
-from pytest_benchjobs.agents.reading.lines import LINE_LIMIT
+from pytest_benchjobs.agents.reading.reader import LINE_LIMIT
 from pytest_benchjobs.agents.reading.trajectory import BYTE_LIMIT, CALL_LIMIT, STEP_LIMIT, TEXT_LIMIT
 from pytest_benchjobs.model.ending import Ending
 from pytest_benchjobs.store.log import CappedLog

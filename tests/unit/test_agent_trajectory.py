@@ -11,7 +11,7 @@ from unittest import mock
 import pytest
 
 from pytest_benchjobs.agents.reading import reader_of, trajectory
-from pytest_benchjobs.agents.reading.lines import Gap, Noise, events
+from pytest_benchjobs.agents.reading.reader import Gap, Noise, events
 from pytest_benchjobs.agents.reading.trajectory import TEXT_LIMIT, Trajectory
 from pytest_benchjobs.model.ending import Ending
 from pytest_benchjobs.store.text import clean

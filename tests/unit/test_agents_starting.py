@@ -10,7 +10,7 @@ import pytest
 from pytest_benchjobs.agents.described import DescribedAgent
 from pytest_benchjobs.agents.given import given_agents
 from pytest_benchjobs.agents.starting import not_started, start_fault, with_problem
-from pytest_benchjobs.cli import _doctor_checks as findings
+from pytest_benchjobs.cli import doctor as findings
 from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.report.documents.machine import Health
 from pytest_benchjobs.sandbox.protocol import Mount

@@ -18,7 +18,7 @@ from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.job import JobStatus
 from pytest_benchjobs.model.result import Origin, ScorerResult, TrialResult
 from pytest_benchjobs.model.usage import Usage
-from pytest_benchjobs.store import reader
+from pytest_benchjobs.store import listing
 from pytest_benchjobs.store.history import History
 
 from .records import JOB, NOW, record, result, trial
@@ -98,7 +98,7 @@ def test_since_is_a_time_or_so_long_ago_and_a_job_is_named_by_a_text(store: Stor
 
 
 def test_reading_jobs_is_lazy(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "_PAGE", 2)
+    monkeypatch.setattr(listing, "_PAGE", 2)
     with History.of(tmp_path) as history:
         for number in range(5):
             history.save_job(record(tmp_path, id=f"j{number}", created_at=NOW + (10 + number) * SECOND))

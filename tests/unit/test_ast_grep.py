@@ -15,8 +15,7 @@ from pytest_benchjobs.model.result import ScorerResult
 from pytest_benchjobs.model.scenario import ScorerSpec
 from pytest_benchjobs.sandbox.protocol import Fetched
 from pytest_benchjobs.scoring import ast_grep
-from pytest_benchjobs.scoring.ast_grep import check_ast_grep, score_ast_grep
-from pytest_benchjobs.scoring.source_text import source_text
+from pytest_benchjobs.scoring.ast_grep import check_ast_grep, score_ast_grep, source_text
 from pytest_benchjobs.testing import FakeSandbox
 
 from .scoring import Files, left, scored

@@ -17,7 +17,7 @@ from pytest_benchjobs.model.job import Invocation
 from pytest_benchjobs.model.known_failure import Known, KnownMode
 from pytest_benchjobs.model.result import Failure as Why
 from pytest_benchjobs.model.result import Outcome, TrialResult, Usage
-from pytest_benchjobs.report import junit, junit_file
+from pytest_benchjobs.report import junit
 from pytest_benchjobs.report.ci import (
     ANNOTATIONS,
     STEP_SUMMARY_LIMIT,
@@ -731,8 +731,8 @@ def _results(draw: st.DrawFn) -> list[TrialResult]:
 def test_a_short_junit_file_has_fewer_bytes_than_its_limit(results: list[TrialResult], limit: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(junit, "FULL_CASES", 0)
-        patch.setattr(junit_file, "LIMIT", limit)
-        patch.setattr(junit_file, "SHARE", limit // 8)
+        patch.setattr(junit, "LIMIT", limit)
+        patch.setattr(junit, "SHARE", limit // 8)
         gate = gate_report(why="&" * 999, baseline="<" * 999)
         content = junit_xml(record(Path()), results, gate, attachment=lambda one: f"{one.path}/agent.log")
     assert len(content) < limit

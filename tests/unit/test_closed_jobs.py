@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_benchjobs.cli import _doctor_checks as findings
+from pytest_benchjobs.cli import doctor as findings
 from pytest_benchjobs.job.recover import recover
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.report.documents.machine import Health

@@ -41,6 +41,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"volumes": ["a:/a", "../solution:/s"]}, "services.db.volumes[1]: '../solution' is outside of the directory"),
     ({"volumes": ["~/.ssh:/ssh"]}, "services.db.volumes[0]: '~/.ssh' is outside of the directory"),
     ({"volumes": ["./link:/host"]}, "services.db.volumes[0]: './link' is outside of the directory"),
+    ({"volumes": ["./$$link:/host"]}, "services.db.volumes[0]: './$$link' is outside of the directory"),
     ({"volumes": ["/var/run/docker.sock:/s"]}, "services.db.volumes[0]: '/var/run/docker.sock' is not supported: the engine's"),
     ({"volumes": [{"type": "bind", "source": "/etc", "target": "/e"}]}, "services.db.volumes[0]: '/etc' is not supported"),
     ({"volumes": [{"type": "npipe", "source": "x"}]}, "services.db.volumes[0]: the type 'npipe' is not supported"),
@@ -50,6 +51,9 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"extends": {"file": "other.yaml", "service": "x"}}, "services.db.extends.file: is not supported"),
     ({"build": "https://example.com/x.git"}, "services.db.build: 'https://example.com/x.git' is not supported"),
     ({"build": {"context": "..", "dockerfile": "D"}}, "services.db.build: '..' is outside"),
+    ({"build": "${CONTEXT_DIR}/.."}, "services.db.build: '${CONTEXT_DIR}/..' is outside"),
+    ({"build": {"context": ".", "dockerfile": "../D"}}, "services.db.build.dockerfile: './../D' is outside"),
+    ({"build": {"dockerfile": "${CONTEXT_DIR}/../D"}}, "/../D' is outside of the directory"),
     ({"build": {"context": ".", "target": "dev"}}, "services.db.build.target: is not supported"),
     ({"build": {"context": ".", "args": 7}}, "services.db.build.args: a table of names and values"),
     ({"build": {"context": ".", "ssh": ["default"]}}, "services.db.build.ssh: is not supported"),
@@ -69,7 +73,8 @@ def test_what_opens_this_machine_is_refused_with_file_and_line(
     tmp_path: Path, service: dict[str, Any], message: str
 ) -> None:
     (tmp_path / "environment").mkdir()
-    (tmp_path / "environment" / "link").symlink_to("/etc")
+    for name in ("link", "$link"):
+        (tmp_path / "environment" / name).symlink_to("/etc")
     path = written(tmp_path / "environment", {"services": {"db": {"image": "x", **service}}})
     with pytest.raises(InputError) as error:
         ComposeFile(path)
@@ -150,20 +155,34 @@ def test_the_health_check_of_main_becomes_that_of_the_environment(tmp_path: Path
 
 
 def test_the_paths_that_a_signature_has_are_those_that_services_get(tmp_path: Path) -> None:
-    for name in ("seed.sql", "one.env", "text"):
+    names = ("seed.sql", "one.env", "text", ".env", "known", "$x", "default", "given")
+    for name in names:
         (tmp_path / name).write_text("x")
+    volumes = (
+        f"./seed.sql:/s v:/v ./none:/n ./{'n' * 300}:/o ${{CONTEXT_DIR}}/known:/k ./$$x:/x ${{X:-./default}}:/d "
+        "${GIVEN}:/g ${ROOT}:/r"
+    )
     data = {
         "services": {
             "db": {
                 "image": "x",
-                "volumes": ["./seed.sql:/s", "v:/v", "./none:/n", f"./{'n' * 300}:/o"],
+                "volumes": volumes.split(),
                 "env_file": "one.env",
             }
         },
         "configs": {"c": {"file": "text"}},
     }
     path = written(tmp_path, data)
-    assert {one.name for one in read_paths(path)} == {path.name, "seed.sql", "one.env", "text"}
+    found = read_paths(path, {"GIVEN": "./given", "ROOT": "/"})
+    assert {one.name for one in found} == {path.name, *names}
+
+
+def test_variables_come_from_no_file_of_this_machine(tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text("KEY=secret")
+    (tmp_path / "task").mkdir()
+    (tmp_path / "task" / ".env").symlink_to("../keys")
+    with pytest.raises(InputError, match=r"\.env: '\.env' is outside of the directory"):
+        ComposeFile(written(tmp_path / "task", {"services": {"db": {"image": "x:${KEY}"}}}))
 
 
 def normal(directory: Path, services: dict[str, Any], **top: Any) -> Project:
@@ -172,13 +191,8 @@ def normal(directory: Path, services: dict[str, Any], **top: Any) -> Project:
 
 
 def described(project: Project, environment: Environment) -> dict[str, Any]:
-    text = project.description(
-        images=dict.fromkeys(project.services, "sha256:1"),
-        networks={name: f"real-{name}" for name in project.networks},
-        volumes={name: f"real-{name}" for name in project.volumes},
-        labels={"benchjobs.job": "j"},
-        environment=environment,
-    )
+    images = dict.fromkeys(project.services, "sha256:1")
+    text = project.description("real", images, {"benchjobs.job": "j$1"}, environment)
     found: dict[str, Any] = json.loads(text)
     return found
 
@@ -215,7 +229,7 @@ def test_a_service_has_the_limits_of_the_trial_and_nothing_of_this_machine(tmp_p
     assert db["image"] == "sha256:1"
     assert db["pull_policy"] == "never"
     assert db["environment"] == {"A": "$$b"}
-    assert db["labels"] == {"mine": "1", "benchjobs.job": "j"}
+    assert db["labels"] == {"mine": "1", "benchjobs.job": "j$$1"}
     assert db["networks"] == {"default": {"aliases": ["sql", "the-db"]}}
     assert db["volumes"] == [{"type": "volume", "source": "state", "target": "/state"}]
     assert db["security_opt"] == ["no-new-privileges:true"]
@@ -226,6 +240,14 @@ def test_a_service_has_the_limits_of_the_trial_and_nothing_of_this_machine(tmp_p
     assert found["volumes"] == {"state": {"external": True, "name": "real-state"}}
     assert project.files == {"db": (File("/seed", source=tmp_path / "seed"),)}
     assert project.after_main == {"db"}
+
+
+def test_a_build_argument_may_be_empty_and_a_dollar_is_itself(tmp_path: Path) -> None:
+    build = {"context": str(tmp_path / "web"), "args": {"A": "", "B": "$$b", "FROM_HERE": None}}
+    images = normal(tmp_path, {"db": {"build": build}}).images
+    assert images["db"] == ServiceImage(
+        dockerfile=tmp_path / "web/Dockerfile", context=tmp_path / "web", build_args={"A": "", "B": "$b"}
+    )
 
 
 def test_main_is_told_apart_from_what_only_keeps_it_running(tmp_path: Path) -> None:
@@ -265,12 +287,19 @@ def test_services_that_wait_for_main_by_others_start_after_it(tmp_path: Path) ->
     ("service", "message"),
     [
         ({"network_mode": "host"}, "services.db.network_mode"),
+        ({"ipc": "container:$$x"}, "services.db.ipc"),
+        (
+            {"volumes": [{"type": "bind", "source": "./$$link"}]},
+            "services.db.volumes[0]: './$link' is outside",
+        ),
+        ({"build": {"context": "./$$link"}}, "services.db.build: './$link' is outside"),
         ({"image": None}, "services.db: has neither image nor build"),
     ],
 )
 def test_what_variables_hid_is_refused_when_they_are_filled_in(
     tmp_path: Path, service: dict[str, Any], message: str
 ) -> None:
+    (tmp_path / "$link").symlink_to("/etc")
     with pytest.raises(EnvironmentFailed) as error:
         normal(tmp_path, {"db": {"image": "x", **service}})
     assert message in str(error.value)
@@ -323,10 +352,14 @@ def test_it_gets_no_variable_of_this_process_and_a_missing_one_is_an_error(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
     monkeypatch.setenv("DOCKER_AUTH_CONFIG", "secret")
-    program.write_text(VERSION % "2.26.1-4" + "env\ncat\n")
+    monkeypatch.setenv("LANG", "C")
+    program.write_text(
+        VERSION % "2.26.1-4" + "env\ncat\nfor one; do case $one in --env-file=*) cat ${one#*=};; esac; done\n"
+    )
     plugin = Plugin(tmp_path / "a.yaml", "unix:///nowhere")
-    told = plugin.normalise({"GIVEN": "1"}, lambda: None)
-    assert "GIVEN=1" in told
+    told = plugin.normalise({"GIVEN": "1", "LD_PRELOAD": "evil.so", "LANG": "de"}, lambda: None)
+    assert told.endswith('GIVEN="1"\nLD_PRELOAD="evil.so"\nLANG="de"\n')
+    assert not {"GIVEN=1", "LD_PRELOAD=evil.so", "LANG=C", "LANG=de"} & {*told.splitlines()}
     assert "sk-1" not in told
     assert "secret" not in told
     program.write_text(

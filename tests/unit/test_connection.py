@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import cast
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -21,9 +22,10 @@ from pytest_benchjobs.scoring.builtin import builtin_scorers
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.testing import FakeProvider
 from pytest_benchjobs.trial.cancellation import Cancellation
-from pytest_benchjobs.trial.connection import Connection, Models, connected, usage_notes
+from pytest_benchjobs.trial.connection import Models, usage_notes
 from pytest_benchjobs.trial.prepare import Services
 from pytest_benchjobs.trial.run import run_trial
+from pytest_benchjobs.trial.work import connection_to_models
 
 from .records import OWNER, record, trial
 
@@ -68,7 +70,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[Upstream]:
         finally:
             route.is_open = False
 
-    monkeypatch.setattr("pytest_benchjobs.trial.connection.open_route", open_route)
+    monkeypatch.setattr("pytest_benchjobs.trial.work.open_route", open_route)
     return seen
 
 
@@ -76,39 +78,49 @@ def models(**keys: str) -> Models:
     return Models("/nowhere", keys.get)
 
 
+@contextlib.contextmanager
+def connected(command: AgentCommand, models: Models | None, given: Mapping[str, str]) -> Iterator[Any]:
+    """The context of a trial whose agent is connected to its models."""
+    context: Any = SimpleNamespace(
+        trial=trial(), services=SimpleNamespace(models=models), secrets={}, counted=None, route=None
+    )
+    context.findings, context.note_report = SimpleNamespace(), lambda report: None
+    context.keep_secret = context.secrets.update
+    with connection_to_models(context, command, given):
+        yield context
+
+
 def test_the_first_key_that_is_set_goes_to_the_gateway(opened: list[Upstream]) -> None:
-    with connected(COMMAND, models(OTHER=KEY), trial()) as connection:
-        assert isinstance(connection, Connection)
-        assert list(connection.keys.values()) == [KEY]
+    with connected(COMMAND, models(OTHER=KEY), {}) as context:
+        assert list(context.secrets.values()) == [KEY]
     assert opened == [Upstream(ENDPOINT, KEY)]
     assert KEY not in repr(opened)
 
 
 def test_a_key_that_was_given_to_the_agent_goes_before_that_of_this_machine(opened: list[Upstream]) -> None:
-    with connected(COMMAND, models(OTHER=KEY), trial(), {"OTHER": "given-to-the-agent"}):
+    with connected(COMMAND, models(OTHER=KEY), {"OTHER": "given-to-the-agent"}):
         pass
     assert opened == [Upstream(ENDPOINT, "given-to-the-agent")]
 
 
 def test_a_key_that_is_missing_is_an_error_that_names_its_variables(opened: list[Upstream]) -> None:
     missing = pytest.raises(AgentSetupFailed, match="MISTRAL_API_KEY or OTHER")
-    with missing, connected(COMMAND, models(), trial()):
+    with missing, connected(COMMAND, models(), {}):
         pass
     assert opened == []
 
 
 def test_an_endpoint_that_needs_no_key_gets_none(opened: list[Upstream]) -> None:
     free = AgentCommand(("true",), endpoints=(ENDPOINT.model_copy(update={"key_required": False}),))
-    with connected(free, models(), trial()) as connection:
-        assert connection is not None
-        assert connection.keys == {}
+    with connected(free, models(), {}):
+        pass
     assert [one.key for one in opened] == [None]
 
 
 def test_a_command_without_models_needs_no_gateway(opened: list[Upstream]) -> None:
-    with connected(AgentCommand(("true",)), None, trial()) as connection:
-        assert connection is None
-    with pytest.raises(GatewayLost), connected(COMMAND, None, trial()):
+    with connected(AgentCommand(("true",)), None, {}) as context:
+        assert context.route is None
+    with pytest.raises(GatewayLost), connected(COMMAND, None, {}):
         pass
     assert opened == []
 

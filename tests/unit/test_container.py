@@ -33,6 +33,8 @@ from pytest_benchjobs.sandbox.docker.engine import Engine
 from pytest_benchjobs.sandbox.docker.images import ResolvedImage
 from pytest_benchjobs.sandbox.docker.network import Joinable
 from pytest_benchjobs.sandbox.docker.processes import Process
+from pytest_benchjobs.sandbox.door import door_command, through_door
+from pytest_benchjobs.sandbox.program import PROGRAM
 from pytest_benchjobs.sandbox.protocol import ExecResult, File, SandboxSpec
 
 IMAGE = ResolvedImage(
@@ -248,6 +250,29 @@ def test_a_command_that_never_starts_has_the_engines_words_as_its_output(
         assert (found.exit_status, found.started) == (status, True)
 
 
+@pytest.mark.parametrize(
+    ("argv", "again"),
+    [
+        (("/bin/true",), True),
+        (through_door(("/opt/agent",)), True),
+        (through_door(("agent",)), True),
+        ((PROGRAM, "serve", "scorer"), True),
+        ((PROGRAM, "serve"), False),
+        ((PROGRAM, "walk", "1", "/"), False),
+        (door_command(3128, "/bench/proxy.sock"), False),
+    ],
+)
+def test_our_program_is_put_in_anew_once_anything_of_others_ran(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, argv: tuple[str, ...], *, again: bool
+) -> None:
+    commands = Commands(bench, monkeypatch, ("", 0, 7))
+    monkeypatch.setattr(commands.sandbox, "_first", File(PROGRAM, content=b""))
+    commands.run(*argv)
+    bench.client.asked.clear()
+    assert commands.sandbox.ready_to_serve()
+    assert bench.client.names == (["put_archive"] if again else [])
+
+
 def test_without_room_no_command_can_start(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DiskFull, match="disk is full: write: no space"):
         Commands(bench, monkeypatch, ("write: no space left on device", 126, 0)).run("agent")
@@ -456,28 +481,6 @@ def test_who_ended_a_container_while_it_was_graded(
     bench.client.says["put_archive"] = ContainerEnded("it has ended")
     with pytest.raises(error):
         sandbox.put(())
-
-
-@pytest.mark.parametrize(
-    ("failure", "in_the_way", "error"),
-    [
-        (FilesRefused("mkdir"), "/opt is a link now", Ungradable),
-        (FilesRefused("shim"), None, FilesRefused),
-        (EngineRefused("sick"), "/opt is a link now", EngineRefused),
-    ],
-)
-def test_a_container_that_does_not_start_again_is_the_agents_doing_if_something_stands_in_the_way(
-    bench: Bench,
-    monkeypatch: pytest.MonkeyPatch,
-    failure: Exception,
-    in_the_way: str | None,
-    error: type[Exception],
-) -> None:
-    monkeypatch.setattr(module, "misplaced", lambda *_: in_the_way)
-    bench.client.says["start"] = failure
-    with pytest.raises(error) as caught:
-        bench.sandbox().end_processes()
-    assert type(caught.value) is error
 
 
 # Network

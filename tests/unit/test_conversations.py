@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from pytest_benchjobs.agents.conversing import told
 from pytest_benchjobs.agents.described import DescribedAgent
 from pytest_benchjobs.agents.description import Description
 from pytest_benchjobs.agents.protocol import (
@@ -25,6 +24,7 @@ from pytest_benchjobs.model.job import Keep
 from pytest_benchjobs.model.result import TrialResult
 from pytest_benchjobs.model.scenario import TURN, GradeIn
 from pytest_benchjobs.sources.manifest import Manifest
+from pytest_benchjobs.trial.prepare import retold
 from pytest_benchjobs.trial.run import run_trial
 
 from .test_trial import SECRET, Bench, _kind
@@ -318,12 +318,12 @@ def test_an_agent_that_cannot_resume_is_told_the_conversation(talk: Run, bench: 
 
 def test_a_long_conversation_is_told_from_its_end() -> None:
     exchanges = [Exchange(f"message {number}", "x" * 19_000) for number in range(20)]
-    text = told(Conversation(exchanges), "And?")
+    text = retold(Conversation(exchanges), "And?")
     assert len(text) < 220_000
     assert "message 19" in text
     assert "message 0\n" not in text
     assert "(earlier turns are left out)" in text
-    assert told(Conversation(), "Hi.") == "Hi."
+    assert retold(Conversation(), "Hi.") == "Hi."
 
 
 class Python:

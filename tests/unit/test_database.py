@@ -23,6 +23,7 @@ from pytest_benchjobs.store import database
 from pytest_benchjobs.store.database import NewerHistory, migrations
 from pytest_benchjobs.store.filesystem import filesystem_of, on_network
 from pytest_benchjobs.store.history import History
+from pytest_benchjobs.store.listing import JOBS, each
 from pytest_benchjobs.store.reader import HistoryReader
 from pytest_benchjobs.store.rows import JOB_COLUMNS, TRIAL_COLUMNS, job_values, score_values, trial_values
 
@@ -257,7 +258,7 @@ def test_looking_at_the_version_leaves_the_locks_of_this_process(path: Path) -> 
 def test_a_reader_leaves_no_files_behind(path: Path) -> None:
     History(path).close()
     with HistoryReader(path) as history:
-        assert history.job_page() == []
+        assert list(each(history, JOBS)) == []
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
@@ -273,7 +274,7 @@ def test_a_history_on_a_medium_that_cannot_be_written_is_read() -> None:
 
         def look() -> None:
             with HistoryReader(path) as history:
-                assert [job.id for job in history.job_page()] == [JOB]
+                assert [job.id for job in each(history, JOBS)] == [JOB]
 
         assert as_nobody(look) == 0
         assert [file.name for file in directory.iterdir()] == [path.name]
@@ -317,7 +318,7 @@ def test_a_log_is_kept_on_a_disk_of_this_machine_and_given_up_on_a_network_file_
     assert read(path, "PRAGMA journal_mode") == "wal"
     monkeypatch.setattr(database, "on_network", lambda directory: True)
     with History(path) as history:
-        assert [job.id for job in history.job_page()] == [JOB]
+        assert [job.id for job in each(history, JOBS)] == [JOB]
         with History(path) as second:  # nobody keeps the file for himself
             second.save_trials([result()])
     assert read(path, "PRAGMA journal_mode") == "delete"
@@ -346,7 +347,7 @@ def test_a_log_that_others_have_open_stays_until_they_are_gone(
     assert read(path, "PRAGMA journal_mode") == "wal"
     other.communicate("")
     with History(path) as history:
-        assert [job.id for job in history.job_page()] == [JOB]
+        assert [job.id for job in each(history, JOBS)] == [JOB]
     assert read(path, "PRAGMA journal_mode") == "delete"
 
 
@@ -429,6 +430,7 @@ from pytest_benchjobs.store import database
 database.on_network = lambda directory: True
 from tests.unit.records import record, result, trial
 from pytest_benchjobs.store.history import History
+from pytest_benchjobs.store.listing import JOBS, each
 from pytest_benchjobs.store.reader import HistoryReader
 path, name = Path(sys.argv[1]), sys.argv[3]
 if name != "reader":
@@ -440,8 +442,8 @@ else:
     seen = 0
     while seen < 200:
         with HistoryReader(path) as history:
-            found = sum(job.trials for job in history.job_page())
-            rows = sum(len(history.trials(job.id)) for job in history.job_page())
+            found = sum(job.ended for job in each(history, JOBS))
+            rows = sum(len(history.trials(job.id)) for job in each(history, JOBS))
             assert found <= rows and rows >= seen
             seen = rows
 """
@@ -456,7 +458,7 @@ def test_writers_and_readers_get_along_without_a_log(path: Path, monkeypatch: py
     ]
     assert [process.wait() for process in running] == [0] * 5
     with HistoryReader(path) as history:
-        assert [job.trials for job in history.job_page()] == [100, 100]
+        assert [job.ended for job in each(history, JOBS)] == [100, 100]
     assert read(path, "PRAGMA journal_mode") == "delete"
 
 

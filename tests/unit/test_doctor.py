@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from pytest_benchjobs.agents.keys import KEYS
-from pytest_benchjobs.cli import _doctor_checks as findings
+from pytest_benchjobs.cli import doctor as findings
 from pytest_benchjobs.model.errors import EngineLost, EngineUnavailable
 from pytest_benchjobs.report.documents.machine import Finding, Health
 from pytest_benchjobs.sandbox.docker import health

@@ -168,7 +168,7 @@ def assert_agreement(here: Path) -> None:
             }
             row = history.job_row(bundle.id)
             assert row is not None
-            assert (row.status, row.trials, row.passed) == (
+            assert (row.status, row.ended, row.passed) == (
                 record.status.value, record.totals.trials, record.totals.passed,
             )  # fmt: skip
             kept = [report.model_dump(mode="json") for report in kept_gates(bundle.root)]

@@ -512,7 +512,6 @@ def test_a_call_that_hangs_ends_when_the_caller_is_stopped_and_nothing_is_asked_
     ("body", "words"),
     [
         (b'{"message": "no such image"}', "no such image"),
-        (b'1c\r\n{"message": "no such image"}\r\n0\r\n\r\n', "no such image"),
         (b'{"error": "x"}', '{"error": "x"}'),
         (b"[1]", "[1]"),
         (b"{broken}", "{broken}"),

@@ -13,8 +13,7 @@ from pytest_benchjobs.model.policy import Policy
 from pytest_benchjobs.model.result import Failure, Outcome, ScorerResult, TrialResult
 from pytest_benchjobs.report.console import failure_text
 from pytest_benchjobs.report.excerpts import LINES, SIZE, Evidence, Excerpt, excerpts, last_lines
-from pytest_benchjobs.report.junit import junit_xml
-from pytest_benchjobs.report.junit_file import LIMIT
+from pytest_benchjobs.report.junit import LIMIT, junit_xml
 from pytest_benchjobs.report.markdown import summary_markdown
 from pytest_benchjobs.store.log import log_end
 

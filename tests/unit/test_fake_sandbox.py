@@ -16,7 +16,7 @@ from pytest_benchjobs.model.errors import AgentSetupFailed, ImageMissing
 from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.model.scenario import Environment
 from pytest_benchjobs.sandbox.door import DOOR_FAILED, SOCKET, through_door
-from pytest_benchjobs.sandbox.protocol import ExecResult, Mount, SandboxSpec, Stopping
+from pytest_benchjobs.sandbox.protocol import ExecResult, ImageRequest, Mount, SandboxSpec, Stopping
 from pytest_benchjobs.testing import FakeProvider, FakeSandbox
 
 
@@ -83,8 +83,8 @@ def test_nothing_but_what_was_kept_can_be_forgotten(tmp_path: Path) -> None:
 
 def test_an_image_is_known_by_its_name() -> None:
     provider = FakeProvider(current_owner())
-    assert provider.identify(Environment(image="one"), {}, {}) == "one"
-    assert provider.identify(Environment(image="one"), {"one": "two"}, {}) == "two"
+    assert provider.identify(ImageRequest(Environment(image="one"))) == "one"
+    assert provider.identify(ImageRequest(Environment(image="one"), {"one": "two"})) == "two"
     sandbox = _start(provider)
     assert sandbox.image.key == "one"
     sandbox.remove()

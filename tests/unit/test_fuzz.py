@@ -157,7 +157,7 @@ class Doors:
         path = self.written("docker-compose", data, ".yaml")
         file = ComposeFile(path)
         image = Environment(image="x")
-        return str((file.names, file.with_main(image), file.described(), [*read_paths(path)]))
+        return str((file.names, file.with_main(image), file.described(), [*read_paths(path, {})]))
 
     def capture(self, data: Any) -> str:
         return str(read_capture(self.written("one.replay", data, ".json")).duration_ms)

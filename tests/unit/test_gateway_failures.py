@@ -13,7 +13,8 @@ import aiohttp
 import pytest
 from aiohttp.http_exceptions import ContentEncodingError
 
-from pytest_benchjobs.gateway.failures import first_event, of_connection, of_content, of_event, of_response
+from pytest_benchjobs.gateway.failures import of_connection, of_content, of_event, of_response
+from pytest_benchjobs.gateway.meter import first_event
 from pytest_benchjobs.model.ending import Ending
 
 NOW = 1_800_000_000.0

@@ -56,11 +56,11 @@ def test_a_command_has_as_much_longer_as_it_was_kept_waiting(
     seconds = iter(held)
     waited: list[tuple[float, float | None]] = []
 
-    def wait(*both: float | None) -> Drained:
-        waited.append(both)  # type: ignore[arg-type]
+    def wait(end: float, quiet: float | None, _: object) -> Drained:
+        waited.append((end, quiet))
         return why
 
-    stopping = Stopping(lambda: False, lambda _: None, held=lambda: next(seconds))
+    stopping = Stopping(lambda: False, lambda _: None, graces=(), held=lambda: next(seconds))
     assert wait_fairly(wait, 5, 3, stopping) is why
     assert waited == [pytest.approx(end) for end in ends]
     assert wait_fairly(lambda *_: Drained.ENDED, 5, None, None) is Drained.ENDED

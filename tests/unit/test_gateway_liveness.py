@@ -283,7 +283,7 @@ def test_what_breaks_within_the_gateway_is_no_fault_of_the_agent(
     async def run() -> None:
         trials = Trials(model, monkeypatch, alive=True)
         route = ServedRoute.__new__(ServedRoute)
-        vars(route).update(_passing=mock.Mock(handle=breaks), _state=trials.one)
+        vars(route).update(_answer=breaks, _state=trials.one)
         trials.one.succeeded(trials.line)
         with pytest.raises(TypeError):
             await route._handle(mock.Mock())

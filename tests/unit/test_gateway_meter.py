@@ -236,13 +236,13 @@ def test_an_answer_in_pieces_is_held_up_to_a_size_only(
 
 
 @pytest.mark.parametrize(("room", "found"), [(0, Tokens(input=9, output=2)), (-1, Tokens(output=2))])
-def test_a_line_in_pieces_is_held_up_to_a_size_only(
+def test_an_event_in_pieces_is_held_up_to_a_size_only(
     monkeypatch: pytest.MonkeyPatch, room: int, found: Tokens
 ) -> None:
     line = b'data: {"usage": {"prompt_tokens": 9}}'
-    monkeypatch.setattr(meter, "LONGEST_ANSWER", len(line) + room)
-    more = b'data: {"usage": {"completion_tokens": 2}}\n'
-    assert _read(Kind.CHAT, [line[:20], line[20:], b"\n", more]).tokens(Kind.CHAT) == found
+    monkeypatch.setattr(meter, "LONGEST_ANSWER", len(line) + 2 + room)
+    more = b'data: {"usage":{"output_tokens":2}}\n\n'
+    assert _read(Kind.CHAT, [line[:20], line[20:], b"\n\n", more[:9], more[9:]]).tokens(Kind.CHAT) == found
 
 
 def test_an_event_of_many_lines_is_held_up_to_a_size_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,8 @@ from pytest_benchjobs.model.scenario import (
     ScorerSpec,
 )
 from pytest_benchjobs.sources.datasets.harbor_tasks import sources
-from pytest_benchjobs.sources.harbor import HarborTask, is_task_directory, strip_canary
+from pytest_benchjobs.sources.harbor import HarborTask, is_task_directory
+from pytest_benchjobs.sources.harbor_parts import strip_canary
 from pytest_benchjobs.sources.protocol import ScenarioRef
 
 EVERYTHING = """\

@@ -11,6 +11,7 @@ from pytest_benchjobs.model.job import JobStatus, Totals
 from pytest_benchjobs.model.result import Failure, Outcome, ScorerResult
 from pytest_benchjobs.store import database
 from pytest_benchjobs.store.history import History
+from pytest_benchjobs.store.listing import JOBS, each
 from pytest_benchjobs.store.reader import HistoryReader
 from pytest_benchjobs.store.rows import ScoreRow
 
@@ -80,7 +81,7 @@ def test_a_forgotten_job_takes_its_trials_and_scores_along(path: Path, tmp_path:
         history.save_job(record(tmp_path))
         history.save_trials([result(scorers=(ScorerResult(name="b", type="bash", weight=1, score=1.0),))])
         history.forget(JOB)
-        assert (history.job_page(), history.trials(JOB)) == ([], [])
+        assert (list(each(history, JOBS)), history.trials(JOB)) == ([], [])
     assert read(path, "SELECT count(*) FROM scores") == 0
 
 
@@ -147,7 +148,7 @@ def test_migrations_go_on_from_where_a_history_is(
     monkeypatch.setattr(database, "migrations", lambda: more)
     for _ in range(2):
         with History(path) as history:
-            assert [job.id for job in history.job_page()] == [JOB]
+            assert [job.id for job in each(history, JOBS)] == [JOB]
     assert read(path, "SELECT group_concat(name) FROM later") == "a; b"
     assert read(path, "PRAGMA user_version") == len(more)
 

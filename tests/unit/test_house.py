@@ -50,7 +50,7 @@ NO_TEXT_OF_OTHERS = {
     # Programs by themselves, which know no secrets: what they print is cut shorter where it is read.
     "scoring.bigcodebench.program.examine: f'{type(error).__name__}: {error}'[:_TRACE]",
     "scoring.bigcodebench.program.examine: trace[-_TRACE:]",
-    "scoring.bigcodebench.program.pristine: str(test.id()).rsplit('.', 1)[-1][:NAME_LIMIT]",
+    "scoring.bigcodebench.program.examine: str(test.id()).rsplit('.', 1)[-1][:NAME_LIMIT]",
     "sandbox.docker.reaper: text[:500]",
 }
 

@@ -22,6 +22,7 @@ from pytest_benchjobs.sandbox.docker.image_budget import ImageBudget, NoRoomNow,
 from pytest_benchjobs.sandbox.docker.image_record import RUNNING, Record, RecordFile, Sizes
 from pytest_benchjobs.sandbox.docker.images import Images, ResolvedImage
 from pytest_benchjobs.sandbox.docker.pulling import Registries
+from pytest_benchjobs.sandbox.protocol import ImageRequest
 from tests.support import until
 
 HOST = "unix:///engine.sock"
@@ -78,7 +79,7 @@ class Process:
     def bring(
         self, name: str, urgency: Urgency = Urgency.TRIAL, check: Callable[[], object] = lambda: None
     ) -> ResolvedImage:
-        return self.images.resolve(Environment(image=name), {}, {}, check, urgency)
+        return self.images.resolve(ImageRequest(Environment(image=name)), check, urgency)
 
     def begin(self, place: int, *names: str) -> None:
         self.budget.begin(place, [Environment(image=name) for name in names])

@@ -21,6 +21,7 @@ from pytest_benchjobs.sandbox.docker.build import Recipe
 from pytest_benchjobs.sandbox.docker.image_budget import Urgency
 from pytest_benchjobs.sandbox.docker.images import Images, resolved
 from pytest_benchjobs.sandbox.docker.pulling import Refused, Registries
+from pytest_benchjobs.sandbox.protocol import ImageRequest
 from pytest_benchjobs.system import keeping
 
 VERSION = {"Os": "linux", "Arch": "arm64"}
@@ -94,11 +95,11 @@ def _dockerfile(directory: Path, text: str = "FROM base\n") -> Path:
 def test_an_image_that_is_here_is_known_by_its_id(pulled: list[tuple[str, bool]]) -> None:
     engine = Engine(debian="sha256:1", mine="sha256:2")
     images = _images(engine)
-    assert images.identify(Environment(image="debian"), {}, {}) == "sha256:1"
-    assert images.identify(Environment(image="debian"), {"debian": "mine"}, {}) == "sha256:2"
-    assert images.identify(Environment(image="other"), {}, {}) is None
+    assert images.identify(ImageRequest(Environment(image="debian"))) == "sha256:1"
+    assert images.identify(ImageRequest(Environment(image="debian"), {"debian": "mine"})) == "sha256:2"
+    assert images.identify(ImageRequest(Environment(image="other"))) is None
     engine.images["other"] = "sha256:3"
-    assert images.identify(Environment(image="other"), {}, {}) == "sha256:3", "it is looked for again"
+    assert images.identify(ImageRequest(Environment(image="other"))) == "sha256:3", "it is looked for again"
     assert pulled == []
 
 
@@ -106,14 +107,14 @@ def test_what_all_trials_share_is_looked_at_once_until_it_is_forgotten() -> None
     engine = Engine(debian="sha256:1")
     images = _images(engine)
     environment = Environment(image="debian")
-    assert [images.identify(environment, {}, {}) for _ in range(3)] == ["sha256:1"] * 3
+    assert [images.identify(ImageRequest(environment)) for _ in range(3)] == ["sha256:1"] * 3
     assert len(engine.asked) == 1
-    image = images.resolve(environment, {}, {})
-    assert images.resolve(environment, {}, {}) is image
+    image = images.resolve(ImageRequest(environment))
+    assert images.resolve(ImageRequest(environment)) is image
     engine.images["debian"] = "sha256:2"
     images.forget(image.id)
-    assert images.identify(environment, {}, {}) == "sha256:2"
-    assert images.resolve(environment, {}, {}).id == "sha256:2"
+    assert images.identify(ImageRequest(environment)) == "sha256:2"
+    assert images.resolve(ImageRequest(environment)).id == "sha256:2"
 
 
 def test_what_would_be_built_is_known_by_its_ingredients_once_all_of_its_bases_are_here(
@@ -124,13 +125,13 @@ def test_what_would_be_built_is_known_by_its_ingredients_once_all_of_its_bases_a
     dockerfile = _dockerfile(tmp_path / "task", "FROM base\nCOPY --from=tools /a /b\n")
     environment = Environment(dockerfile=dockerfile)
     engine.images["base"] = "sha256:1"
-    assert images.identify(environment, {}, {}) is None
+    assert images.identify(ImageRequest(environment)) is None
     engine.images["tools"] = "sha256:2"
-    tag = images.identify(environment, {}, {})
+    tag = images.identify(ImageRequest(environment))
     assert tag is not None
-    assert images.resolve(environment, {}, {}).record.key == tag
+    assert images.resolve(ImageRequest(environment)).record.key == tag
     assert built == [tag]
-    assert images.identify(environment, {}, {"A": "1"}) not in (None, tag)
+    assert images.identify(ImageRequest(environment, {}, {"A": "1"})) not in (None, tag)
 
 
 def test_a_named_image_may_yet_be_pulled_unless_it_was_built_instead(
@@ -139,9 +140,9 @@ def test_a_named_image_may_yet_be_pulled_unless_it_was_built_instead(
     engine = Engine(base="sha256:1")
     images = _images(engine)
     environment = Environment(image="named", dockerfile=_dockerfile(tmp_path / "task"))
-    assert images.identify(environment, {}, {}) is None
-    images.resolve(environment, {}, {})
-    assert images.identify(environment, {}, {}) == built[0]
+    assert images.identify(ImageRequest(environment)) is None
+    images.resolve(ImageRequest(environment))
+    assert images.identify(ImageRequest(environment)) == built[0]
 
 
 # Resolved
@@ -155,14 +156,14 @@ def test_an_image_is_built_where_the_named_one_cannot_be_had_and_nobody_waits_fo
         image="named", dockerfile=_dockerfile(tmp_path / "task"), build_timeout=77,
         build_args={"A": "1", "B": "2"},
     )  # fmt: skip
-    found = _images(engine).resolve(environment, {"named": "mine"}, {"A": "3"})
+    found = _images(engine).resolve(ImageRequest(environment, {"named": "mine"}, {"A": "3"}))
     assert pulled == [("mine", False)]
     assert (found.id, found.record.reference, found.record.key) == ("sha256:of-1", "Dockerfile", built[0])
     assert found.record.substituted == {}
     assert engine.given == [77]
     # What was given for the job goes before the scenario's own.
     again = Environment(dockerfile=environment.dockerfile, build_args={"B": "2", "A": "3"})
-    assert _images(engine).resolve(again, {}, {}).record.key == built[0]
+    assert _images(engine).resolve(ImageRequest(again)).record.key == built[0]
     assert len(built) == 1
 
 
@@ -171,7 +172,7 @@ def test_an_image_that_cannot_be_had_is_asked_for_with_patience_and_its_error_sa
 ) -> None:
     message = r"image x is not .* pulled: no such thing\. Pull .* --bench-image-map x="
     with pytest.raises(ImageMissing, match=message):
-        _images(Engine()).resolve(Environment(image="x"), {}, {})
+        _images(Engine()).resolve(ImageRequest(Environment(image="x")))
     assert pulled == [("x", True)]
 
 
@@ -188,8 +189,10 @@ def test_what_another_process_has_brought_meanwhile_is_taken(
 
     monkeypatch.setattr(module, "_machine_lock", lock)
     images = _images(engine)
-    assert images.resolve(Environment(image="debian"), {}, {}).id == "sha256:2"
-    assert images.resolve(Environment(dockerfile=_dockerfile(tmp_path / "task")), {}, {}).id == "sha256:2"
+    assert images.resolve(ImageRequest(Environment(image="debian"))).id == "sha256:2"
+    assert (
+        images.resolve(ImageRequest(Environment(dockerfile=_dockerfile(tmp_path / "task")))).id == "sha256:2"
+    )
     assert (pulled, built) == ([], [])
 
 
@@ -203,37 +206,41 @@ def test_what_a_registry_had_is_taken_and_what_is_gone_again_is_missing(
             engine.images[name] = "sha256:1"
 
     monkeypatch.setattr(Registries, "pull", pull)
-    assert _images(engine).resolve(Environment(image="debian"), {}, {}).id == "sha256:1"
+    assert _images(engine).resolve(ImageRequest(Environment(image="debian"))).id == "sha256:1"
     with pytest.raises(ImageMissing, match="the pull succeeded, but the engine does not have it"):
-        _images(engine).resolve(Environment(image="other"), {}, {})
+        _images(engine).resolve(ImageRequest(Environment(image="other")))
 
 
 def test_bases_that_were_mapped_are_in_the_record(tmp_path: Path, built: list[str]) -> None:
     engine = Engine(mine="sha256:1", debian="sha256:3")
     dockerfile = _dockerfile(tmp_path / "task")
-    found = _images(engine).resolve(Environment(dockerfile=dockerfile), {"base": "mine"}, {})
+    found = _images(engine).resolve(ImageRequest(Environment(dockerfile=dockerfile), {"base": "mine"}))
     assert found.record.substituted == {"base": "mine"}
-    named = _images(engine).resolve(Environment(image="old"), {"docker.io/library/old": "debian"}, {})
+    named = _images(engine).resolve(
+        ImageRequest(Environment(image="old"), {"docker.io/library/old": "debian"})
+    )
     assert (named.record.reference, named.record.id, named.record.key) == ("old", "sha256:3", "sha256:3")
     assert named.record.substituted == {"old": "debian"}
-    assert _images(engine).resolve(Environment(image="debian"), {}, {}).record.substituted == {}
+    assert _images(engine).resolve(ImageRequest(Environment(image="debian"))).record.substituted == {}
 
 
 def test_a_build_that_left_no_image_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build_module, "build", lambda *_: None)
     with pytest.raises(ImageBuildFailed, match="the build succeeded, but the engine does not have its image"):
-        _images(Engine(base="1")).resolve(Environment(dockerfile=_dockerfile(tmp_path / "task")), {}, {})
+        _images(Engine(base="1")).resolve(
+            ImageRequest(Environment(dockerfile=_dockerfile(tmp_path / "task")))
+        )
 
 
 def test_the_platform_of_the_engine_is_that_of_what_is_built(tmp_path: Path, built: list[str]) -> None:
     text = "FROM base-$TARGETARCH\nFROM other-$BUILDOS\nFROM $TARGETPLATFORM\n"
     engine = Engine(**{"base-arm64": "1", "other-linux": "2", "linux/arm64": "3"})
     environment = Environment(dockerfile=_dockerfile(tmp_path / "task", text))
-    assert _images(engine).identify(environment, {}, {}) is not None
+    assert _images(engine).identify(ImageRequest(environment)) is not None
 
 
 def test_what_an_image_says_of_itself_is_taken_and_what_it_does_not_say_is_empty() -> None:
-    record = _images(Engine(x="1")).resolve(Environment(image="x"), {}, {}).record
+    record = _images(Engine(x="1")).resolve(ImageRequest(Environment(image="x"))).record
     bare = resolved({"Id": "1"}, record)
     assert (bare.workdir, bare.user, bare.entrypoint, bare.env) == ("", "", (), {})
     config = {"WorkingDir": "/app", "User": "me", "Entrypoint": ["/a", "b"], "Env": ["A=1=2", "B="]}
@@ -248,9 +255,9 @@ def test_what_was_left_out_is_told_to_the_first_trial_alone(tmp_path: Path, buil
     )
     (tmp_path / "task" / "answers").write_text("")
     images = _images(Engine(base="1"))
-    notes = [images.resolve(environment, {}, {}, urgency=one).note for one in (Urgency.AHEAD, *Urgency)]
+    notes = [images.resolve(ImageRequest(environment), urgency=one).note for one in (Urgency.AHEAD, *Urgency)]
     assert [note is None for note in notes] == [False, False, False, True]
-    assert _images(Engine(base="1", **{built[0]: "2"})).resolve(environment, {}, {}).note is None
+    assert _images(Engine(base="1", **{built[0]: "2"})).resolve(ImageRequest(environment)).note is None
 
 
 def test_an_ended_history_is_a_layer_known_by_the_image_below_and_the_place(built: list[str]) -> None:
@@ -259,8 +266,8 @@ def test_an_ended_history_is_a_layer_known_by_the_image_below_and_the_place(buil
     asked = [{}, base, {**base, "workdir": "/b"}, {**base, "git_history": "0" * 40}]
     environments = [Environment(image="debian", **one) for one in asked]
     environments += [Environment(image=name, **base) for name in ("other", "new")]
-    told = [images.identify(one, {}, {}) for one in environments]
-    assert told == [images.resolve(one, {}, {}).record.key for one in environments]
+    told = [images.identify(ImageRequest(one)) for one in environments]
+    assert told == [images.resolve(ImageRequest(one)).record.key for one in environments]
     assert told[4] == told[1]
     assert len({*told}) == 5
     assert built == [*told[1:4], told[5]]
@@ -271,14 +278,14 @@ def test_each_environment_is_resolved_for_itself(tmp_path: Path, built: list[str
     images = _images(engine)
     one, two = _dockerfile(tmp_path / "one"), _dockerfile(tmp_path / "two", "FROM base\nUSER me\n")
     (tmp_path / "two" / "file").write_text("x")
-    asked: list[Any] = [
-        (Environment(dockerfile=one), {}, {}),
-        (Environment(dockerfile=two), {}, {}),
-        (Environment(dockerfile=one, context=tmp_path / "two"), {}, {}),
-        (Environment(dockerfile=one), {"base": "other"}, {}),
-        (Environment(dockerfile=one), {}, {"A": "1"}),
+    asked: list[ImageRequest] = [
+        ImageRequest(Environment(dockerfile=one)),
+        ImageRequest(Environment(dockerfile=two)),
+        ImageRequest(Environment(dockerfile=one, context=tmp_path / "two")),
+        ImageRequest(Environment(dockerfile=one), {"base": "other"}),
+        ImageRequest(Environment(dockerfile=one), {}, {"A": "1"}),
     ]
-    keys = [images.resolve(*each).record.key for each in asked]
+    keys = [images.resolve(each).record.key for each in asked]
     assert len(set(keys)) == len(asked)
 
 
@@ -381,7 +388,7 @@ def test_two_trials_that_need_an_image_have_it_built_once(
     found: list[str] = []
 
     def resolve() -> None:
-        found.append(images.resolve(environment, {}, {}).id)
+        found.append(images.resolve(ImageRequest(environment)).id)
 
     threads = [threading.Thread(target=resolve) for _ in range(2)]
     threads[0].start()

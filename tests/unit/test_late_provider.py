@@ -66,7 +66,7 @@ def test_nothing_is_made_for_want_of_a_sandbox() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments"), [("machine", 0), ("identify", 3), ("start", 2), ("kept", 0), ("forget_kept", 1)]
+    ("name", "arguments"), [("machine", 0), ("identify", 1), ("start", 2), ("kept", 0), ("forget_kept", 1)]
 )
 def test_each_question_is_answered_by_the_one_that_is_made_and_checked_once(
     name: str, arguments: int
@@ -108,13 +108,13 @@ def test_an_engine_that_does_not_answer_is_asked_once() -> None:
 
 def test_only_sandboxes_that_need_images_have_a_supply_and_a_size() -> None:
     plain, _ = late(Provider())
-    assert (plain.supply("j", nothing), plain.weigh(nothing, {}, {})) == (None, None)
+    assert (plain.supply("j", nothing), plain.weigh(nothing)) == (None, None)
     real = WithImages()
     assert isinstance(real, NeedsImages)
     provider, _ = late(real)
     found: tuple[Any, ...] = (
         provider.supply("j", nothing),
-        provider.weigh(nothing, {}, {}),
-        provider.weigh(nothing, {}, {}, ask=True),
+        provider.weigh(nothing),
+        provider.weigh(nothing, ask=True),
     )
     assert found == ("supply", "weigh False", "weigh True")

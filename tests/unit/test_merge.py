@@ -31,6 +31,7 @@ from pytest_benchjobs.store.imports import take_in
 from pytest_benchjobs.store.incoming import MergeResult
 from pytest_benchjobs.store.index import index_job, rebuild
 from pytest_benchjobs.store.layout import Layout
+from pytest_benchjobs.store.listing import JOBS, each
 from pytest_benchjobs.store.liveness import hold
 from pytest_benchjobs.store.reader import HistoryReader
 from pytest_benchjobs.store.rows import pair_row
@@ -173,8 +174,8 @@ def test_merging_again_does_what_a_merge_that_was_killed_left_undone(
     merging.bring_in(source.root)
     record = JobBundle.open(here, JOB).read()
     assert (record.totals.trials, record.totals.passed, record.totals.error) == (3, 3, 0)
-    (row,) = history.job_page()
-    assert (row.trials, row.passed, row.error) == (3, 3, 0)
+    (row,) = each(history, JOBS)
+    assert (row.ended, row.passed, row.error) == (3, 3, 0)
     assert {one.scenario: one.outcome for one in history.trials(JOB)} == dict.fromkeys("abc", "passed")
     before = state(here)
     assert merging.bring_in(source.root).action == "unchanged"
@@ -230,8 +231,8 @@ def test_a_job_that_died_here_is_finished_by_what_ended_elsewhere(
     os.utime(bundle.root / "job.json", (0, 0))
     source = make(there, made("a"), made("b"))
     assert merging.bring_in(source.root).action == "updated"
-    (row,) = history.job_page()
-    assert (row.status, row.trials) == ("completed", 2)
+    (row,) = each(history, JOBS)
+    assert (row.status, row.ended) == ("completed", 2)
 
 
 @pytest.mark.parametrize("status", [JobStatus.INITIALIZING, JobStatus.RUNNING])
@@ -303,7 +304,7 @@ def test_a_link_in_the_place_of_what_counts_is_not_followed(
     if link == "job.json":
         with pytest.raises(InputError, match=r"job\.json: is a link"):
             merging.bring_in(source.root)
-        assert history.job_page() == []
+        assert list(each(history, JOBS)) == []
     else:
         assert merging.bring_in(source.root).trials == 0
 
@@ -349,7 +350,7 @@ def test_shards_become_one_job(there: Path, here: Path, history: History, mergin
     assert (bundle.root / "trials/oracle/b/1/agent.log").read_text() == f"log of b in {OTHER}\n"
     assert len(json.loads((bundle.root / "report.json").read_text())["results"]) == 3
     assert (bundle.root / "junit.xml").is_file()
-    assert [row.id for row in history.job_page()] == [merged.job]
+    assert [row.id for row in each(history, JOBS)] == [merged.job]
     assert [event.message for event in history.events(merged.job)] == [f"merged from {JOB} {OTHER}"]
 
 
@@ -396,8 +397,8 @@ def test_making_one_again_in_any_order_changes_nothing(
     assert state(here) == before
     renamed = merging.make_one("weekly", roots)
     assert (renamed.job, renamed.action) == (first.job, "updated")
-    (row,) = history.job_page()
-    assert (row.name, row.trials) == ("weekly", 3)
+    (row,) = each(history, JOBS)
+    assert (row.name, row.ended) == ("weekly", 3)
 
 
 def test_parts_that_are_here_too_are_no_new_samples(here: Path, history: History, merging: Merge) -> None:
@@ -409,7 +410,7 @@ def test_parts_that_are_here_too_are_no_new_samples(here: Path, history: History
     assert {row.scenario: row.reused for row in trials} == {"a": JOB, "b": OTHER}
     row = history.job_row(merged.job)
     assert row is not None
-    assert (row.trials, row.passed, row.reused, row.cost_usd) == (2, 2, 2, None)
+    assert (row.ended, row.passed, row.reused, row.cost_usd) == (2, 2, 2, None)
     assert [sample.job for sample in history.samples("f" * 32, 1)] == [JOB]
     origin = next(of.reused for of in JobBundle.open(here, merged.job).results() if of.scenario == "a")
     assert origin is not None
@@ -469,7 +470,7 @@ def test_the_worst_status_is_that_of_the_whole(
         make(there, made("b"), job=OTHER, status=statuses[1]).root,
     ]
     merging.make_one("one", roots)
-    assert [row.status for row in history.job_page()] == [status]
+    assert [row.status for row in each(history, JOBS)] == [status]
 
 
 # Rows without files
@@ -520,7 +521,7 @@ def test_two_histories_of_one_job_are_united(tmp_path: Path, history: History) -
     row, closed = history.job_row(JOB), history.job(JOB)
     assert row is not None
     assert closed is not None
-    assert (row.trials, row.passed, row.finished_at) == (4, 4, NOW + 90 * SECOND)
+    assert (row.ended, row.passed, row.finished_at) == (4, 4, NOW + 90 * SECOND)
     assert (closed.totals.trials, closed.totals.passed) == (4, 4)
     assert len(history.scores(JOB, trial("b").node_id)) == 1
     for source in (one, two):
@@ -597,7 +598,7 @@ def test_a_job_with_rows_that_make_no_sense_is_refused(
     (merged,) = take_in(history, Layout(there).history)
     assert merged.action == "refused"
     assert merged.message.startswith(message)
-    assert history.job_page() == []
+    assert list(each(history, JOBS)) == []
 
 
 def test_files_that_are_no_histories_are_one_clear_error(tmp_path: Path, history: History) -> None:

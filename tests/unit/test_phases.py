@@ -11,7 +11,8 @@ import pytest
 
 from pytest_benchjobs.model.errors import DiskFull, EngineLost, InputError
 from pytest_benchjobs.trial.cancellation import Cancellation, Cancelled
-from pytest_benchjobs.trial.phases import Phases, classify, explain
+from pytest_benchjobs.trial.draft import Phases
+from pytest_benchjobs.trial.run import classify, explain
 
 
 def test_phases_follow_each_other_and_errors_are_of_the_last_in_which_something_was_done() -> None:

@@ -6,7 +6,9 @@ import errno
 import json
 import os
 import platform
+import resource
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -22,10 +24,10 @@ from pytest_benchjobs.sandbox import program as module
 from pytest_benchjobs.sandbox.door import DOOR_FAILED, behind_door, door_file, through_door
 from pytest_benchjobs.sandbox.program import PROGRAM, compiling, program_file
 from pytest_benchjobs.sandbox.program.compiling import MACHINES
-from pytest_benchjobs.sandbox.runner import EXIT, OUTPUT, UNFED, Frames
+from pytest_benchjobs.sandbox.runner import ERRORS, EXIT, KILL, OUTPUT, UNFED, Frames
 
 from ..building import ROOT
-from .carrying import run_program
+from .carrying import program, run_program
 
 NOT_RUN = 127
 CALL = """
@@ -235,6 +237,72 @@ def test_a_command_has_all_its_variables_however_many_there_are() -> None:
     for piece in run_program(("serve", "open"), requests()):
         frames.feed(piece)
     assert {*variables} <= {*printed.decode().splitlines()}
+
+
+def frame(kind: int, number: int, *words: str) -> bytes:
+    content = "".join(f"{word}\0" for word in words).encode()
+    return struct.pack("<BxHI", kind, number, len(content)) + content
+
+
+def _runs(pid: str) -> bool:
+    try:
+        return Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0] == "R"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("mode", [[], ["open"]], ids=["kept", "open"])
+def test_what_prints_without_end_is_killed_however_slowly_it_is_read(mode: list[str]) -> None:
+    found: dict[int, bytes] = {}
+    frames = Frames(lambda kind, _, content: found.setdefault(kind, content))
+    with subprocess.Popen(
+        [program(), "serve", *mode], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+    ) as serve:
+        assert serve.stdin is not None
+        assert serve.stdout is not None
+        serve.stdin.write(
+            frame(UNFED, 1, "", "", "/", "", "/bin/sh", "-c", "echo $$; exec cat /dev/zero 2>&1")
+        )
+        while OUTPUT not in found:
+            frames.feed(serve.stdout.read(64))
+        serve.stdin.write(frame(KILL, 1))
+        pid = found[OUTPUT].split(b"\n")[0].decode()
+        for _ in range(100):
+            while _runs(pid):  # it has filled its pipe before more is read
+                pass
+            frames.feed(serve.stdout.read(1 << 16))
+            if EXIT in found:
+                break
+        serve.kill()
+    assert found.get(EXIT) == bytes([128 + signal.SIGKILL])
+
+
+def _may_fork(times: int) -> None:
+    if os.getuid() == 0:
+        os.setgroups([])
+        os.setgid(54321)
+        os.setuid(54321)
+    resource.setrlimit(resource.RLIMIT_NPROC, (1 + times, 1 + times))
+
+
+@pytest.mark.parametrize("times", [0, 1])
+def test_a_call_ends_where_there_may_be_no_more_processes(times: int) -> None:
+    file = os.open(program(), os.O_RDONLY)
+    found: dict[int, bytes] = {}
+    frames = Frames(lambda kind, _, content: found.__setitem__(kind, content))
+    with subprocess.Popen(
+        [f"/proc/self/fd/{file}", "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
+        pass_fds=[file], preexec_fn=lambda: _may_fork(times),
+    ) as serve:  # fmt: skip
+        os.close(file)
+        assert serve.stdin is not None
+        assert serve.stdout is not None
+        serve.stdin.write(frame(UNFED, 1, "", "", "/", "", "/bin/true"))
+        while EXIT not in found:
+            frames.feed(serve.stdout.read(64))
+        serve.kill()
+    assert found[EXIT] == bytes([126])
+    assert found.get(ERRORS, b"bench: no process can be started\n") == b"bench: no process can be started\n"
 
 
 @pytest.mark.parametrize("machine", MACHINES)

@@ -198,7 +198,7 @@ def test_a_python_that_does_not_fit_is_told_before_an_agent_starts(
         ):
             probe_python(spec, sandbox, lambda: None)
         fits = spec.model_copy(update={"python_version": SELF})
-        assert probe_python(fits, sandbox, lambda: None).minor == SELF
+        assert probe_python(fits, sandbox, lambda: None).version.startswith(f"{SELF}.")
         (tmp_path / "none").mkdir()
         monkeypatch.setenv("PATH", str(tmp_path / "none"))
         with pytest.raises(ScorerCrashed, match=r"needs Python 3.8 or newer, and the container has none"):

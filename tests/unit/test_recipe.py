@@ -9,7 +9,7 @@ import re
 import subprocess
 import tarfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,9 +17,11 @@ import pytest
 
 from pytest_benchjobs.model.baseline import BaselineFile
 from pytest_benchjobs.model.errors import DiskFull, EngineLost, ImageBuildFailed
+from pytest_benchjobs.model.scenario import Environment
 from pytest_benchjobs.sandbox.docker import build as module
 from pytest_benchjobs.sandbox.docker.build import Recipe, build
 from pytest_benchjobs.sandbox.docker.engine import Engine
+from pytest_benchjobs.sandbox.protocol import ImageRequest
 
 TEXT = "FROM base\nCOPY . /app\n"
 NO_ENGINE = Engine()
@@ -30,13 +32,15 @@ def _read(
     context: Path,
     *,
     dockerfile: Path | None = None,
-    image_map: Mapping[str, str] | None = None,
-    arguments: Mapping[str, str] | None = None,
+    hidden: Iterable[Path] = (),
+    image_map: Mapping[str, str] = {},
+    arguments: Mapping[str, str] = {},
     platform: Callable[[], Mapping[str, str]] = dict,
 ) -> Recipe:
-    return Recipe.read(
-        dockerfile or context / "Dockerfile", context, image_map or {}, arguments or {}, platform
+    environment = Environment(
+        dockerfile=dockerfile or context / "Dockerfile", context=context, hidden=tuple(hidden)
     )
+    return Recipe.read(ImageRequest(environment, image_map, arguments), platform)
 
 
 @pytest.fixture
@@ -49,7 +53,7 @@ def context(tmp_path: Path) -> Path:
     return context
 
 
-def _tag(context: Path, arguments: Mapping[str, str] | None = None, **bases: str) -> str:
+def _tag(context: Path, arguments: Mapping[str, str] = {}, **bases: str) -> str:
     return _read(context, arguments=arguments).tag(bases or {"base": "sha256:1"})
 
 
@@ -221,7 +225,7 @@ def whole(context: Path) -> Path:
 def test_what_would_give_an_agent_answers_or_results_stays_here(whole: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(whole)
     hidden = [*(tmp_path / "link" / name for name in HIDDEN), tmp_path, Path("/elsewhere")]
-    recipe = Recipe.read(whole / "Dockerfile", whole, {}, {}, dict, hidden)
+    recipe = _read(whole, hidden=hidden)
     assert recipe.left_out == (
         *("all.bench.yaml", "bench-known.toml", "deep/gold.patch", "history.sqlite", "jobs", "main.json"),
         *("other.bench.toml", "solved/reports", "src/conftest.py", "tests"),
@@ -233,7 +237,7 @@ def test_what_would_give_an_agent_answers_or_results_stays_here(whole: Path, tmp
     (whole / ".dockerignore").write_text(
         "tests\n*.bench.*\n*.json\nbench-known.toml\nsolved\ndeep/*.patch\njobs\n*.sqlite\n**/conftest.py\n"
     )
-    ignored = Recipe.read(whole / "Dockerfile", whole, {}, {}, dict, hidden)
+    ignored = _read(whole, hidden=hidden)
     assert (ignored.left_out, ignored.note) == ((), None)
 
 
@@ -261,7 +265,7 @@ def test_an_instruction_that_copies_nothing_else_is_an_error_with_its_line(
     line = 3 if copy.startswith("ARG") else 2
     told = f"Dockerfile:{line}: (COPY|ADD) {re.escape(wrong or '')}: no image may hold it"
     with contextlib.nullcontext() if wrong is None else pytest.raises(ImageBuildFailed, match=told):
-        Recipe.read(whole / "Dockerfile", whole, {}, {}, dict, [whole / name for name in HIDDEN])
+        _read(whole, hidden=[whole / name for name in HIDDEN])
 
 
 # What the engine is sent
@@ -372,7 +376,7 @@ def builder(monkeypatch: pytest.MonkeyPatch) -> Builder:
             raise does
 
         monkeypatch.setattr(module, "_has_buildx", lambda: False)
-        monkeypatch.setattr(module, "_classic", fail if isinstance(does, Exception) else does)
+        monkeypatch.setattr(module._Build, "classic", fail if isinstance(does, Exception) else does)
 
     return use
 
@@ -384,11 +388,9 @@ def _built(recipe: Recipe) -> None:
 def test_a_build_that_fails_shows_its_last_lines_without_values_colours_and_blanks(
     context: Path, builder: Builder
 ) -> None:
-    def fail(
-        _engine: Engine, _recipe: Recipe, _tag: str, _archive: object, _end: float, note: Any, _: Any
-    ) -> None:
+    def fail(one: Any, _archive: object) -> None:
         for number in range(40):
-            note(f"\x1b[31mline {number} of hunter2\x1b[0m\n\n")
+            one.take(f"\x1b[31mline {number} of hunter2\x1b[0m\n\n")
         raise module._Failed("exit 1 with hunter2")
 
     builder(fail)
@@ -424,7 +426,7 @@ def test_a_build_whose_connection_broke_is_made_again_with_the_whole_context(
     sent: list[bytes] = []
     ok = 2
 
-    def break_off(_engine: Engine, _recipe: Recipe, _tag: str, archive: Any, *_: object) -> None:
+    def break_off(_: object, archive: Any) -> None:
         sent.append(archive.read())
         if len(sent) <= ok:
             raise EngineLost("went away")
@@ -441,9 +443,9 @@ def test_a_build_whose_connection_broke_is_made_again_with_the_whole_context(
 
 
 def test_a_build_has_until_its_timeout(context: Path, builder: Builder) -> None:
-    def look(_engine: Engine, _recipe: Recipe, tag: str, _archive: object, end: float, *_: object) -> None:
-        left.append(end - time.monotonic())
-        tags.append(tag)
+    def look(one: Any, _archive: object) -> None:
+        left.append(one.deadline - time.monotonic())
+        tags.append(one.tag)
 
     left: list[float] = []
     tags: list[str] = []
@@ -454,14 +456,15 @@ def test_a_build_has_until_its_timeout(context: Path, builder: Builder) -> None:
 
 
 def _noted(script: str, deadline: float, check: Callable[[], object] = lambda: None) -> list[str]:
-    lines: list[str] = []
-    argv, until = ["/bin/sh", "-c", script], time.monotonic() + deadline
-    module.note_output(argv, Path("/"), os.environ, until, lines.append, check)
-    return "\n".join(lines).splitlines()
+    recipe = Recipe(Path("Dockerfile"), Path(), TEXT, {}, {}, {}, ())
+    one = module._Build(NO_ENGINE, recipe, "x", time.monotonic() + deadline, check)
+    one.run(["/bin/sh", "-c", script], Path("/"), os.environ)
+    one.take("\n")
+    return [*one.tail]
 
 
 def test_a_builders_output_is_taken_line_by_line_with_the_last_one() -> None:
-    assert _noted("printf 'a\\nb'; sleep 0.05; printf 'c\\n\\nd'", 20) == ["a", "bc", "", "d"]
+    assert _noted("printf 'a\\nb'; sleep 0.05; printf 'c\\n\\nd'", 20) == ["a", "bc", "d"]
 
 
 def test_a_builder_that_prints_or_works_for_too_long_is_given_up() -> None:

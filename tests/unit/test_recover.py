@@ -27,6 +27,7 @@ from pytest_benchjobs.store.checksum import checksum_of
 from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.index import rebuild
 from pytest_benchjobs.store.layout import JobLayout, Layout
+from pytest_benchjobs.store.listing import JOBS, each
 from pytest_benchjobs.store.liveness import STALE_SECONDS, beat, hold, join_crew
 from pytest_benchjobs.store.reader import HistoryReader
 
@@ -222,7 +223,7 @@ def test_rebuild_makes_the_same_history_again(tmp_path: Path) -> None:
         history.save_trials([result(trial("vanished"))])
     assert rebuild(tmp_path) == (1, 1, [])
     with HistoryReader.of(tmp_path) as history:
-        assert [history.job(row.id) for row in history.job_page()] == [record(tmp_path)]
+        assert [history.job(row.id) for row in each(history, JOBS)] == [record(tmp_path)]
         assert [row.node_id for row in history.trials(JOB)] == [trial().node_id]
 
 
@@ -259,8 +260,8 @@ def test_rebuild_counts_what_it_could_read_in_all_places(
     assert (trials, len(warnings)) == (2, 2)
     assert (bundle.root / "job.json").read_bytes() == before
     with HistoryReader.of(tmp_path) as history:
-        (job,) = history.job_page()
-        assert (job.trials, job.passed, job.failed, job.error, job.mean_score) == (2, 1, 1, 0, 0.5)
+        (job,) = each(history, JOBS)
+        assert (job.ended, job.passed, job.failed, job.error, job.mean_score) == (2, 1, 1, 0, 0.5)
         assert (job.planned, job.cost_usd) == (4, None)
     capsys.readouterr()
     assert run("summary", JOB, "--dir", tmp_path) == 0
@@ -445,7 +446,7 @@ def test_a_job_whose_files_are_gone_is_forgotten(tmp_path: Path, history: Histor
     assert recover(tmp_path, history) == [
         f"job {JOB} was removed while it ran; it was deleted from the history"
     ]
-    assert [job.id for job in history.job_page()] == ["ended"]
+    assert [job.id for job in each(history, JOBS)] == ["ended"]
 
 
 def test_rebuild_keeps_jobs_that_came_without_files(tmp_path: Path) -> None:
@@ -456,7 +457,7 @@ def test_rebuild_keeps_jobs_that_came_without_files(tmp_path: Path) -> None:
         history.connection.execute("UPDATE jobs SET bundled = 0 WHERE id = 'imported'")
     assert rebuild(tmp_path) == (1, 0, [])
     with HistoryReader.of(tmp_path) as history:
-        assert {row.id: row.trials for row in history.job_page()} == {JOB: 0, "imported": 1}
+        assert {row.id: row.ended for row in each(history, JOBS)} == {JOB: 0, "imported": 1}
         assert len(history.trials("imported")) == 1
 
 
@@ -467,11 +468,11 @@ def test_rebuild_reads_bundles_of_version_1(tmp_path: Path, history_of: str) -> 
         make_v1(Layout(tmp_path).history, [])
     assert rebuild(tmp_path) == (1, 6, [])
     with HistoryReader.of(tmp_path) as history:
-        (job,) = history.job_page()
+        (job,) = each(history, JOBS)
         assert (job.id, job.name, job.status, job.agents) == (
             "20261121-103154-49a600", "old", "completed", ("oracle", "nop"),
         )  # fmt: skip
-        assert (job.trials, job.passed, job.failed, job.error, job.mean_score) == (6, 1, 3, 2, 0.3125)
+        assert (job.ended, job.passed, job.failed, job.error, job.mean_score) == (6, 1, 3, 2, 0.3125)
         assert [(run.agent, run.passed, run.mean_score) for run in history.runs(job.id)] == [
             ("oracle", 1, 0.625), ("nop", 0, 0.0),
         ]  # fmt: skip

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from junitparser import Error, Failure, JUnitXml, Skipped
 
+from pytest_benchjobs.analysis.summary import Summary
 from pytest_benchjobs.model.errors import ResultsUnwritable
 from pytest_benchjobs.model.job import JobConfig, JobStatus, Totals
 from pytest_benchjobs.model.result import Failure as Why
@@ -23,10 +24,11 @@ from pytest_benchjobs.report.junit import case_names, junit_xml
 from pytest_benchjobs.report.markdown import summary_markdown
 from pytest_benchjobs.report.markdown_parts import code
 from pytest_benchjobs.report.properties import properties
-from pytest_benchjobs.report.summary import AgentRow, by_agent, by_turn, totals
+from pytest_benchjobs.report.summary import by_agent, by_turn
 from pytest_benchjobs.report.write import write_reports
 from pytest_benchjobs.store import files
 from pytest_benchjobs.store.bundle import JobBundle
+from pytest_benchjobs.store.totals import totals
 
 from .records import JOB, NOW, record, result, trial
 
@@ -64,16 +66,16 @@ def test_totals_never_take_an_error_for_a_zero(results: list[TrialResult]) -> No
 
 def test_a_row_for_each_agent(results: list[TrialResult]) -> None:
     oracle, codex = by_agent([*results, failed("zero", 0.0)])
-    assert oracle == AgentRow(
+    assert oracle == Summary(
         "oracle", passed=1, skipped=1, total=2, mean_scored=1.0, mean_all=1.0, seconds=4.0, unpriced=1,
         p50_seconds=2.0, p95_seconds=2.0,
     )  # fmt: skip
-    assert codex == AgentRow(
+    assert codex == Summary(
         "codex:gpt-5.5", failed=2, partial=1, errors=1, total=3, mean_scored=0.125, mean_all=0.25 / 3,
         seconds=6.0, unpriced=3, p50_seconds=2.0, p95_seconds=2.0,
         classes={"below_threshold": 2, "engine_lost": 1},
     )  # fmt: skip
-    assert (oracle.pass_rate, codex.pass_rate, AgentRow("x").pass_rate) == (1.0, 0.0, None)
+    assert (oracle.pass_rate, codex.pass_rate, Summary("x").pass_rate) == (1.0, 0.0, None)
 
 
 def test_results_are_described_in_a_line() -> None:
@@ -335,10 +337,10 @@ def test_code_spans(text: str, span: str) -> None:
 
 def test_a_table_fits_eighty_columns() -> None:
     rows = [
-        AgentRow("oracle", passed=12, total=12, mean_scored=1.0, seconds=61),
-        AgentRow("a-very-long-agent-name:vendor/an-even-longer-model-name-2026-11@host.example", failed=3, errors=1,
+        Summary("oracle", passed=12, total=12, mean_scored=1.0, seconds=61),
+        Summary("a-very-long-agent-name:vendor/an-even-longer-model-name-2026-11@host.example", failed=3, errors=1,
                  cancelled=2, total=6, mean_scored=0.3333, seconds=7500),
-        AgentRow("nothing", errors=2, total=2),
+        Summary("nothing", errors=2, total=2),
     ]  # fmt: skip
     lines = render_table(rows, 80)
     assert max(map(len, lines)) <= 80
@@ -354,7 +356,7 @@ def test_a_table_fits_eighty_columns() -> None:
 
 
 def test_a_table_of_one_short_row_is_narrow() -> None:
-    assert render_table([AgentRow("nop", failed=2, total=2, mean_scored=0.0, seconds=1)]) == [
+    assert render_table([Summary("nop", failed=2, total=2, mean_scored=0.0, seconds=1)]) == [
         "agent  passed  failed  errors  total   mean  time",
         "nop         0       2       0      2  0.000  1.0s",
     ]

@@ -13,6 +13,7 @@ from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.model.result import Origin
 from pytest_benchjobs.store.baselines import set_baseline
 from pytest_benchjobs.store.history import History
+from pytest_benchjobs.store.listing import JOBS, each
 from pytest_benchjobs.store.liveness import hold
 
 from .jobs import ended, make_job, run
@@ -25,7 +26,7 @@ ORIGIN = Origin(job=OLD, path="trials/oracle/count/1", finished_at=NOW)
 def _jobs(directory: Path) -> list[str]:
     """Jobs that the history knows, and those with files."""
     with History.of(directory) as history:
-        known = {row.id for row in history.job_page()}
+        known = {row.id for row in each(history, JOBS)}
         assert not history.select("SELECT 1 FROM trials WHERE job NOT IN (SELECT id FROM jobs)")
     files = {path.name for path in (directory / "jobs").iterdir() if path.is_dir()}
     assert known == files

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_benchjobs.cli import main
-from pytest_benchjobs.cli._pytest_call import Call, call_pytest, repeated_call
+from pytest_benchjobs.cli._earlier_job import EarlierJob, call_again
+from pytest_benchjobs.cli._pytest_call import Call, call_pytest
 from pytest_benchjobs.job.detach import why_it_ended
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.job import Invocation, JobRecord, JobStatus
@@ -225,27 +226,31 @@ def record(directory: Path, *arguments: str) -> JobRecord:
     return records.record(directory, status=JobStatus.FAILED, invocation=invocation)
 
 
+def again(old: JobRecord, *more: str, env: tuple[str, ...] = ()) -> Call:
+    return call_again(EarlierJob(old.config.directory, old, []), env, {}, *more)
+
+
 def test_an_old_call_without_what_it_was_for_once(tmp_path: Path) -> None:
     old = record(
         tmp_path, "toy.bench.yaml", "--bench-job-id", "x", "--bench-resume=y", "--bench-rescore", "z", "--bench-plan",
         "--bench-parent=p", "--bench-from", "last:failed", "-k", "a", "--bench-agent=codex:m",
     )  # fmt: skip
-    call = repeated_call(old, "--bench-resume", old.id)
+    call = again(old, "--bench-resume", old.id)
     kept = ("toy.bench.yaml", "-k", "a", "--bench-agent=codex:m")
     assert call.arguments == (*kept, "--bench-resume", old.id)
     assert call.directory == tmp_path
-    moved = repeated_call(old, directory=tmp_path / "moved")
+    moved = call_again(EarlierJob(tmp_path / "moved", old, []), (), {})
     assert moved.arguments[-1] == f"--bench-dir={tmp_path}/moved"
 
 
 def test_values_of_variables_have_to_be_given_again(tmp_path: Path) -> None:
     old = record(tmp_path, "--bench-env", "A=[redacted]", "x", "--bench-env=B=[redacted]")
     with pytest.raises(InputError) as caught:
-        repeated_call(old, env={"B": "2"})
+        again(old, env=("B=2",))
     assert str(caught.value) == (
         f"values of --bench-env are not stored; give those of job {old.id} again: --env-vars A=..."
     )
-    call = repeated_call(old, env={"A": "1", "B": "2"})
+    call = again(old, env=("A=1", "B=2"))
     assert call.arguments == ("x",)
     assert not any("A=1" in word for word in call.command)
     assert json.loads(call.environment["BENCHJOBS_ENV"]) == {"A": "1", "B": "2"}
@@ -258,17 +263,17 @@ def test_values_of_variables_in_an_ini_key_have_to_be_given_again(tmp_path: Path
         "--bench-env=C=[redacted]",
     )  # fmt: skip
     with pytest.raises(InputError, match=r"--env-vars A=\.\.\. B=\.\.\. C=\.\.\.$"):
-        repeated_call(old)
-    call = repeated_call(old, env={"A": "1", "B": "2", "C": "3"})
+        again(old)
+    call = again(old, env=("A=1", "B=2", "C=3"))
     assert call.arguments == ("-o", "bench_env=Z=", "-obench_env=A=\nB=", "x")
 
 
 def test_a_call_that_cannot_be_made_again(tmp_path: Path) -> None:
     unknown = record(tmp_path).model_copy(update={"invocation": None})
     with pytest.raises(InputError, match="the pytest command of job"):
-        repeated_call(unknown)
+        again(unknown)
     with pytest.raises(InputError, match="which no longer exists"):
-        repeated_call(record(tmp_path / "gone"))
+        again(record(tmp_path / "gone"))
 
 
 def test_variables_of_an_outer_call_are_not_inherited(monkeypatch: pytest.MonkeyPatch) -> None:

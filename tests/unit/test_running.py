@@ -12,7 +12,7 @@ import pytest
 from pytest_benchjobs.sandbox.docker import running as module
 from pytest_benchjobs.sandbox.docker.running import Held, Running
 from pytest_benchjobs.sandbox.protocol import Stopping
-from pytest_benchjobs.sandbox.stream import Drained
+from pytest_benchjobs.sandbox.stream import Drained, wait_fairly
 
 from .clocks import Clock
 
@@ -92,14 +92,16 @@ def test_what_is_said_after_a_signal_is_heard(command: Command) -> None:
         if name == "TERM":
             command.ends(4)
 
-    command.running.stop(Stopping(lambda: True, signal, (("INT", 0.05), ("TERM", LONG), ("TERM", LONG))))
+    stopping = Stopping(lambda: True, signal, (("INT", 0.05), ("TERM", LONG), ("TERM", LONG)))
+    assert wait_fairly(command.running.wait, LONG, None, stopping) is Drained.ASKED
     assert (command.running.status, bytes(command.output)) == ((4, 7), b"INT TERM ")
     assert signals == ["INT", "TERM"]
 
 
 def test_one_that_heeds_no_signal_runs_on(command: Command) -> None:
     signals: list[str] = []
-    command.running.stop(Stopping(lambda: True, signals.append, (("INT", 0.05), ("TERM", 0.05))))
+    stopping = Stopping(lambda: True, signals.append, (("INT", 0.05), ("TERM", 0.05)))
+    assert wait_fairly(command.running.wait, LONG, None, stopping) is Drained.ASKED
     assert command.running.status is None
     assert signals == ["INT", "TERM"]
 

@@ -293,11 +293,12 @@ def test_decisions_are_written_while_it_runs_when_there_are_new_ones(
     assert job.bundle.read().decisions.stopped == "so much"
 
 
-def test_a_record_that_cannot_be_written_meanwhile_is_written_at_the_end(
-    make: Make, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("error", [InputError("no"), OSError("no"), RuntimeError("no")], ids=repr)
+def test_a_record_that_cannot_be_written_meanwhile_ends_no_thread_and_is_written_at_the_end(
+    make: Make, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     def refuses(_: object) -> None:
-        raise InputError("no")
+        raise error
 
     job = make()
     with monkeypatch.context() as broken:

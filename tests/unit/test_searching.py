@@ -12,17 +12,18 @@ import pytest
 from pytest_benchjobs.store import searching
 from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.listing import (
+    JOBS,
+    RUNS,
     Wanted,
     choices,
     count_jobs,
     count_runs,
-    job_page,
     latest_runs,
-    run_page,
+    page,
 )
 from pytest_benchjobs.store.reader import HistoryReader
 
-JOBS = 60
+SIZE = 60
 WORDS = (
     "nothing", "codex", "model-7", "MODEL-7", "gpt-5.5", "5.5", "nightly", "night", "completed", "failed", "2026", ".", ".1", ".2",
     "05.1", "-a05.2", "05.3", "text_1", "text%1", "%", "_", "\\", "é", "É", "openai", "main", "fix/9", "c0ffee", "a", "'", '"',
@@ -65,7 +66,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[_Run]]
     """A history of jobs with up to three runs."""
     directory = tmp_path_factory.mktemp("searching")
     chance = random.Random(3)
-    runs = [run for number in range(JOBS) for run in _job(number, chance)]
+    runs = [run for number in range(SIZE) for run in _job(number, chance)]
     with History.of(directory) as history:
         for job in sorted({run.job for run in runs}):
             first = next(run for run in runs if run.job == job)
@@ -121,10 +122,10 @@ def test_a_search_finds_what_looking_at_each_row_finds(
         ]:
             wanted = Wanted(words=words)
             expected = {run.id for run in runs if all(run.has(word) for word in words)}
-            assert {row.id for row in run_page(history, wanted, limit=500).rows} == expected, words
+            assert {row.id for row in page(history, RUNS, wanted, limit=500).rows} == expected, words
             assert count_runs(history, wanted)[0] == len(expected), words
             jobs = _jobs_with(runs, words)
-            assert {row.id for row in job_page(history, wanted, limit=500).rows} == jobs, words
+            assert {row.id for row in page(history, JOBS, wanted, limit=500).rows} == jobs, words
             assert count_jobs(history, wanted) == len(jobs), words
 
 

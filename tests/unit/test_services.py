@@ -80,14 +80,12 @@ def sandbox(name: str, services: EngineServices, done: list[str], *, goes: bool 
 def test_the_first_sandbox_has_its_reaper_before_it_is_watched_and_others_swept(
     services: EngineServices, done: list[str]
 ) -> None:
-    events = services.events
+    services.begin()
     for thread in threading.enumerate():
         if thread.name == "bench-sweep":
             thread.join(20)
     assert done == ["reaper start", f"events of {OWNER}", "swept"]
-    assert services.events is events
-    assert services.storage is services.storage
-    assert services.network is services.network
+    services.begin()
     assert len(done) == 3
 
 
@@ -95,7 +93,7 @@ def test_at_the_end_everything_is_removed_before_what_watches_it(
     services: EngineServices, done: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(threading.Thread, "start", lambda _: None)
-    _ = services.events, services.storage
+    services.begin()
     for name in ("a", "b"):
         services.remember(name, sandbox(name, services, done))
     services.forget("a")
@@ -137,7 +135,7 @@ def test_a_container_whose_entrypoint_is_never_ready_is_removed(
 
     container = SimpleNamespace(await_entrypoint=await_entrypoint, remove=lambda: done.append("removed"))
     provider = DockerProvider(OWNER)
-    monkeypatch.setattr(EngineServices, "events", None)
+    monkeypatch.setattr(EngineServices, "begin", lambda self: setattr(self, "network", None))
     monkeypatch.setattr(provider.images, "resolve", lambda *_: None)
     monkeypatch.setattr(provider, "_started", lambda *_: container)
     spec = SandboxSpec(environment=Environment(image="x"), labels={}, network="none", deadline=60)

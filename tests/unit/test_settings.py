@@ -115,12 +115,10 @@ def test_toml_and_json_say_the_same(tmp_path: Path) -> None:
 
 
 def test_a_path_in_a_file_is_meant_from_there(tmp_path: Path) -> None:
-    written(tmp_path / "there" / "toy.bench.yaml", "")
-    layer = read_job_file(
-        written(tmp_path / "there" / "job.yaml", "benchmarks: [toy, ./toy.bench.yaml, ./else.bench.yaml]")
-    )
-    expected = ["toy", str(tmp_path / "there" / "toy.bench.yaml"), "./else.bench.yaml"]
-    assert layer.values["benchmarks"] == expected
+    there = [str(written(tmp_path / "there" / name, "")) for name in ("toy.bench.yaml", "mine.py")]
+    names = "benchmarks: [toy, ./else.bench.yaml, ./toy.bench.yaml, mine.py]"
+    layer = read_job_file(written(tmp_path / "there" / "job.yaml", names))
+    assert layer.values["benchmarks"] == ["toy", "./else.bench.yaml", *there]
 
 
 @pytest.mark.parametrize(

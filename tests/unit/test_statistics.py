@@ -70,10 +70,10 @@ def close(found: float | None, expected: float, within: float = 1e-9) -> bool:
     return found is not None and math.isclose(found, expected, rel_tol=within, abs_tol=1e-12)
 
 
-def sign_flip(values: Sequence[float], *, shift: float = 0.0, resamples: int = 20_000) -> ours.Test:
+def sign_flip(values: Sequence[float], *, shift: float = 0.0) -> ours.Test:
     """Paired differences of single attempts, whose signs flip about the shift."""
     parts = [part for one in values if (part := shuffling.flipped(one - shift)) is not None]
-    return shuffling.tails(parts, resamples=resamples)
+    return shuffling.tails(parts)
 
 
 def flips(values: Sequence[float]) -> float:
@@ -88,10 +88,9 @@ def flips(values: Sequence[float]) -> float:
 def test_sign_flips_are_counted_as_by_their_definition(values: list[float], shift: float) -> None:
     found = sign_flip(values, shift=shift)
     moved = [one - shift for one in values]
-    assert found.exact
-    assert found.resamples == 0
     expected = flips(moved) if any(abs(one) > 1e-12 for one in moved) else 1.0
-    assert math.isclose(found.p_value, expected, abs_tol=1e-12)
+    exact = all(close(round(one * 60), one * 60) for one in moved)  # others are rounded
+    assert math.isclose(found.p_value, expected, abs_tol=1e-12 if exact else 2e-3)
 
 
 @MANY
@@ -100,10 +99,10 @@ def test_sign_flips_are_counted_as_by_their_definition(values: list[float], shif
 def test_a_rise_is_a_drop_of_all_negated(values: list[float], rates: bool, shift: float) -> None:
     if rates:
         values = [round(one * 5) / 5 for one in values]
-    found = sign_flip(values, shift=shift, resamples=300)
-    negated = sign_flip([-one for one in values], shift=-shift, resamples=300)
+    found = sign_flip(values, shift=shift)
+    negated = sign_flip([-one for one in values], shift=-shift)
     assert (found.p_value, found.rise) == pytest.approx((negated.rise, negated.p_value), abs=1e-12)
-    assert not found.exact or found.p_value + found.rise > 1 - 1e-12  # both have this very sum
+    assert found.p_value + found.rise > 1 - 1e-9  # both have this very sum
 
 
 def attempts(n: int, kind: str, seed: int, most: int = 3) -> tuple[list[list[float]], list[list[float]]]:
@@ -139,8 +138,8 @@ def deals(before: Sequence[Sequence[float]], now: Sequence[Sequence[float]]) -> 
 def test_deals_are_counted_as_by_their_definition(n: int, kind: str, seed: int) -> None:
     before, now = attempts(n, kind, seed)
     found = ours.permutation(before, now)
-    assert (found.exact, found.resamples) == (True, 0)
-    assert numpy.allclose([found.p_value, found.rise], deals(before, now), rtol=0, atol=1e-9)
+    near = 1e-3 if kind == "scores" else 1e-9  # many of which are rounded
+    assert numpy.allclose([found.p_value, found.rise], deals(before, now), rtol=0, atol=near)
     back = ours.permutation(now, before)
     assert (found.p_value, found.rise) == pytest.approx((back.rise, back.p_value), abs=1e-12)
 
@@ -148,22 +147,17 @@ def test_deals_are_counted_as_by_their_definition(n: int, kind: str, seed: int) 
 @SOME
 @pytest.mark.when_changed
 @given(st.integers(1, 4), SORTS, seeds)
-def test_random_deals_and_moments_are_near_the_exact_ones(n: int, kind: str, seed: int) -> None:
-    before, now = attempts(n, kind, seed)
-    parts = [part for pair in zip(before, now, strict=True) if (part := shuffling.dealt(*pair))]
-    assume(parts)
-    exact = ours.permutation(before, now)
-    low, high, drawn = shuffling._sampled(parts, shuffling._unit(parts), random.Random(seed), 20_000)
-    assert drawn in (shuffling._FIRST, 20_000)
-    assert low / drawn == pytest.approx(exact.p_value, abs=0.045)
-    assert high / drawn == pytest.approx(exact.rise, abs=0.045)
-    for part in parts:
-        gains = [(gain, ways) for gain, ways in shuffling._listed(part) or ()]
-        values, ways = map(numpy.array, zip(*gains, strict=True))
-        mean = numpy.average(values, weights=ways)
-        moments = [numpy.average((values - mean) ** power, weights=ways) for power in (2, 3, 4)]
-        assert numpy.allclose(shuffling._moments(part), [mean, *moments], atol=1e-9)
-        assert shuffling.variance(part) == pytest.approx(moments[0])
+def test_moments_are_those_of_all_deals(n: int, kind: str, seed: int) -> None:
+    for old, new in zip(*attempts(n, kind, seed), strict=True):
+        if (part := shuffling.dealt(old, new)) is not None:
+            pool = numpy.array([*new, *old])
+            drawn = itertools.combinations(pool - pool.min(), len(new))
+            values = numpy.array([sum(some) for some in drawn]) * (1 / len(old) + 1 / len(new))
+            if isinstance(part, shuffling.Counted):
+                values -= values.min()
+            moments = [((values - values.mean()) ** power).mean() for power in (2, 3, 4)]
+            assert numpy.allclose(shuffling._moments(part), [values.mean(), *moments], atol=1e-9)
+            assert shuffling.variance(part) == pytest.approx(moments[0])
 
 
 @at_most(40)
@@ -179,31 +173,12 @@ def test_the_expansion_of_many_parts_is_near_the_exact_count(
     parts = [part for pair in zip(before, now, strict=True) if (part := shuffling.dealt(*pair))]
     unit = shuffling._unit(parts)
     assert unit is not None
-    expanded = shuffling._expanded(parts, unit, 20_000)
-    exact = shuffling._counted(shuffling._in_units(parts, unit), 1 << 30)
+    expanded = shuffling._expanded(parts, unit)
+    exact = shuffling._counted([shuffling._in_units(part, unit) for part in parts])
     assume(expanded is not None)
     assert expanded is not None
-    assert exact is not None
     for one, other in zip(expanded, exact, strict=True):
         assert one == pytest.approx(other, rel=0.06, abs=6e-5)
-
-
-def test_what_is_neither_counted_nor_smooth_is_drawn() -> None:
-    chance = random.Random(3)
-    scores = [[[chance.random() for _ in range(k)] for _ in range(14)] for k in (3, 2)]
-    found = ours.permutation(*scores)
-    assert not found.exact
-    assert found.resamples in (shuffling._FIRST, 20_000)
-    assert found == ours.permutation(*scores)
-    # A clear p takes fewer deals, and one that decides takes all.
-    lower = [[0.4 * one for one in some] for some in scores[1]]
-    assert ours.permutation(scores[0], lower).resamples == 20_000
-    # Few scores between among passes: the sum comes in clumps, and no expansion sees those.
-    clumped = [[[float(chance.random() < 0.5)] for _ in range(80)] + [[chance.random()]] for _ in range(2)]
-    found = ours.permutation(*clumped)
-    assert found.resamples > 0
-    unequal = ours.permutation([[0.0, 1.0]] * 90, [[1 / 3, 0.5, chance.random()] for _ in range(90)])
-    assert (unequal.exact, unequal.resamples) == (False, 0)
 
 
 def test_permutation_is_mcnemar_and_fisher_and_sign_flips() -> None:
@@ -300,73 +275,16 @@ def test_attempts_of_a_cluster_keep_their_means(sizes: list[int], seed: int) -> 
     assert found == sorted(found)
 
 
-@pytest.mark.when_changed
-@given(st.lists(st.integers(1, 5000), min_size=1, max_size=40), st.integers(0, 2**32))
-@at_most(100)
-def test_sums_added_up_bit_by_bit_are_those_of_the_drawn_magnitudes(magnitudes: list[int], seed: int) -> None:
-    size = 70
-    chance = random.Random(seed)
-    drawn = [chance.getrandbits(size) for _ in magnitudes]
-    expected = [
-        sum(one for one, signs in zip(magnitudes, drawn, strict=True) if signs >> place & 1)
-        for place in range(size)
-    ]
-    columns: list[list[int]] = [[] for _ in range(max(magnitudes).bit_length())]
-    for one, bits in zip(magnitudes, drawn, strict=True):
-        for weight, column in enumerate(columns):
-            if one >> weight & 1:
-                column.append(bits)
-    sums = shuffling._added(columns)
-    assert expected == [
-        sum((bits >> place & 1) << weight for weight, bits in enumerate(sums)) for place in range(size)
-    ]
-    for limit in (-1, 0, *expected[:5], expected[0] - 1, sum(magnitudes), 2 * sum(magnitudes) + 9):
-        assert shuffling._up_to(limit, sums, size) == sum(one <= limit for one in expected)
-
-
-def test_swapped_sides_get_the_same_random_deals_though_a_scenario_is_alike_on_both() -> None:
-    alike, nothing = [0.0, 1.0, 0.5], [0.0, 0.0, 0.0]
-    before = [nothing, alike, [0.0], [0.0], nothing, [0.9914446299478201], nothing]
-    now = [alike, alike, [1.0], [1.0], alike, [0.0], alike]
-    there, back = ours.permutation(before, now), ours.permutation(now, before)
-    assert there.resamples > 0
-    assert (there.p_value, there.rise) == (back.rise, back.p_value)
-
-
-def test_the_order_of_attempts_makes_no_difference_to_random_deals() -> None:
-    before, now = attempts(15, "scores", 5)
-    found = ours.permutation(before, now)
-    assert found.resamples > 0
-    assert found == ours.permutation([some[::-1] for some in before], [some[::-1] for some in now])
-
-
 @at_most(20)
 @pytest.mark.when_changed
-@given(seeds, st.integers(12, 40))
-def test_swapped_sides_get_the_same_random_deals(seed: int, n: int) -> None:
+@given(seeds, st.integers(1, 40))
+def test_swapped_sides_and_the_order_of_attempts_make_no_difference(seed: int, n: int) -> None:
     before, now = attempts(n, "scores", seed)
     for some in range(0, n, 3):  # some pass or fail, and not as often on both sides
         before[some], now[some] = [1.0, 0.0, 1.0], [0.0]
-    results = []
-    for one, other in ((before, now), (now, before)):
-        parts = [part for pair in zip(one, other, strict=True) if (part := shuffling.dealt(*pair))]
-        results.append(shuffling._sampled(parts, shuffling._unit(parts), random.Random(7), 5000))
-    (low, high, drawn), back = results
-    assert back == (high, low, drawn)
-
-
-def test_every_deal_of_a_pool_is_as_likely() -> None:
-    size = 30_000
-    pool = shuffling._pool(6, 2, random.Random(1), size)
-    found = {
-        pair: (pool[pair[0]] & pool[pair[1]]).bit_count() / size
-        for pair in itertools.combinations(range(6), 2)
-    }
-    assert sum(found.values()) == pytest.approx(1)  # two of each
-    assert all(abs(share - 1 / 15) < 5 * math.sqrt(1 / 15 / size) for share in found.values())
-    reached = shuffling._reached(pool[:3])
-    assert sum(bits.bit_count() for bits in reached) == sum(bits.bit_count() for bits in pool[:3])
-    assert reached[2] == 0
+    there = ours.permutation(before, now)
+    back = ours.permutation([some[::-1] for some in now], [some[::-1] for some in before])
+    assert (there.p_value, there.rise) == pytest.approx((back.rise, back.p_value), abs=1e-12)
 
 
 @MANY
@@ -444,7 +362,7 @@ def test_clustered_errors_are_those_of_statsmodels(values: list[float], most: in
 def test_values_that_are_alike_are_those_of_the_analysis_of_variance(groups: list[list[float]]) -> None:
     found = ours.alike(groups)
     theirs = scipy.stats.f_oneway(*groups)
-    assume(found is not None and math.isfinite(theirs.statistic))
+    assume(found is not None and math.isfinite(theirs.pvalue))
     assert found is not None
     assert found.p_value == pytest.approx(theirs.pvalue, rel=1e-5, abs=1e-12)
     assert -1 <= found.correlation <= 1
@@ -473,12 +391,12 @@ def test_what_is_needed_is_enough_and_no_more(
 
 
 def test_what_cannot_be_known_is_none_and_what_says_nothing_is_one() -> None:
-    assert sign_flip([]) == sign_flip([0.0] * 500) == ours.Test(1.0, exact=True, resamples=0)
+    assert sign_flip([]) == sign_flip([0.0] * 500) == ours.Test(1.0)
     assert sign_flip([0.1 + 0.2 - 0.3] * 50).p_value == 1.0  # a rounding error is no difference
     assert sign_flip([-0.4]).p_value == 0.5
     chance = random.Random(1)
     large = sign_flip([chance.uniform(-1e200, 1e200) for _ in range(40)])  # whole numbers, of 660 bits
-    assert not large.exact
+    assert 0 < large.p_value < 1
     assert sign_flip([-1.0] * 4).p_value == 0.0625
     assert ours.mcnemar(0, 0) == ours.fisher(0, 0, 0, 0) == ours.fisher(3, 3, 0, 0) == 1.0
     assert ours.fisher(3, 3, 0, 3) == 0.05
@@ -599,7 +517,7 @@ def _one_of_sixteen(n: int, seen: int) -> list[shuffling.Part]:
 def test_the_expansion_is_that_of_a_binomial_where_all_parts_are_alike(n: int, off: float) -> None:
     seen = round(n / 16 + off * math.sqrt(n * 15 / 256))
     parts = _one_of_sixteen(n, seen)
-    found = shuffling._expanded(parts, shuffling._unit(parts), 20_000)
+    found = shuffling._expanded(parts, shuffling._unit(parts))
     theirs = scipy.stats.binom(n, 1 / 16)
     assert found == pytest.approx((theirs.cdf(seen), theirs.sf(seen - 1)), abs=3e-4)
 
@@ -608,4 +526,4 @@ def test_the_expansion_is_that_of_a_binomial_where_all_parts_are_alike(n: int, o
 def test_a_sum_that_is_skewed_is_not_taken_for_nearly_normal(n: int, near: bool) -> None:
     # (1 - 2/16) / sqrt(15) * 4 of skewness for each part, over the root of their number: 0.1 at some 1,307.
     parts = _one_of_sixteen(n, 5)
-    assert (shuffling._expanded(parts, shuffling._unit(parts), 20_000) is not None) is near
+    assert (shuffling._expanded(parts, shuffling._unit(parts)) is not None) is near

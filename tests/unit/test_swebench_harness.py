@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_benchjobs.scoring.swebench.logs import PARSERS
-from pytest_benchjobs.scoring.swebench.verdict import judge, read_log
+from pytest_benchjobs.scoring.swebench.verified import judge, read_log
 
 from .swebench_logs import made_of
 from .test_swebench_logs import FRAGMENTS

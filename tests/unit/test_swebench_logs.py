@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_benchjobs.scoring.swebench.logs import PARSERS
-from pytest_benchjobs.scoring.swebench.verdict import (
+from pytest_benchjobs.scoring.swebench.verified import (
     END,
     EXIT_STATUS,
     START,

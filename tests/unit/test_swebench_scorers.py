@@ -25,8 +25,7 @@ from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.sandbox.protocol import ExecResult, File, Sandbox
 from pytest_benchjobs.scoring.protocol import Graded, ScoringContext
 from pytest_benchjobs.scoring.swebench import pro, verified
-from pytest_benchjobs.scoring.swebench.verdict import END, START
-from pytest_benchjobs.scoring.swebench.verified import score_swebench
+from pytest_benchjobs.scoring.swebench.verified import END, START, score_swebench
 
 ROW = {
     "eval_script": f"echo before\n: '{START}'\ntests\n: '{END}'\n",

@@ -20,7 +20,7 @@ from pytest_benchjobs.report.documents import schema_of
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.reader import HistoryReader
 from pytest_benchjobs.viewer import details
-from pytest_benchjobs.viewer.export import export_of, write_directory
+from pytest_benchjobs.viewer.export import Export, write_directory
 from pytest_benchjobs.viewer.inline import page_of_files, script_of, style_of
 from pytest_benchjobs.viewer.results import Results
 
@@ -65,7 +65,7 @@ def elements(page: str) -> dict[str, Any]:
 
 def written(made: Made, path: Path, *jobs: str, **sizes: int) -> str:
     with HistoryReader.of(made.directory) as history:
-        export_of("html", Results(made.directory), history, jobs or (NOW_JOB, BEFORE, HIDDEN), **sizes).write(
+        Export("html", Results(made.directory), history, jobs or (NOW_JOB, BEFORE, HIDDEN), **sizes).write(
             path
         )
     return path.read_text("utf-8")

@@ -26,6 +26,7 @@ from pytest_benchjobs.sandbox.docker.image_record import RecordFile, Sizes
 from pytest_benchjobs.sandbox.docker.images import Images
 from pytest_benchjobs.sandbox.docker.registry import NoAnswer, sizes_of
 from pytest_benchjobs.sandbox.late import LateProvider
+from pytest_benchjobs.sandbox.protocol import ImageRequest
 from pytest_benchjobs.testing import FakeProvider
 
 from ..docker.scripted import ScriptedRegistry
@@ -62,12 +63,8 @@ def no_questions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry_module, "sizes_of", sizes_of)
 
 
-def _weighing(engine: Any) -> Callable[..., ImageSize]:
-    return Images(engine).weigh
-
-
-def _weigh(engine: Engine, environment: Environment, *, ask: bool = False, **mapped: str) -> ImageSize:
-    return _weighing(engine)(environment, mapped, {}, ask=ask)
+def _weigh(engine: Any, environment: Environment, *, ask: bool = False, **mapped: str) -> ImageSize:
+    return Images(engine).weigh(ImageRequest(environment, mapped), ask=ask)
 
 
 def _dockerfile(directory: Path, text: str) -> Path:
@@ -127,7 +124,7 @@ def test_what_is_built_has_the_size_it_had_when_it_was_here(tmp_path: Path) -> N
     assert _weigh(Engine(), environment, ask=True) == to_build
     engine = Engine(base=1)
     assert _weigh(engine, environment, ask=True) == to_build
-    tag = Images(engine).identify(environment, {}, {})  # type: ignore[arg-type]
+    tag = Images(engine).identify(ImageRequest(environment))  # type: ignore[arg-type]
     assert tag is not None
     with RecordFile(Engine.host).opened() as record:
         record.sizes[tag] = 5
@@ -141,7 +138,7 @@ def test_what_was_built_instead_of_a_named_image_is_here(tmp_path: Path) -> None
     engine = Engine(base=1)
     environment = Environment(image="named", dockerfile=dockerfile)
     assert _weigh(engine, environment) == ImageSize(image="named", state="pull")
-    tag = Images(engine).identify(Environment(dockerfile=dockerfile), {}, {})  # type: ignore[arg-type]
+    tag = Images(engine).identify(ImageRequest(Environment(dockerfile=dockerfile)))  # type: ignore[arg-type]
     assert tag is not None
     engine.images[tag] = 6
     assert _weigh(engine, environment) == ImageSize(image="named", state="here", bytes=6)
@@ -167,21 +164,23 @@ def test_a_registry_that_does_not_answer_is_asked_three_times_and_others_are_ask
         return None if image.endswith("secret") else Sizes(stored=1, unpacked=3)
 
     monkeypatch.setattr(registry_module, "sizes_of", sizes_of)
-    weighing = _weighing(Engine())
+    engine: Any = Engine()
+    images = Images(engine)
     names = [f"gone.example/{number}" for number in range(9)]
     for name in [*names, "here.example/1", "here.example/secret", "here.example/secret"]:
-        weighing(Environment(image=name), {}, {}, ask=True)
+        images.weigh(ImageRequest(Environment(image=name)), ask=True)
     assert asked == [*names[:3], "here.example/1", "here.example/secret"]
-    assert weighing(Environment(image="here.example/1"), {}, {}, ask=True).download == 1
+    assert images.weigh(ImageRequest(Environment(image="here.example/1")), ask=True).download == 1
     assert set(RecordFile(Engine.host).read().told) == {"here.example/1"}
 
 
 def test_several_threads_may_weigh(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry_module, "sizes_of", lambda *_: Sizes(stored=1, unpacked=3))
-    weighing = _weighing(Engine())
-    images = [Environment(image=f"r.example/{n}") for n in range(20)]
-    with ThreadPoolExecutor(len(images)) as pool:
-        list(pool.map(lambda image: weighing(image, {}, {}, ask=True), images))
+    engine: Any = Engine()
+    images = Images(engine)
+    requests = [ImageRequest(Environment(image=f"r.example/{n}")) for n in range(20)]
+    with ThreadPoolExecutor(len(requests)) as pool:
+        list(pool.map(lambda request: images.weigh(request, ask=True), requests))
     assert len(RecordFile(Engine.host).read().told) == 20
 
 
@@ -289,7 +288,7 @@ def test_a_job_with_a_budget_remembers_what_its_registry_said_and_does_not_ask_a
 
 def test_sandboxes_without_images_weigh_nothing() -> None:
     provider = LateProvider(lambda: FakeProvider(current_owner()))
-    assert provider.weigh(Environment(image="x"), {}, {}) is None
+    assert provider.weigh(ImageRequest(Environment(image="x"))) is None
 
 
 def test_a_total_counts_what_is_sent_where_that_is_known() -> None:

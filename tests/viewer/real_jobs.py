@@ -17,6 +17,7 @@ from typing import NamedTuple
 import yaml
 
 from pytest_benchjobs.model.errors import InputError
+from pytest_benchjobs.store.listing import JOBS, each
 from pytest_benchjobs.store.reader import HistoryReader
 from pytest_benchjobs.store.rows import JobRow
 from tests.support import PATIENCE, until
@@ -160,7 +161,7 @@ def _calls(script: str) -> Iterator[str]:
 
 def _jobs(reports: Path) -> list[JobRow]:
     with HistoryReader.of(reports) as history:
-        return list(history.each_job())
+        return list(each(history, JOBS))
 
 
 def _begun(reports: Path, number: int) -> str:

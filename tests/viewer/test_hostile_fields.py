@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from pytest_benchjobs.store.reader import HistoryReader
-from pytest_benchjobs.viewer.export import export_of
+from pytest_benchjobs.viewer.export import Export
 from pytest_benchjobs.viewer.results import Results
 from tests.shares import share
 from tests.unit.hostile import AGENT, BEFORE, JOB, SHOWN, make_hostile
@@ -97,7 +97,7 @@ def test_in_a_report(
 ) -> None:
     path = tmp_path / "report.html"
     with HistoryReader.of(place[0]) as history:
-        export_of("html", Results(place[0]), history, [BEFORE, JOB]).write(path)
+        Export("html", Results(place[0]), history, [BEFORE, JOB]).write(path)
     with opened(browser, offline=True) as page:
         for number in sorted(numbers):
             go(page, path.as_uri(), "trial", job=JOB, id=place[1][number])

@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from pytest_benchjobs.store.reader import HistoryReader
-from pytest_benchjobs.viewer.export import export_of, write_directory
+from pytest_benchjobs.viewer.export import Export, write_directory
 from pytest_benchjobs.viewer.results import Results
 from tests.unit.viewing import BEFORE, CODEX, HIDDEN, HOSTILE, NOW_JOB, PIXEL, Made
 from tests.viewer.pages import Page
@@ -29,7 +29,7 @@ def file(made: Made, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The address of a report in one file."""
     path = tmp_path_factory.mktemp("report") / "report.html"
     with HistoryReader.of(made.directory) as history:
-        export_of("html", Results(made.directory), history, JOBS).write(path)
+        Export("html", Results(made.directory), history, JOBS).write(path)
     return path.as_uri()
 
 

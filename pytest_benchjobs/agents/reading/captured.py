@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 from ...model.ending import Ending
-from .lines import Event
-from .reader import Reader
+from .reader import Event, Reader
 from .values import at, text_at, text_of
 
 _TEXTS = ("text", "content", "message", "response", "output", "decision", "reason")
@@ -36,7 +35,7 @@ class CapturedRun(Reader):
             arguments = _first(found, _ARGUMENTS)
             self._trajectory.call(key, named, {} if arguments is None else arguments, key=key)
             if (result := _first(found, _RESULTS)) is not None:
-                self._trajectory.result(key, _text(result))
+                self._trajectory.result(key, text_of(result) or json.dumps(result, ensure_ascii=False))
             return
         text = text_of(_first(found, _TEXTS))
         self._trajectory.think(text_at(found, "reasoning"), key=key)
@@ -45,7 +44,3 @@ class CapturedRun(Reader):
 
 def _first(found: Any, names: tuple[str, ...]) -> Any:
     return next((value for name in names if (value := at(found, name)) is not None), None)
-
-
-def _text(value: Any) -> str:
-    return text_of(value) or json.dumps(value, ensure_ascii=False)

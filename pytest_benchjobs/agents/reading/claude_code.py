@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...model.ending import Ending
-from .lines import Event
-from .reader import Reader, failed
+from .reader import Event, Reader, failed
 from .trajectory import FinalMetrics
 from .values import added, at, count_at, items_at, money_at, text_at, text_of
 

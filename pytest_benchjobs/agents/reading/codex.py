@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...model.ending import Ending
-from .lines import Event
-from .reader import Reader, Said, failed
+from .reader import Event, Reader, Said, failed
 from .trajectory import FinalMetrics, Trajectory
 from .values import count_at, items_at, money_at, text_at, text_of
 
@@ -86,10 +85,6 @@ def _command(item: Mapping[str, Any]) -> _Shown:
     return "shell", {"command": item.get("command")}, output
 
 
-def _files(item: Mapping[str, Any]) -> _Shown:
-    return "apply_patch", {"changes": item.get("changes")}, text_at(item, "status")
-
-
 def _mcp(item: Mapping[str, Any]) -> _Shown:
     name = ".".join(filter(None, (text_at(item, "server"), text_at(item, "tool")))) or "tool"
     arguments = item.get("arguments")
@@ -99,20 +94,12 @@ def _mcp(item: Mapping[str, Any]) -> _Shown:
     return name, arguments if isinstance(arguments, dict) else {"input": arguments}, result
 
 
-def _search(item: Mapping[str, Any]) -> _Shown:
-    return "web_search", {"query": item.get("query")}, text_at(item, "status")
-
-
-def _plan(item: Mapping[str, Any]) -> _Shown:
-    return "update_plan", {"items": item.get("items")}, ""
-
-
 _CALLS: dict[str, Callable[[Mapping[str, Any]], _Shown]] = {
     "command_execution": _command,
-    "file_change": _files,
+    "file_change": lambda item: ("apply_patch", {"changes": item.get("changes")}, text_at(item, "status")),
     "mcp_tool_call": _mcp,
-    "web_search": _search,
-    "todo_list": _plan,
+    "web_search": lambda item: ("web_search", {"query": item.get("query")}, text_at(item, "status")),
+    "todo_list": lambda item: ("update_plan", {"items": item.get("items")}, ""),
 }
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from ...model.ending import Ending
 from ...system.cutting import beginning_of
-from .lines import Event
-from .reader import Reader, Said, failed
+from .reader import Event, Reader, Said, failed
 from .trajectory import FinalMetrics
 from .values import at, count_at, items_at, money_at, text_at, text_of
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ...model.ending import Ending
-from .lines import Event
-from .reader import Reader, failed
+from .reader import Event, Reader, failed
 from .trajectory import Metrics
 from .values import count_at, items_at, text_at
 

@@ -83,7 +83,7 @@ def why_unfit(history: HistoryReader, job: str) -> str | None:
 def _errors_of(history: HistoryReader, record: JobRecord) -> str | None:
     """Return an objection to a job with too many errors; None if it may be a baseline."""
     runs = history.runs(record.id)
-    gone = gone_of(record, sum(run.trials for run in runs))
+    gone = gone_of(record, sum(run.ended for run in runs))
     if gone is not None:
         return gone
     errors = sum(run.error for run in runs)

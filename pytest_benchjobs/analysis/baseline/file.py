@@ -40,7 +40,6 @@ def side_of_file(name: str, path: Path, judged: str | None) -> tuple[Side, tuple
 
     Raises:
         InputError: it is none of them, damaged, or the job that is judged.
-
     """
     if is_directory(path):
         job, rows, notes = _bundle(path)

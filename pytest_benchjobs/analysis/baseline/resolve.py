@@ -85,7 +85,6 @@ def usable(found: Resolved, gate: GateConfig, flag: str = "--bench-first-run") -
 
     Raises:
         InputError: it is missing.
-
     """
     if found.side is not None or not gate.names_baseline:
         return found
@@ -106,7 +105,6 @@ def with_anchor(
 
     Raises:
         InputError: one is missing, and the job is not declared a first run.
-
     """
     if gate.baseline is None:
         return None
@@ -179,7 +177,6 @@ def resolve(
 
     Raises:
         InputError: the spec or the file is wrong, or the job does not exist.
-
     """
     parsed = parse_spec(spec)
     if parsed.kind == "none":
@@ -260,7 +257,7 @@ def _job(text: str, history: HistoryReader, job: JobRecord | None) -> str:
 def _one(spec: str, job: str, history: HistoryReader) -> Resolved:
     """Return the side of a named job. An incomplete job is refused: what it did not run would not be missed."""
     record = history.job(job)
-    results = sum(run.trials for run in history.runs(job))
+    results = sum(run.ended for run in history.runs(job))
     if record is not None and (why := cut_short(record, results)) is not None:
         cure = (
             f"`benchjobs resume {job}` finishes it, `benchjobs baseline set {job} --force` takes it as it is"

@@ -18,8 +18,7 @@ from ...store.text import one_line
 from ..baseline.resolve import Resolved
 from ..pairing import match_agents
 from ..sides import Key, Side, doubled, side, two_tasks
-from .anchor import anchored, halved, of_anchor
-from .judge import exit_status, judge
+from .judge import exit_status, gravest, judge
 
 _CHANCE = "baseline:random"
 """Beginning of the label of an agent whose score is the chance score."""
@@ -67,7 +66,6 @@ def judge_job(
 
     Raises:
         InputError: the job has not ended.
-
     """
     if not record.status.ended:
         raise InputError(f"job {record.id} is {record.status.value}; it can be judged when it has ended")
@@ -83,11 +81,11 @@ def judge_job(
     before, left_out = _selected(baseline, now, partial=partial, named=record.named)
     judged = functools.partial(judge, now, job=record.id, at=at, where=where, random=chance)
     missing_baseline = baseline.missing if baseline is not None else None
-    asked = config if config.anchor is None else halved(config)
+    asked = config if config.anchor is None else _halved(config)
     report = judged(before, asked, baseline_missing=missing_baseline, rounds=record.rounds, fresh=fresh)
     if baseline is not None and (anchor := baseline.anchor) is not None:
         older, _ = _selected(anchor, now, partial=partial, named=record.named)
-        report = anchored(report, judged(older, of_anchor(asked), baseline_missing=anchor.missing), config)
+        report = _anchored(report, judged(older, _of_anchor(asked), baseline_missing=anchor.missing), config)
     notes = [*notes, *report.notes]
     if baseline is not None:
         notes = [*baseline.notes, *notes, *_same_samples(under_test, baseline)]
@@ -113,6 +111,46 @@ def broken_gate(record: JobRecord, config: GateConfig, error: Exception, *, at: 
         why=f"invalid: the job could not be judged: {one_line(str(error) or type(error).__name__, 500)}",
     )
     return Judged(report, ExitStatus.INVALID)
+
+
+def _halved(config: GateConfig) -> GateConfig:
+    """Return the gates with half of alpha for each of the two baselines."""
+    rules = [
+        rule if rule.floor else rule.model_copy(update={"level": (1 + rule.level) / 2})
+        for rule in config.rules
+    ]
+    return config.model_copy(update={"rules": tuple(rules)})
+
+
+def _of_anchor(config: GateConfig) -> GateConfig:
+    """Return the gates of the anchor: its rules of comparison. Floors and fresh attempts are the job's own."""
+    rules = [
+        rule.model_copy(update={"text": f"{rule.text} since {config.anchor}"})
+        for rule in config.rules
+        if not rule.floor
+    ]
+    update = {
+        "baseline": config.anchor,
+        "rules": tuple(rules),
+        "require_fresh": False,
+        "confirm": 0,
+        "warn": None,
+    }
+    return config.model_copy(update=update)
+
+
+def _anchored(report: GateReport, older: GateReport, config: GateConfig) -> GateReport:
+    """Return the report on a job with what its anchor adds: rules, notes, and the verdict where it is graver."""
+    verdict = gravest((report, older))
+    why = report.why
+    if verdict is not report.verdict:
+        why = f"{verdict}: since {config.anchor}: {older.why.removeprefix(f'{verdict}: ')}"
+    notes = (
+        *report.notes,
+        *(f"since {config.anchor}: {note}" for note in older.notes if note not in report.notes),
+    )
+    rules = (*report.rules, *(one for one in older.rules if one not in report.rules))
+    return report.model_copy(update={"verdict": verdict, "why": why, "rules": rules, "notes": notes})
 
 
 def _sides(record: JobRecord, rows: Iterable[PairRow]) -> tuple[Side, Side | None]:

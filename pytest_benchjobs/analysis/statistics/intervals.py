@@ -34,7 +34,6 @@ def clustered_error(values: Sequence[float], clusters: Sequence[Hashable] | None
 
     Raises:
         ValueError: a value is not a finite number, or `clusters` has another length.
-
     """
     numbers = finite(values)
     groups = None if clusters is None else grouped(numbers, clusters)
@@ -58,7 +57,6 @@ def clopper_pearson(passed: int, n: int, level: float = 0.95) -> tuple[float, fl
 
     Raises:
         ValueError: not 0 <= passed <= n, or the level is not between 0 and 1.
-
     """
     checked_count(passed, n)
     half = (1 - checked_level(level)) / 2

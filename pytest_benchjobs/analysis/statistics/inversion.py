@@ -168,7 +168,6 @@ def mean_interval(
 
     Raises:
         ValueError: a value is not a finite number, or the level is not between 0 and 1.
-
     """
     checked_level(level)
     if len(values if clusters is None else set(clusters)) < 2:

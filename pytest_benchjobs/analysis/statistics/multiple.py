@@ -16,7 +16,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
     Raises:
         ValueError: one is not within [0, 1].
-
     """
     found = probabilities(p_values)
     adjusted: dict[float, float] = {}
@@ -35,7 +34,6 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
 
     Raises:
         ValueError: one is not within [0, 1].
-
     """
     found = probabilities(p_values)
     adjusted: dict[float, float] = {}

@@ -11,7 +11,6 @@ def finite(values: Iterable[float]) -> list[float]:
 
     Raises:
         ValueError: one is infinite or not a number.
-
     """
     numbers = list(map(float, values))
     if not all(map(math.isfinite, numbers)):
@@ -24,7 +23,6 @@ def probabilities(values: Iterable[float]) -> list[float]:
 
     Raises:
         ValueError: one is not within [0, 1].
-
     """
     numbers = finite(values)
     if numbers and not (min(numbers) >= 0 and max(numbers) <= 1):
@@ -37,7 +35,6 @@ def grouped(values: Sequence[float], clusters: Sequence[Hashable]) -> list[list[
 
     Raises:
         ValueError: not one cluster for each value.
-
     """
     if len(values) != len(clusters):
         raise ValueError(f"{len(values)} values in {len(clusters)} clusters: each value needs one")

@@ -22,7 +22,6 @@ def permutation(
     before: Sequence[Values],
     now: Sequence[Values],
     *,
-    resamples: int = 20_000,
     clusters: Sequence[Hashable] | None = None,
     worth: Worth | None = None,
     alpha: float = 0.05,
@@ -38,17 +37,15 @@ def permutation(
     With `clusters`, scenarios of one cluster depend on each other: see `_clustered`. `alpha` is what p is judged by,
     and tells how many clusters are too few.
 
-    Exact where scores are multiples of one unit or there are few ways, as `shuffling` explains.
+    Exact where scores are multiples of one unit, as `shuffling` explains.
 
     R. A. Fisher, The Design of Experiments, 1935, section 21; E. J. G. Pitman, Suppl. J. R. Stat. Soc. 4, 1937;
     stratified: P. Good, Permutation, Parametric and Bootstrap Tests of Hypotheses, 2005, section 3.7; the exact count:
-    Pagano and Tritchler, J. Am. Stat. Assoc. 78, 1983; (b + 1) / (m + 1) of random deals: Phipson and Smyth, Stat.
-    Appl. Genet. Mol. Biol. 9(1), 2010, left early as in Besag and Clifford, Biometrika 78, 1991.
+    Pagano and Tritchler, J. Am. Stat. Assoc. 78, 1983.
 
     Raises:
         ValueError: a score is not a finite number, a scenario has no attempts on a side, or the sides or `clusters`
             differ in length.
-
     """
     if len(before) != len(now):
         raise ValueError(f"{len(before)} scenarios before and {len(now)} now: they are compared in pairs")
@@ -59,8 +56,8 @@ def permutation(
     if clusters is not None and len(clusters) != len(now):
         raise ValueError(f"{len(now)} scenarios in {len(clusters)} clusters: each scenario needs one")
     if clusters is None or len(set(clusters)) == len(clusters):
-        return tails(_parts(before, now, worth), resamples=resamples)
-    return _clustered(before, now, clusters, worth, alpha, resamples)
+        return tails(_parts(before, now, worth))
+    return _clustered(before, now, clusters, worth, alpha)
 
 
 def _clustered(
@@ -69,7 +66,6 @@ def _clustered(
     clusters: Sequence[Hashable],
     worth: Worth | None,
     alpha: float,
-    resamples: int,
 ) -> Test:
     """The test where scenarios of one cluster depend on each other.
 
@@ -88,22 +84,20 @@ def _clustered(
     worths = [value_of(new, worth) - value_of(old, worth) for old, new in zip(before, now, strict=True)]
     sums = [math.fsum(worths[place] for place in places) for places in several]
     flips = [*single, *(part for one in sums if (part := flipped(one)) is not None)]
-    exchanged = tails(flips, resamples=resamples)
+    exchanged = tails(flips)
     few = 0.5 ** len(members) > alpha
     if not few and all(len(before[place]) == len(now[place]) for places in several for place in places):
         return exchanged
     deals = (
         dealt(*(_together([side[one] for one in places]) for side in (before, now))) for places in several
     )
-    together = tails([*single, *(part for part in deals if part is not None)], resamples=resamples)
+    together = tails([*single, *(part for part in deals if part is not None)])
     every = [*sums, *(worths[one] for (one,) in alone)]
     p_value, rise = (
         one if few and all(way * of > NOTHING for of in every) else max(one, other)
         for way, one, other in ((-1, together.p_value, exchanged.p_value), (1, together.rise, exchanged.rise))
     )
-    return Test(
-        p_value, together.exact and exchanged.exact, max(together.resamples, exchanged.resamples), rise
-    )
+    return Test(p_value, rise)
 
 
 def value_of(scores: Values, worth: Worth | None) -> float:
@@ -155,7 +149,6 @@ def mcnemar(broke: int, fixed: int) -> float:
 
     Raises:
         ValueError: a count is negative.
-
     """
     if broke < 0 or fixed < 0:
         raise ValueError(f"{broke} broke and {fixed} fixed: counts cannot be negative")

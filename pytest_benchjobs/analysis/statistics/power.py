@@ -72,7 +72,6 @@ def detectable_drop(
 
     Raises:
         ValueError: a score is not a finite number, or the sides differ in length.
-
     """
     if len(before) != len(now):
         raise ValueError(f"{len(before)} scenarios before and {len(now)} now: they are compared in pairs")
@@ -281,7 +280,6 @@ def needed(drop: float, *, scenarios: int, attempts: int, detectable: float) -> 
 
     Raises:
         ValueError: a drop is not a positive number.
-
     """
     finite([drop, detectable])
     if drop <= 0 or detectable <= 0:

@@ -13,7 +13,6 @@ def fisher(before_passed: int, before_n: int, now_passed: int, now_n: int) -> fl
 
     Raises:
         ValueError: not 0 <= passed <= n on a side.
-
     """
     checked_count(before_passed, before_n)
     checked_count(now_passed, now_n)
@@ -30,7 +29,6 @@ def checked_level(level: float) -> float:
 
     Raises:
         ValueError: it is not between 0 and 1.
-
     """
     if not 0 < level < 1:
         raise ValueError(f"level {level:g}: a confidence level is between 0 and 1, 0.95 for instance")

@@ -87,7 +87,6 @@ def look(
     Raises:
         ValueError: a score is not within [0, 1], a scenario has no attempts on a side, the sides differ in length,
             alpha is not between 0 and 1, or not 1 <= round <= rounds.
-
     """
     for scores in (*before, *now):
         if not all(-1e-9 <= one <= 1 + 1e-9 for one in finite(scores)):

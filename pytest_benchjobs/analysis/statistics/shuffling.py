@@ -4,23 +4,21 @@ A *part* is what one scenario, or one cluster, adds to the sum. If nothing chang
 on the other side: a *deal* assigns them to "before" and "now" at random, in each part independently. How often is the
 sum then as low as the observed one, and how often as high?
 
-- Counted, where all amounts are multiples of one unit, as pass rates are: the product of one polynomial for each part.
-- By an Edgeworth expansion, where that would take long, and sixteen parts or more make the sum nearly normal.
-- Counted half by half, where there are few deals of amounts of any size.
-- Otherwise by random deals, always the same ones.
+Counted, by the product of one polynomial for each part: exactly where all amounts are multiples of one unit, as pass
+rates are, and where there are few deals. Where that would take long, an Edgeworth expansion is used if the sum is
+nearly normal. Otherwise amounts are rounded to a unit that is coarse enough. Rounding does not know the sides, so it
+causes no false alarms.
 """
 
 from __future__ import annotations
 
-import bisect
 import collections
 import dataclasses
 import functools
 import itertools
 import math
 import operator
-import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from fractions import Fraction
 from statistics import NormalDist
 from typing import ClassVar, NamedTuple
@@ -28,18 +26,20 @@ from typing import ClassVar, NamedTuple
 NOTHING = 1e-12  # smaller than any difference of scores: what is left of rounding
 _FINEST = 10_000  # parts of one unit looked for; pass rates of a few attempts have far fewer
 _COARSEST = 1 << 32  # units in an amount: all large numbers have a common unit, and none that helps
-_LITTLE_WORK = 1 << 22  # bytes moved by the exact count: some milliseconds
+_FEW = 1 << 14  # deals that are listed in some milliseconds
+_LEAST_WORK = 1 << 19  # bytes moved by the count: below a millisecond
+_LITTLE_WORK = 1 << 22  # some milliseconds
 _MOST_WORK = 1 << 26  # below a tenth of a second, where nothing else will do
-_MOST_LISTED = 300  # deals of one part that are listed one by one
-_MOST_ENUMERATED = 1 << 20  # deals of all parts that are counted half by half
-_FIXED_POINT = 1 << 16  # parts of the largest amount, for those that have no common unit
-_MOST_BITS = 1 << 26  # random bits held at a time, of all deals that are added up together
-_FIRST = 4096  # random deals after which a p is clear that is
-_CLEAR = 400  # of them as low, and as high: p is neither below 0.1 nor above 0.9
-_EXCHANGES = 24  # rounds of them, after which any deal is as likely as any other
-_MANY_PARTS = 16
-_HUGE = 1e50  # the fourth power of more is no number
+_LISTING = 1 << 5  # bytes moved in the time that one more sum of attempts takes
+_PRECISION = 128  # bits of the number of deals for each sum; more are exact, and say nothing
+_STEPS = 1 << 20  # units in the largest amount, where there is no common one and counting takes no time
+_ENOUGH = 100  # units in the typical amount: what is lost by rounding is below a hundredth of a deviation
+_WIDE = 8.0  # deviation, in amounts: then it makes no difference whether the sum comes in clumps
+_HUGE = 1e50  # units and moments of more are no numbers
 _NEARLY_NORMAL = 0.1  # skewness and excess of a sum up to which its expansion holds to a hundredth
+_HARDLY_NORMAL = 0.6  # the same, where counting tells less
+_LOST = 0.1  # deviations: then counting tells less, as rounding loses more
+_FAR = 5e-5  # p below which it does not hold: the far tails
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -49,10 +49,6 @@ class Test:
     __test__: ClassVar[bool] = False  # to pytest: this is not a test class
 
     p_value: float
-    exact: bool
-    """Counted over all deals rather than over a random sample of them, or by an expansion."""
-    resamples: int
-    """Size of that sample; 0 when there is none."""
     rise: float = 1.0
     """p of the opposite, that the mean is above: the p of the same test with all scores negated."""
 
@@ -109,8 +105,7 @@ def dealt(before: Sequence[float], now: Sequence[float]) -> Part | None:
         return Counted(a + b, b, ones, (rise,) * (most - fewest), has - fewest) if rise > NOTHING else None
     if max(values) - lowest <= NOTHING:
         return None
-    # Sorted, so that the order in which attempts ended makes no difference to random deals.
-    gains = [(one - lowest) * each for one in (*sorted(now), *sorted(before))]
+    gains = [(one - lowest) * each for one in (*now, *before)]
     return Scored(tuple(gains), b, math.fsum(gains[:b]))
 
 
@@ -128,21 +123,46 @@ def counted(
     return Counted(a + b, b, ones, rises, passed - max(0, ones - a))
 
 
-def tails(parts: Sequence[Part], *, resamples: int = 20_000) -> Test:
+def tails(parts: Sequence[Part]) -> Test:
     """Return the shares of deals whose sum is as low as the observed one, and as high. 1 if there is only one deal."""
     if not parts:
-        return Test(1.0, exact=True, resamples=0)
+        return Test(1.0)
     unit = _unit(parts)
-    whole = [] if unit is None else _in_units(parts, unit)
-    if whole and (found := _counted(whole, _LITTLE_WORK)) is not None:
-        return Test(found[0], exact=True, resamples=0, rise=found[1])
-    if len(parts) >= _MANY_PARTS and (found := _expanded(parts, unit, resamples)) is not None:
-        return Test(found[0], exact=False, resamples=0, rise=found[1])
-    if (whole and (found := _counted(whole, _MOST_WORK)) is not None) or (found := _enumerated(parts)):
-        return Test(found[0], exact=True, resamples=0, rise=found[1])
-    low, high, drawn = _sampled(parts, unit, random.Random(0), resamples)  # noqa: S311 - a simulation
-    drop, rise = ((some + 1) / (drawn + 1) for some in (low, high))
-    return Test(drop, exact=False, resamples=drawn, rise=rise)
+    if unit is None and (listed := _listed(parts)) is not None:
+        return Test(*listed)
+    work = math.inf if unit is None else _work(parts, unit)
+    if work > _LITTLE_WORK and (found := _expanded(parts, unit)) is not None:
+        return Test(*found)
+    if unit is None or work > _MOST_WORK:
+        rounded = _rounded(parts)
+        if (found := _expanded(parts, unit, rounded)) is not None:
+            return Test(*found)
+        unit = rounded
+    return Test(*_counted([_in_units(part, unit) for part in parts]))
+
+
+def _listed(parts: Sequence[Part]) -> tuple[float, float] | None:
+    """Count deals one by one, exactly whatever the amounts are; None if they are too many for that."""
+    if math.prod(_ways(part) for part in parts) > _FEW:
+        return None
+    sums = [(0.0, 1)]
+    for part in parts:
+        if isinstance(part, Counted):
+            ways = _hypergeometric(part.attempts, part.drawn, part.ones)
+            gains = list(zip(itertools.accumulate(part.rises, initial=0.0), ways, strict=True))
+        else:
+            gains = [(math.fsum(some), 1) for some in itertools.combinations(part.gains, part.drawn)]
+        sums = [(total + gain, deals * some) for total, deals in sums for gain, some in gains]
+    seen = math.fsum(map(_seen, parts))
+    slack = NOTHING * max(1.0, seen)
+    every = sum(deals for _, deals in sums)
+    low = sum(deals for total, deals in sums if total <= seen + slack)
+    high = sum(deals for total, deals in sums if total >= seen - slack)
+    return low / every, high / every
+
+
+def _ways(part: Part) -> int:
+    return len(part.rises) + 1 if isinstance(part, Counted) else math.comb(len(part.gains), part.drawn)
 
 
 def _amounts(part: Part) -> tuple[float, ...]:
@@ -154,7 +174,7 @@ def variance(part: Part) -> float:
     return _moments(part)[1]
 
 
-# All amounts are multiples of one unit
+# Counted in units
 
 
 def _unit(parts: Sequence[Part]) -> float | None:
@@ -164,7 +184,15 @@ def _unit(parts: Sequence[Part]) -> float | None:
         amounts.update(_amounts(part))
         if len(amounts) > _FINEST:
             return None
+    least = min(one for one in amounts if one > 0)
+    return _common(amounts) or (_common({one / least for one in amounts}) or 0.0) * least or None
+
+
+def _common(amounts: Collection[float]) -> float | None:
+    """Return the largest unit of these amounts that divides 1; None if none is coarse enough."""
     denominator = 1
+    if max(amounts) > _HUGE:
+        return None
     for amount in amounts:
         # A multiple of the unit so far; for larger amounts another fraction may be as near.
         if amount <= 1 and abs(round(amount * denominator) / denominator - amount) <= NOTHING:
@@ -180,6 +208,16 @@ def _unit(parts: Sequence[Part]) -> float | None:
     return common / denominator if max(multiples) // common <= _COARSEST else None
 
 
+def _rounded(parts: Sequence[Part]) -> float:
+    """Return the unit to which amounts without a common one are rounded: the finest that is fast, or fine enough."""
+    amounts = list(itertools.chain.from_iterable(map(_amounts, parts)))
+    unit = max(amounts) / _STEPS
+    enough = math.hypot(*amounts) / math.sqrt(len(amounts)) / _ENOUGH
+    while (work := _work(parts, unit)) > _MOST_WORK or (work > _LEAST_WORK and unit < enough):
+        unit *= 2
+    return unit
+
+
 class _Whole(NamedTuple):
     """A part in units: the number of deals for each gain."""
 
@@ -187,27 +225,35 @@ class _Whole(NamedTuple):
     seen: int
 
 
-def _in_units(parts: Sequence[Part], unit: float) -> list[_Whole]:
-    """Return all parts in units; none if any has too many deals to list."""
-    gains = [
-        () if isinstance(part, Counted) else tuple([round(gain / unit) for gain in part.gains])
-        for part in parts
-    ]
-    # Checked before any part is listed, which may take longer than the whole test.
-    if any(len(some) * sum(some) > _FINEST for some in gains):
-        return []
-    return [_in_unit(part, some, unit) for part, some in zip(parts, gains, strict=True)]
+def _work(parts: Sequence[Part], unit: float) -> float:
+    """Estimate the bytes that counting in this unit moves."""
+    span = sums = listing = bits = most = 0.0
+    for part in parts:
+        reach = math.fsum(_amounts(part)) / unit
+        if isinstance(part, Counted):
+            deals = math.log2(sum(_hypergeometric(part.attempts, part.drawn, part.ones)))
+            ways = len(part.rises) + 1.0
+        else:
+            attempts = len(part.gains)
+            every = _ways(part)
+            deals, ways = math.log2(every), min(every, reach)
+            listing += attempts * part.drawn * ways
+        span += reach
+        sums += ways
+        bits += deals
+        most = max(most, deals)
+    return sums * span * min(bits, _PRECISION + most) / 32 + listing * _LISTING
 
 
-def _in_unit(part: Part, gains: tuple[int, ...], unit: float) -> _Whole:
-    if isinstance(part, Counted):
-        ways = _hypergeometric(part.attempts, part.drawn, part.ones)
-        if part.rises.count(part.rises[0]) == len(part.rises):
-            step = round(part.rises[0] / unit)
-            return _Whole({place * step: some for place, some in enumerate(ways)}, part.seen * step)
-        sums = [0, *itertools.accumulate(round(rise / unit) for rise in part.rises)]
-        return _Whole(dict(zip(sums, ways, strict=True)), sums[part.seen])
-    return _Whole(_subsets(tuple(sorted(gains)), part.drawn), sum(gains[: part.drawn]))
+def _in_units(part: Part, unit: float) -> _Whole:
+    amounts = [round(amount / unit) for amount in _amounts(part)]
+    if isinstance(part, Scored):
+        return _Whole(_subsets(tuple(sorted(amounts)), part.drawn), sum(amounts[: part.drawn]))
+    sums = list(itertools.accumulate(amounts, initial=0))
+    ways: collections.Counter[int] = collections.Counter()
+    for total, some in zip(sums, _hypergeometric(part.attempts, part.drawn, part.ones), strict=True):
+        ways[total] += some
+    return _Whole(ways, sums[part.seen])
 
 
 @functools.lru_cache(maxsize=4096)
@@ -234,104 +280,45 @@ def _subsets(gains: tuple[int, ...], drawn: int) -> dict[int, int]:
     return {total: ways // common for total, ways in sums[drawn].items()}
 
 
-def _counted(parts: Sequence[_Whole], most_work: int) -> tuple[float, float] | None:
-    """Count the shares of deals whose sum is as low as the observed one, and as high; None if it would take too long.
+def _counted(parts: Sequence[_Whole]) -> tuple[float, float]:
+    """Count the shares of deals whose sum is as low as the observed one, and as high.
 
     One long integer holds the number of deals for each sum, as digits wide enough for the number of all deals; adding
-    a part multiplies it, by a few shifts and additions (the shift algorithm of Pagano and Tritchler).
+    a part multiplies it, by a few shifts and additions (the shift algorithm of Pagano and Tritchler). Of numbers that
+    become too long, the lowest bits are dropped.
     """
     known = sorted(parts, key=lambda part: len(part.ways))
     lows = [min(part.ways) for part in known]
     span = sum(max(part.ways) for part in known) - sum(lows)
-    total = math.prod(sum(part.ways.values()) for part in known)
-    width = total.bit_length() + 1
-    if sum(len(part.ways) for part in known) * span * width // 32 > most_work:
-        return None
+    deals = [sum(part.ways.values()) for part in known]
+    width = min(sum(map(int.bit_length, deals)), _PRECISION + max(deals).bit_length()) + 1
     below = sum(part.seen for part in known) - sum(lows)
     mirrored = 2 * below > span  # the shorter tail is counted
     most = span - below if mirrored else below
     mask = (1 << ((most + 1) * width)) - 1
-    counts = 1
-    for part, low in zip(known, lows, strict=True):
+    kept = mask // ((1 << width) - 1) * ((1 << _PRECISION) - 1)
+    counts = total = 1
+    for part, low, some in zip(known, lows, deals, strict=True):
         start = max(part.ways) if mirrored else low
         before, counts = counts, 0
         for place, ways in part.ways.items():
             shifted = before << (abs(place - start) * width)
             counts += shifted if ways == 1 else shifted * ways
         counts &= mask
+        total *= some
+        if (long := total.bit_length() - _PRECISION) > 0:
+            counts, total = counts >> long & kept, total >> long
     # The sum of all digits in base 2^width is the number modulo 2^width - 1 (casting out nines).
-    tail = counts % ((1 << width) - 1)
+    tail = max(1, counts % ((1 << width) - 1))
     rest = total - tail + (counts >> (most * width))  # with the observed sum, too
     return (rest / total, tail / total) if mirrored else (tail / total, rest / total)
 
 
-# Few deals
-
-
-def _listed(part: Part) -> list[tuple[float, int]]:
-    """Return the possible gains of a part, and the number of ways to each."""
-    if isinstance(part, Counted):
-        ways = _hypergeometric(part.attempts, part.drawn, part.ones)
-        return list(zip(itertools.accumulate(part.rises, initial=0.0), ways, strict=True))
-    return [(math.fsum(some), 1) for some in itertools.combinations(part.gains, part.drawn)]
-
-
-def _enumerated(parts: Sequence[Part]) -> tuple[float, float] | None:
-    """Count both tails for amounts of any size, where there are few deals; None if there are too many.
-
-    Lists the sums of either half of the parts, sorted, and counts the pairs that are as low.
-    """
-    if len(parts) > _MOST_ENUMERATED.bit_length() or any(
-        isinstance(part, Scored) and math.comb(len(part.gains), part.drawn) > _MOST_LISTED for part in parts
-    ):
-        return None
-    lists = sorted(map(_listed, parts), key=len)
-    if math.prod(map(len, lists)) > _MOST_ENUMERATED:
-        return None
-    seen = math.fsum(_seen(part) for part in parts)
-    slack = NOTHING * max(1.0, math.fsum(abs(listed[-1][0]) for listed in lists))
-    if all(some == 1 for listed in lists for _, some in listed):
-        return _halved([[gain for gain, _ in listed] for listed in lists], seen, slack)
-    halves: list[list[tuple[float, int]]] = [[(0.0, 1)], [(0.0, 1)]]
-    for listed in reversed(lists):
-        halves.sort(key=len)
-        halves[0] = [(total + gain, ways * some) for total, ways in halves[0] for gain, some in listed]
-    left, right = map(sorted, halves)
-    sums = [total for total, _ in right]
-    ways = [0, *itertools.accumulate(some for _, some in right)]
-    low = sum(some * ways[bisect.bisect_right(sums, seen + slack - one)] for one, some in left)
-    lower = sum(some * ways[bisect.bisect_left(sums, seen - slack - one)] for one, some in left)
-    total = ways[-1] * sum(some for _, some in left)
-    return low / total, (total - lower) / total
-
-
-def _halved(lists: Sequence[Sequence[float]], seen: float, slack: float) -> tuple[float, float]:
-    """Count both tails where each gain comes about in one way, as with exchanged sides."""
-    halves = [[0.0], [0.0]]
-    for gains in reversed(lists):
-        halves.sort(key=len)
-        halves[0] = [total + gain for total in halves[0] for gain in gains]
-    left, right = map(sorted, halves)
-    up_to, below = seen + slack, seen - slack
-    places = [bisect.bisect_right(right, up_to - one) for one in left]
-    # Nearly always the same places: few sums besides the observed one are within the slack.
-    lower = sum(
-        [
-            place
-            if not place or right[place - 1] < below - one
-            else bisect.bisect_left(right, below - one, 0, place)
-            for one, place in zip(left, places, strict=True)
-        ]
-    )
-    total = len(left) * len(right)
-    return sum(places) / total, (total - lower) / total
+# Many parts
 
 
 def _seen(part: Part) -> float:
     return math.fsum(part.rises[: part.seen]) if isinstance(part, Counted) else part.seen
-
-
-# Many parts
 
 
 @functools.lru_cache(maxsize=4096)
@@ -370,175 +357,36 @@ def _moments(part: Part) -> tuple[float, float, float, float]:
     )
 
 
-def _expanded(parts: Sequence[Part], unit: float | None, resamples: int) -> tuple[float, float] | None:
-    """Compute both tails by the Edgeworth expansion of the sum; None if it is too far from normal, or not smooth."""
+def _expanded(parts: Sequence[Part], unit: float | None, rounded: float = 0.0) -> tuple[float, float] | None:
+    """Compute both tails by the Edgeworth expansion of the sum; None if it is too far from normal, or not smooth.
+
+    `rounded` is the unit in which the deals would be counted otherwise: many attempts with a few huge values only fit
+    a coarse one.
+    """
     if max(map(max, map(_amounts, parts))) > _HUGE:
         return None
     moments = list(map(_moments, parts))
     two = math.fsum(of[1] for of in moments)
     if unit is None:
-        coarse = math.fsum(
-            of[1] for part, of in zip(parts, moments, strict=True) if isinstance(part, Counted)
-        )
-        if coarse > two / 2:
+        clumps = [(part, of[1]) for part, of in zip(parts, moments, strict=True) if isinstance(part, Counted)]
+        rises = [rise for part, _ in clumps for rise in part.rises]
+        wide = two > _WIDE**2 * math.fsum([rise * rise for rise in rises]) / max(1, len(rises))
+        if not wide and math.fsum(of for _, of in clumps) > two / 2:
             return None
     deviation = math.sqrt(two)
     skew = math.fsum(of[2] for of in moments) / two**1.5
     excess = math.fsum(of[3] - 3 * of[1] ** 2 for of in moments) / two**2
-    if max(abs(skew), abs(excess)) > _NEARLY_NORMAL:
+    lost = rounded * math.sqrt(sum(len(_amounts(part)) for part in parts) / 12)
+    if max(abs(skew), abs(excess)) > (_HARDLY_NORMAL if lost > _LOST * deviation else _NEARLY_NORMAL):
         return None
     off = math.fsum(_seen(part) - of[0] for part, of in zip(parts, moments, strict=True))
     half = 0.0 if unit is None else unit / 2
-    least = 1 / (resamples + 1)  # the expansion does not hold in the far tails
 
     def below(at: float, skewed: float) -> float:
         z = at / deviation
         hermite = skewed / 6 * (z * z - 1) + excess / 24 * (z**3 - 3 * z)
         hermite += skewed**2 / 72 * (z**5 - 10 * z**3 + 15 * z)
         density = math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
-        return min(1.0, max(least, NormalDist().cdf(z) - density * hermite))
+        return min(1.0, max(_FAR, NormalDist().cdf(z) - density * hermite))
 
     return below(off + half, skew), below(half - off, -skew)
-
-
-# Random deals
-
-
-def _sampled(
-    parts: Sequence[Part], unit: float | None, chance: random.Random, resamples: int
-) -> tuple[int, int, int]:
-    """Return the numbers of random deals whose sum is as low as the observed one, as high, and of all made.
-
-    All deals are made at once: each bit of a long integer is one of them. Sampling stops early when p is clear after
-    the first few thousand (Besag and Clifford 1991).
-    """
-    amounts = list(map(_amounts, parts))
-    scale = 1 / unit if unit is not None else _FIXED_POINT / max(map(max, amounts))
-    whole = [[round(one * scale) for one in some] for some in amounts]
-    seen = sum(
-        sum(some[: part.seen if isinstance(part, Counted) else part.drawn])
-        for part, some in zip(parts, whole, strict=True)
-    )
-    # Sums that differ by no more than rounding errors count as equal.
-    slack = 0 if unit is not None else sum(map(len, whole)) // 2
-    size = max(1, min(resamples, _MOST_BITS // sum(map(len, whole))))
-    low = high = done = 0
-    while done < resamples:
-        now = min(size, resamples - done, _FIRST if not done else resamples)
-        columns = _columns(parts, whole, chance, now)
-        low += _up_to(seen + slack, columns, now)
-        high += now - _up_to(seen - slack - 1, columns, now)
-        done += now
-        if min(low, high) >= _CLEAR and done <= _FIRST:
-            break
-    return low, high, done
-
-
-def _columns(
-    parts: Sequence[Part], amounts: Sequence[Sequence[int]], chance: random.Random, size: int
-) -> list[int]:
-    """Return `size` random sums, bit-sliced: each number holds one bit of all of them, the lowest first."""
-    columns: list[list[int]] = [[] for _ in range(max(map(max, amounts)).bit_length())]
-    pools: dict[tuple[int, int], list[int]] = {}
-    full = (1 << size) - 1
-    turns = list(map(_turned, parts))
-    first_turn = next((turned for turned in turns if turned is not None), False)
-    for part, some, told in zip(parts, amounts, turns, strict=True):
-        attempts = part.attempts if isinstance(part, Counted) else len(part.gains)
-        turned = first_turn if told is None else told
-        key = attempts, attempts - part.drawn if turned else part.drawn
-        if attempts == 2:
-            first = chance.getrandbits(size)
-            drawn = [first, full ^ first]
-        else:
-            if key not in pools:
-                pools[key] = _pool(*key, chance, size)
-            # One pool serves many parts: attempts are permuted and deals rotated for each.
-            turn = chance.randrange(size)
-            drawn = [
-                (one << turn | one >> (size - turn)) & full for one in chance.sample(pools[key], attempts)
-            ]
-        if turned:
-            drawn = [full ^ bits for bits in drawn]
-        if isinstance(part, Counted):
-            drawn = _reached(drawn[: part.ones])[max(0, part.ones + part.drawn - attempts) :]
-        elif turned:
-            drawn = drawn[-part.drawn :] + drawn[: -part.drawn]
-        for amount, bits in zip(some, drawn, strict=False):
-            for weight, column in enumerate(columns):
-                if amount >> weight & 1:
-                    column.append(bits)
-    return _added(columns)
-
-
-def _turned(part: Part) -> bool | None:
-    """Return whether to draw the attempts of the baseline, so that swapped sides get the same deals.
-
-    None: the sides of this part are alike, so the first part whose sides differ decides.
-    """
-    if isinstance(part, Counted):
-        had = max(0, part.ones + part.drawn - part.attempts) + part.seen
-        before, now = (part.attempts - part.drawn, part.ones - had), (part.drawn, had)
-        return None if before == now else before < now
-    is_now, was = part.gains[: part.drawn], part.gains[part.drawn :]
-    return None if is_now == was else (len(was), was) < (len(is_now), is_now)
-
-
-def _pool(attempts: int, drawn: int, chance: random.Random, size: int) -> list[int]:
-    """Return for each attempt the random deals in which it is drawn, by a network of random exchanges."""
-    columns = [(1 << size) - 1] * drawn + [0] * (attempts - drawn)
-    for _ in range(_EXCHANGES):
-        order = chance.sample(range(attempts), attempts)
-        for one, other in zip(order[::2], order[1::2], strict=False):
-            swapped = (columns[one] ^ columns[other]) & chance.getrandbits(size)
-            columns[one] ^= swapped
-            columns[other] ^= swapped
-    return columns
-
-
-def _reached(drawn: Sequence[int]) -> list[int]:
-    """Return the deals in which one or more of the attempts are drawn, two or more, and so on."""
-    reached: list[int] = []
-    for bits in drawn:
-        carried = bits
-        for place, some in enumerate(reached):
-            reached[place], carried = some | carried, some & carried
-        reached.append(carried)
-    return reached
-
-
-def _added(columns: list[list[int]]) -> list[int]:
-    """Add numbers given as columns of bits of one weight, the lowest first; for all deals at once.
-
-    Works like a full adder: three bits of one weight give one bit of it and a carry.
-    """
-    sums = []
-    for weight, column in enumerate(columns):
-        total = 0
-        carries: list[int] = []
-        rest = iter(column)
-        for one in rest:
-            other = next(rest, 0)
-            either = one ^ other
-            carries.append(one & other | either & total)
-            total ^= either
-        sums.append(total)
-        if len(columns) > weight + 1:
-            columns[weight + 1] += carries
-        elif any(carries):
-            columns.append(carries)
-    return sums
-
-
-def _up_to(limit: int, sums: Sequence[int], size: int) -> int:
-    """Return the number of sums that are no higher than the limit."""
-    if limit < 0 or limit.bit_length() > len(sums):
-        return 0 if limit < 0 else size
-    equal, below = (1 << size) - 1, 0
-    for weight in range(len(sums) - 1, -1, -1):
-        if limit >> weight & 1:
-            below |= equal & ~sums[weight]
-            equal &= sums[weight]
-        else:
-            equal &= ~sums[weight]
-    return (below | equal).bit_count()

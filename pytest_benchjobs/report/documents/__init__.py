@@ -77,27 +77,29 @@ class Document(Model):
 
 
 def mirror(kind: type[_Kind], source: object, **others: Any) -> _Kind:
-    """Make a document from `others`, and from the attributes of `source` for all other fields."""
-    names = kind.model_fields.keys() - others.keys() - {"schema_version"}  # which each kind counts by itself
-    return kind(**others, **{name: getattr(source, name) for name in names if hasattr(source, name)})
+    """Make a document from `others`, and from the attributes of `source` for all other fields.
+
+    A field with another name than the attribute has that as its `validation_alias`.
+    """
+    for name, field in kind.model_fields.items():
+        attribute = str(field.validation_alias or name)
+        if name in others:
+            others[attribute] = others.pop(name)
+        elif name != "schema_version" and hasattr(
+            source, attribute
+        ):  # each kind counts its versions by itself
+            others[attribute] = getattr(source, attribute)
+    return kind(**others)
 
 
 def document_class(name: str) -> type[BaseModel]:
-    """Return the model with a name of `DOCUMENTS`.
-
-    Raises:
-        KeyError: there is none.
-    """
+    """Return the model with a name of `DOCUMENTS`. Raises KeyError: there is none."""
     module, class_name = DOCUMENTS[name]
     found: type[BaseModel] = getattr(importlib.import_module(module), class_name)
     return found
 
 
 def schema_of(name: str) -> dict[str, Any]:
-    """Return the JSON Schema of the document with a name of `DOCUMENTS`.
-
-    Raises:
-        KeyError: there is none.
-    """
+    """Return the JSON Schema of the document with a name of `DOCUMENTS`. Raises KeyError: there is none."""
     schema = document_class(name).model_json_schema(by_alias=True, mode="serialization")
     return {"$schema": DIALECT, **schema}

@@ -9,54 +9,13 @@ from pydantic import Field
 
 from ...model.base import Model
 from ...model.job import JobStatus, Totals
+from ...store.rows import JobRow, RunRow
 from . import Document
 
-# Fields of the last base class come first.
 
-
-class Counts(Model):
-    """Counts of trials by outcome, and their cost. Time and cost of reused trials do not count."""
-
-    trials: int
-    """Trials that ended, or were reused."""
-    passed: int
-    failed: int
-    error: int
-    cancelled: int
-    skipped: int
-    reused: int
-    mean_score: float | None
-    """Mean over the trials with a score. Errors have none."""
-    cost_usd: float | None
-    """null: unknown."""
-
-
-class JobHead(Model):
-    """A job: id, name, status and times."""
-
-    id: str
-    name: str | None
-    status: str
-    created_at: datetime.datetime
-    finished_at: datetime.datetime | None
-    planned: int | None
-    """Trials selected to run."""
-    agents: tuple[str, ...]
-    benchmarks: tuple[str, ...]
-    parent: str | None
-    """The job it was made from, by `rerun`, `rescore` or `merge`."""
-    branch: str | None = None
-    """Of git, where the job was started; null: unknown."""
-    commit: str | None = None
-
-
-class JobItem(Counts, JobHead):
+class JobItem(JobRow):
     """A job. Its `mean_score` is over all agents, one of which may be a reference: see `scores`."""
 
-    selection: bool = False
-    """True for a job without a name that ran a selection of scenarios: `-k`, `-m`, `--lf`, ids."""
-    scores: dict[str, float] = {}
-    """Agent -> mean score of its trials; agents without one are left out."""
     dead: bool = False
     """True if its process died. The status stays that of a running job until `recover`, or the next job, closes it."""
 
@@ -69,37 +28,9 @@ class ListDocument(Document):
     """Further jobs that ran a selection of scenarios, which are listed with `--selections` only."""
 
 
-class RunHead(Model):
-    """A run: one benchmark and one agent in one job."""
-
-    id: str
-    job: str
-    job_name: str | None
-    benchmark: str
-    benchmark_version: str | None
-    agent: str
-    provider: str | None
-    model: str | None
-    status: str
-    started_at: datetime.datetime | None
-    finished_at: datetime.datetime | None
-
-
-class RunItem(Counts, RunHead):
+class RunItem(RunRow):
     """A run."""
 
-    input_tokens: int | None
-    output_tokens: int | None
-    cached_tokens: int | None
-    calls: int | None = None
-    """Calls of models that were answered."""
-    branch: str | None = None
-    """Of git, where the job was started; null: unknown."""
-    commit: str | None = None
-    seconds: float
-    """Sum over the trials that ran in this job."""
-    median_seconds: float | None = None
-    """Of the trials that passed or failed in this job."""
     dead: bool = False
     """True if the process of its job died."""
 

@@ -9,8 +9,9 @@ from ...analysis.live import Flying
 from ...model.base import Model
 from ...model.job import JobConfig, Totals
 from ...model.metric import Metric
+from ...store.rows import RunHead
 from . import Document, mirror
-from .jobs import Reason, RunHead
+from .jobs import Reason
 
 
 class AtK(Model):

@@ -106,13 +106,13 @@ class LatestScore(Model):
 
     benchmark: str
     agent: str
-    run: str
+    run: str = Field(validation_alias="id")
     job: str
     status: str
     dead: bool
     """The run did not end, and never will: the process of its job is gone."""
     mean_score: float | None
-    at: datetime.datetime | None
+    at: datetime.datetime | None = Field(validation_alias="started_at")
     high_score: HighScore | None
     delta: float | None
 
@@ -280,7 +280,7 @@ class RunningTrial(Model):
 class TrialHead(Model):
     """A trial as the history has it."""
 
-    id: str
+    id: str = Field(validation_alias="node_id")
     benchmark: str
     scenario: str
     agent: str
@@ -436,17 +436,17 @@ class AgentHistory(Model):
 class ScenarioResult(Model):
     """A result of a scenario."""
 
-    at: datetime.datetime
+    at: datetime.datetime = Field(validation_alias="finished_at")
     job: str
     job_name: str | None
-    id: str
+    id: str = Field(validation_alias="node_id")
     agent: str
     attempt: int
     outcome: str
     score: float | None
     seconds: float
     cost_usd: float | None
-    content: str | None
+    content: str | None = Field(validation_alias="comparable")
     """Digest of everything that makes the task."""
     changed: bool
     """True if the content differs from that of the agent's result before."""

@@ -6,27 +6,40 @@ A run is one of ours, a run group a job, a harness an agent, and a task a scenar
 from __future__ import annotations
 
 import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
 
 from ...model.base import Model
+from ...model.job import JobStatus
 from . import Document
 
 Status = Literal["succeeded", "failed", "running", "queued"]
 
 
+_STATUSES: dict[str, Status] = {
+    JobStatus.COMPLETED.value: "succeeded",
+    JobStatus.INITIALIZING.value: "queued",
+    JobStatus.QUEUED.value: "queued",
+    JobStatus.RUNNING.value: "running",
+}
+"""Status of a job -> status there; any other is `failed`."""
+_Status = Annotated[Status, BeforeValidator(lambda status: _STATUSES.get(status, "failed"))]
+
+
 class DataRun(Model):
     """A run: one benchmark and one agent in one job."""
 
-    run_id: str
-    run_group_id: str
-    benchmark_id: str
+    run_id: str = Field(validation_alias="id")
+    run_group_id: str = Field(validation_alias="job")
+    benchmark_id: str = Field(validation_alias="benchmark")
     benchmark_version: str | None
-    benchmarks_commit: str | None
-    status: Status
+    benchmarks_commit: str | None = Field(validation_alias="commit")
+    status: _Status
     agent: str
     provider: str | None
     model: str | None
-    score: float | None
+    score: float | None = Field(validation_alias="mean_score")
     """Mean score, from 0 to 1."""
     unit: Literal["ratio"] = "ratio"
     higher_is_better: Literal[True] = True
@@ -34,13 +47,13 @@ class DataRun(Model):
     high_score_value: float | None
     delta_to_high_score: float | None
     started_at: datetime.datetime | None
-    ended_at: datetime.datetime | None
-    duration_seconds: float | None
-    llm_call_count: int | None
-    total_prompt_tokens: int | None
-    total_completion_tokens: int | None
-    total_tokens: int | None
-    total_cache_read_input_tokens: int | None
+    ended_at: datetime.datetime | None = Field(validation_alias="finished_at")
+    duration_seconds: float | None = Field(validation_alias="seconds")
+    llm_call_count: int | None = Field(validation_alias="calls")
+    total_prompt_tokens: int | None = Field(validation_alias="input_tokens")
+    total_completion_tokens: int | None = Field(validation_alias="output_tokens")
+    total_tokens: int | None = Field(validation_alias="tokens")
+    total_cache_read_input_tokens: int | None = Field(validation_alias="cached_tokens")
     cost_usd: float | None
     metrics: dict[str, int]
     """Counts of trials by outcome."""
@@ -49,11 +62,11 @@ class DataRun(Model):
 class RunGroup(Model):
     """A job."""
 
-    run_group_id: str
+    run_group_id: str = Field(validation_alias="id")
     name: str | None
     created_at: datetime.datetime | None
     finished_at: datetime.datetime | None
-    status: Status
+    status: _Status
     benchmarks: tuple[str, ...]
     agents: tuple[str, ...]
     repo_meta: dict[str, str | None]

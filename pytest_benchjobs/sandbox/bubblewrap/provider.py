@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -22,10 +22,10 @@ from ...model.errors import ContainerStartFailed, DiskFull, EngineUnavailable, I
 from ...model.job import JobConfig, Owner
 from ...model.owner import is_alive
 from ...model.result import ImageRecord
-from ...model.scenario import Environment, Scenario
+from ...model.scenario import Scenario
 from ...system.cutting import beginning_of
 from ..paths import DEFAULT_PATH, is_below
-from ..protocol import Kept, SandboxSpec
+from ..protocol import ImageRequest, Kept, SandboxSpec
 from .machine import copy_settings, release
 from .namespaces import HOSTNAME, Contained, Tree
 from .sandbox import LocalSandbox, is_root
@@ -95,6 +95,7 @@ class LocalProvider:
     def incompatible(self, scenario: Scenario, config: JobConfig) -> str | None:
         """Return why a scenario is not for such sandboxes; None if it is."""
         environment, places = scenario.environment, scenario.places
+        on_host = runs_on_host(ImageRequest.of(environment, config))
         image = environment.image or (
             "of its Dockerfile" if environment.snapshot is None else environment.image_shown
         )
@@ -110,7 +111,7 @@ class LocalProvider:
         written = (*scenario.files, *([environment.workdir] if environment.workdir else ()))
         path = next((path for path in written if is_below(posixpath.normpath(path), _READ_ONLY)), None)
         lacks = (
-            (not runs_on_host(environment, config.image_map), f"needs an image ({image}), and there is no Docker"),
+            (not on_host, f"needs an image ({image}), and there is no Docker"),
             (user is not None, f"needs the user {user!r}, {_HAS_ONLY} root"),
             ("allowlist" in networks, f"needs the network `allowlist`, {_HAS_ONLY} `public` and `none`"),
             (environment.git_history, "ends the history of repositories in an image, and there is no Docker"),
@@ -124,14 +125,9 @@ class LocalProvider:
         )  # fmt: skip
         return next((f"incompatible: {why}" for is_so, why in lacks if is_so), None)
 
-    def identify(
-        self,
-        environment: Environment,
-        image_map: Mapping[str, str],
-        build_args: Mapping[str, str],  # noqa: ARG002  nothing is built
-    ) -> str | None:
+    def identify(self, request: ImageRequest) -> str | None:
         """Return what stands for the programs of this machine: the release of its system. None: it needs an image."""
-        return _key() if runs_on_host(environment, image_map) and environment.compose is None else None
+        return _key() if runs_on_host(request) and request.environment.compose is None else None
 
     def start(self, spec: SandboxSpec, on_phase: Callable[[str], None]) -> LocalSandbox:
         """Make the directories of a sandbox, and fill them."""
@@ -223,12 +219,12 @@ def _remove_tree(path: Path) -> None:
             path.rmdir()
 
 
-def runs_on_host(environment: Environment, image_map: Mapping[str, str]) -> bool:
+def runs_on_host(request: ImageRequest) -> bool:
     """Return True if it needs no image but `host`: as it is written, or as the image map has it."""
-    image = environment.image
-    if image is None:
+    environment = request.environment
+    if environment.image is None:
         return environment.dockerfile is None and environment.snapshot is None
-    return image_map.get(image, image) == HOST
+    return request.image_map.get(environment.image, environment.image) == HOST
 
 
 def _key() -> str:
@@ -242,7 +238,7 @@ def _image(spec: SandboxSpec) -> ImageRecord:
             f"{spec.kept} was kept from a Docker trial, and a local sandbox cannot start from it"
         )
     image = spec.environment.image
-    if not runs_on_host(spec.environment, spec.image_map):
+    if not runs_on_host(spec.image):
         raise ImageMissing(
             f"there are no images without Docker, and this needs {spec.environment.image_shown}"
         )

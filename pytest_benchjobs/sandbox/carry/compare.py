@@ -11,7 +11,7 @@ import stat
 from collections.abc import Callable, Mapping
 
 from ...model.errors import EnvironmentFailed
-from .own import WHY, Guards, Own, git_directories
+from .own import WHY, Own, git_directories
 from .records import (
     HEADER,
     Flag,
@@ -116,8 +116,6 @@ class Comparison:
         self._own = own or Own()
         self._apart = apart
         self._git = git_directories(agent)
-        self._guards: list[Guards] = []
-        """Of the directories that we are in."""
 
     def run(self) -> None:
         """Compare; a directory of the fresh place that cannot be read is an EnvironmentFailed."""
@@ -131,7 +129,7 @@ class Comparison:
     def _begin_root(self) -> None:
         root = self._fresh.record
         self.script.down(root.raw)
-        self._guards.append(self._own.below(root.target))
+        self._own.begin_root(root.target)
         if self._agent.record.data:
             self._leave_out(root.target.rpartition(b"/")[2], _LINK_ON_THE_WAY)
         self._next()
@@ -147,11 +145,12 @@ class Comparison:
             if raw[0] == Kind.ENTRY and raw[1] & (Flag.OVERLAY | Flag.LINKED) == Flag.OVERLAY:
                 if is_directory(raw, 0):
                     record = record_at(raw)
-                    if self._guards[-1].get(record.name, ()) is None or self._is_apart(record.name):
+                    path = self.script.located(record.name)
+                    if self._own.has(path) or self._is_apart(path):
                         break
                     self._down(record, Kind.ENTER, agent=at)
             elif raw[0] == Kind.LEAVE and not record_at(raw).data:
-                self._leave()
+                self.script.up()
             else:
                 break
             at += size
@@ -169,30 +168,23 @@ class Comparison:
     def _up(self) -> None:
         if why := self._agent.record.data:
             self._leave_out(b"", f"it cannot be read to its end: {reason(why)}")
-        self._leave()
+        self.script.up()
 
     def _down(self, record: Record, kind: int, flags: int = 0, *, agent: int | None = None) -> None:
         """Go into a directory; `agent`: where it begins in the agent's listing, if there."""
-        guards = self._guards[-1].get(record.name) or {}
         enter = record.turned(kind, flags)
         if agent is None:
             enter = enter[:8] + bytes(4) + enter[12:]  # without a mode, nothing is set by it
         self.script.down(enter, do=kind == Kind.MAKE or bool(flags))
         if agent is not None and (record.name == b".git" or agent in self._git):
-            guards = {**self._own.in_git(self.script.located(b"")), **guards}
-        self._guards.append(guards)
+            self._own.add_git(self.script.located(b""))
 
-    def _leave(self) -> None:
-        self._guards.pop()
-        self.script.up()
-
-    def _stays(self, record: Record) -> bool:
+    def _stays(self, path: bytes, record: Record) -> bool:
         """Return True if the fresh place's own is there, or a way to it that is no directory."""
-        names, name = self._guards[-1], record.name
-        return name in names and (names[name] is None or record.type != stat.S_IFDIR)
+        return self._own.has(path) or (record.type != stat.S_IFDIR and self._own.has_way(path))
 
-    def _is_apart(self, name: bytes) -> bool:
-        return self._apart is not None and bool(name) and self._apart(self.script.located(name))
+    def _is_apart(self, path: bytes) -> bool:
+        return self._apart is not None and self._apart(path)
 
     def _leave_out(self, name: bytes, why: str) -> None:
         if len(self.left_out) < MOST_NOTES:
@@ -203,13 +195,14 @@ class Comparison:
         agent, depth = self._agent, 0
         while True:
             record = agent.record
+            path = self.script.located(record.name)
             if record.kind == Kind.LEAVE:
                 self._up()
                 depth -= 1
                 agent.next()
-            elif self._is_apart(record.name):
+            elif self._is_apart(path):
                 agent.skip()
-            elif self._stays(record):
+            elif self._stays(path, record):
                 self._leave_out(record.name, WHY)
                 agent.skip()
             elif record.type == stat.S_IFDIR:
@@ -231,16 +224,17 @@ class Comparison:
         fresh, way = self._fresh, list[Record | None]()
         while True:
             record, gone = fresh.record, None
-            is_apart = not whole and self._is_apart(record.name)
-            if is_apart or self._stays(record):
+            is_end, path = record.kind == Kind.LEAVE, self.script.located(record.name)
+            is_apart = not (whole or is_end) and self._is_apart(path)
+            if is_apart or (not is_end and self._stays(path, record)):
                 # So do the directories that it is in.
                 way = [None] * len(way)
                 if not keep and not is_apart:
                     self._leave_out(record.name, WHY)
                 fresh.skip()
             else:
-                if record.kind == Kind.LEAVE:
-                    self._leave()
+                if is_end:
+                    self.script.up()
                     gone = way.pop()
                 elif record.type == stat.S_IFDIR:
                     self._down(record, Kind.ENTER)
@@ -256,11 +250,12 @@ class Comparison:
     def _both(self) -> None:
         agent, fresh = self._agent.record, self._fresh.record
         types, touched = (agent.type, fresh.type), Flag.TOUCHED if agent.meta != fresh.meta else 0
-        if self._is_apart(agent.name):
+        path = self.script.located(agent.name)
+        if self._is_apart(path):
             self._agent.skip()
             self._fresh.skip()
-        elif self._stays(agent):
-            self._both_stay()
+        elif self._stays(path, agent):
+            self._both_stay(whole=self._own.has(path))
         elif types == (stat.S_IFDIR, stat.S_IFDIR):
             self._down(agent, Kind.ENTER, touched, agent=self._agent.at)
             self._next()
@@ -281,11 +276,10 @@ class Comparison:
                 self.script.add(agent.turned(Kind.META))
             self._next()
 
-    def _both_stay(self) -> None:
+    def _both_stay(self, *, whole: bool) -> None:
         """Let what the fresh place has stay, and say so where the agent has something else."""
-        name, is_own = self._agent.record.name, self._guards[-1][self._agent.record.name] is None
-        theirs = self._agent.skip()
-        if not is_own:
+        name, theirs = self._agent.record.name, self._agent.skip()
+        if not whole:
             self._leave_out(name, WHY)
             self._remove()
         elif _seen(theirs) != _seen(self._fresh.skip()):

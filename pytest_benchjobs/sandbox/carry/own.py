@@ -5,24 +5,19 @@ These are what tells git what to run, and what programs of the image are found i
 
 from __future__ import annotations
 
-import dataclasses
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from .records import directories
 
-Guards = dict[bytes, "Guards | None"]
-"""Names in a directory -> the same below them; None: all of it is the fresh place's own.
-
-What leads there has to be a directory: a link would lead elsewhere.
-"""
-GIT: Guards = {
-    b"config": None,
-    b"config.worktree": None,
-    b"hooks": None,
-    b"info": {b"attributes": None, b"grafts": None},
-    b"objects": {b"info": {b"alternates": None}},
-}
+_GIT = (
+    b"config",
+    b"config.worktree",
+    b"hooks",
+    b"info/attributes",
+    b"info/grafts",
+    b"objects/info/alternates",
+)
 """Of a directory of git's. Its alternates may lead out of the tree."""
 WHY = "git, or what finds programs, goes by it: it is as image and set-up have it, unless `carry` names it"
 
@@ -38,45 +33,47 @@ def program_paths(env: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(posixpath.normpath(path) for path in named if path.startswith("/")))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
 class Own:
-    """What stays."""
+    """Paths below a root that stay: of `programs` (directories that these are found in) and of git's directories.
 
-    programs: tuple[bytes, ...] = ()
-    """Directories that programs are found in."""
-    named: tuple[bytes, ...] = ()
-    """What is carried because the scenario names it."""
+    Not those that the scenario has `named`. What leads to one has to be a directory: a link would lead elsewhere.
+    """
 
-    def below(self, root: bytes) -> Guards:
-        """Return what stays in the directory that holds a root."""
-        above: Guards = {}
-        for path in self.programs:
-            is_named = any(_is_in(path, name) or _is_in(name, path) for name in self.named)
-            if path == root or not _is_in(path, root) or is_named:
-                continue
-            parts, at = path[len(root) :].strip(b"/").split(b"/"), above
-            # `bin` is a part of something: the interpreter in it loads what is beside it.
-            is_part = parts[-1] in _PROGRAMS and parts[1:]
-            way = (root.rpartition(b"/")[2] or b".", *(parts[:-1] if is_part else parts))
-            for name in way[:-1]:
-                inner = at.setdefault(name, {})
-                if inner is None:
-                    break
-                at = inner
-            else:
-                at[way[-1]] = None
-        return above
+    def __init__(self, programs: Iterable[bytes] = (), named: Collection[bytes] = ()) -> None:
+        self._programs, self._named = tuple(programs), named
+        self._paths: set[bytes] = set()
+        self._ways: set[bytes] = set()
 
-    def in_git(self, directory: bytes, guards: Guards = GIT) -> Guards:
-        """Return what stays of a directory of git's: a name above it says nothing about what git runs."""
-        found: Guards = {}
-        for name, inner in guards.items():
-            path = directory + b"/" + name
-            if inner is not None:
-                found[name] = self.in_git(path, inner)
-            elif not any(_is_in(one, path) for one in self.named):
-                found[name] = None
-        return found
+    def begin_root(self, root: bytes) -> None:
+        """Begin with what stays below a root."""
+        self._paths, self._ways = set(), set()
+        for path in self._programs:
+            is_named = any(_is_in(path, name) or _is_in(name, path) for name in self._named)
+            if path != root and _is_in(path, root) and not is_named:
+                # `bin` is a part of something: the interpreter in it loads what is beside it.
+                above, _, name = path.rpartition(b"/")
+                is_part = name in _PROGRAMS and above not in (root, b"")
+                self._add(root, above if is_part else path)
+
+    def add_git(self, directory: bytes) -> None:
+        """Add what stays of a directory of git's: a name above it says nothing about what git runs."""
+        for path in (directory + b"/" + name for name in _GIT):
+            is_named = any(_is_in(one, path) for one in self._named)
+            self._add(directory, path, stays=not is_named)
+
+    def _add(self, top: bytes, path: bytes, *, stays: bool = True) -> None:
+        if stays:
+            self._paths.add(path)
+        while (path := path.rpartition(b"/")[0]) and _is_in(path, top):
+            self._ways.add(path)
+
+    def has(self, path: bytes) -> bool:
+        """Return True if all of it stays."""
+        return path in self._paths
+
+    def has_way(self, path: bytes) -> bool:
+        """Return True if it leads to what stays."""
+        return path in self._ways
 
 
 def git_directories(listing: bytes) -> frozenset[int]:

@@ -10,7 +10,6 @@ import stat
 import struct
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Protocol
 
 from ...model.errors import EnvironmentFailed, Ungradable
 from ..archive import safe_name
@@ -24,14 +23,10 @@ _LISTING = 256 << 20
 _DIGEST = 16
 _MARGIN = 1 << 20
 _MOST_LINKS = 40
+Place = Callable[[Sequence[str | bytes], Iterable[bytes]], Iterator[bytes]]
+"""Runs our program inside a sandbox, where links may lead to what is carried, with arguments and standard input; yields
+what it prints. An InfrastructureError if its exit status is not 0."""
 _CHANGES = (Kind.CONTENT, Kind.HARDLINK, Kind.SYMLINK, Kind.REMOVE, Kind.MAKE)
-
-
-class Place(Protocol):
-    """Runs our program inside a sandbox: there, links of a fresh place may lead to what is carried."""
-
-    def __call__(self, arguments: Sequence[str | bytes], stdin: Iterable[bytes]) -> Iterator[bytes]:
-        """Run it, feed it, and yield what it prints; an InfrastructureError if its exit status is not 0."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -79,7 +74,7 @@ def carry(
         listing = _listed(agent, roots)
         if known is not None:
             known[tuple(roots)] = listing
-    own = Own((*programs, *_resolved(fresh, programs)), tuple(named))
+    own = Own((*programs, *_resolved(fresh, programs)), named)
     comparison = _compared(listing, fresh_listing, own, apart)
     if ignored is not None:
         left, also = ignored([*_differing(comparison.script)]), apart

@@ -17,7 +17,7 @@ import subprocess
 import tarfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -28,6 +28,7 @@ from ...model.errors import DiskFull, EngineLost, ImageBuildFailed
 from ...system.temporary import temporary_directory
 from ..archive import archive_of, as_root
 from ..host_command import LocalCommand
+from ..protocol import ImageRequest
 from .answers import PAUSES
 from .context import BadPattern, Context, Ignored
 from .dockerfile import AUTOMATIC, base_images, copied, references, substitute
@@ -49,9 +50,6 @@ _TARGET = "image"
 _AS_WRITTEN: dict[str, Any] = {"filter": "fully_trusted"} if hasattr(tarfile, "data_filter") else {}
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
-Note = Callable[[str], object]
-"""Takes what a builder prints."""
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Recipe:
@@ -72,26 +70,22 @@ class Recipe:
     """Those that stay here, as an agent may not see them."""
 
     @classmethod
-    def read(
-        cls,
-        dockerfile: Path,
-        context: Path,
-        image_map: Mapping[str, str],
-        arguments: Mapping[str, str],
-        platform: Callable[[], Mapping[str, str]],
-        hidden: Iterable[Path] = (),
-    ) -> Recipe:
-        """Read it from disk. `platform` has the values of `AUTOMATIC`; it is asked only where they are named.
+    def read(cls, request: ImageRequest, platform: Callable[[], Mapping[str, str]]) -> Recipe:
+        """Read that of an environment from disk. `platform` has values of `AUTOMATIC`; asked only where they are named.
 
-        It is an `ImageBuildFailed` if something cannot be read, or one of the `hidden` paths is copied.
+        It is an `ImageBuildFailed` if something cannot be read, or a hidden path is copied.
         """
+        environment, arguments = request.environment, request.arguments
+        dockerfile = environment.dockerfile
+        assert dockerfile is not None  # noqa: S101  callers have looked
+        context = environment.context or dockerfile.parent
         # A file of patterns of this Dockerfile alone goes before that of all.
         both = dockerfile.with_name(f"{dockerfile.name}{_IGNORING}"), context / _IGNORING
         ignoring = next((path for path in both if path.is_file()), None)
         try:
             original = _text(dockerfile)
             ignored = Ignored("" if ignoring is None else _text(ignoring))
-            found = Context.read(context, _inside(dockerfile, context), ignored, hidden)
+            found = Context.read(context, _inside(dockerfile, context), ignored, environment.hidden)
         except OSError as error:
             raise ImageBuildFailed(f"{dockerfile}: cannot be read: {error}") from error
         except BadPattern as error:
@@ -99,7 +93,7 @@ class Recipe:
         variables = {**(platform() if any(name in original for name in AUTOMATIC) else {}), **arguments}
         if (fault := found.fault(context, copied(original, arguments))) is not None:
             raise ImageBuildFailed(f"{dockerfile}:{fault}")
-        text, substituted = substitute(original, image_map, variables)
+        text, substituted = substitute(original, request.image_map, variables)
         given = arguments, variables, found.paths, ignoring, found.left_out
         recipe = cls(dockerfile, context, text, substituted, *given)
         if recipe.name != _OWN_NAME:
@@ -205,33 +199,29 @@ def build(engine: Engine, recipe: Recipe, tag: str, timeout: float, check: Check
 
     A failed build is an `ImageBuildFailed` with the last lines of output, or a `DiskFull`.
     """
-    tail: deque[str] = deque(maxlen=_KEPT_LINES)
-
-    def note(text: str) -> None:
-        clean = recipe.redact(_ESCAPE.sub("", text))
-        tail.extend(line for line in clean.splitlines() if line.strip())
-
-    builder = _buildx if _has_buildx() else _classic
-    deadline = time.monotonic() + timeout
+    one = _Build(engine, recipe, tag, time.monotonic() + timeout, check)
+    builder = one.buildx if _has_buildx() else one.classic
     try:
         with recipe.archive() as archive:
             for pause in (*PAUSES, None):
                 archive.seek(0)
-                tail.clear()
+                one.tail.clear()
                 try:
-                    return builder(engine, recipe, tag, archive, deadline, note, check)
+                    return builder(archive)
                 except (EngineLost, _Unexplained):
                     # Steps that were done come from the builder's cache.
-                    if pause is None or time.monotonic() > deadline:
+                    if pause is None or time.monotonic() > one.deadline:
                         raise
                     rest(pause, check)
+                finally:
+                    one.take("\n")
     except TimeoutError:
         reason = f"did not end within {timeout:g} s"
     except _Failed as error:
         reason = recipe.redact(str(error))
     if reason in DISK_FULL:
         raise DiskFull(f"{recipe.dockerfile}: the build failed, the Docker Engine's disk is full: {reason}")
-    shown = "\n".join(tail)
+    shown = "\n".join(one.tail)
     raise ImageBuildFailed(f"{recipe.dockerfile}: the build failed: {reason}\n{shown}".rstrip() + recipe.hint)
 
 
@@ -243,74 +233,104 @@ class _Unexplained(_Failed):
     """Words of the engine, of a build that no command of its own ended: the next try may go on."""
 
 
-def _classic(
-    engine: Engine, recipe: Recipe, tag: str, archive: IO[bytes], deadline: float, note: Note, check: Check
-) -> None:
-    """The engine's own builder. It gives up when we hang up."""
-    lines = hear(
-        engine,
-        lambda client: client.build(
-            fileobj=archive,
-            custom_context=True,
-            dockerfile=recipe.name,
-            tag=tag,
-            buildargs=dict(recipe.arguments),
-            labels={LABEL + "image": "1"},
-            rm=True,
-            forcerm=True,
-            decode=True,
-        ),
-        check,
-        deadline=deadline,
-    )
-    printed = _Lines(note)
-    try:
-        with contextlib.closing(lines):
-            for line in lines:
-                if "error" in line:
-                    # A command that ended with an error has its exit status there. Anything else may be the engine's.
-                    kind = _Failed if (line.get("errorDetail") or {}).get("code") else _Unexplained
-                    raise kind(str(line["error"]).strip())
-                if "stream" not in line:
-                    note(str(line.get("status") or ""))
-                    continue
-                printed.take(line["stream"])
-    except docker.errors.APIError as error:
-        # What is wrong with a Dockerfile is a 400.
-        kind = _Failed if error.status_code == _WRONG else _Unexplained
-        raise kind(str(error.explanation or error)) from error
-    except BROKEN as error:
-        raise EngineLost(f"the Docker Engine went away during a build: {error}") from error
-    finally:
-        printed.end()
+@dataclasses.dataclass
+class _Build:
+    """A build by one builder or the other, and the last lines that it printed."""
 
+    engine: Engine
+    recipe: Recipe
+    tag: str
+    deadline: float
+    check: Check
+    tail: deque[str] = dataclasses.field(default_factory=lambda: deque(maxlen=_KEPT_LINES))
+    _part: str = ""
 
-def _buildx(
-    engine: Engine, recipe: Recipe, tag: str, archive: IO[bytes], deadline: float, note: Note, check: Check
-) -> None:
-    """BuildKit, which the engine offers to its command line only.
-
-    Build arguments go by a file. On the command line everybody could read them, and in the environment they would be
-    variables of this machine's programs: a `PATH`, `DOCKER_CONFIG` or `LD_PRELOAD` of a task would run code here.
-    """
-    with temporary_directory("build") as directory:
-        # BuildKit takes a file as one of an earlier build, of any task, where this name, path, size and time are equal.
-        context = directory / secrets.token_hex(16)
-        with tarfile.open(fileobj=archive) as tar:
-            tar.extractall(context, **_AS_WRITTEN)  # noqa: S202  we wrote it ourselves
-        (directory / "definition.json").write_text(
-            json.dumps(_definition(recipe, tag, context.name)), "utf-8"
+    def classic(self, archive: IO[bytes]) -> None:
+        """Use the engine's own builder. It gives up when we hang up."""
+        lines = hear(
+            self.engine,
+            lambda client: client.build(
+                fileobj=archive,
+                custom_context=True,
+                dockerfile=self.recipe.name,
+                tag=self.tag,
+                buildargs=dict(self.recipe.arguments),
+                labels={LABEL + "image": "1"},
+                rm=True,
+                forcerm=True,
+                decode=True,
+            ),
+            self.check,
+            deadline=self.deadline,
         )
-        status = note_output(
-            ["docker", "buildx", "bake", "--load", "--progress=plain", "--file", "definition.json", _TARGET],
-            directory,
-            {**environment_without_keys(), "DOCKER_HOST": engine.host},
-            deadline,
-            note,
-            check,
-        )
-        if status != 0:
-            raise _Failed(f"docker buildx exited with status {status}")
+        try:
+            with contextlib.closing(lines):
+                for line in lines:
+                    if "error" in line:
+                        # A command that failed has its exit status there. Anything else may be the engine's.
+                        kind = _Failed if (line.get("errorDetail") or {}).get("code") else _Unexplained
+                        raise kind(str(line["error"]).strip())
+                    if "stream" in line:
+                        self.take(line["stream"])
+                    else:
+                        self._note(str(line.get("status") or ""))
+        except docker.errors.APIError as error:
+            # What is wrong with a Dockerfile is a 400.
+            kind = _Failed if error.status_code == _WRONG else _Unexplained
+            raise kind(str(error.explanation or error)) from error
+        except BROKEN as error:
+            raise EngineLost(f"the Docker Engine went away during a build: {error}") from error
+
+    def buildx(self, archive: IO[bytes]) -> None:
+        """Use BuildKit, which the engine offers to its command line only.
+
+        Build arguments go by a file. On the command line everybody could read them, and in the environment a `PATH`,
+        `DOCKER_CONFIG` or `LD_PRELOAD` of a task would run its code here.
+        """
+        with temporary_directory("build") as directory:
+            # BuildKit takes a file as one of an earlier build where this name, path, size and time are equal.
+            context = directory / secrets.token_hex(16)
+            with tarfile.open(fileobj=archive) as tar:
+                tar.extractall(context, **_AS_WRITTEN)  # noqa: S202  we wrote it ourselves
+            definition = json.dumps(_definition(self.recipe, self.tag, context.name))
+            (directory / "definition.json").write_text(definition, "utf-8")
+            status = self.run(
+                [
+                    "docker",
+                    "buildx",
+                    "bake",
+                    "--load",
+                    "--progress=plain",
+                    "--file",
+                    "definition.json",
+                    _TARGET,
+                ],
+                directory,
+                {**environment_without_keys(), "DOCKER_HOST": self.engine.host},
+            )
+            if status != 0:
+                raise _Failed(f"docker buildx exited with status {status}")
+
+    def run(self, argv: Sequence[str], directory: Path, env: Mapping[str, str]) -> int | None:
+        """Run a builder, note what it prints, and return its exit status; a `TimeoutError` at the deadline."""
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        command = LocalCommand.start(argv, directory, env, lambda data: self.take(decoder.decode(data)))
+        result = command.run_checked(self.deadline, self.check)
+        if result.timed_out:
+            raise TimeoutError
+        return result.exit_status
+
+    def take(self, text: str) -> None:
+        """Note whole lines of what is printed a word, or half of a secret, at a time."""
+        *whole, self._part = f"{self._part}{text}".split("\n")
+        if len(self._part) > _LONGEST_LINE:
+            whole, self._part = [*whole, self._part], ""
+        if whole:
+            self._note("\n".join(whole))
+
+    def _note(self, text: str) -> None:
+        clean = self.recipe.redact(_ESCAPE.sub("", text))
+        self.tail.extend(line for line in clean.splitlines() if line.strip())
 
 
 def _definition(recipe: Recipe, tag: str, context: str) -> dict[str, object]:
@@ -327,44 +347,6 @@ def _definition(recipe: Recipe, tag: str, context: str) -> dict[str, object]:
         "labels": {f"{LABEL}image": "1"},
     }
     return {"target": {_TARGET: target}}
-
-
-def note_output(
-    argv: Sequence[str],
-    directory: Path,
-    env: Mapping[str, str],
-    deadline: float,
-    note: Note,
-    check: Check,
-) -> int | None:
-    """Run a builder, note what it prints, and return its exit status; a `TimeoutError` at the deadline."""
-    decoder, printed = codecs.getincrementaldecoder("utf-8")("replace"), _Lines(note)
-    command = LocalCommand.start(argv, directory, env, lambda data: printed.take(decoder.decode(data)))
-    try:
-        result = command.run_checked(deadline, check)
-    finally:
-        printed.end()
-    if result.timed_out:
-        raise TimeoutError
-    return result.exit_status
-
-
-class _Lines:
-    """Notes whole lines of what is printed a word, or half of a secret, at a time."""
-
-    def __init__(self, note: Note) -> None:
-        self._note = note
-        self._part = ""
-
-    def take(self, text: str) -> None:
-        *whole, self._part = f"{self._part}{text}".split("\n")
-        if len(self._part) > _LONGEST_LINE:
-            whole, self._part = [*whole, self._part], ""
-        if whole:
-            self._note("\n".join(whole))
-
-    def end(self) -> None:
-        self._note(self._part)
 
 
 @functools.cache

@@ -8,6 +8,7 @@ cancelled, a session that ends.
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import dataclasses
 import ipaddress
 import json
@@ -100,12 +101,13 @@ class Caller:
         self.again: list[str] = []
         """A line for each call that was made again."""
         self._check = check
-        self._stopped = threading.Event()
+        self.stopped = threading.Event()
+        """Set by `stop`."""
         self._open: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
     def stop(self) -> None:
         """End calls that go on, in whatever thread, and allow no more."""
-        self._stopped.set()
+        self.stopped.set()
         for connection in list(self._open):
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
@@ -121,7 +123,7 @@ class Caller:
 
     def check(self) -> None:
         """Raise if it wants no more of it."""
-        if self._stopped.is_set():
+        if self.stopped.is_set():
             raise ContainerLost("the container was killed to stop the trial")
         self._check()
 
@@ -130,13 +132,13 @@ class Caller:
         end = time.monotonic() + seconds
         self.check()
         while (left := end - time.monotonic()) > 0:
-            self._stopped.wait(min(_LOOK, left))
+            self.stopped.wait(min(_LOOK, left))
             self.check()
 
     def hold(self, connection: socket.socket) -> None:
         """Have `stop` break this connection off."""
         self._open.add(connection)
-        if self._stopped.is_set():
+        if self.stopped.is_set():
             connection.shutdown(socket.SHUT_RDWR)
 
     def let_go(self, connection: socket.socket) -> None:
@@ -158,26 +160,23 @@ class Asks(Protocol):
         """Return the error for an engine that has not answered so far."""
 
 
-_current = threading.local()
+_NOBODY = Caller()
+_current = contextvars.ContextVar[Caller]("caller")
 
 
 def caller() -> Caller:
     """Return whoever this thread calls the engine for."""
-    return getattr(_current, "caller", None) or _NOBODY
+    return _current.get(_NOBODY)
 
 
 @contextlib.contextmanager
 def on_behalf_of(who: Caller | None) -> Iterator[None]:
     """Make calls of this thread for somebody; None: as before."""
-    before = getattr(_current, "caller", None)
-    _current.caller = who or before
+    before = _current.set(who or caller())
     try:
         yield
     finally:
-        _current.caller = before
-
-
-_NOBODY = Caller()
+        _current.reset(before)
 
 
 def persist(

@@ -20,7 +20,6 @@ from ...model.errors import (
     EngineError,
     EngineRefused,
     EnvironmentFailed,
-    FilesRefused,
     OutputLost,
     Ungradable,
 )
@@ -31,13 +30,12 @@ from ..protocol import ROOT, ExecResult, File, SandboxSpec, Sink, Stdin, Stoppin
 from ..runner import serving
 from ..stream import Drained, wait_fairly
 from .answers import PAUSES
-from .calling import Caller, caller, on_behalf_of
+from .calling import Caller, on_behalf_of
 from .entrypoint import Entrypoint
-from .holes import packed, unpack
 from .images import ResolvedImage
 from .inside import CannotAct, Inside
-from .keeping import commit
-from .mountpoints import FILE, check_mount_points, kind_of, leads_to_small_file, misplaced, moved, stat_of
+from .keeping import commit, packed, unpack
+from .mountpoints import FILE, check_mount_points, kind_of, leads_to_small_file, stat_of
 from .network import Joinable, in_network
 from .processes import Process, Processes, send
 from .running import Held, run_program
@@ -89,6 +87,12 @@ class _Command:
         with_more = (self.stdin, self.stopping, self.silent) != (None, None, None)
         return not with_more and "/" in self.argv[0] and self.user in ROOT
 
+    @property
+    def is_ours(self) -> bool:
+        """True if it runs nothing but our program: a door becomes the agent, and a scorer has more started."""
+        name, mode, more = self.argv[0], self.argv[1:3], self.argv[4:]
+        return name == PROGRAM and mode != ("serve", "scorer") and not (mode[:1] == ("door",) and more)
+
     def is_at_fault(self, words: str) -> bool:
         """Return True if the engine says that the command, its user or its directory is why it did not start.
 
@@ -135,8 +139,6 @@ class DockerSandbox(EngineContainer):
         beside: TrialServices | None = None,
     ) -> None:
         super().__init__(services.engine, container, workdir)
-        self._caller = caller()
-        """Whoever it was created for is also who it is used for."""
         self._beside = beside
         self._proxy = proxy
         self._network: Network = spec.network
@@ -202,7 +204,7 @@ class DockerSandbox(EngineContainer):
             tuple(argv), timeout, sink, stdout, user or self.user, workdir, env or {}, silent, stopping, stdin
         )
         self._processes.forget_seen()
-        if command.argv[0] != PROGRAM:
+        if not command.is_ours:
             self._program = _Program.DOUBTED
         if self._inside is not None and command.is_plain:
             try:
@@ -238,15 +240,13 @@ class DockerSandbox(EngineContainer):
             sink=command.sink,
             stdout=command.stdout,
         )
-        self._check_killed()
+        self._caller.check()
         ended = ExecResult(None, timed_out=status is None, seconds=time.monotonic() - started)
         return ended if status is None else self._with_status(ended, status, ooms)
 
     def _exec_once(self, command: _Command, held: Held) -> ExecResult:
         """Run a command, which the engine may not be able to start."""
         ooms = self._events.count(self.id, "oom")
-        stopping, silent = command.stopping, command.silent
-        asked = None if stopping is None else stopping.asked
         proxied = PROXY_VARIABLES if self._network == "allowlist" else {}
         with self._attached(
             command.argv,
@@ -258,19 +258,14 @@ class DockerSandbox(EngineContainer):
             workdir=command.workdir,
         ) as running:
             started = time.monotonic()
-            why = running.wait(started + min(command.timeout, _HELD), silent, asked)
-            if running.status is None:
-                held.release()
-                if why is Drained.LATE:
-                    why = wait_fairly(
-                        lambda seconds, quiet: running.wait(started + seconds, quiet, asked),
-                        command.timeout,
-                        silent,
-                        stopping,
-                    )
-            if why is not Drained.ENDED and stopping is not None:
-                running.stop(stopping)
-        self._check_killed()
+
+            def wait(deadline: float, silent: float | None, asked: Callable[[], bool] | None) -> Drained:
+                why = running.wait(min(deadline, started + _HELD), silent, asked)
+                if why is not Drained.ENDED:
+                    held.release()
+                return running.wait(deadline, silent, asked) if why is Drained.LATE else why
+
+            why = wait_fairly(wait, started + command.timeout, command.silent, command.stopping)
         ended = ExecResult(
             None,
             timed_out=why is not Drained.ENDED,
@@ -355,7 +350,7 @@ class DockerSandbox(EngineContainer):
 
     def signal(self, pid: int, name: str) -> None:
         """Send a signal to the process group `pid`, as the sandbox numbers it. Never raises."""
-        if not self._killed.is_set():
+        if not self._caller.stopped.is_set():
             send(self._engine, self.id, pid, name)
 
     def await_entrypoint(self, check: Callable[[], None]) -> None:
@@ -421,7 +416,7 @@ class DockerSandbox(EngineContainer):
         self._environment = frozenset()
         if self._entrypoint is not None and self._entrypoint.serves:
             self._put_program()
-            if (problem := self._entrypoint.start_again(self._check_killed)) is not None:
+            if (problem := self._entrypoint.start_again(self._caller.check)) is not None:
                 self._notes.append(problem)
             self.adopt_processes()
 
@@ -444,10 +439,6 @@ class DockerSandbox(EngineContainer):
             oom_kills = self._events.wait(self.id, "oom", ooms, patience) - ooms
         return dataclasses.replace(ended, exit_status=code, oom_kills=max(0, oom_kills))
 
-    def _check_killed(self) -> None:
-        if self._killed.is_set():
-            raise ContainerLost("the container was killed to stop the trial")
-
     def _end_all(self) -> None:
         """By the first process, or by ending it and so the process namespace."""
         self._close_inside()
@@ -457,21 +448,14 @@ class DockerSandbox(EngineContainer):
 
     def _restart(self, *, runs: bool) -> None:
         """End the process namespace, and start it anew."""
-        client, mounts = self._engine.client, self._spec.mounts
+        client = self._engine.client
         if runs:
             self._own_kills += 1
             client.kill(self.id)
-        try:
-            self._put_program()
-            if mounts:
-                check_mount_points(client, self.id, mounts)
-            client.start(self.id)
-        except FilesRefused as error:
-            # A file of a container that has no place for a mount cannot even be looked at, with some engines.
-            with contextlib.suppress(FilesRefused):
-                if (what := misplaced(client, self.id, mounts)) is not None:
-                    raise moved(what) from error
-            raise
+        self._put_program()
+        if self._spec.mounts:
+            check_mount_points(client, self.id, self._spec.mounts)
+        client.start(self.id)
         self._processes.forget_first()
         if self._proxy is not None:
             self._proxy.join(self._run_proxy_door)  # its loopback is a new one
@@ -535,7 +519,6 @@ class DockerSandbox(EngineContainer):
 
     def kill(self) -> None:
         """End it at once, from any thread. Never raises."""
-        self._killed.set()
         # First the calls that go on, lest an engine that hangs hangs us too.
         self._caller.stop()
         with contextlib.suppress(Exception), on_behalf_of(Caller(patience=_TIDYING)):
@@ -596,7 +579,7 @@ class DockerSandbox(EngineContainer):
 
     @contextlib.contextmanager
     def _calling(self) -> Iterator[None]:
-        self._check_killed()
+        self._caller.check()
         try:
             with self._engine.guard(self._caller):
                 yield

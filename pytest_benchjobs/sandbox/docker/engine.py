@@ -89,7 +89,7 @@ class Engine:
 
     @property
     def encrypted(self) -> bool:
-        """True if connections are wrapped in TLS. Known once it is connected."""
+        """True if connections are wrapped in TLS, and cannot be closed one way. Known once it is connected."""
         return self._tls is not None
 
     def close(self) -> None:

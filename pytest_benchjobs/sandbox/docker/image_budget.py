@@ -19,6 +19,7 @@ from ...model.errors import ImageTooLarge, InfrastructureError
 from ...model.job import JobConfig, Owner
 from ...model.scenario import Environment
 from ...system import units
+from ..protocol import ImageRequest
 from .engine import Engine
 from .image_record import RUNNING, Brought, Record, RecordFile
 
@@ -70,16 +71,14 @@ class ImageBudget:
 
     def bring(self, environment: Environment, check: Check) -> bool:
         """Have an image here before its trial needs it; False: there is no room for it now."""
-        config = self._config
         with contextlib.suppress(NoRoomNow), self._engine.guard():
-            self._images.resolve(environment, config.image_map, config.build_args, check, Urgency.AHEAD)
+            self._images.resolve(ImageRequest.of(environment, self._config), check, Urgency.AHEAD)
             return True
         return False
 
     def expect(self, place: int, environments: Sequence[Environment]) -> None:
         """Note that trials to come need these images; the first is that of the agent."""
-        config = self._config
-        slots = [self._images.slot(one, config.image_map, config.build_args) for one in environments]
+        slots = [self._images.slot(ImageRequest.of(one, self._config)) for one in environments]
         with self._lock:
             self._places.setdefault(place, slots)
         if any(slot.ids for slot in slots):

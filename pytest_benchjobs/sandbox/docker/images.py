@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...model.errors import ImageBuildFailed, ImageMissing, ImageTooLarge, InfrastructureError
@@ -17,6 +16,7 @@ from ...model.image import ImageSize
 from ...model.result import ImageRecord
 from ...model.scenario import Environment
 from ...system.keeping import one_of, taken
+from ..protocol import ImageRequest
 from .dockerfile import canonical, lookup
 from .engine import LABEL, Engine
 from .image_budget import NoRoomNow, Urgency
@@ -72,33 +72,16 @@ class Slot:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Wanted:
-    """An image that somebody asks for, by all that decides which it is; how urgently, and what stops the wait."""
+    """An image that somebody waits for, how urgently, and what stops the wait."""
 
-    environment: Environment
-    image_map: Mapping[str, str]
-    build_args: Mapping[str, str]
-    check: Check = lambda: None
-    urgency: Urgency = Urgency.TRIAL
-
-    @property
-    def arguments(self) -> dict[str, str]:
-        """Build arguments: those of the job go before the scenario's own."""
-        return {**self.environment.build_args, **self.build_args}
+    request: ImageRequest
+    slot: Slot
+    check: Check
+    urgency: Urgency
 
     @property
-    def image(self) -> str | None:
-        """The one that is named, after mapping."""
-        return named_image(self.environment, self.image_map)
-
-    @property
-    def snapshot(self) -> str | None:
-        """What was kept of a trial, where no image is named."""
-        return self.environment.snapshot if self.environment.image is None else None
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        maps = self.arguments, self.image_map
-        return (self.environment.image_source, *(tuple(sorted(one.items())) for one in maps))
+    def environment(self) -> Environment:
+        return self.request.environment
 
 
 class Images:
@@ -118,25 +101,19 @@ class Images:
         self._budget = budget
 
     def resolve(
-        self,
-        environment: Environment,
-        image_map: Mapping[str, str],
-        build_args: Mapping[str, str],
-        check: Check = lambda: None,
-        urgency: Urgency = Urgency.TRIAL,
+        self, request: ImageRequest, check: Check = lambda: None, urgency: Urgency = Urgency.TRIAL
     ) -> ResolvedImage:
         """The image of an environment: the named one if it is here or can be pulled, else built from its Dockerfile.
 
-        `build_args` are added to the environment's own, and win. `check` is called several times a second; what it
-        raises breaks off whatever goes on, and comes out here. It is an `ImageMissing`, `ImageBuildFailed`,
-        `ImageTooLarge` or `DiskFull` if there can be none, and `NoRoomNow` where no trial waits for it.
+        `check` is called several times a second; what it raises breaks off whatever goes on, and comes out here. It is
+        an `ImageMissing`, `ImageBuildFailed`, `ImageTooLarge` or `DiskFull` if there can be none, and `NoRoomNow` where
+        no trial waits for it.
         """
-        wanted = _Wanted(environment, image_map, build_args, check, urgency)
-        slot = self.slot(environment, image_map, build_args)
+        wanted = _Wanted(request, self.slot(request), check, urgency)
         while True:
             try:
-                with taken(slot.lock, check):
-                    return self._settled(slot, wanted)
+                with taken(wanted.slot.lock, check):
+                    return self._settled(wanted)
             except NoRoomNow:
                 if urgency is Urgency.AHEAD:
                     raise
@@ -144,30 +121,25 @@ class Images:
             check()
             time.sleep(_NO_ROOM_SECONDS)
 
-    def slot(
-        self, environment: Environment, image_map: Mapping[str, str], build_args: Mapping[str, str]
-    ) -> Slot:
-        """Return the place of what is known of the image of an environment."""
+    def slot(self, request: ImageRequest) -> Slot:
+        """Return the place of what is known of an image."""
         with self._lock:
-            return self._slots.setdefault(_Wanted(environment, image_map, build_args).key, Slot())
+            return self._slots.setdefault(request.key, Slot())
 
-    def identify(
-        self, environment: Environment, image_map: Mapping[str, str], build_args: Mapping[str, str]
-    ) -> str | None:
+    def identify(self, request: ImageRequest) -> str | None:
         """The `key` of the image that `resolve` would give, as far as it can be told from what is here.
 
         It is an `ImageBuildFailed` if the Dockerfile or its context cannot be read.
         """
-        wanted = _Wanted(environment, image_map, build_args)
         # One at a time, so that what all trials share is looked at once; nobody pulls or builds meanwhile.
         with self._identifying:
-            key = wanted.key
+            key = request.key
             known = self._identified.get(key)
-            if known is None and (known := self._identify(wanted)) is not None:
-                if environment.git_history is not None:
+            if known is None and (known := self._identify(request)) is not None:
+                if request.environment.git_history is not None:
                     from .git_history import address
 
-                    known = address(environment, known)
+                    known = address(request.environment, known)
                 self._identified[key] = known
             return known
 
@@ -178,25 +150,18 @@ class Images:
 
         return RegistrySizes(self._engine)
 
-    def weigh(
-        self,
-        environment: Environment,
-        image_map: Mapping[str, str],
-        build_args: Mapping[str, str],
-        *,
-        ask: bool,
-    ) -> ImageSize:
+    def weigh(self, request: ImageRequest, *, ask: bool) -> ImageSize:
         """Return the size of the image that `resolve` would give, as remembered where it is not here.
 
         `ask`: registries, too. Errors are those of `identify`; it is an `ImageMissing` if there is no image to name.
         """
-        name = named_image(environment, image_map)
+        name, environment = named_image(request), request.environment
         if name is None and environment.dockerfile is None and environment.snapshot is None:
             raise ImageMissing(_NOTHING_NAMED)
         shown = name or environment.image_shown
         # A layer that ends the history of repositories is small, and made of an image that has to be here.
         whole = environment.model_copy(update={"git_history": None})
-        key = self.identify(whole, image_map, build_args)
+        key = self.identify(dataclasses.replace(request, environment=whole))
         if key is not None and (found := self._local(key)) is not None:
             return ImageSize(image=shown, state="here", bytes=int(found.get("Size") or 0))
         record = self.sizes.record
@@ -215,15 +180,16 @@ class Images:
         with self._identifying:
             self._identified.clear()
 
-    def _settled(self, slot: Slot, wanted: _Wanted) -> ResolvedImage:
+    def _settled(self, wanted: _Wanted) -> ResolvedImage:
         """Return the image of a slot, which nobody removes while it is needed. Call with its lock held."""
+        slot = wanted.slot
         if slot.error is not None and time.monotonic() < slot.until:
             raise type(slot.error)(str(slot.error))
         while True:
             removals = 0 if self._budget is None else self._budget.removals()
             if (image := slot.image) is not None and (slot.removals == removals or self._local(image.id)):
                 break
-            slot.image, slot.removals = self._filled(slot, wanted), removals
+            slot.image, slot.removals = self._filled(wanted), removals
             if self._budget is not None:
                 # From here on it stays.
                 self._budget.publish()
@@ -232,12 +198,13 @@ class Images:
             slot.image = dataclasses.replace(image, note=None)
         return image
 
-    def _filled(self, slot: Slot, wanted: _Wanted) -> ResolvedImage:
+    def _filled(self, wanted: _Wanted) -> ResolvedImage:
         """Resolve an image, and remember an error that every other trial would meet as well."""
-        slot.error, started = None, time.monotonic()
+        slot, started = wanted.slot, time.monotonic()
+        slot.error = None
         try:
-            image = self._resolve(slot, wanted)
-            return image if wanted.environment.git_history is None else self._ended(slot, wanted, image)
+            image = self._resolve(wanted)
+            return image if wanted.environment.git_history is None else self._ended(wanted, image)
         except (ImageMissing, ImageBuildFailed, ImageTooLarge) as error:
             from .pulling import Unreachable
 
@@ -249,25 +216,26 @@ class Images:
             slot.error, slot.until = error, ended + kept
             raise
 
-    def _identify(self, wanted: _Wanted) -> str | None:
-        if wanted.snapshot is not None:
+    def _identify(self, request: ImageRequest) -> str | None:
+        environment, name = request.environment, named_image(request)
+        if name is None and environment.snapshot is not None:
             try:
-                return str(find_snapshot(self._engine, wanted.snapshot)["Id"])
+                return str(find_snapshot(self._engine, environment.snapshot)["Id"])
             except ImageMissing:
                 return None
-        if wanted.image is not None and (found := self._local(wanted.image)) is not None:
+        if name is not None and (found := self._local(name)) is not None:
             return str(found["Id"])
-        if wanted.environment.dockerfile is None:
+        if environment.dockerfile is None:
             return None
-        recipe = self._recipe(wanted, wanted.environment.dockerfile)
+        recipe = self._recipe(request)
         bases = {base: found["Id"] for base in recipe.bases if (found := self._local(base)) is not None}
         if len(bases) < len(recipe.bases):
             return None
         tag = recipe.tag(bases)
         # Where an image is named too, that one may yet be pulled; unless it was out of reach when this was built.
-        return tag if wanted.image is None or self._local(tag) is not None else None
+        return tag if name is None or self._local(tag) is not None else None
 
-    def _ended(self, slot: Slot, wanted: _Wanted, image: ResolvedImage) -> ResolvedImage:
+    def _ended(self, wanted: _Wanted, image: ResolvedImage) -> ResolvedImage:
         """Return an image over another, in which the history of repositories has ended."""
         from . import git_history
 
@@ -277,45 +245,40 @@ class Images:
         name = str((*(below.get("RepoTags") or ()), *(below.get("RepoDigests") or ()), image.id)[0])
         recipe = git_history.recipe(environment, name, image.workdir, image.user)
         try:
-            found, _ = self._built(slot, wanted, recipe, tag, {name: below})
+            found, _ = self._built(wanted, recipe, tag, {name: below})
         except ImageBuildFailed as error:
-            raise git_history.explained(error, wanted.image or environment.image_shown) from error
+            raise git_history.explained(
+                error, named_image(wanted.request) or environment.image_shown
+            ) from error
         record = image.record.model_copy(update={"id": found["Id"], "key": tag})
         return dataclasses.replace(resolved(found, record), note=image.note)
 
-    def _resolve(self, slot: Slot, wanted: _Wanted) -> ResolvedImage:
-        named, dockerfile = wanted.environment.image, wanted.environment.dockerfile
-        if wanted.snapshot is not None:
+    def _resolve(self, wanted: _Wanted) -> ResolvedImage:
+        environment, dockerfile = wanted.environment, wanted.environment.dockerfile
+        if environment.image is None and environment.snapshot is not None:
             # Never removed to make room: it could not be brought again.
-            kept = find_snapshot(self._engine, wanted.snapshot)
-            record = ImageRecord(reference=wanted.environment.image_shown, id=kept["Id"], key=kept["Id"])
-            return resolved(kept, record)
-        if named is not None and wanted.image is not None:
+            return _named(find_snapshot(self._engine, environment.snapshot), environment.image_shown)
+        if (name := named_image(wanted.request)) is not None:
             try:
                 # What can be built instead is not held up.
-                found = self._pulled(wanted.image, wanted, patient=dockerfile is None, slot=slot)
+                found = self._pulled(name, wanted, patient=dockerfile is None, slot=wanted.slot)
+                return _named(found, environment.image_shown, name)
             except ImageMissing:
                 if dockerfile is None:
                     raise
-            else:
-                substituted = {} if wanted.image == named else {named: wanted.image}
-                record = ImageRecord(
-                    reference=named, id=found["Id"], key=found["Id"], substituted=substituted
-                )
-                return resolved(found, record)
         if dockerfile is None:
             raise ImageMissing(_NOTHING_NAMED)
-        recipe = self._recipe(wanted, dockerfile)
+        recipe = self._recipe(wanted.request)
         bases = {base: self._pulled(base, wanted) for base in recipe.bases}
         tag = recipe.tag({base: str(found["Id"]) for base, found in bases.items()})
-        found, is_new = self._built(slot, wanted, recipe, tag, bases)
+        found, is_new = self._built(wanted, recipe, tag, bases)
         record = ImageRecord(
             reference="Dockerfile", id=found["Id"], key=tag, substituted=dict(recipe.substituted)
         )
         return dataclasses.replace(resolved(found, record), note=recipe.note if is_new else None)
 
     def _built(
-        self, slot: Slot, wanted: _Wanted, recipe: Recipe, tag: str, bases: Mapping[str, Mapping[str, Any]]
+        self, wanted: _Wanted, recipe: Recipe, tag: str, bases: Mapping[str, Mapping[str, Any]]
     ) -> tuple[dict[str, Any], bool]:
         """Return the image with a tag over these, and True if it had to be built."""
 
@@ -326,12 +289,12 @@ class Images:
                 build(self._engine, recipe, tag, wanted.environment.build_timeout, wanted.check)
 
         below = max((int(base.get("Size") or 0) for base in bases.values()), default=0)
-        found, is_new = self._brought(tag, tag, wanted, make, slot, below)
+        found, is_new = self._brought(tag, tag, wanted, make, wanted.slot, below)
         if found is None:
             raise ImageBuildFailed(
                 f"{recipe.dockerfile}: the build succeeded, but the engine does not have its image"
             )
-        slot.ids = tuple(str(image["Id"]) for image in (found, *bases.values()))
+        wanted.slot.ids = tuple(str(image["Id"]) for image in (found, *bases.values()))
         return found, is_new
 
     def _pulled(
@@ -386,19 +349,11 @@ class Images:
         found: dict[str, Any] | None = self._engine.get(f"/images/{name}/json")
         return found
 
-    def _recipe(self, wanted: _Wanted, dockerfile: Path) -> Recipe:
+    def _recipe(self, request: ImageRequest) -> Recipe:
         # With it comes the engine's client library, which most scenarios need only later.
         from .build import Recipe
 
-        context = wanted.environment.context or dockerfile.parent
-        return Recipe.read(
-            dockerfile,
-            context,
-            wanted.image_map,
-            wanted.arguments,
-            self._platform,
-            wanted.environment.hidden,
-        )
+        return Recipe.read(request, self._platform)
 
     def _platform(self) -> dict[str, str]:
         """Return what BuildKit calls the engine's machine, for which images are built."""
@@ -408,10 +363,17 @@ class Images:
         return {f"{of}{name}": value for of in ("TARGET", "BUILD") for name, value in names.items()}
 
 
-def named_image(environment: Environment, image_map: Mapping[str, str]) -> str | None:
-    """Return the image that an environment names, after mapping; None: it only has a Dockerfile."""
-    named = environment.image
-    return None if named is None else lookup(named, image_map) or named
+def named_image(request: ImageRequest) -> str | None:
+    """Return the image that an environment names, after mapping; None: it names none."""
+    named = request.environment.image
+    return None if named is None else lookup(named, request.image_map) or named
+
+
+def _named(found: Mapping[str, Any], reference: str, name: str | None = None) -> ResolvedImage:
+    """Return an image that is known by its id, and by `name` instead of `reference` where that was mapped."""
+    substituted = {} if name is None or name == reference else {reference: name}
+    record = ImageRecord(reference=reference, id=found["Id"], key=found["Id"], substituted=substituted)
+    return resolved(found, record)
 
 
 def resolved(found: Mapping[str, Any], record: ImageRecord) -> ResolvedImage:

@@ -3,21 +3,30 @@
 A container that somebody starts from one inherits its labels, and must not be taken for a left-over of ours: those of
 the container (its owner, its deadline) are emptied. Values of the scenario's variables are emptied, too. Only where the
 image's own entrypoint was started (`keep_entrypoint`) do old engines tell them with the container an image was made of.
+
+Files with holes are packed: an engine would write the holes out.
 """
 
 from __future__ import annotations
 
 import contextlib
 import datetime
+import posixpath
+import stat
+from collections.abc import Iterator
 from typing import Any
 
-from ...model.errors import ImageMissing, InfrastructureError
+from ...model.errors import EngineError, EnvironmentFailed, ImageMissing, InfrastructureError
 from ...model.result import ImageRecord
 from ...model.scenario import Environment
+from ..carry.records import Flag, Kind, Script, records
 from ..paths import DEFAULT_PATH
-from ..protocol import KEPT, Kept, SandboxSpec
+from ..program import PROGRAM
+from ..protocol import KEPT, Kept, Sandbox, SandboxSpec
+from ..runner import serving
 from .engine import LABEL, Engine
 from .images import HOLES, ResolvedImage, resolved
+from .running import run_program
 
 _REPOSITORY = KEPT.removesuffix(":")
 _KEPT = f"{LABEL}kept"
@@ -30,6 +39,13 @@ _OF_CONTAINERS = ("owner", "host", "deadline")
 _DEFAULTS = {"PATH": DEFAULT_PATH}
 # A file system of some gigabytes takes minutes to copy.
 _COMMIT_TIMEOUT = 1800
+_PACKED = f"{posixpath.dirname(PROGRAM)}/holes"
+_LEAST = 1 << 20
+"""Bytes of holes for which a file is packed."""
+_MOST = 64 << 20
+"""Bytes of holes that are written out, of files that cannot be packed."""
+_SET_ID = stat.S_ISUID | stat.S_ISGID
+_PATIENCE = 1800.0
 
 
 def commit(
@@ -122,3 +138,59 @@ def _inspect(engine: Engine, reference: str) -> tuple[dict[str, Any], dict[str, 
     if _IMAGE not in labels:
         raise ImageMissing(f"{reference} is not an image that was kept from a trial")
     return found, labels
+
+
+@contextlib.contextmanager
+def packed(sandbox: Sandbox, listing: bytes, since_ns: int, *, in_use: bool) -> Iterator[bool]:
+    """Have files with holes that were written since then packed inside the context; False: none are.
+
+    None can be packed that is `in_use`: something runs which may have it open.
+
+    Raises:
+        EngineError: some cannot be packed.
+    """
+    files, removals = _with_holes(listing, since_ns, in_use=in_use)
+    if not files.written:
+        yield False
+        return
+    try:
+        with contextlib.closing(serving(sandbox)) as runner:
+            for _ in runner.program(("pack", "-o", _PACKED, "/"), files.pieces()):
+                pass
+            for _ in runner.program(("unpack", "/"), removals.pieces()):
+                pass
+        yield True
+    finally:
+        try:
+            unpack(sandbox)
+        except InfrastructureError:
+            sandbox.kill()  # without these files it is not what the agent left
+            raise
+
+
+def unpack(sandbox: Sandbox) -> None:
+    """Have packed files at their places again. Raises EnvironmentFailed: that does not work."""
+    status, _ = run_program(sandbox, "unpack", "-i", _PACKED, "/", timeout=_PATIENCE)
+    if status != 0:
+        raise EnvironmentFailed(f"kept files with holes cannot be unpacked: exit status {status}")
+
+
+def _with_holes(listing: bytes, since_ns: int, *, in_use: bool) -> tuple[Script, Script]:
+    """Return the scripts of files to pack, and of their removal."""
+    files, removals, written_out = Script(), Script(), 0
+    for record in records(listing):
+        files.follow(record)
+        removals.follow(record)
+        is_ours = record.device == 0 and record.changed_ns >= since_ns
+        if record.type != stat.S_IFREG or not is_ours or record.size - record.data < _LEAST:
+            continue
+        if in_use or record.flags & Flag.LINKED or record.mode & _SET_ID:
+            written_out += record.size - record.data
+        else:
+            files.add(record.turned(Kind.CONTENT))
+            removals.add(record.turned(Kind.REMOVE))
+    if written_out > _MOST:
+        raise EngineError(
+            "an engine would write out the holes of files that have several names or set-id bits, or may be in use"
+        )
+    return files, removals

@@ -29,37 +29,24 @@ _SPECIAL_MODES = 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19
 def check_mount_points(client: docker.APIClient, container: str, mounts: Iterable[Mount]) -> None:
     """Look at a container that is not running. Costs a call for each directory that was made for a mount.
 
-    Raises Ungradable: a mount would come back elsewhere.
+    Raises Ungradable: a mount would come back elsewhere, or has no place any more.
     """
-    targets = [PurePosixPath(mount.target) for mount in mounts]
-    on_the_way = {str(path) for target in targets for path in (target, *target.parents)}
     changed = {str(change["Path"]) for change in client.diff(container) or []}
-    for path in sorted(on_the_way & changed):
-        # What is not there is made anew, or the engine says why not when the container starts.
-        if kind_of(stat_of(client, container, path)) == LINK:
-            raise moved(f"{path} is a link now")
-
-
-def moved(what: str) -> Ungradable:
-    """The error for a container whose mounts do not come back."""
-    return Ungradable(
-        f"nothing can be graded: the agent moved a directory in which something was mounted for it ({what})"
-    )
-
-
-def misplaced(client: docker.APIClient, container: str, mounts: Iterable[Mount]) -> str | None:
-    """Return what stands where a mount has to be, if the container has no place for it any more."""
-    for mount in mounts:
-        path = PurePosixPath(mount.target)
-        for at in (path, *path.parents):
-            kind = kind_of(stat_of(client, container, str(at)))
-            if kind is None:
-                continue  # it is made anew
-            if kind != DIRECTORY and (at != path or mount.source.is_dir()):
-                return f"{at} is no directory now"
-            if at == path and kind == DIRECTORY and not mount.source.is_dir():
-                return f"{at} is a directory now"
-    return None
+    ways = {  # each path, and True if it has to be a directory
+        str(path): path != target or mount.source.is_dir()
+        for mount in mounts
+        for target in (PurePosixPath(mount.target),)
+        for path in (target, *target.parents)
+    }
+    for path in sorted(ways.keys() & changed):
+        kind = kind_of(stat_of(client, container, path))
+        # What is not there is made anew.
+        if kind == LINK or (kind is not None and ways[path] != (kind == DIRECTORY)):
+            now = "a link" if kind == LINK else "no directory" if ways[path] else "a directory"
+            raise Ungradable(
+                "nothing can be graded: the agent moved a directory in which something was mounted for it "
+                f"({path} is {now} now)"
+            )
 
 
 def stat_of(client: docker.APIClient, container: str, path: str) -> Mapping[str, Any] | None:

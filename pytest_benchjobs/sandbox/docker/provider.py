@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from ...model.errors import AgentSetupFailed, EnvironmentFailed
@@ -17,7 +17,7 @@ from ...model.image import ImageSize
 from ...model.job import JobConfig, Owner
 from ...model.scenario import Environment, Scenario
 from ...system.keeping import taken
-from ..protocol import File, Kept, Sandbox, SandboxSpec
+from ..protocol import File, ImageRequest, Kept, SandboxSpec
 from .calling import Caller
 from .engine import Engine
 from .image_budget import ImageBudget, Urgency
@@ -59,33 +59,24 @@ class DockerProvider:
         """None: whatever is in a scenario, containers are what it was made for."""
         return None
 
-    def identify(
-        self, environment: Environment, image_map: Mapping[str, str], build_args: Mapping[str, str]
-    ) -> str | None:
-        """Return what decides the content of the image these would give; None when an image is not here."""
-        found = self.images.identify(environment, image_map, build_args)
-        if environment.compose is None or found is None:
+    def identify(self, request: ImageRequest) -> str | None:
+        """Return what decides the content of the image; None when it, or that of a service, is not here."""
+        found, compose = self.images.identify(request), request.environment.compose
+        if compose is None or found is None:
             return found
         from .compose.services import combined_key
 
         keys = {}
-        for name, image in environment.compose.images.items():
-            key = self.images.identify(environment.of_service(image), image_map, build_args)
+        for name, image in compose.images.items():
+            key = self.images.identify(request.of_service(image))
             if key is None:
                 return None
             keys[name] = key
         return combined_key(found, keys)
 
-    def weigh(
-        self,
-        environment: Environment,
-        image_map: Mapping[str, str],
-        build_args: Mapping[str, str],
-        *,
-        ask: bool,
-    ) -> ImageSize:
-        """Return the size of the image these would give, as far as it is known or, with `ask`, can be found out."""
-        return self.images.weigh(environment, image_map, build_args, ask=ask)
+    def weigh(self, request: ImageRequest, *, ask: bool) -> ImageSize:
+        """Return the size of the image, as far as it is known or, with `ask`, can be found out."""
+        return self.images.weigh(request, ask=ask)
 
     def supply(self, job: str, config: JobConfig) -> ImageBudget:
         """Return what brings the images of a job ahead of its trials, and keeps them within its budget."""
@@ -112,23 +103,21 @@ class DockerProvider:
             on_phase(phase)
 
         with self.engine.guard(who):
-            _ = self.services.events  # from here on there is something to watch, and to reap
+            self.services.begin()
             if spec.kept is not None:
                 image = kept_image(self.engine, spec.kept)
             else:
-                image = self._resolve(spec, spec.environment, on_phase)
+                image = self._resolve(spec, spec.image, on_phase)
             start = self._start_alone if spec.environment.compose is None else self._start_with_services
             sandbox = start(spec, image, enter)
         who.settle()
         return sandbox
 
     def _resolve(
-        self, spec: SandboxSpec, environment: Environment, on_phase: Callable[[str], None]
+        self, spec: SandboxSpec, request: ImageRequest, on_phase: Callable[[str], None]
     ) -> ResolvedImage:
         urgency = Urgency.GRADING if spec.grading else Urgency.TRIAL
-        return self.images.resolve(
-            environment, spec.image_map, spec.build_args, lambda: on_phase("image"), urgency
-        )
+        return self.images.resolve(request, lambda: on_phase("image"), urgency)
 
     def _start_alone(
         self,
@@ -155,7 +144,7 @@ class DockerProvider:
 
         beside = TrialServices(self.services, spec, labels_of(self.services, spec), on_phase)
         images = {
-            name: self._resolve(spec, spec.environment.of_service(service), on_phase)
+            name: self._resolve(spec, spec.image.of_service(service), on_phase)
             for name, service in beside.project.images.items()
         }
         self.services.remember(beside.id, beside.remove)
@@ -195,19 +184,6 @@ class DockerProvider:
         with _undone_by(sandbox.remove_alone):
             sandbox.begin()
         return sandbox
-
-    @property
-    def encrypted(self) -> bool:
-        """True if connections with the engine are wrapped in TLS, and cannot be closed one way."""
-        return self.engine.encrypted
-
-    def interact(
-        self, sandbox: Sandbox, argv: Iterable[str], *, user: str | None, env: Mapping[str, str]
-    ) -> int:
-        """Run a command of a container on our standard streams; returns its exit status."""
-        from .terminal import interact
-
-        return interact(self.engine, sandbox.id, tuple(argv), user=user, env=env)
 
     def kept_environment(self, reference: str) -> Environment:
         """The workdir, user and limits of the trial that something was kept of; no variables, no network."""

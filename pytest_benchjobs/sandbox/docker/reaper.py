@@ -125,10 +125,10 @@ def ask_unix(
 
 
 def message(body: bytes) -> str:
-    """Return the engine's own words in the body of a refusal, which may be chunked."""
+    """Return the engine's own words in the body of a refusal."""
     text = body.decode("utf-8", "replace")
     with contextlib.suppress(ValueError, TypeError, KeyError):
-        return str(json.loads(text[text.index("{") : text.rindex("}") + 1])["message"])
+        return str(json.loads(text)["message"])
     return text[:500]
 
 

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from ...system.cutting import HeadSink
 from ..program import PROGRAM
-from ..protocol import ExecResult, Sink, Stopping
+from ..protocol import ExecResult, Sink
 from ..stream import LOOK, Demultiplexer, Drained, drain
 
 _EXIT_POLL = (0.005, 0.5)
@@ -104,13 +104,6 @@ class Running:
             self._streaming = False
             self.cut = self._output.is_within
         return self._wait_for_status(deadline, silent, asked)
-
-    def stop(self, stopping: Stopping) -> None:
-        """Ask it to end, more and more firmly, and take what it prints meanwhile. It may go on all the same."""
-        for name, grace in stopping.graces:
-            stopping.signal(name)
-            if self.wait(time.monotonic() + grace) is Drained.ENDED:
-                return
 
     def write(self, data: bytes) -> None:
         """Write all of this to its standard input, for as long as the other side lives."""

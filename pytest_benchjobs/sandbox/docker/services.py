@@ -25,7 +25,14 @@ _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
 class EngineServices:
-    """Each is made when it is first needed. Thread-safe."""
+    """What a session needs that starts no sandbox, and, once one `begin`s, the rest. Thread-safe."""
+
+    events: Events
+    """Events of the containers of this process."""
+    storage: StorageGuard
+    """The guard of limits on what sandboxes write."""
+    network: PublicNetwork
+    """The network of public trials."""
 
     def __init__(self, owner: Owner) -> None:
         self.owner = owner
@@ -34,45 +41,25 @@ class EngineServices:
         self.images = Images(self.engine)
         self.untouched = Untouched()
         self._reaper = Reaper(self.engine.host, f"{LABEL}owner={owner}")
-        self._events: Events | None = None
-        self._storage: StorageGuard | None = None
-        self._network: PublicNetwork | None = None
+        self._has_begun = False
         self._machine: str | None = None
         self._lock = threading.Lock()
         self._live: dict[str, Callable[[], None]] = {}
 
-    @property
-    def network(self) -> PublicNetwork:
-        """The network of public trials."""
+    def begin(self) -> None:
+        """Make what sandboxes need: from the first on there is something to watch, to reap, and maybe to sweep."""
+        from .network import PublicNetwork
+        from .storage import StorageGuard
+        from .watch import Events
+
         with self._lock:
-            if self._network is None:
-                from .network import PublicNetwork
-
-                self._network = PublicNetwork(self.engine, self.owner, self.machine)
-            return self._network
-
-    @property
-    def events(self) -> Events:
-        """Events of the containers of this process."""
-        with self._lock:
-            if self._events is None:
-                # The first sandbox: from here on there is something to watch, to reap, and maybe to sweep.
-                from .watch import Events
-
+            if not self._has_begun:
                 self._reaper.start()
-                self._events = Events(self.engine, str(self.owner))
+                self.events = Events(self.engine, str(self.owner))
+                self.storage = StorageGuard(self.engine)
+                self.network = PublicNetwork(self.engine, self.owner, self.machine)
+                self._has_begun = True
                 threading.Thread(target=self._sweep_quietly, name="bench-sweep", daemon=True).start()
-            return self._events
-
-    @property
-    def storage(self) -> StorageGuard:
-        """The guard of limits on what sandboxes write."""
-        with self._lock:
-            if self._storage is None:
-                from .storage import StorageGuard
-
-                self._storage = StorageGuard(self.engine)
-            return self._storage
 
     def machine(self) -> str:
         """Return what the engine's machine calls itself, such as `x86_64`. One call, the first time."""
@@ -90,21 +77,19 @@ class EngineServices:
         """Stop watching a container, which is gone."""
         with self._lock:
             self._live.pop(container, None)
-        if self._storage is not None:
-            self._storage.discard(container)
-        if self._events is not None:
-            self._events.forget(container)
+        if self._has_begun:
+            self.storage.discard(container)
+            self.events.forget(container)
 
     def close(self) -> None:
         """Remove whatever this process still has, and let go of the engine."""
         with self._lock:
-            left, events, storage = list(self._live.values()), self._events, self._storage
+            left = list(self._live.values())
         for remove in left:
             remove()
-        if storage is not None:
-            storage.close()
-        if events is not None:
-            events.close()
+        if self._has_begun:
+            self.storage.close()
+            self.events.close()
         with self._lock:
             nothing_left = not self._live
         # What could not be removed is the reaper's: it acts when the pipe to us closes.

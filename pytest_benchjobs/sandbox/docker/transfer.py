@@ -6,7 +6,6 @@ import abc
 import contextlib
 import shutil
 import tarfile
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -39,8 +38,8 @@ class EngineContainer(abc.ABC):
         self.workdir = workdir
         self._engine = engine
         self._inside: Inside | None = None
-        self._killed = threading.Event()
-        """Set by whoever wants no more of it: commands that run are waited for no longer."""
+        self._caller = caller()
+        """Whoever it was created for is also who it is used for."""
 
     @abc.abstractmethod
     def _calling(self) -> contextlib.AbstractContextManager[None]:
@@ -58,11 +57,12 @@ class EngineContainer(abc.ABC):
             exec_id = str(created["Id"])
             connection, first = self._engine.hijack(f"/exec/{exec_id}/start", {"Detach": False, "Tty": False})
         with connection:
-            running = Running(connection, lambda: self._status(exec_id), self._killed, sink, stdout)
+            running = Running(connection, lambda: self._status(exec_id), self._caller.stopped, sink, stdout)
             if stdin is not None:
                 stdin(running.write)
             running.feed(first)
             yield running
+        self._caller.check()
 
     def _status(self, exec_id: str) -> tuple[int, int] | None:
         """Exit status and process id, once the engine confirms that the command ended."""

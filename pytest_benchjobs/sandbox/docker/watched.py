@@ -40,17 +40,16 @@ class Untouched:
         self._lock = threading.Lock()
         self._listings: dict[object, tuple[bytes, Mapping[int, int]]] = {}
 
-    def get(self, key: object) -> tuple[bytes, Mapping[int, int]] | None:
-        """Return a listing, and where its directories end."""
-        with self._lock:
-            return self._listings.get(key)
-
-    def add(self, key: object, listing: bytes, ends: Mapping[int, int]) -> None:
-        """Remember a listing, and forget the oldest."""
-        with self._lock:
-            self._listings[key] = listing, ends
-            while sum(len(one) for one, _ in self._listings.values()) > _REMEMBERED:
-                del self._listings[next(iter(self._listings))]
+    def of(self, key: object, container: Executes) -> tuple[bytes, Mapping[int, int]]:
+        """Return a listing, and where its directories end: what is remembered, or that of this container."""
+        if (found := self._listings.get(key)) is None:
+            listing = list_all(container)
+            found = listing, ends_of(listing)
+            with self._lock:
+                self._listings[key] = found
+                while sum(len(one) for one, _ in self._listings.values()) > _REMEMBERED:
+                    del self._listings[next(iter(self._listings))]
+        return found
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -67,12 +66,7 @@ class Watched:
     def begin(cls, known: Untouched, container: Container, spec: SandboxSpec) -> Watched:
         """Look at a container, or at what is known of others that began with the same files."""
         key = container.image.id, spec.environment.setup, tuple(file.path for file in spec.files)
-        found = known.get(key)
-        if found is None:
-            listing = list_all(container)
-            found = listing, ends_of(listing)
-            known.add(key, *found)
-        return cls(*found, *container.clock())
+        return cls(*known.of(key, container), *container.clock())
 
     def changed(self, container: Container, workdir: str) -> tuple[str, ...]:
         """Return what differs now outside of the workdir.

@@ -8,6 +8,7 @@ when the command does, with all that it left. The command's script comes before 
 under no name, so that nobody else can read it. */
 #include <errno.h>
 #include <fcntl.h>
+#include <asm/ioctls.h>
 #include <linux/memfd.h>
 #include <poll.h>
 #include <signal.h>
@@ -138,6 +139,8 @@ static int forked(char **texts, const int streams[3])
     if (!scores && !opens) {
         sys(prctl, PR_SET_CHILD_SUBREAPER, 1);
         int child = sys(clone, SIGCHLD, 0, 0, 0, 0), waited = 0;
+        if (child < 0)
+            sys(exit_group, CANNOT);
         if (child) {
             long awaited = 1L << (SIGCHLD - 1) | 1L << (SIGTERM - 1);
             int status = 128 + SIGKILL, ended = 0;
@@ -178,44 +181,57 @@ static struct slot *new_slot(uint16_t number)
     return NULL;
 }
 
-/* Starts a call with pipes for its streams; `input`: it has a standard input. */
+/* Starts a call with pipes for its streams; `input`: it has a standard input. Where there may be no more processes, it ends. */
 static void start_call(uint16_t number, char **texts, int input)
 {
+    static const char nothing_starts[] = "bench: no process can be started\n";
     int in[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1};
     struct slot *made = new_slot(number);
-    if (!made || (input && sys(pipe2, in, O_CLOEXEC)) || sys(pipe2, out, O_CLOEXEC) || sys(pipe2, err, O_CLOEXEC)) {
-        sys(close, in[0]), sys(close, in[1]), sys(close, out[0]), sys(close, out[1]);
+    int failed = !made || (input && sys(pipe2, in, O_CLOEXEC)) || sys(pipe2, out, O_CLOEXEC) || sys(pipe2, err, O_CLOEXEC);
+    int from = input ? in[0] : sys(openat, AT_FDCWD, "/dev/null", O_RDONLY | O_CLOEXEC);
+    int pid = failed ? -1 : forked(texts, (int[]){from, out[1], err[1]});
+    sys(close, from), sys(close, out[1]), sys(close, err[1]);
+    if (pid < 0) {
+        sys(close, in[1]), sys(close, out[0]), sys(close, err[0]);
         if (made)
             made->used = 0;
+        tell(ERRORS, number, nothing_starts, sizeof nothing_starts - 1);
         tell(EXIT, number, (unsigned char[]){CANNOT}, 1);
+        if (scores && !number)
+            sys(exit_group, CANNOT);
         return;
     }
-    int null = input ? in[0] : sys(openat, AT_FDCWD, "/dev/null", O_RDONLY | O_CLOEXEC);
-    made->pid = forked(texts, (int[]){null, out[1], err[1]});
-    sys(close, null), sys(close, out[1]), sys(close, err[1]);
-    made->in = in[1], made->out = out[0], made->err = err[0];
+    made->pid = pid, made->in = in[1], made->out = out[0], made->err = err[0];
     for (int *file = (int[]){in[1], out[0], err[0], -2}; *file != -2; file++)
         if (*file >= 0)
             sys(fcntl, *file, F_SETFL, O_NONBLOCK);
 }
 
-/* Passes on what a call printed so far. */
-static void drain(struct slot *of, int *file, enum frame_kind kind)
+/* Passes on a piece of what a call printed: one that prints without end is not to keep us from all else. */
+static long drain(struct slot *of, int *file, enum frame_kind kind)
 {
-    long got;
-    while (*file >= 0 && (got = sys(read, *file, buffer, sizeof buffer)) != -EAGAIN && got != -EINTR) {
-        if (got <= 0)
-            close_file(file);
-        else
-            tell(kind, of->number, buffer, got);
-    }
+    long got = *file < 0 ? 0 : sys(read, *file, buffer, sizeof buffer);
+    if (got > 0)
+        tell(kind, of->number, buffer, got);
+    else if (got != -EAGAIN && got != -EINTR)
+        close_file(file);
+    return got;
+}
+
+/* Passes on what a call had printed when it ended; what it left running may go on. */
+static void drain_rest(struct slot *of, int *file, enum frame_kind kind)
+{
+    int left = 0;
+    sys(ioctl, *file, FIONREAD, &left);
+    for (long got; left > 0 && (got = drain(of, file, kind)) > 0;)
+        left -= got;
 }
 
 static void end_call(struct slot *of)
 {
     unsigned char status = of->status;
-    drain(of, &of->out, OUTPUT);
-    drain(of, &of->err, ERRORS);
+    drain_rest(of, &of->out, OUTPUT);
+    drain_rest(of, &of->err, ERRORS);
     if (scores && !of->number)
         end_children();
     close_file(&of->in), close_file(&of->out), close_file(&of->err);
@@ -411,7 +427,7 @@ static void step(int signals)
         if (of[0].revents)
             drain(at, &at->out, OUTPUT);
         if (of[1].revents)
-            at->number >= ASKED ? hear_client(at) : drain(at, &at->err, ERRORS);
+            at->number >= ASKED ? hear_client(at) : (void)drain(at, &at->err, ERRORS);
     }
     if (files[2].revents)
         take_client();

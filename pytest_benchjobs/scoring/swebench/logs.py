@@ -1,7 +1,7 @@
 """Statuses of tests in the logs of the test runners of SWE-bench's repositories. Pure, and linear in the log.
 
 The formats overlap and are odd in places. Each oddity is that of the official harness, with which the lists of tests in
-the rows were made. A status is the printed word: `verdict.py` says what it counts.
+the rows were made. A status is the printed word: `verified.py` says what it counts.
 """
 
 from __future__ import annotations

@@ -42,7 +42,9 @@ def score_swebench_pro(context: ScoringContext) -> Graded:
     parser = text_of(spec, "parser")
     begun = time.monotonic()
     is_checked_out, said = _run_tests(context)
-    printed = _printed(context)
+    # The agent's code may have written anything there.
+    logs = [f"{_WORKSPACE}/{name}" for name in ("stdout.log", "stderr.log")]
+    printed = [File(path, content=_read(context, path) or b"") for path in logs]
     with context.untouched() as sandbox:
         reading = dataclasses.replace(context, sandbox=sandbox, bench_run=None)
         sandbox.put([*printed, File(f"{_PARSED}/parser.py", content=parser.encode("utf-8", "replace"))])
@@ -83,12 +85,6 @@ def _run_tests(context: ScoringContext) -> tuple[bool, str]:
         signals_matter=False,
     )
     return checkout.exit_status == 0, said
-
-
-def _printed(context: ScoringContext) -> list[File]:
-    """Return what the tests printed, as files for the parser; the agent's code may have written anything there."""
-    paths = [f"{_WORKSPACE}/{name}" for name in ("stdout.log", "stderr.log")]
-    return [File(path, content=_read(context, path) or b"") for path in paths]
 
 
 def _read(context: ScoringContext, path: str) -> bytes | None:

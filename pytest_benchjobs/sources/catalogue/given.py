@@ -164,8 +164,9 @@ def _unpack(archive: Path, target: Path) -> None:
 
 
 def _write_files(archive: Path, target: Path, links: list[tuple[str, str]]) -> None:
+    """Write each file; add name and target of each link to `links`."""
     total = 0
-    for name, executable, stream in _members(archive, links):
+    for name, executable, stream in (_tar if tarfile.is_tarfile(archive) else _zip)(archive, links):
         path = _room_for(archive, target, name)
         with path.open("xb") as file:
             while chunk := stream.read(_CHUNK):
@@ -184,11 +185,6 @@ def _room_for(archive: Path, target: Path, name: str) -> Path:
             raise InputError(f"holds a file below a link: {name[:200]!r}", path=archive)
         (target / parent).mkdir(exist_ok=True)
     return path
-
-
-def _members(archive: Path, links: list[tuple[str, str]]) -> Iterator[tuple[str, bool, IO[bytes]]]:
-    """Yield name, executable bit and content of each file; add name and target of each link to `links`."""
-    yield from (_tar if tarfile.is_tarfile(archive) else _zip)(archive, links)
 
 
 def _tar(archive: Path, links: list[tuple[str, str]]) -> Iterator[tuple[str, bool, IO[bytes]]]:

@@ -44,17 +44,12 @@ class AIME(RowSource):
         """The problem, whose answer is compared as an integer: `025` is 25."""
         expected = int(_column(row, "answer"))
         match = {"match": "integer", "expected": expected, "least": _LEAST, "most": _MOST}
-        return Scenario(
-            id=ref.id,
-            benchmark=self.benchmark,
-            benchmark_version=self.version,
+        return self.build(
+            ref,
             problem_statement=_QUESTION.format(problem=_column(row, "problem")),
-            tags=ref.tags,
             environment=Environment(image=IMAGE),
             answer=Answer(reference=str(expected)),
             scorers=(ScorerSpec(name="answer", type="answer", params=match),),
-            source=self.path,
-            line=ref.line,
         )
 
 

@@ -7,21 +7,16 @@ other agent gets the whole task at once, and writes two tries for each test inpu
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...model.errors import InputError
 from ...model.scenario import Answer, Environment, Scenario, ScorerSpec
 from ..protocol import ScenarioRef
-from ..rows import Row, RowSource
-
-if TYPE_CHECKING:
-    from ..catalogue.entry import Entry
+from ..rows import Row, RowSource, write_rows
 
 IMAGE = "python:3.11-slim"
 TRIES = 2
-_ROWS = "tasks.jsonl"
 _HEAD = """\
 You are participating in a puzzle solving competition. You are an expert at solving puzzles.
 
@@ -46,6 +41,8 @@ GRID is an array of rows, and a row an array of integers from 0 to 9. The second
 class ARC(RowSource):
     """The tasks."""
 
+    file = "tasks.jsonl"
+
     def ref(self, row: Row) -> ScenarioRef:
         """The name of the task's file."""
         return ScenarioRef(row["id"], (f"tests-{len(row['test'])}",), scorers=("answer",))
@@ -64,12 +61,9 @@ class ARC(RowSource):
         )
         prompts = [f"{head}{_TEST.format(number='', input=test)}\nYour response:" for test in tests]
         numbered = "".join(_TEST.format(number=f" {at}", input=test) for at, test in enumerate(tests, 1))
-        return Scenario(
-            id=ref.id,
-            benchmark=self.benchmark,
-            benchmark_version=self.version,
+        return self.build(
+            ref,
             problem_statement=f"{head}{numbered}",
-            tags=ref.tags,
             environment=Environment(image=IMAGE),
             agent_timeout=600.0,
             answer=Answer(
@@ -85,14 +79,10 @@ class ARC(RowSource):
                     params={"match": "grid", "expected": expected, "tries": TRIES},
                 ),
             ),
-            source=self.path,
-            line=ref.line,
         )
 
 
-def sources(entry: Entry, directory: Path) -> Sequence[ARC]:
-    """The tasks, in one source."""
-    return [ARC(directory / _ROWS, entry.name, entry.version)]
+sources = ARC.of
 
 
 def prepare(fetched: Path, filled: Path) -> None:
@@ -108,9 +98,7 @@ def prepare(fetched: Path, filled: Path) -> None:
         raise InputError(
             "there are no tasks of ARC here: files such as evaluation/0934a4d8.json", path=fetched
         )
-    with (filled / _ROWS).open("w", encoding="utf-8") as rows:
-        for path in files:
-            rows.write(json.dumps({"id": path.stem, **_task(path)}) + "\n")
+    write_rows(filled / ARC.file, ({"id": path.stem, **_task(path)} for path in files))
 
 
 def _task(path: Path) -> dict[str, Any]:

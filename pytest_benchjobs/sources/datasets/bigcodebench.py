@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Literal
 from ...model.errors import InputError
 from ...model.scenario import Answer, CarriedPath, Environment, FreshContainer, Scenario, ScorerSpec
 from ..protocol import ScenarioRef
-from ..rows import Row, RowSource
-from .files import ROWS, names, read_rows, the_one
+from ..rows import ROWS, Row, RowSource
+from .files import names, read_rows, the_one
 
 if TYPE_CHECKING:
     from ..catalogue.entry import Entry
@@ -68,12 +68,9 @@ class BigCodeBench(RowSource):
             cpus=2,
             memory=4 * _GIB,
         )
-        return Scenario(
-            id=ref.id,
-            benchmark=self.benchmark,
-            benchmark_version=self.version,
+        return self.build(
+            ref,
             problem_statement=self._statement(row),
-            tags=ref.tags,
             metadata={"task_id": row["task_id"]},
             environment=environment,
             agent_timeout=600.0,
@@ -97,8 +94,6 @@ class BigCodeBench(RowSource):
                     params={key: row[key] for key in ("code_prompt", "test", "entry_point")},
                 ),
             ),
-            source=self.path,
-            line=ref.line,
         )
 
     def _statement(self, row: Row) -> str:

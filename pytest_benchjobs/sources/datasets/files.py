@@ -1,4 +1,4 @@
-"""Files of rows as authors publish them, and lists in these rows."""
+"""Files of rows as authors publish them, and lists and patches in these rows."""
 
 from __future__ import annotations
 
@@ -10,9 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from ...model.errors import InputError
+from ...model.scenario import Reference
 
-ROWS = "rows.jsonl"
-"""Name of the file that a dataset's `prepare` writes."""
+_PATCH_END = "BENCHJOBS_END_OF_REFERENCE_PATCH"
+_APPLY_PATCH = f"""\
+cat >/tmp/reference.patch <<'{_PATCH_END}'
+%s
+{_PATCH_END}
+git apply --verbose /tmp/reference.patch || patch --batch --forward --fuzz=5 -p1 -i /tmp/reference.patch
+"""
 MAX_TEXT = 8 * 1024 * 1024
 """The most characters of a list that is read from a string."""
 
@@ -120,3 +126,8 @@ def _parquet_rows(path: Path) -> Iterator[Any]:
         ) from None
     for batch in parquet.ParquetFile(path).iter_batches(batch_size=64):
         yield from batch.to_pylist()
+
+
+def reference_patch(patch: str) -> Reference:
+    """Return the reference that applies a patch in the workdir."""
+    return Reference(script=_APPLY_PATCH % patch.removesuffix("\n"))

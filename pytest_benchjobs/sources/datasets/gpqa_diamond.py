@@ -6,7 +6,6 @@ Its authors ask that no example be published in plain text, so its entry is conf
 from __future__ import annotations
 
 import csv
-import json
 import random
 import re
 from collections.abc import Iterator, Sequence
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ...model.errors import InputError
 from ...model.scenario import Answer, Environment, Scenario, ScorerSpec
 from ..protocol import ScenarioRef
-from ..rows import Row, RowSource
+from ..rows import Row, RowSource, write_rows
 from .files import the_one
 
 if TYPE_CHECKING:
@@ -61,12 +60,9 @@ class GPQA(RowSource):
         """The question with its options in the order of the seed."""
         letter = row["letter"]
         options = dict(zip(_LETTERS, row["options"], strict=True))
-        return Scenario(
-            id=ref.id,
-            benchmark=self.benchmark,
-            benchmark_version=self.version,
+        return self.build(
+            ref,
             problem_statement=_QUESTION.format(question=row["question"], **options),
-            tags=ref.tags,
             environment=Environment(image=IMAGE),
             answer=Answer(instruction=_INSTRUCTION, reference=letter),
             scorers=(
@@ -81,8 +77,6 @@ class GPQA(RowSource):
                     },
                 ),
             ),
-            source=self.path,
-            line=ref.line,
         )
 
 
@@ -104,10 +98,7 @@ def prepare(fetched: Path, filled: Path) -> None:
     Raises:
         InputError: there is no such table, or it lacks a column.
     """
-    table = the_one(fetched, ("csv",))
-    with (filled / _ROWS).open("w", encoding="utf-8") as rows:
-        for row in shuffled(_rows(table)):
-            rows.write(json.dumps(row) + "\n")
+    write_rows(filled / _ROWS, shuffled(_rows(the_one(fetched, ("csv",)))))
 
 
 def shuffled(rows: Iterator[dict[str, str]]) -> Iterator[dict[str, Any]]:

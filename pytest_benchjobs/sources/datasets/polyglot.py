@@ -22,7 +22,7 @@ import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...model.errors import InputError
 from ...model.scenario import (
@@ -35,11 +35,7 @@ from ...model.scenario import (
     ScorerSpec,
 )
 from ..protocol import ScenarioRef
-from ..rows import Row, RowSource
-from .files import ROWS
-
-if TYPE_CHECKING:
-    from ..catalogue.entry import Entry
+from ..rows import ROWS, Row, RowSource, write_rows
 
 TEST_TIMEOUT = 180
 _BUILD_TIMEOUT = 3600.0
@@ -48,7 +44,6 @@ _IMAGES = Path(__file__).parent / "images"
 _IMAGE = ".image"
 _TIMED_OUT = "Tests timed out!"
 _KILLED = 137
-_CANNOT_RUN = (126, 127)
 _MOST_FILES = 1000
 
 ADDENDUM = """
@@ -164,12 +159,9 @@ class Polyglot(RowSource):
             workdir=f"{WORKDIR}/{exercise}",
         )
         files = {entry.name: entry for entry in sorted((directory / "work").iterdir())}
-        return Scenario(
-            id=ref.id,
-            benchmark=self.benchmark,
-            benchmark_version=self.version,
+        return self.build(
+            ref,
             problem_statement=row["instructions"] + ADDENDUM.format(files=row["files"]),
-            tags=ref.tags,
             metadata={"language": language, "exercise": exercise},
             environment=environment,
             files=files,
@@ -188,8 +180,6 @@ class Polyglot(RowSource):
                     timeout=TEST_TIMEOUT + 120.0,
                 ),
             ),
-            source=self.path,
-            line=ref.line,
         )
 
 
@@ -212,9 +202,7 @@ def command(language: str) -> str:
     )
 
 
-def sources(entry: Entry, directory: Path) -> Sequence[Polyglot]:
-    """The rows that `prepare` wrote."""
-    return [Polyglot(directory / ROWS, entry.name, entry.version)]
+sources = Polyglot.of
 
 
 def prepare(fetched: Path, directory: Path) -> None:
@@ -229,18 +217,21 @@ def prepare(fetched: Path, directory: Path) -> None:
             "has no exercises (<language>/exercises/practice/<exercise>); give a checkout of the repository",
             path=fetched,
         )
-    with (directory / ROWS).open("w", encoding="utf-8") as rows:
-        for configuration in configurations:
-            exercise = configuration.parent.parent
-            language = exercise.parents[2].name
-            if language in LANGUAGES:
-                _keep_dependencies(exercise, LANGUAGES[language], directory / language / _IMAGE)
-                row = _prepare(exercise, language, directory / language / exercise.name)
-                rows.write(json.dumps(row) + "\n")
+    exercises = (configuration.parent.parent for configuration in configurations)
+    write_rows(
+        directory / ROWS,
+        (
+            _prepare(exercise, language, directory)
+            for exercise in exercises
+            if (language := exercise.parents[2].name) in LANGUAGES
+        ),
+    )
 
 
-def _prepare(exercise: Path, language: str, directory: Path) -> dict[str, Any]:
+def _prepare(exercise: Path, language: str, benchmark: Path) -> dict[str, Any]:
     """Write the directories of an exercise; returns its row."""
+    _keep_dependencies(exercise, LANGUAGES[language], benchmark / language / _IMAGE)
+    directory = benchmark / language / exercise.name
     files = _configuration(exercise / ".meta" / "config.json")
     tests, examples, solution = files["test"], files["example"], files["solution"]
     edited = [name for name in solution if name not in {*_NOT_EDITED, *tests, *examples}]

@@ -10,17 +10,13 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...model.errors import InputError
 from ...model.scenario import Answer, Environment, Scenario, ScorerSpec
 from ..protocol import ScenarioRef
-from ..rows import Row, RowSource
+from ..rows import Row, RowSource, write_rows
 
-if TYPE_CHECKING:
-    from ..catalogue.entry import Entry
-
-_ROWS = "tasks.jsonl"
 _ENVIRONMENTS, _DATA = "environments", "data"
 _FILE = "result.json"
 _KEY = "value"
@@ -49,6 +45,8 @@ _URL = re.compile(r"https?://[^\s\"'\\$`\[\]]+", re.ASCII)
 class ReplicationBench(RowSource):
     """The tasks. The benchmark's data files are beside its rows."""
 
+    file = "tasks.jsonl"
+
     def ref(self, row: Row) -> ScenarioRef:
         """`PAPER__TASK`; its paper and its need for data are tags."""
         needs = "needs-data" if row["needs_data"] else "no-data"
@@ -70,12 +68,9 @@ class ReplicationBench(RowSource):
         )
         expected = row["expected"]
         match = {"match": "number", "expected": expected, "tolerance": row["tolerance"], "key": _KEY}
-        return Scenario(
-            id=ref.id,
-            benchmark=self.benchmark,
-            benchmark_version=self.version,
+        return self.build(
+            ref,
             problem_statement=statement if needs_data else f"{statement}\n\n{_REPLY}",
-            tags=ref.tags,
             environment=Environment(
                 dockerfile=self.path.parent / _ENVIRONMENTS / row["paper"] / "Dockerfile",
                 build_timeout=_TIMEOUT,
@@ -90,8 +85,6 @@ class ReplicationBench(RowSource):
                 needs_container=needs_data,
             ),
             scorers=(ScorerSpec(name="answer", type="answer", params=match),),
-            source=self.path,
-            line=ref.line,
         )
 
     def _data(self, row: Row) -> dict[str, Path]:
@@ -108,9 +101,7 @@ class ReplicationBench(RowSource):
         return {f"{_DATA}/{row['paper']}": place}
 
 
-def sources(entry: Entry, directory: Path) -> Sequence[ReplicationBench]:
-    """The tasks, in one source."""
-    return [ReplicationBench(directory / _ROWS, entry.name, entry.version)]
+sources = ReplicationBench.of
 
 
 def prepare(fetched: Path, filled: Path) -> None:
@@ -120,11 +111,13 @@ def prepare(fetched: Path, filled: Path) -> None:
         InputError: there are no papers or tasks, or one is wrong.
     """
     papers = {paper["paper_id"]: paper for paper in _read(fetched, "papers/*.json", ("paper_id", "source"))}
-    with (filled / _ROWS).open("w", encoding="utf-8") as rows:
-        for task in _read(fetched, "tasks/*/*.json", ("paper_id", "task_id", "kind")):
-            paper = papers.get(task["paper_id"], {})
-            if paper.get("source") == "expert" and task["kind"] == "numeric":
-                rows.write(json.dumps(_row(paper, task)) + "\n")
+    tasks = _read(fetched, "tasks/*/*.json", ("paper_id", "task_id", "kind"))
+    core = (
+        _row(paper, task)
+        for task in tasks
+        if (paper := papers.get(task["paper_id"], {})).get("source") == "expert" and task["kind"] == "numeric"
+    )
+    write_rows(filled / ReplicationBench.file, core)
     for name, paper in papers.items():
         if paper["source"] == "expert":
             place = filled / _ENVIRONMENTS / name

@@ -6,19 +6,12 @@ of SWE-bench and of SWE-bench Lite have the same form.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ...model.scenario import Environment, FreshContainer, Scenario, ScorerSpec
 from ..protocol import ScenarioRef
-from ..rows import Row, RowSource
-from .files import ROWS, names, read_rows, the_one
-from .patches import reference_patch
-
-if TYPE_CHECKING:
-    from ..catalogue.entry import Entry
+from ..rows import ROWS, Row, RowSource, write_rows
+from .files import names, read_rows, reference_patch, the_one
 
 WORKDIR = "/testbed"
 EVAL_TIMEOUT = 1800.0
@@ -50,12 +43,9 @@ class SWEBench(RowSource):
         """The issue, verbatim; graded in a fresh container by the row's own script."""
         if (eval_type := row.get("eval_type", "pass_and_fail")) != "pass_and_fail":
             raise ValueError(f"eval_type: only 'pass_and_fail' can be graded, not {eval_type!r}")
-        return Scenario(
-            id=ref.id,
-            benchmark=self.benchmark,
-            benchmark_version=self.version,
+        return self.build(
+            ref,
             problem_statement=row["problem_statement"],
-            tags=ref.tags,
             metadata={key: row[key] for key in ("repo", "base_commit", "difficulty") if row.get(key)},
             environment=Environment(image=row["image"], workdir=WORKDIR, git_history="base"),
             reference=reference_patch(row["patch"]),
@@ -74,14 +64,10 @@ class SWEBench(RowSource):
                     },
                 ),
             ),
-            source=self.path,
-            line=ref.line,
         )
 
 
-def sources(entry: Entry, directory: Path) -> Sequence[SWEBench]:
-    """The rows that `prepare` wrote."""
-    return [SWEBench(directory / ROWS, entry.name, entry.version)]
+sources = SWEBench.of
 
 
 def prepare(fetched: Path, directory: Path) -> None:
@@ -91,7 +77,4 @@ def prepare(fetched: Path, directory: Path) -> None:
         InputError: there is no file, it cannot be read, or pyarrow is missing.
     """
     path = the_one(fetched, ("parquet", "jsonl", "json"))
-    with (directory / ROWS).open("w", encoding="utf-8") as out:
-        for row in read_rows(path):
-            out.write(json.dumps({key: row[key] for key in _KEPT if key in row}))
-            out.write("\n")
+    write_rows(directory / ROWS, ({key: row[key] for key in _KEPT if key in row} for row in read_rows(path)))

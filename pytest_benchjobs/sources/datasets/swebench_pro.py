@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...model.errors import InputError
 from ...model.scenario import Environment, FreshContainer, Scenario, ScorerSpec
 from ..protocol import ScenarioRef
-from ..rows import Row, RowSource
-from .files import ROWS, names, read_rows, the_one
-from .patches import reference_patch
-
-if TYPE_CHECKING:
-    from ..catalogue.entry import Entry
+from ..rows import ROWS, Row, RowSource, write_rows
+from .files import names, read_rows, reference_patch, the_one
 
 WORKDIR = "/app"
 EVAL_TIMEOUT = 3600.0
@@ -59,12 +54,9 @@ class SWEBenchPro(RowSource):
         # As in the official evaluation: images were built with changes of tracked files.
         reset = f"git -c safe.directory='*' reset -q --hard {base} && git -c safe.directory='*' checkout -q {base}"
         environment = Environment(image=image(row), workdir=WORKDIR, setup=(reset,))
-        return Scenario(
-            id=ref.id,
-            benchmark=self.benchmark,
-            benchmark_version=self.version,
+        return self.build(
+            ref,
             problem_statement=problem_statement(row),
-            tags=ref.tags,
             metadata={key: row[key] for key in ("repo", "base_commit") if row.get(key)},
             environment=environment.model_copy(update={"git_history": base}),
             reference=reference_patch(without_binaries(str(row["patch"]))) if row.get("patch") else None,
@@ -86,8 +78,6 @@ class SWEBenchPro(RowSource):
                     },
                 ),
             ),
-            source=self.path,
-            line=ref.line,
         )
 
 
@@ -130,9 +120,7 @@ def _unquoted(text: object) -> str:
     return text
 
 
-def sources(entry: Entry, directory: Path) -> Sequence[SWEBenchPro]:
-    """The rows that `prepare` wrote."""
-    return [SWEBenchPro(directory / ROWS, entry.name, entry.version)]
+sources = SWEBenchPro.of
 
 
 def prepare(fetched: Path, directory: Path) -> None:
@@ -143,10 +131,7 @@ def prepare(fetched: Path, directory: Path) -> None:
     """
     scripts = next(fetched.rglob("run_scripts"), fetched / "run_scripts")
     path = the_one(fetched, ("parquet", "jsonl", "json"), apart=(scripts, scripts.parent / "dockerfiles"))
-    with (directory / ROWS).open("w", encoding="utf-8") as out:
-        for row in read_rows(path):
-            out.write(json.dumps(_whole(row, scripts)))
-            out.write("\n")
+    write_rows(directory / ROWS, (_whole(row, scripts) for row in read_rows(path)))
 
 
 def _whole(row: Row, scripts: Path) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from ....model.environ import host_environment, program_environment
 from ....model.errors import EnvironmentFailed
 from ....model.scenario import MAIN
 from ....sources.compose import OWN_IMAGE
+from ....sources.compose_rules import VARIABLES
 from ....system.cutting import end_of
 from ...host_command import LocalCommand
 
@@ -31,6 +32,7 @@ _OLDEST = (2, 20)
 _OF_ENGINE = ("DOCKER_HOST", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "DOCKER_API_VERSION", "DOCKER_CONFIG")
 _BASE = json.dumps({"services": {MAIN: {"image": OWN_IMAGE}}})
 """What files add to: one need not give `main` an image."""
+_QUOTED = str.maketrans({"\\": r"\\", '"': r"\"", "$": r"\$", "\n": r"\n", "\r": r"\r"})
 _VERSION_TIMEOUT, _READING_TIMEOUT = 30.0, 60.0
 _HOW = (
     "Install it: the package docker-compose-plugin of Docker, or docker-compose of Debian and Ubuntu, "
@@ -95,11 +97,17 @@ class Plugin:
 
         Where it refuses the file, or a variable has no value, that is an `EnvironmentFailed`.
         """
-        status, output, errors = self._run(
-            ("--project-name", "task", "--project-directory", str(self._file.parent), "--file", "-",
-             "--file", str(self._file), "config", "--format", "json"),
-            {**program_environment(), **variables}, _READING_TIMEOUT, check, _BASE,
-        )  # fmt: skip
+        # They go by a file: in the environment a `PATH` or `LD_PRELOAD` of a task would run code of the task here.
+        env = {name: value for name, value in program_environment().items() if name not in variables}
+        own = self._file.with_name(VARIABLES)
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", errors="surrogateescape") as given:
+            given.writelines(f'{name}="{value.translate(_QUOTED)}"\n' for name, value in variables.items())
+            given.flush()
+            files = [f"--env-file={path}" for path in (*([own] if own.exists() else ()), given.name)]
+            status, output, errors = self._run(
+                ("--project-name", "task", "--project-directory", str(self._file.parent), *files, "--file", "-",
+                 "--file", str(self._file), "config", "--format", "json"), env, _READING_TIMEOUT, check, _BASE,
+            )  # fmt: skip
         unset = dict.fromkeys(re.findall(r'The \\?"(\w+)\\?" variable is not set', errors))
         if unset:
             has, it = ("has", "it") if len(unset) == 1 else ("have", "them")

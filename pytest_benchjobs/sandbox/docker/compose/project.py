@@ -14,18 +14,12 @@ from typing import Any
 
 from ....model.errors import EnvironmentFailed
 from ....model.scenario import MAIN, Environment, ServiceImage
-from ....sources.compose_rules import UNKNOWN_HERE, faults, listed
+from ....sources.compose import service_image
+from ....sources.compose_rules import PASSED_ON, UNKNOWN_HERE, faults, listed
 from ....sources.plain import dotted
 from ...protocol import File
 from ..engine import LABEL
 
-_KEPT = (
-    "cap_add", "command", "cpu_shares", "cpuset", "dns", "dns_opt", "dns_search", "domainname", "entrypoint",
-    "environment", "extra_hosts", "group_add", "healthcheck", "hostname", "init", "ipc", "links", "mem_reservation",
-    "mem_swappiness", "oom_score_adj", "read_only", "restart", "shm_size", "stdin_open", "stop_signal", "sysctls",
-    "tmpfs", "tty", "ulimits", "user", "working_dir",
-)  # fmt: skip
-"""Keys of services that Docker Compose gets as they are; all others are made anew, or without effect."""
 _LOG_BYTES = "4m"
 # As of the container of the trial.
 _DROPPED_CAPABILITIES = ("MKNOD", "NET_RAW", "SETPCAP")
@@ -81,18 +75,12 @@ class Project:
     """Services whose health others wait for: they may not end, be it without an error."""
 
     def description(
-        self,
-        *,
-        images: Mapping[str, str],
-        networks: Mapping[str, str],
-        volumes: Mapping[str, str],
-        labels: Mapping[str, str],
-        environment: Environment,
+        self, prefix: str, images: Mapping[str, str], labels: Mapping[str, str], environment: Environment
     ) -> str:
         """Return the text for Docker Compose: of the services beside `main`, and what `main` waits for.
 
-        By their names in the file, `images` are ids of the engine, `networks` and `volumes` names of the engine.
-        `labels` are of all containers; each service has the limits of `environment`, unless it says less.
+        `prefix` begins the engine's names of networks and volumes, `images` are ids by service, `labels` are of all
+        containers. Each service has the limits of `environment`, unless it says less.
         """
         services: dict[str, Any] = {}
         if self.waits:
@@ -103,13 +91,16 @@ class Project:
             described = _service(service, self.services, environment)
             described["labels"] |= labels
             services[name] = {**described, "image": images[name]}
-        return json.dumps(
+        text = json.dumps(
             {
                 "services": services,
-                "networks": {name: {"external": True, "name": real} for name, real in networks.items()},
-                "volumes": {name: {"external": True, "name": real} for name, real in volumes.items()},
+                **{
+                    kind: {name: {"external": True, "name": f"{prefix}-{name}"} for name in names}
+                    for kind, names in (("networks", self.networks), ("volumes", self.volumes))
+                },
             }
         )
+        return text.replace("$", "$$")
 
 
 def read_project(text: str, file: Path) -> Project:
@@ -117,7 +108,8 @@ def read_project(text: str, file: Path) -> Project:
 
     What services of a trial do not get is an `EnvironmentFailed`.
     """
-    data: dict[str, Any] = json.loads(text)
+    # Docker Compose doubles each `$`.
+    data: dict[str, Any] = json.loads(text.replace("$$", "$"))
     found = [f"{dotted(place)}: {why}" for place, why in faults(data, file.parent)]
     if found:
         raise EnvironmentFailed(f"{file}: {'; '.join(found[:5])}")
@@ -172,7 +164,7 @@ def _service(service: Mapping[str, Any], beside: Container[str], environment: En
     limits = {"mem_limit": memory, "memswap_limit": memory, "cpus": cpus, "pids_limit": environment.pids}
     joined = {name: {"aliases": [*aliases]} for name, aliases in networks.items()}
     return {
-        **{key: service[key] for key in _KEPT if service.get(key) is not None},
+        **{key: service[key] for key in sorted(PASSED_ON) if service.get(key) is not None},
         **{key: limit for key, limit in limits.items() if limit is not None},
         "environment": _environment(service),
         "volumes": _volumes(service),
@@ -234,24 +226,16 @@ def _files(service: Mapping[str, Any], data: Mapping[str, Any]) -> Iterator[File
             mode = one.get("mode")
             mode = int(mode, 8) if isinstance(mode, str) else mode
             if "content" in shared:
-                yield File(path, content=_plain(shared["content"]).encode(), mode=mode)
+                yield File(path, content=shared["content"].encode(), mode=mode)
             else:
                 yield File(path, source=Path(shared["file"]), mode=mode)
 
 
 def _image(name: str, service: Mapping[str, Any], file: Path) -> ServiceImage:
-    build = service.get("build")
-    if build is None:
-        if not service.get("image"):
-            raise EnvironmentFailed(f"{file}: services.{name}: has neither image nor build")
-        return ServiceImage(image=service["image"])
-    context = Path(build["context"])
-    args = build.get("args") or {}
-    return ServiceImage(
-        dockerfile=context / (build.get("dockerfile") or "Dockerfile"),
-        context=context,
-        build_args={key: _plain(str(value)) for key, value in args.items() if value is not None},
-    )
+    image = service_image(service, file.parent, lambda value: value if isinstance(value, str) else None)
+    if image is None:
+        raise EnvironmentFailed(f"{file}: services.{name}: has neither image nor build")
+    return image
 
 
 def _main(service: Mapping[str, Any], files: tuple[File, ...]) -> Main:
@@ -261,7 +245,7 @@ def _main(service: Mapping[str, Any], files: tuple[File, ...]) -> Main:
     tmpfs |= {volume["target"]: "" for volume in volumes if volume["type"] == "tmpfs"}
     command, entrypoint = service.get("command"), service.get("entrypoint")
     return Main(
-        env={name: _plain(str(value)) for name, value in _environment(service).items()},
+        env={name: str(value) for name, value in _environment(service).items()},
         files=files,
         volumes=tuple(
             (volume["source"], volume["target"], bool(volume.get("read_only")))
@@ -276,8 +260,8 @@ def _main(service: Mapping[str, Any], files: tuple[File, ...]) -> Main:
         cpus=cpus,
         workdir=service.get("working_dir"),
         user=service.get("user"),
-        entrypoint=None if entrypoint is None else tuple(map(_plain, entrypoint)),
-        command=None if not command or tuple(command) in _KEEPS_ALIVE else tuple(map(_plain, command)),
+        entrypoint=None if entrypoint is None else tuple(entrypoint),
+        command=None if not command or tuple(command) in _KEEPS_ALIVE else tuple(command),
     )
 
 
@@ -300,8 +284,3 @@ def _after_main(services: Mapping[str, Mapping[str, Any]]) -> set[str]:
         }
         waiting |= reached
     return waiting
-
-
-def _plain(text: str) -> str:
-    """Return a text as it was meant: Docker Compose doubles each `$`."""
-    return text.replace("$$", "$")

@@ -21,7 +21,7 @@ from ..calling import NetworkGone
 from ..engine import LABEL, Engine
 from ..images import ResolvedImage
 from ..library import ERRORS
-from ..network import LOOKS, make_trial_network
+from ..network import in_network, make_trial_network
 from ..pulling import rest
 from ..services import EngineServices
 from .plugin import Plugin
@@ -54,9 +54,7 @@ class TrialServices:
         assert compose is not None  # noqa: S101  callers have looked
         self._engine: Engine = services.engine
         self._services = services
-        self._environment = spec.environment
-        self._network = spec.network
-        self._limited = spec.limited
+        self._spec = spec
         self.id = f"bench-{secrets.token_hex(8)}"
         self._labels = {**labels, PROJECT: self.id}
         self._plugin = Plugin(compose.file, self._engine.host)
@@ -65,8 +63,6 @@ class TrialServices:
         self.project: Project = read_project(
             self._plugin.normalise(filled, lambda: on_phase("image")), compose.file
         )
-        self._networks: dict[str, str] = {}
-        self._volumes: dict[str, str] = {}
         self._description = ""
         self._image = ""
         """An image that is here."""
@@ -76,9 +72,9 @@ class TrialServices:
 
     def environment(self) -> Environment:
         """Return the environment of the trial, with what the file adds to `main`; limits are the least of both."""
-        own, main = self._environment, self.project.main
+        own, main = self._spec.environment, self.project.main
         past_proxy = {}
-        if self._limited:
+        if self._spec.limited:
             names = (name for aliases in main.networks.values() for name in aliases)
             past = ",".join(("localhost,127.0.0.1,::1", *dict.fromkeys((*names, *self.project.services))))
             past_proxy = dict.fromkeys(("NO_PROXY", "no_proxy"), past)
@@ -117,21 +113,14 @@ class TrialServices:
         project = self.project
         self._on_phase("start")
         for name in project.networks:
-            self._networks[name] = make_trial_network(self._engine, f"{self.id}-{name}", self._labels)
+            make_trial_network(self._engine, f"{self.id}-{name}", self._labels)
         with self._engine.guard():
             for name in project.volumes:
-                real = f"{self.id}-{name}"
-                self._engine.client.create_volume(real, labels=self._labels)
-                self._volumes[name] = real
+                self._engine.client.create_volume(f"{self.id}-{name}", labels=self._labels)
         if not project.services:
             return
-        self._description = project.description(
-            images={name: image.id for name, image in images.items()},
-            networks=self._networks,
-            volumes=self._volumes,
-            labels=self._labels,
-            environment=self._environment,
-        )
+        ids = {name: image.id for name, image in images.items()}
+        self._description = project.description(self.id, ids, self._labels, self._spec.environment)
         self._image = next(iter(images.values())).id
         self._start([name for name in project.services if name not in project.after_main])
 
@@ -144,8 +133,8 @@ class TrialServices:
         main = self.project.main
         return dataclasses.replace(
             main,
-            networks={self._networks[name]: aliases for name, aliases in main.networks.items()},
-            volumes=tuple((self._volumes[name], target, only) for name, target, only in main.volumes),
+            networks={f"{self.id}-{name}": aliases for name, aliases in main.networks.items()},
+            volumes=tuple((f"{self.id}-{name}", target, only) for name, target, only in main.volumes),
         )
 
     def find(self, name: str) -> ServiceContainer:
@@ -167,49 +156,49 @@ class TrialServices:
             time.sleep(0.2)  # after the last, the sweep of a later process finds them
 
     def _start(self, names: Sequence[str]) -> None:
-        """Start services. The network of public trials is looked for again where others removed it meanwhile."""
-        if not names:
-            return
-        for looks in range(LOOKS + 1):
-            try:
-                self._start_once(names)
-                break
-            except (EnvironmentFailed, EngineError, NetworkGone):
-                if looks == LOOKS or self._network != "public":
-                    raise
-                public = self._services.network.of("public", self._image)
-                if self._engine.get(f"/networks/{public.name}") is not None:
-                    raise
-            self._services.network.forget()
+        """Start services, once more in a new network of public trials where others removed that meanwhile."""
+        if names:
+            in_network(self._services.network, lambda: self._start_once(names))
+
+    def _start_once(self, names: Sequence[str]) -> None:
+        try:
+            self._create(names)
+        except (EnvironmentFailed, EngineError, NetworkGone) as error:
+            public = self._services.network.of(self._spec.network, self._image)
+            if self._spec.network != "public" or self._engine.get(f"/networks/{public.name}") is not None:
+                raise
             for container, service in self._containers().items():
                 if service in names:
                     self._engine.client.remove_container(container, force=True, v=True)
+            raise NetworkGone(str(error)) from error
 
-    def _start_once(self, names: Sequence[str]) -> None:
+    def _create(self, names: Sequence[str]) -> None:
         """Create containers, put files into them, and start them in their order."""
-        timeout = self._environment.setup_timeout
+        timeout = self._spec.environment.setup_timeout
         self._call("create", "--no-build", names=names, timeout=timeout)
         self._fill(names)
         wait = ("--detach", "--wait", "--wait-timeout", str(max(1, int(timeout))))
         waiting = () if not self.project.waits or self.project.after_main.issuperset(names) else (MAIN,)
         as_made = ("--no-build", "--no-recreate", "--no-deps")
         self._call("up", *wait, *as_made, names=(*names, *waiting), timeout=timeout + 10)
-        if self._environment.storage is not None:
+        if self._spec.environment.storage is not None:
             for container, service in self._containers().items():
                 over = functools.partial(self._over_storage, container, service)
-                self._services.storage.add(container, self._environment.storage, over)
+                self._services.storage.add(container, self._spec.environment.storage, over)
 
     def _fill(self, names: Sequence[str]) -> None:
         """Put files into containers that were created, and connect them with the internet if the trial has it.
 
         Docker Compose would give a service its name also in the network of public trials, where it cannot be reached.
         """
-        public = self._services.network.of("public", self._image) if self._network == "public" else None
+        public = self._services.network.of("public", self._image) if self._spec.network == "public" else None
         for container, name in self._containers().items():
             if name not in names:
                 continue
             files = self.project.files.get(name, ())
-            if self._environment.storage is not None and not self.project.services[name].get("read_only"):
+            if self._spec.environment.storage is not None and not self.project.services[name].get(
+                "read_only"
+            ):
                 # It measures what they write.
                 files = (*files, *filter(None, (program_file(self._services.machine()),)))
             if files:
@@ -278,10 +267,10 @@ class TrialServices:
                     self.notes.append(f"service {fault}")
             self._services.forget(container)
             client.remove_container(container, force=True, v=True)
-        for network in self._networks.values():
-            client.remove_network(network)
-        for volume in self._volumes.values():
-            client.remove_volume(volume, force=True)
+        for network in self.project.networks:
+            client.remove_network(f"{self.id}-{network}")
+        for volume in self.project.volumes:
+            client.remove_volume(f"{self.id}-{volume}", force=True)
 
 
 def combined_key(own: str, keys: Mapping[str, str]) -> str:
