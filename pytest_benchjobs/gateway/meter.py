@@ -90,7 +90,7 @@ class Events:
 
 def _data(event: bytes) -> list[bytes]:
     """Lines of data of an event; none of one that is too long."""
-    lines = event.splitlines() if len(event) <= LONGEST_ANSWER else []
+    lines = [line for line in event.splitlines() if len(line) <= LONGEST_ANSWER]
     lines = [line.removeprefix(codecs.BOM_UTF8) for line in lines]
     return [line[5:].strip() for line in lines if line.startswith(b"data:")]
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import enum
-from typing import Self
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from .gate import GateReport
 
 
 class ExitStatus(enum.IntEnum):
@@ -29,3 +32,15 @@ class ExitStatus(enum.IntEnum):
 def first_of(*statuses: int) -> int:
     """Return the first of exit statuses in the order of `ExitStatus`; 0: there is none."""
     return next((status for status in ExitStatus if status in statuses), 0)
+
+
+def of_gate(report: GateReport) -> int:
+    """Return that of a gate: 0, or 12 for an invalid job, 10 for a regression, 11 for doubt under `strict`."""
+    from .gate import GatePolicy, GateVerdict  # not needed by those who only know the numbers
+
+    if report.verdict is GateVerdict.INVALID:
+        return ExitStatus.INVALID
+    if report.verdict is GateVerdict.REGRESSED:
+        return ExitStatus.REGRESSED
+    strict = report.policy is GatePolicy.STRICT
+    return ExitStatus.INCONCLUSIVE if strict and report.verdict is GateVerdict.INCONCLUSIVE else 0

@@ -94,9 +94,9 @@ class LocalCommand:
             send(self.pid, signal.SIGKILL)
 
     def _wait(
-        self, deadline: float, silent: float | None = None, asked: Callable[[], bool] | None = None
+        self, deadline: float, silent: float | None = None, requested: Callable[[], bool] | None = None
     ) -> Drained:
-        why = wait_for_output(self._take, deadline, silent, asked)
+        why = wait_for_output(self._take, deadline, silent, requested)
         # One that ended in time may be looked at only after it, where the machine is busy.
         has_ended = not self._pipes.get_map() and self._process.poll() is not None
         return Drained.ENDED if has_ended else why

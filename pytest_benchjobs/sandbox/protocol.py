@@ -58,7 +58,7 @@ class Mount:
 class Stopping:
     """Way to ask a command to end, before it is killed."""
 
-    asked: Callable[[], bool]
+    requested: Callable[[], bool]
     """Looked at several times a second; once it is true, the command's time is up."""
     signal: Callable[[str], None]
     """Sends `INT` or `TERM` to the command and all its children. Never raises."""
@@ -150,7 +150,7 @@ class ExecResult:
     started: bool = True
     """False when there never was a process: no such program or user."""
     stopped: bool = False
-    """Its time was up because `Stopping.asked` said so. `timed_out` is true then, too."""
+    """Its time was up because `Stopping.requested` said so. `timed_out` is true then, too."""
     silent: bool = False
     """It timed out because nothing was printed for as long as `exec` was told to bear."""
     cut_short: bool = False

@@ -82,9 +82,9 @@ def wait_fairly(
     `wait` takes its deadline, the seconds that it may be silent, and what is looked at meanwhile. It may go on all the
     same.
     """
-    asked, more = None if stopping is None else stopping.asked, 0.0
+    requested, more = None if stopping is None else stopping.requested, 0.0
     while True:
-        why = wait(deadline + more, None if silent is None else silent + more, asked)
+        why = wait(deadline + more, None if silent is None else silent + more, requested)
         held = 0.0 if stopping is None else stopping.held()
         if why not in (Drained.LATE, Drained.SILENT) or held <= more:
             break
@@ -102,7 +102,7 @@ def drain(
     output: Demultiplexer,
     deadline: float,
     silent: float | None = None,
-    asked: Callable[[], bool] | None = None,
+    requested: Callable[[], bool] | None = None,
 ) -> Drained:
     """Feed everything that comes to `output`; for the times see `wait_for_output`."""
     buffer = bytearray(_CHUNK)
@@ -120,24 +120,24 @@ def drain(
         output.feed(view[:count])
         return True if count else None
 
-    return wait_for_output(take, deadline, silent, asked)
+    return wait_for_output(take, deadline, silent, requested)
 
 
 def wait_for_output(
     take: Callable[[float], bool | None],
     deadline: float,
     silent: float | None,
-    asked: Callable[[], bool] | None,
+    requested: Callable[[], bool] | None,
 ) -> Drained:
-    """Take output until its end, the deadline (monotonic time), `silent` seconds of silence, or until `asked` is true.
+    """Take output until its end, the deadline (monotonic time), `silent` seconds of silence, or `requested`.
 
-    `take` waits for some seconds at most: True if output came, False if not, None at its end. `asked` is looked at
+    `take` waits for some seconds at most: True if output came, False if not, None at its end. `requested` is looked at
     every `LOOK` seconds.
     """
     now = heard = look = time.monotonic()
     while True:
-        if asked is not None and now >= look:
-            if asked():
+        if requested is not None and now >= look:
+            if requested():
                 return Drained.ASKED
             look = now + LOOK
         if now >= deadline:
@@ -145,7 +145,7 @@ def wait_for_output(
         if silent is not None and now >= heard + silent:
             return Drained.SILENT
         wake = deadline if silent is None else min(deadline, heard + silent)
-        taken = take((wake if asked is None else min(wake, look)) - now)
+        taken = take((wake if requested is None else min(wake, look)) - now)
         if taken is None:
             return Drained.ENDED
         now = time.monotonic()

@@ -210,8 +210,8 @@ class Grids(Model):
             else None
         )
         if is_reply and replies is not None:
-            asked = [grid for grid in self.expected for _ in range(self.tries)]
-            grids = [answer_grid(reply, grid) for reply, grid in zip(replies, asked, strict=False)]
+            expected = [grid for grid in self.expected for _ in range(self.tries)]
+            grids = [answer_grid(reply, grid) for reply, grid in zip(replies, expected, strict=False)]
             return [grids[at : at + self.tries] for at in range(0, len(grids), self.tries)]
         if given is None and is_reply:
             given = last_array(text)

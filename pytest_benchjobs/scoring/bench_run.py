@@ -185,11 +185,11 @@ class BenchRun:
         if "--" not in words or words[-1] == "--":
             raise ValueError("a command is expected after --")
         at = words.index("--")
-        asked, command = _parser().parse_args(words[:at]), words[at + 1 :]
-        runner = self._another() if asked.fresh else self._agent()
+        options, command = _parser().parse_args(words[:at]), words[at + 1 :]
+        runner = self._another() if options.fresh else self._agent()
         given, wanted = (
             [posixpath.normpath(posixpath.join(directory, path)) for path in paths]
-            for paths in (asked.given, asked.wanted)
+            for paths in (options.given, options.wanted)
         )
         if given:
             _move(self._here(), runner, given)
@@ -200,8 +200,8 @@ class BenchRun:
             stderr=functools.partial(tell, ERRORS),
             stdin=iter(self._inputs[number].get, None),
             workdir=directory,
-            ids=self._ids(asked.user),
-            timeout=asked.timeout,
+            ids=self._ids(options.user),
+            timeout=options.timeout,
             stopped=lambda: number in self._killed,
         )
         if status is None:

@@ -16,8 +16,8 @@ from ..system.cutting import end_of
 from .metrics import numbers_among, printed_score, reported, take_metrics
 from .needs import Collect, Needs, needing
 from .own_runner import OwnRunner
-from .parse import check_owner, counts, ctrf_outcomes, junit_outcomes, parse_reward
 from .protocol import VERIFIER_DIRECTORY, Graded, Scorer, ScoringContext
+from .scores import check_owner, counts, ctrf_outcomes, junit_outcomes, parse_reward
 
 TESTS_DIRECTORY = "/tests"
 LOG_DIRECTORIES = ("/logs/agent", "/logs/artifacts", VERIFIER_DIRECTORY)

@@ -25,7 +25,7 @@ def score_capture(context: ScoringContext) -> Graded:
 
     ScoreMissing: the capture does not say what is asked. ScorerCrashed: there is no capture.
     """
-    asked = parsed(Checks, context.spec)
+    wanted = parsed(Checks, context.spec)
     if context.spec.path is None:
         raise ScorerCrashed(f"scorer {context.spec.name!r} has no path of a captured run")
     try:
@@ -38,8 +38,8 @@ def score_capture(context: ScoringContext) -> Graded:
         "kinds": capture.kinds,
         "duration_ms": capture.duration_ms,
     }
-    if not asked.outcome:
-        lines = [_line(check, capture) for check in asked.checks]
+    if not wanted.outcome:
+        lines = [_line(check, capture) for check in wanted.checks]
         held = sum(line.startswith("ok") for line in lines)
         counts = {**details, "held": held, "total": len(lines)}
         return Graded(held / len(lines), "\n".join(lines), counts, _metrics(context, capture))

@@ -25,8 +25,8 @@ from ..store.text import clean
 from ..system.cutting import beginning_of
 from .needs import ModelNeed
 from .params import parsed
-from .parse import checked, without_repeats
 from .protocol import Graded, ScoringContext
+from .scores import checked, without_repeats
 
 _FILE_LIMIT = 16 * 1024 * 1024
 _REASON_SHOWN = 2000

@@ -21,8 +21,8 @@ from ..model.result import ScorerResult
 from ..model.scenario import ScorerSpec
 from ..sandbox.protocol import Sandbox
 from .output import Statements
-from .parse import NUMBER, checked, json_of, parse_score
 from .protocol import VERIFIER_DIRECTORY, Graded, ScoringContext, run_to_end
+from .scores import NUMBER, checked, json_of, parse_score
 
 METRICS_VARIABLE = "BENCH_METRICS"
 """Variable with the path of the file that commands of a scorer may write metrics into."""

@@ -18,8 +18,8 @@ from ..model.scenario import ScorerSpec
 from ..store.text import clean
 from .metrics import has_own_score
 from .params import parsed
-from .parse import checked, json_of
 from .protocol import Graded, ScoringContext, run_to_end
+from .scores import checked, json_of
 
 _FILE_LIMIT = 16 * 1024 * 1024
 _KEPT_FILE = "result"

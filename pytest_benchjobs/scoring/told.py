@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..model.scenario import ScorerSpec
 from ..store.text import clean
-from .parse import ctrf_outcomes, junit_outcomes
+from .scores import ctrf_outcomes, junit_outcomes
 
 _REPORTS = {"junit.xml": junit_outcomes, "ctrf.json": ctrf_outcomes}
 _FUNCTION = re.compile(

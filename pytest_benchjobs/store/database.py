@@ -14,6 +14,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from ..model.errors import InfrastructureError, InputError, ResultsUnwritable
 from .files import write_error, writing
 from .filesystem import on_network, wal_works, why_no_locks
@@ -116,11 +118,15 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 @contextlib.contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Convert SQLite errors inside the context into errors that say what to do."""
+    """Convert errors of SQLite, and of what is read from it, inside the context into errors that say what to do."""
     try:
         yield
     except (sqlite3.Error, UnicodeDecodeError) as error:  # of the schema, where a bit flipped
         raise _explain(path, error) from error
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        raise InputError(f"is damaged or not a history ({why}). {_REBUILD}", path=path) from error
 
 
 def is_sound(connection: sqlite3.Connection) -> bool:

@@ -387,7 +387,8 @@ class HistoryReader:
                 sums[0] += mean * count
                 sums[1] += count
         scores = {agent: total / count for agent, (total, count) in scored.items()}
-        return JobRow(**values, agents=agents, benchmarks=benchmarks, scores=scores)
+        with explained(self.path):
+            return JobRow(**values, agents=agents, benchmarks=benchmarks, scores=scores)
 
     def _sides(
         self, job_id: str, status: str, runs: Sequence[Sequence[Any]]
@@ -407,7 +408,8 @@ class HistoryReader:
     def run_rows(self, source: str, values: Sequence[object]) -> list[RunRow]:
         """Return runs, by what follows FROM in a query."""
         rows = self.select(f"SELECT {_RUN} FROM {source}", *values)  # noqa: S608
-        return [RunRow(**dict(zip(RunRow.model_fields, row, strict=True))) for row in rows]
+        with explained(self.path):
+            return [RunRow(**dict(zip(RunRow.model_fields, row, strict=True))) for row in rows]
 
     def distinct(self, column: str, limit: int, within: Sequence[tuple[str, object]] = ()) -> list[str]:
         """Return the first values of a column of runs, in order, that an index begins with after those of `within`.

@@ -114,14 +114,14 @@ def prepare(trial: Trial, services: Services) -> Prepared:
         keys[variable] = HOST[variable]
     prepared = Prepared(agent, None, env, keys, {})
     later = [*_later_commands(trial, services, prepared)]  # first: an agent may keep what it prepared last
-    asked = scenario.at_step(0) if scenario.steps else scenario
+    task = scenario.at_step(0) if scenario.steps else scenario
     replies = (
         scenario.answer is not None and scenario.answer.reply_file is not None and can_answer(agent, params)
     )
     if not replies and not is_question(trial, config, services.agents, services.scorers):
-        asked = asked.model_copy(update={"problem_statement": asked.statement_in_container})
+        task = task.model_copy(update={"problem_statement": task.statement_in_container})
     continues = bool(scenario.steps) and scenario.steps[0].continues
-    command = _command(trial, services, prepared, asked, prepared.conversation if continues else None)
+    command = _command(trial, services, prepared, task, prepared.conversation if continues else None)
     parts = parts_of(trial, config, agent, (command, *later), services.scorers, services.secrets)
     return dataclasses.replace(prepared, command=command, parts=parts)
 
@@ -185,25 +185,25 @@ def _command(
     trial: Trial,
     services: Services,
     prepared: Prepared,
-    asked: Scenario,
+    task: Scenario,
     conversation: Conversation | None,
 ) -> AgentCommand | None:
-    """Return the agent's command for the problem statement of `asked`; None to do nothing."""
+    """Return the agent's command for the problem statement of `task`; None to do nothing."""
     config, agent = services.config.of(trial.scenario.benchmark), prepared.agent
     call = AgentCall(
-        scenario=asked,
+        scenario=task,
         spec=trial.agent,
         env=prepared.env,
-        timeout=Limits(asked, config).agent_timeout,
+        timeout=Limits(task, config).agent_timeout,
         attempt=trial.attempt,
         params={**config.params, **trial.agent.params},
         conversation=conversation,
     )
     command = checked_command(agent.prepare(call), agent)
-    if command is None and config.check and asked.answer is None:
+    if command is None and config.check and task.answer is None:
         from .leaks import looking
 
-        return looking(asked)
+        return looking(task)
     if command is None or command.endpoints or agent.trusted:
         return command
     given = {*services.secrets, *(prepared.keys if services.models is not None else ())}

@@ -150,8 +150,8 @@ def next_turn(context: TrialContext, prepared: Prepared) -> Prepared | None:
         statement = _next_statement(context)
         if statement is None:
             return None
-        asked = trial.scenario.model_copy(update={"problem_statement": statement})
-        return prepare_again(trial, services, prepared, asked)
+        following = trial.scenario.model_copy(update={"problem_statement": statement})
+        return prepare_again(trial, services, prepared, following)
     step = context.current_step
     prepared.conversation.exchanges.append(Exchange(step.instruction, context.progress.reply or ""))
     if not _end_step(context):

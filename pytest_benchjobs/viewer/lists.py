@@ -45,7 +45,9 @@ def runs(results: Results, query: Query) -> ViewerRuns:
         wanted = _wanted(results, history, query)
         page = _page(results, history, query, listing.RUNS, wanted)
         return ViewerRuns(
-            total=_alone(page, query) or results.known(history, listing.count_runs, wanted)[0],
+            total=len(page.rows)
+            if _alone(page, query)
+            else results.known(history, listing.count_runs, wanted)[0],
             next=as_cursor(page.next),
             runs=tuple(run_items(results, history, page.rows)),
         )
@@ -57,7 +59,9 @@ def jobs(results: Results, query: Query) -> ViewerJobs:
         wanted = _wanted(results, history, query)
         page = _page(results, history, query, listing.JOBS, wanted)
         return ViewerJobs(
-            total=_alone(page, query) or results.known(history, listing.count_jobs, wanted),
+            total=len(page.rows)
+            if _alone(page, query)
+            else results.known(history, listing.count_jobs, wanted),
             next=as_cursor(page.next),
             jobs=tuple(job_items(results, history, page.rows)),
         )
@@ -78,9 +82,9 @@ def _page(
     )
 
 
-def _alone(page: Page[Any], query: Query) -> int:
-    """Count the rows of the only page; 0 if there are others. A search that finds few need not look at all again."""
-    return len(page.rows) if query.place() is None and page.next is None else 0
+def _alone(page: Page[Any], query: Query) -> bool:
+    """Return True if this is the only page. A search that finds few, or nothing, need not look at all again."""
+    return query.place() is None and page.next is None
 
 
 def overview(results: Results, query: Query) -> ViewerOverview:

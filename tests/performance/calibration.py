@@ -32,7 +32,7 @@ from pytest_benchjobs.analysis.statistics import (
     mcnemar,
     permutation,
 )
-from pytest_benchjobs.analysis.statistics.shuffling import flipped, tails
+from pytest_benchjobs.analysis.statistics.permutations import flipped, tails
 from pytest_benchjobs.model.gate import GateConfig, GateVerdict
 from pytest_benchjobs.settings.rules import parse_rule
 

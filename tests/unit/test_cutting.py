@@ -31,7 +31,7 @@ from pytest_benchjobs.sandbox.docker.compose import services
 from pytest_benchjobs.sandbox.docker.entrypoint import Entrypoint
 from pytest_benchjobs.sandbox.docker.running import Held
 from pytest_benchjobs.sandbox.protocol import ExecResult
-from pytest_benchjobs.scoring import parse, protocol
+from pytest_benchjobs.scoring import protocol, scores
 from pytest_benchjobs.scoring.bigcodebench import scorer as bigcodebench
 from pytest_benchjobs.scoring.builtin import score_bash, score_command
 from pytest_benchjobs.scoring.grade import failure
@@ -206,11 +206,11 @@ PLACES: dict[str, tuple[str, int, Callable[[str], object]]] = {
     "bash": (END, 600, lambda text: score_bash(_scoring(text))),
     "command": (END, 300, lambda text: score_command(_scoring(text, 127))),
     "result_file": (END, 600, _result_file),
-    "no score": (START, 200, lambda text: parse.parse_score(text, "it")),
-    "no reward": (START, 200, lambda text: parse.parse_reward(None, None, f"a\n{text}")),
-    "reward.txt": (START, 100, lambda text: parse.parse_reward(None, text)),
-    "reward.json": (START, 100, lambda text: parse.parse_reward(json.dumps({text: "x"}), None)),
-    "rewards": (START, 100, lambda text: parse.parse_reward(json.dumps({text: 0.5}), None).details),
+    "no score": (START, 200, lambda text: scores.parse_score(text, "it")),
+    "no reward": (START, 200, lambda text: scores.parse_reward(None, None, f"a\n{text}")),
+    "reward.txt": (START, 100, lambda text: scores.parse_reward(None, text)),
+    "reward.json": (START, 100, lambda text: scores.parse_reward(json.dumps({text: "x"}), None)),
+    "rewards": (START, 100, lambda text: scores.parse_reward(json.dumps({text: 0.5}), None).details),
     "killed": (START, 200, lambda text: protocol._last(text)),
     "tests of BigCodeBench": (END, 1500, lambda text: _verdict(tests={"t": text})),
     "reason of BigCodeBench": (START, 1500, lambda text: _verdict(reason=text).output),

@@ -81,8 +81,9 @@ def _cells(path: Path) -> list[tuple[str, str]]:
         ]
 
 
-def test_bytes_that_are_no_text_are_an_error_of_one_line(
-    whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("value", ["CAST(x'61ff80fe' AS TEXT)", "9e999"])
+def test_what_is_no_text_and_no_number_is_an_error_of_one_line(
+    whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], value: str
 ) -> None:
     commands = itertools.cycle((["list"], ["runs"], ["show", NEW], ["summary", NEW], ["export", NEW],
                                 ["baseline", "list"], ["compare", OLD, NEW], ["gate", NEW]))  # fmt: skip
@@ -92,7 +93,7 @@ def test_bytes_that_are_no_text_are_an_error_of_one_line(
         with contextlib.closing(sqlite3.connect(Layout(directory).history)) as connection, connection:
             connection.execute("PRAGMA writable_schema = ON")
             with contextlib.suppress(sqlite3.IntegrityError):  # a name that has to be that of another table
-                connection.execute(f"""UPDATE {table} SET "{column}" = CAST(x'61ff80fe' AS TEXT)""")
+                connection.execute(f'UPDATE {table} SET "{column}" = {value}')
         words = next(commands)
         status, err, document = said(capsys, *words, "--dir", directory)
         assert document is not None or (status and err.startswith("benchjobs: ")), (table, column, words, err)

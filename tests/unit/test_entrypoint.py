@@ -46,7 +46,7 @@ class Container:
             return ExecResult(self.status, timed_out=False, seconds=1.0)
         while self.moments:
             self.looks += 1
-            if stopping.asked():
+            if stopping.requested():
                 return ExecResult(None, timed_out=True, seconds=1.0, stopped=True)
             self.moments.pop(0)
             self.now += 1

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_benchjobs.analysis.gate.judge import exit_status, judge
+from pytest_benchjobs.analysis.gate.judge import judge
 from pytest_benchjobs.analysis.sides import Cell, Side
+from pytest_benchjobs.model.exit_status import of_gate as exit_status
 from pytest_benchjobs.model.gate import Absence, GateConfig, GatePolicy, GateReport, GateVerdict, RuleReport
 from pytest_benchjobs.report.gate_text import gate_lines, gate_markdown
 from pytest_benchjobs.settings.gates import gate_config

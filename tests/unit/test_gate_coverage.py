@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pytest_benchjobs.analysis.gate.judge import exit_status
 from pytest_benchjobs.analysis.sides import Side
+from pytest_benchjobs.model.exit_status import of_gate as exit_status
 from pytest_benchjobs.model.gate import Absence, GatePolicy
 from pytest_benchjobs.settings.rules import parse_absence
 

@@ -240,7 +240,7 @@ def test_an_event_in_pieces_is_held_up_to_a_size_only(
     monkeypatch: pytest.MonkeyPatch, room: int, found: Tokens
 ) -> None:
     line = b'data: {"usage": {"prompt_tokens": 9}}'
-    monkeypatch.setattr(meter, "LONGEST_ANSWER", len(line) + 2 + room)
+    monkeypatch.setattr(meter, "LONGEST_ANSWER", len(line) + room)
     more = b'data: {"usage":{"output_tokens":2}}\n\n'
     assert _read(Kind.CHAT, [line[:20], line[20:], b"\n\n", more[:9], more[9:]]).tokens(Kind.CHAT) == found
 

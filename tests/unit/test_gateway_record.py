@@ -55,18 +55,21 @@ def test_a_replayed_trial_is_the_same_trial(tmp_path: Path, model: Model, record
         Said(400, b'{"error": {"message": "too long"}}'),
         Said(200, json.dumps(google).encode()),
         Said(200, b'{"data": []}'),
-        # Over the connection of the calls before, and over a new one.
-        *[lambda handler: handler.connection.shutdown(socket.SHUT_RDWR)] * 2,
+        # Over the connection of the calls before (two, if one was not free in time for the next call), and over a new one.
+        *[lambda handler: handler.connection.shutdown(socket.SHUT_RDWR)] * 3,
     )
     with (
         running(tmp_path, record=records, patience=0) as gateway,
         agent(gateway, model, "codex_m/count words/1") as one,
     ):
         first = _conversation(one)
-        assert len(model.asked) == 8
+        calls = len(model.asked)
+        assert calls in (8, 9)
+        while not model.script.empty():
+            model.script.get()
         model.otherwise = Said(500, b"{}")  # to the gateway's own call
         before = one.route.close()
-    assert len(model.asked) == 9
+    assert len(model.asked) == calls + 1
     files = sorted(str(path.relative_to(records)) for path in records.rglob("*.json"))
     assert [Path(name).name for name in files] == [f"{number:04}.json" for number in range(1, 8)]
     assert KEY not in "".join((records / name).read_text() for name in files)
@@ -78,7 +81,7 @@ def test_a_replayed_trial_is_the_same_trial(tmp_path: Path, model: Model, record
                 assert _conversation(one) == first
                 again = one.route.close()
             assert (again.usage, again.models, again.ending) == (before.usage, before.models, before.ending)
-    assert len(model.asked) == 9
+    assert len(model.asked) == calls + 1
 
 
 def test_a_call_that_was_not_recorded_is_said(tmp_path: Path, model: Model, records: Path) -> None:

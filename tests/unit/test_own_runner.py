@@ -13,7 +13,7 @@ import pytest
 from pytest_benchjobs.model.errors import ScoreContradicted
 from pytest_benchjobs.model.scenario import ScorerSpec
 from pytest_benchjobs.scoring.own_runner import OwnRunner
-from pytest_benchjobs.scoring.parse import counts, junit_outcomes
+from pytest_benchjobs.scoring.scores import counts, junit_outcomes
 
 pytestmark = pytest.mark.when_changed
 

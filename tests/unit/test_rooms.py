@@ -14,7 +14,7 @@ def test_a_test_leans_on_what_it_imports_and_on_what_that_imports_of_its_room() 
     found = rooms.leaning(rooms.ROOT / "tests/unit/test_statistics.py")
     assert "tests/unit/test_statistics.py" in found
     assert {rooms.room(name) for name in found if name.startswith("pytest_benchjobs/")} == {"analysis"}
-    assert "pytest_benchjobs/analysis/statistics/shuffling.py" in found
+    assert "pytest_benchjobs/analysis/statistics/permutations.py" in found
 
 
 def test_names_are_those_of_files_and_directories() -> None:

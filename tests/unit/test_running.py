@@ -70,7 +70,7 @@ def test_the_end_of_the_output_is_not_the_end_of_the_command(command: Command) -
     command.engine.close()
     assert command.wait(0.05) is Drained.LATE
     assert command.wait(LONG, silent=0.05) is Drained.SILENT
-    assert command.running.wait(time.monotonic() + LONG, asked=lambda: command.looks > 5) is Drained.ASKED
+    assert command.running.wait(time.monotonic() + LONG, requested=lambda: command.looks > 5) is Drained.ASKED
     assert command.running.status is None
     command.ended = (0, 7)
     assert command.wait() is Drained.ENDED

@@ -32,7 +32,8 @@ from pytest_benchjobs.sandbox.protocol import ExecResult, File
 from pytest_benchjobs.scoring.builtin import score_bash, score_command, score_harbor, score_tests
 from pytest_benchjobs.scoring.grade import combine
 from pytest_benchjobs.scoring.output import Statements, Tail
-from pytest_benchjobs.scoring.parse import (
+from pytest_benchjobs.scoring.protocol import Scorer, ScoringContext
+from pytest_benchjobs.scoring.scores import (
     checked,
     counts,
     ctrf_outcomes,
@@ -40,7 +41,6 @@ from pytest_benchjobs.scoring.parse import (
     parse_reward,
     parse_score,
 )
-from pytest_benchjobs.scoring.protocol import Scorer, ScoringContext
 
 from .records import trial
 from .scoring import left, scored

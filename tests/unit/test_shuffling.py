@@ -12,7 +12,7 @@ import scipy.signal
 import scipy.stats
 
 from pytest_benchjobs.analysis import statistics as ours
-from pytest_benchjobs.analysis.statistics import shuffling
+from pytest_benchjobs.analysis.statistics import permutations
 
 Side = list[list[float]]
 
@@ -46,21 +46,21 @@ def test_far_out_the_expansion_says_no_more_than_it_knows() -> None:
 @pytest.mark.parametrize(("share", "smooth"), [(0.45, True), (0.55, False)])
 def test_amounts_in_clumps_may_make_half_of_the_variance(share: float, smooth: bool) -> None:
     """Where there is no common unit."""
-    fine = [shuffling.dealt(*pair) for pair in zip(scores(60, 3, 1), scores(60, 2, 2), strict=True)]
+    fine = [permutations.dealt(*pair) for pair in zip(scores(60, 3, 1), scores(60, 2, 2), strict=True)]
     fine = [part for part in fine if part is not None]
-    wanted = math.fsum(map(shuffling.variance, fine)) * share / (1 - share)
+    wanted = math.fsum(map(permutations.variance, fine)) * share / (1 - share)
     chance = random.Random(5)
     signs = [chance.uniform(0.9, 1.1) for _ in range(60)]
     factor = math.sqrt(wanted / math.fsum(one * one for one in signs))
-    clumps = [shuffling.flipped(one * factor) for one in signs]
+    clumps = [permutations.flipped(one * factor) for one in signs]
     parts = [*fine, *(part for part in clumps if part is not None)]
-    assert (shuffling._expanded(parts, None) is not None) is smooth
+    assert (permutations._expanded(parts, None) is not None) is smooth
 
 
 @pytest.mark.parametrize("n", [16, 18])
 def test_a_sum_with_flat_tails_is_not_taken_for_nearly_normal(n: int) -> None:
-    parts = [part for _ in range(n) if (part := shuffling.flipped(1.0))]
-    assert shuffling._expanded(parts, 2.0) is None
+    parts = [part for _ in range(n) if (part := permutations.flipped(1.0))]
+    assert permutations._expanded(parts, 2.0) is None
 
 
 _KINDS = ((600, 10), (500, 13), (500, 17))
@@ -82,13 +82,13 @@ def chances_of_sums() -> numpy.ndarray:
 def test_the_expansion_knows_skewness_and_excess(seen: int) -> None:
     counts = [seen, 31, 31]
     parts = [
-        shuffling.Counted(16, 1, 1, (weight / 10,), int(place < passed))
+        permutations.Counted(16, 1, 1, (weight / 10,), int(place < passed))
         for (n, weight), passed in zip(_KINDS, counts, strict=True)
         for place in range(n)
     ]
     total = sum(weight * passed for (_, weight), passed in zip(_KINDS, counts, strict=True))
     exact = chances_of_sums()
-    found = shuffling._expanded(parts, 0.1)
+    found = permutations._expanded(parts, 0.1)
     assert found == pytest.approx((exact[: total + 1].sum(), exact[total:].sum()), abs=2e-5)
 
 

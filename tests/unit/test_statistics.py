@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from pytest_benchjobs.analysis import attempts as attempts_of
 from pytest_benchjobs.analysis import statistics as ours
-from pytest_benchjobs.analysis.statistics import paired, shuffling
+from pytest_benchjobs.analysis.statistics import paired, permutations
 from pytest_benchjobs.analysis.statistics.intervals import t_cdf, t_quantile
 
 from .examples import at_most
@@ -72,8 +72,8 @@ def close(found: float | None, expected: float, within: float = 1e-9) -> bool:
 
 def sign_flip(values: Sequence[float], *, shift: float = 0.0) -> ours.Test:
     """Paired differences of single attempts, whose signs flip about the shift."""
-    parts = [part for one in values if (part := shuffling.flipped(one - shift)) is not None]
-    return shuffling.tails(parts)
+    parts = [part for one in values if (part := permutations.flipped(one - shift)) is not None]
+    return permutations.tails(parts)
 
 
 def flips(values: Sequence[float]) -> float:
@@ -149,15 +149,15 @@ def test_deals_are_counted_as_by_their_definition(n: int, kind: str, seed: int) 
 @given(st.integers(1, 4), SORTS, seeds)
 def test_moments_are_those_of_all_deals(n: int, kind: str, seed: int) -> None:
     for old, new in zip(*attempts(n, kind, seed), strict=True):
-        if (part := shuffling.dealt(old, new)) is not None:
+        if (part := permutations.dealt(old, new)) is not None:
             pool = numpy.array([*new, *old])
             drawn = itertools.combinations(pool - pool.min(), len(new))
             values = numpy.array([sum(some) for some in drawn]) * (1 / len(old) + 1 / len(new))
-            if isinstance(part, shuffling.Counted):
+            if isinstance(part, permutations.Counted):
                 values -= values.min()
             moments = [((values - values.mean()) ** power).mean() for power in (2, 3, 4)]
-            assert numpy.allclose(shuffling._moments(part), [values.mean(), *moments], atol=1e-9)
-            assert shuffling.variance(part) == pytest.approx(moments[0])
+            assert numpy.allclose(permutations._moments(part), [values.mean(), *moments], atol=1e-9)
+            assert permutations.variance(part) == pytest.approx(moments[0])
 
 
 @at_most(40)
@@ -170,11 +170,11 @@ def test_the_expansion_of_many_parts_is_near_the_exact_count(
     rates = [chance.random() for _ in range(n)]
     before = [[float(chance.random() < rate) for _ in range(a)] for rate in rates]
     now = [[float(chance.random() < rate - drop) for _ in range(b)] for rate in rates]
-    parts = [part for pair in zip(before, now, strict=True) if (part := shuffling.dealt(*pair))]
-    unit = shuffling._unit(parts)
+    parts = [part for pair in zip(before, now, strict=True) if (part := permutations.dealt(*pair))]
+    unit = permutations._unit(parts)
     assert unit is not None
-    expanded = shuffling._expanded(parts, unit)
-    exact = shuffling._counted([shuffling._in_units(part, unit) for part in parts])
+    expanded = permutations._expanded(parts, unit)
+    exact = permutations._counted([permutations._in_units(part, unit) for part in parts])
     assume(expanded is not None)
     assert expanded is not None
     for one, other in zip(expanded, exact, strict=True):
@@ -506,10 +506,10 @@ def test_the_detectable_drop_is_where_the_test_finds_it_with_the_power_asked_for
     assert drop == pytest.approx(expected + step, rel=1e-6)
 
 
-def _one_of_sixteen(n: int, seen: int) -> list[shuffling.Part]:
+def _one_of_sixteen(n: int, seen: int) -> list[permutations.Part]:
     """So many scenarios that passed once in fifteen attempts before and one now; in so many of them now."""
     kinds = [([0.0] * 14 + [1.0], [0.0]), ([0.0] * 15, [1.0])]
-    return [part for place in range(n) if (part := shuffling.dealt(*kinds[place < seen])) is not None]
+    return [part for place in range(n) if (part := permutations.dealt(*kinds[place < seen])) is not None]
 
 
 @pytest.mark.parametrize("n", [1500, 3000])
@@ -517,7 +517,7 @@ def _one_of_sixteen(n: int, seen: int) -> list[shuffling.Part]:
 def test_the_expansion_is_that_of_a_binomial_where_all_parts_are_alike(n: int, off: float) -> None:
     seen = round(n / 16 + off * math.sqrt(n * 15 / 256))
     parts = _one_of_sixteen(n, seen)
-    found = shuffling._expanded(parts, shuffling._unit(parts))
+    found = permutations._expanded(parts, permutations._unit(parts))
     theirs = scipy.stats.binom(n, 1 / 16)
     assert found == pytest.approx((theirs.cdf(seen), theirs.sf(seen - 1)), abs=3e-4)
 
@@ -526,4 +526,4 @@ def test_the_expansion_is_that_of_a_binomial_where_all_parts_are_alike(n: int, o
 def test_a_sum_that_is_skewed_is_not_taken_for_nearly_normal(n: int, near: bool) -> None:
     # (1 - 2/16) / sqrt(15) * 4 of skewness for each part, over the root of their number: 0.1 at some 1,307.
     parts = _one_of_sixteen(n, 5)
-    assert (shuffling._expanded(parts, shuffling._unit(parts)) is not None) is near
+    assert (permutations._expanded(parts, permutations._unit(parts)) is not None) is near

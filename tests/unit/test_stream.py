@@ -83,7 +83,8 @@ def test_draining_ends_when_somebody_asks_even_if_output_never_stops() -> None:
     with ours, theirs:
         theirs.sendall(_frame(b"x"))
         assert (
-            drain(ours, Demultiplexer(output.extend), deadline, asked=lambda: bool(output)) is Drained.ASKED
+            drain(ours, Demultiplexer(output.extend), deadline, requested=lambda: bool(output))
+            is Drained.ASKED
         )
         again: list[bytes] = []
 
@@ -92,7 +93,7 @@ def test_draining_ends_when_somebody_asks_even_if_output_never_stops() -> None:
             theirs.sendall(_frame(b"x"))
 
         theirs.sendall(_frame(b"x"))
-        assert drain(ours, Demultiplexer(more), deadline, asked=lambda: len(again) > 9) is Drained.ASKED
+        assert drain(ours, Demultiplexer(more), deadline, requested=lambda: len(again) > 9) is Drained.ASKED
 
 
 class Connection:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ...model.errors import InputError
-from ...model.exit_status import ExitStatus, first_of
+from ...model.exit_status import ExitStatus, first_of, of_gate
 from ...model.gate import GateConfig, GateReport, GateVerdict
 from ...model.job import JobRecord, JobStatus
 from ...model.numbers import mean
@@ -18,7 +18,7 @@ from ...store.text import one_line
 from ..baseline.resolve import Resolved
 from ..pairing import match_agents
 from ..sides import Key, Side, doubled, side, two_tasks
-from .judge import exit_status, gravest, judge
+from .judge import gravest, judge
 
 _CHANCE = "baseline:random"
 """Beginning of the label of an agent whose score is the chance score."""
@@ -33,13 +33,13 @@ class Judged(NamedTuple):
     report: GateReport
     status: int
     """Exit status of the gates alone."""
-    asked: bool = True
+    has_gates: bool = True
     """True if there are gates; else only reasons to call the job invalid were looked for."""
 
     @property
     def shown(self) -> GateReport | None:
         """The report; None without gates and without problems, where an `ok` would mean nothing."""
-        return self.report if self.asked or self.report.verdict is not GateVerdict.OK else None
+        return self.report if self.has_gates or self.report.verdict is not GateVerdict.OK else None
 
 
 def judge_job(
@@ -81,18 +81,18 @@ def judge_job(
     before, left_out = _selected(baseline, now, partial=partial, named=record.named)
     judged = functools.partial(judge, now, job=record.id, at=at, where=where, random=chance)
     missing_baseline = baseline.missing if baseline is not None else None
-    asked = config if config.anchor is None else _halved(config)
-    report = judged(before, asked, baseline_missing=missing_baseline, rounds=record.rounds, fresh=fresh)
+    rules = config if config.anchor is None else _halved(config)
+    report = judged(before, rules, baseline_missing=missing_baseline, rounds=record.rounds, fresh=fresh)
     if baseline is not None and (anchor := baseline.anchor) is not None:
         older, _ = _selected(anchor, now, partial=partial, named=record.named)
-        report = _anchored(report, judged(older, _of_anchor(asked), baseline_missing=anchor.missing), config)
+        report = _anchored(report, judged(older, _of_anchor(rules), baseline_missing=anchor.missing), config)
     notes = [*notes, *report.notes]
     if baseline is not None:
         notes = [*baseline.notes, *notes, *_same_samples(under_test, baseline)]
     if left_out:
         notes.append(_about_left_out(left_out, partial=record.partial, whole=whole))
     report = report.model_copy(update={"notes": tuple(notes)})
-    status = exit_status(report)
+    status = of_gate(report)
     if whole:
         return Judged(report, status, config.any)
     status = first_of(_OF_ENDED.get(record.status, ExitStatus.INVALID), status)

@@ -6,11 +6,9 @@ import datetime
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from ...model.exit_status import ExitStatus
 from ...model.gate import (
     ClusterRef,
     GateConfig,
-    GatePolicy,
     GateReport,
     GateVerdict,
     RoundReport,
@@ -114,16 +112,6 @@ def judge(
     return _report(
         now, before, config, pairing, groups, found, notes, job=job, at=at, rounds=rounds, fresh=fresh
     )
-
-
-def exit_status(report: GateReport) -> int:
-    """Return 0, 10 for a regression, 11 for an inconclusive verdict under `strict`, or 12 for an invalid job."""
-    if report.verdict is GateVerdict.INVALID:
-        return ExitStatus.INVALID
-    if report.verdict is GateVerdict.REGRESSED:
-        return ExitStatus.REGRESSED
-    strict = report.policy is GatePolicy.STRICT
-    return ExitStatus.INCONCLUSIVE if strict and report.verdict is GateVerdict.INCONCLUSIVE else 0
 
 
 def _compared(

@@ -4,10 +4,10 @@ from .intervals import Alike, Interval, alike, clopper_pearson, clustered_error
 from .inversion import Units, bounds, mean_interval
 from .multiple import benjamini_hochberg, holm
 from .paired import mcnemar, permutation
+from .permutations import Test
 from .power import FEWEST, Aim, detectable_drop, needed
 from .rates import fisher
 from .sequential import look
-from .shuffling import Test
 
 __all__ = [
     "FEWEST",

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from .numbers import finite
-from .shuffling import NOTHING, Part, Test, counted, dealt, flipped, tails
+from .permutations import NOTHING, Part, Test, counted, dealt, flipped, tails
 
 Values = Sequence[float]
 Worth = Callable[[int, int], float]
@@ -37,7 +37,7 @@ def permutation(
     With `clusters`, scenarios of one cluster depend on each other: see `_clustered`. `alpha` is what p is judged by,
     and tells how many clusters are too few.
 
-    Exact where scores are multiples of one unit, as `shuffling` explains.
+    Exact where scores are multiples of one unit, as `permutations` explains.
 
     R. A. Fisher, The Design of Experiments, 1935, section 21; E. J. G. Pitman, Suppl. J. R. Stat. Soc. 4, 1937;
     stratified: P. Good, Permutation, Parametric and Bootstrap Tests of Hypotheses, 2005, section 3.7; the exact count:

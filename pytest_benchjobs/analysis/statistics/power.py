@@ -15,7 +15,7 @@ from typing import NamedTuple
 from .intervals import clustered_error, t_quantile
 from .numbers import finite
 from .paired import Worth, tables_of, value_of
-from .shuffling import Part, counted, variance
+from .permutations import Part, counted, variance
 
 FEWEST = 5
 """Number of scenarios, or clusters, below which no smallest detectable drop is known."""

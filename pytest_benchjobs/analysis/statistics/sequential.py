@@ -25,7 +25,7 @@ from typing import Literal
 from ...model.numbers import difference, mean
 from .numbers import finite
 from .paired import Values, permutation
-from .shuffling import dealt, variance
+from .permutations import dealt, variance
 
 Verdict = Literal["regressed", "ok"]
 

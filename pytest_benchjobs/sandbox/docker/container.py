@@ -259,11 +259,11 @@ class DockerSandbox(EngineContainer):
         ) as running:
             started = time.monotonic()
 
-            def wait(deadline: float, silent: float | None, asked: Callable[[], bool] | None) -> Drained:
-                why = running.wait(min(deadline, started + _HELD), silent, asked)
+            def wait(deadline: float, silent: float | None, requested: Callable[[], bool] | None) -> Drained:
+                why = running.wait(min(deadline, started + _HELD), silent, requested)
                 if why is not Drained.ENDED:
                     held.release()
-                return running.wait(deadline, silent, asked) if why is Drained.LATE else why
+                return running.wait(deadline, silent, requested) if why is Drained.LATE else why
 
             why = wait_fairly(wait, started + command.timeout, command.silent, command.stopping)
         ended = ExecResult(

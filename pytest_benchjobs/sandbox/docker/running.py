@@ -94,16 +94,16 @@ class Running:
         self._output.feed(data)
 
     def wait(
-        self, deadline: float, silent: float | None = None, asked: Callable[[], bool] | None = None
+        self, deadline: float, silent: float | None = None, requested: Callable[[], bool] | None = None
     ) -> Drained:
         """Take output until the command ends, the deadline passes, it is silent for too long, or somebody asks."""
         if self._streaming:
-            why = drain(self._connection, self._output, deadline, silent, asked)
+            why = drain(self._connection, self._output, deadline, silent, requested)
             if why is not Drained.ENDED:
                 return why
             self._streaming = False
             self.cut = self._output.is_within
-        return self._wait_for_status(deadline, silent, asked)
+        return self._wait_for_status(deadline, silent, requested)
 
     def write(self, data: bytes) -> None:
         """Write all of this to its standard input, for as long as the other side lives."""
@@ -114,14 +114,14 @@ class Running:
                 view = view[self._connection.send(view) :]
 
     def _wait_for_status(
-        self, deadline: float, silent: float | None, asked: Callable[[], bool] | None
+        self, deadline: float, silent: float | None, requested: Callable[[], bool] | None
     ) -> Drained:
         """The end of the stream alone says nothing: the engine may have died, or the command closed its output."""
         # One that closed its output has no way to break its silence.
         quiet = deadline if silent is None else min(deadline, self._heard + silent)
         pause, longest = _EXIT_POLL
         ended = time.monotonic()
-        if asked is not None:
+        if requested is not None:
             longest = LOOK
         while not self._killed.is_set():
             self.status = self._inspect()
@@ -130,7 +130,7 @@ class Running:
             self.early = time.monotonic() > ended + _EARLY
             if time.monotonic() >= quiet:
                 return Drained.LATE if quiet == deadline else Drained.SILENT
-            if asked is not None and asked():
+            if requested is not None and requested():
                 return Drained.ASKED
             time.sleep(pause)
             pause = min(2 * pause, longest)
