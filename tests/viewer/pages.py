@@ -56,10 +56,13 @@ class Page:
 
     def open(self, address: str, name: str = "jobs", **parameters: str) -> None:
         """Open a page of the viewer, and wait until it is drawn."""
+        self.changed = False
         for _ in range(3):
-            self.changed = False
-            self.page.goto("about:blank")
             try:
+                self.page.goto(
+                    "about:blank"
+                )  # unless the browser goes to its own page about a change just now
+                self.changed = False
                 self.page.goto(f"{address}?{urlencode({'page': name, **parameters})}")
                 self.drawn()
             except Error:
