@@ -20,6 +20,7 @@ from ..model.escape import address, escaped
 from ..model.scenario import Requires
 from ..sources import did_you_mean, open_source
 from ..store.text import clean, harmless
+from ..system.cache import cache_directory
 from ..system.garbage import gc_paused
 from . import known as known_failures
 from . import selection
@@ -170,47 +171,75 @@ def prepare(session: pytest.Session) -> bool:
     if not benchmarks:
         return False
     resolve(config, benchmarks)
-    root = config.rootpath
-    # Where pytest is given the path, these conftest.py files count, too: a trial is the same, whatever named it.
-    places = {source.path.parent for _, sources in state_of(config).named for source in sources}
-    if load_conftests(config, sorted(place for place in places if place.is_relative_to(root))):
-        state_of(config).agents = state_of(config).scorers = None  # they may have more
     if config.args_source is not pytest.Config.ArgsSource.ARGS:
         config.args = []
     return True
 
 
-def named_collectors(session: pytest.Session) -> list[pytest.Collector]:
-    """Return a collector for each benchmark that `--bench` names, in the directory where pytest would have it."""
-    collectors: dict[tuple[str, Path], pytest.Collector] = {}
-    directories: dict[Path, pytest.Collector] = {}
+def load_conftests_of_named(config: pytest.Config) -> None:
+    """Load the conftest.py files beside named benchmarks: a trial is the same, whatever named it."""
+    places = {Path(source.path).parent for _, sources in state_of(config).named for source in sources}
+    if load_conftests(config, sorted(place for place in places if _is_ours(config, place))):
+        state_of(config).agents = state_of(config).scorers = None  # they may have more
+
+
+def _is_ours(config: pytest.Config, directory: Path) -> bool:
+    """Return whether conftest.py files of a directory are for this machine.
+
+    Not outside the rootdir, in what was fetched, or inside a task.
+    """
+    above = (directory, *directory.parents)
+    if config.rootpath not in above or cache_directory("benchmarks") in above:
+        return False
+    return not any(os.path.lexists(place / "task.toml") and is_task(place) for place in above)
+
+
+def named_collectors(
+    session: pytest.Session, others: Iterable[pytest.Item | pytest.Collector]
+) -> list[pytest.Collector]:
+    """Return a collector for each benchmark that `--bench` or an id names, in the directory where pytest would have it.
+
+    `others` are what pytest collects by itself: their directories are the same nodes, so that fixtures are shared.
+    """
+    nodes = (node for other in others for node in other.listchain())
+    made: dict[Path, pytest.Session | pytest.Directory] = {
+        node.path: node for node in nodes if isinstance(node, pytest.Directory)
+    }
+    collectors: dict[str, list[pytest.Collector]] = {}
     for name, sources in state_of(session.config).named:
+        if name in collectors:
+            continue
+        beside: dict[pytest.Session | pytest.Directory, list[Source]] = {}
         for source in sources:
-            place = source.path.parent
-            node_id = node_path(session.config, source.path) if name is None else name
-            if (node_id, place) in collectors:
+            parent = _directory(session, Path(source.path).parent, made)
+            beside.setdefault(parent, []).append(source)
+        for parent, ones in beside.items():
+            if name is not None:
+                collector = NamedBenchmark.from_parent(parent, name=name, nodeid=name)
+                collector.sources = ones
+                collectors.setdefault(name, []).append(collector)
                 continue
-            parent = _directory(session, place, directories)
-            collector: pytest.Collector
-            if name is None:
-                kind = _kind_of(source.path)
-                collector = kind.from_parent(parent, path=source.path, name=node_id, nodeid=node_id)
-            else:
-                collector = of_name = NamedBenchmark.from_parent(parent, name=name, nodeid=name)
-                of_name.sources = [one for one in sources if one.path.parent == place]
-            collectors[node_id, place] = collector
-    return list(collectors.values())
+            for path in (Path(source.path) for source in ones):
+                node_id = node_path(session.config, path)
+                if node_id not in collectors:
+                    kind = _kind_of(path)
+                    collectors[node_id] = [kind.from_parent(parent, path=path, name=node_id, nodeid=node_id)]
+    return [one for several in collectors.values() for one in several]
 
 
-def _directory(session: pytest.Session, path: Path, made: dict[Path, pytest.Collector]) -> pytest.Collector:
-    """Return the node of a directory below the rootdir, whose fixtures count in it; of others the session."""
-    if not path.is_relative_to(session.config.rootpath):
-        return session
+def _directory(
+    session: pytest.Session, path: Path, made: dict[Path, pytest.Session | pytest.Directory]
+) -> pytest.Session | pytest.Directory:
+    """Return the node of a directory; the session for one whose conftest.py files do not count."""
     if path not in made:
-        parent = session if path == session.config.rootpath else _directory(session, path.parent, made)
-        hook = session.gethookproxy(path.parent)
-        made[path] = hook.pytest_collect_directory(path=path, parent=parent) or parent
-        take_fixtures(session, made[path])
+        made[path] = session
+        if _is_ours(session.config, path):
+            is_root = path == session.config.rootpath
+            parent = session if is_root else _directory(session, path.parent, made)
+            node = session.gethookproxy(path.parent).pytest_collect_directory(path=path, parent=parent)
+            if isinstance(node, pytest.Directory):
+                take_fixtures(session, node)
+                made[path] = node
     return made[path]
 
 

@@ -29,9 +29,11 @@ def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     """Add the benchmarks that `--bench` names to the session's collection."""
+    if isinstance(collector, pytest.Session):
+        collect.load_conftests_of_named(collector.config)
     report = yield
     if isinstance(collector, pytest.Session) and report.passed:
-        report.result = [*(report.result or ()), *collect.named_collectors(collector)]
+        report.result = [*report.result, *collect.named_collectors(collector, report.result)]
     return report
 
 

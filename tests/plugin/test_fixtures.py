@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from unittest import mock
+
 import pytest
 
 from .conftest import Bench
@@ -117,6 +120,8 @@ def bench_files():
         "tests --bench own",
         ". --bench own",
         "benchmarks/test_beside.py --bench own",
+        "own::a[greeter]",
+        "own::a[greeter] benchmarks/test_beside.py",
     ],
 )
 def test_a_conftest_beside_a_benchmark_counts_whatever_names_it(bench: Bench, door: str) -> None:
@@ -127,6 +132,8 @@ def test_a_conftest_beside_a_benchmark_counts_whatever_names_it(bench: Bench, do
 
         @pytest.fixture(scope="session")
         def word():
+            with open("begun", "a") as file:
+                file.write("once")
             return "hello"
 
         @pytest.fixture(scope="session")
@@ -140,9 +147,26 @@ def test_a_conftest_beside_a_benchmark_counts_whatever_names_it(bench: Bench, do
     bench.write("benchmarks/test_beside.py", "def test_word(word):\n    assert word == 'hello'\n")
     bench.write("tests/test_other.py", "def test_other(): pass\n")
     bench.manifest({"a": {"type": "greets", "workdir": "/app"}}, "benchmarks/own.bench.yaml")
-    result = bench.run(*door.split(), "--bench-agent", "command:echo $WORD > out.txt")
+    result = bench.run(*door.split(), "--bench-agent", "greeter=command:echo $WORD > out.txt")
     assert result.ret == pytest.ExitCode.OK, result.stdout.str()
     assert [each["score"] for each in bench.results()] == [1.0]
+    workers = 2 if "-n" in door else 1
+    assert (bench.path / "begun").read_text() in ("once", "once" * workers)
+
+
+def test_a_conftest_of_what_was_fetched_or_within_a_task_is_not_for_this_machine(bench: Bench) -> None:
+    cached = "cache/benchmarks/own"
+    bench.write(f"{cached}/conftest.py", "import nothing_of_this_name\n")
+    bench.manifest({"a": "echo score=1"}, f"{cached}/own.bench.yaml")
+    bench.task("tasks/one")
+    bench.write("tasks/one/tests/conftest.py", "import nothing_of_this_name\n")
+    bench.manifest({"b": "echo score=1"}, "tasks/one/tests/more.bench.yaml")
+    with mock.patch.dict(os.environ, {"BENCHJOBS_CACHE": str(bench.path / "cache")}):
+        result = bench.run(
+            "--bench", f"{cached}/own.bench.yaml", "--bench", "tasks/one/tests/more.bench.yaml"
+        )
+    assert result.ret == pytest.ExitCode.OK, result.stdout.str()
+    assert sorted(each["scenario"] for each in bench.results()) == ["a", "b"]
 
 
 def test_a_conftest_beside_a_benchmark_that_breaks_is_named(bench: Bench) -> None:
